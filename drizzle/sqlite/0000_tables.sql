@@ -1,0 +1,221 @@
+CREATE TABLE `audit` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`at` text NOT NULL,
+	`actor` text NOT NULL,
+	`action` text NOT NULL,
+	`outcome` text NOT NULL,
+	`target` text
+);
+--> statement-breakpoint
+CREATE TABLE `changes` (
+	`seq` integer PRIMARY KEY NOT NULL,
+	`kind` text NOT NULL,
+	`record_id` text NOT NULL,
+	`operation` text NOT NULL,
+	`before` text NOT NULL,
+	`after` text NOT NULL,
+	`cause` text NOT NULL,
+	`at` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `changes_record` ON `changes` (`kind`,`record_id`,`seq`);--> statement-breakpoint
+CREATE TABLE `counter` (
+	`one` integer PRIMARY KEY NOT NULL,
+	`value` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `event_counts` (
+	`state` text PRIMARY KEY NOT NULL,
+	`count` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `events` (
+	`seq` integer PRIMARY KEY NOT NULL,
+	`id` text NOT NULL,
+	`type` text NOT NULL,
+	`created` text NOT NULL,
+	`created_ms` integer NOT NULL,
+	`kind` text,
+	`record_id` text,
+	`received_at` text NOT NULL,
+	`deliveries` integer DEFAULT 1 NOT NULL,
+	`last_delivered_at` text NOT NULL,
+	`state` text NOT NULL,
+	`attempts` integer DEFAULT 0 NOT NULL,
+	`next_attempt_at` text,
+	`processed_at` text,
+	`error` text,
+	`content_hash` text NOT NULL,
+	`body` text
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
+CREATE INDEX `events_pending` ON `events` (`seq`) WHERE state = 'pending';--> statement-breakpoint
+CREATE INDEX `events_dead` ON `events` (`seq`) WHERE state = 'dead';--> statement-breakpoint
+CREATE INDEX `events_record` ON `events` (`kind`,`record_id`,`seq`);--> statement-breakpoint
+CREATE TABLE `facts` (
+	`name` text PRIMARY KEY NOT NULL,
+	`value` text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `gaps` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`kind` text,
+	`record_id` text,
+	`reason` text NOT NULL,
+	`opened_at` text NOT NULL,
+	`healed_at` text,
+	`attempts` integer DEFAULT 1 NOT NULL,
+	`error` text,
+	`number` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX `gaps_record` ON `gaps` (`kind`,`record_id`);--> statement-breakpoint
+CREATE TABLE `held_deletions` (
+	`kind` text NOT NULL,
+	`id` text NOT NULL,
+	`sweep_id` integer NOT NULL,
+	`held_at` text NOT NULL,
+	`consent_until` text,
+	PRIMARY KEY(`kind`, `id`)
+);
+--> statement-breakpoint
+CREATE INDEX `held_deletions_sweep` ON `held_deletions` (`sweep_id`);--> statement-breakpoint
+CREATE TABLE `kind_state` (
+	`kind` text PRIMARY KEY NOT NULL,
+	`in_step_since` text
+);
+--> statement-breakpoint
+CREATE TABLE `policies` (
+	`id` text PRIMARY KEY NOT NULL,
+	`name` text,
+	`version` text,
+	`status` text,
+	`data` text NOT NULL,
+	`first_seen_at` text NOT NULL,
+	`synced_at` text NOT NULL,
+	`verified_at` text,
+	`unverified_since` text,
+	`deleted_at` text,
+	`last_event_id` text,
+	`last_event_at` text,
+	`cause` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `policies_name` ON `policies` (`name`);--> statement-breakpoint
+CREATE TABLE `quarantine` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`received_at` text NOT NULL,
+	`reason` text NOT NULL,
+	`t` text NOT NULL,
+	`kind` text,
+	`record_id` text,
+	`body` blob,
+	`body_sha256` text NOT NULL,
+	`released_at` text
+);
+--> statement-breakpoint
+CREATE TABLE `record_state` (
+	`kind` text NOT NULL,
+	`id` text NOT NULL,
+	`hint` integer DEFAULT 0 NOT NULL,
+	`hint_at` integer,
+	`first_hint_at` integer,
+	`unverified_since` text,
+	`write` integer DEFAULT 0 NOT NULL,
+	`previewed_created` integer,
+	`read_number` integer DEFAULT 0 NOT NULL,
+	`read_ended_at` integer,
+	`returned` integer DEFAULT 0 NOT NULL,
+	`missing_since` integer,
+	`missing_number` integer,
+	`proven` integer DEFAULT 0 NOT NULL,
+	`delete_event` integer,
+	`refusals` integer DEFAULT 0 NOT NULL,
+	`attempts` integer DEFAULT 0 NOT NULL,
+	`error` text,
+	`due_at` integer,
+	`sweep_id` integer,
+	PRIMARY KEY(`kind`, `id`)
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `record_state_due` ON `record_state` (`kind`,`due_at`) WHERE due_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `record_state_missing` ON `record_state` (`kind`,`missing_since`) WHERE missing_since IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `refusals` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`at` text NOT NULL,
+	`reason` text NOT NULL,
+	`t` text,
+	`bytes` integer NOT NULL,
+	`body_sha256` text,
+	`header` text,
+	`body` blob
+);
+--> statement-breakpoint
+CREATE TABLE `registrations` (
+	`upstream_id` text PRIMARY KEY NOT NULL,
+	`url` text NOT NULL,
+	`events` text NOT NULL,
+	`description` text NOT NULL,
+	`sealed_secret` text,
+	`created_at` text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `risk_assessments` (
+	`id` text PRIMARY KEY NOT NULL,
+	`name` text,
+	`status` text,
+	`data` text NOT NULL,
+	`first_seen_at` text NOT NULL,
+	`synced_at` text NOT NULL,
+	`verified_at` text,
+	`unverified_since` text,
+	`deleted_at` text,
+	`last_event_id` text,
+	`last_event_at` text,
+	`cause` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `risk_assessments_name` ON `risk_assessments` (`name`);--> statement-breakpoint
+CREATE TABLE `sweeps` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`kind` text NOT NULL,
+	`reason` text NOT NULL,
+	`started_at` text NOT NULL,
+	`finished_at` text,
+	`pages` integer DEFAULT 0 NOT NULL,
+	`seen` integer DEFAULT 0 NOT NULL,
+	`inserted` integer DEFAULT 0 NOT NULL,
+	`updated` integer DEFAULT 0 NOT NULL,
+	`deleted` integer DEFAULT 0 NOT NULL,
+	`unchanged` integer DEFAULT 0 NOT NULL,
+	`outcome` text,
+	`error` text,
+	`number` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `sweeps_kind` ON `sweeps` (`kind`,`id`);--> statement-breakpoint
+CREATE TABLE `vendors` (
+	`id` text PRIMARY KEY NOT NULL,
+	`name` text,
+	`status` text,
+	`data` text NOT NULL,
+	`first_seen_at` text NOT NULL,
+	`synced_at` text NOT NULL,
+	`verified_at` text,
+	`unverified_since` text,
+	`deleted_at` text,
+	`last_event_id` text,
+	`last_event_at` text,
+	`cause` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `vendors_name` ON `vendors` (`name`);
+--> statement-breakpoint
+INSERT INTO `counter` (`one`, `value`) VALUES (1, 0);
+--> statement-breakpoint
+INSERT INTO `event_counts` (`state`, `count`) VALUES ('pending', 0), ('done', 0), ('ignored', 0), ('dead', 0), ('discarded', 0);

@@ -1,0 +1,62 @@
+CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW sync_status AS
+WITH kinds AS (
+  SELECT 'policy' AS kind,
+    (SELECT count(*) FROM policies WHERE deleted_at IS NULL) AS records,
+    (SELECT count(*) FROM record_state s WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
+        AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
+    (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
+    'every record that the API lists' AS reach
+  UNION ALL
+  SELECT 'risk_assessment' AS kind,
+    (SELECT count(*) FROM risk_assessments WHERE deleted_at IS NULL) AS records,
+    (SELECT count(*) FROM record_state s WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
+        AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
+    (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
+    (SELECT 'known ids only: ' || count(*) FROM record_state WHERE kind = 'risk_assessment') AS reach
+  UNION ALL
+  SELECT 'vendor' AS kind,
+    (SELECT count(*) FROM vendors WHERE deleted_at IS NULL) AS records,
+    (SELECT count(*) FROM record_state s WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
+        AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
+    (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
+    'every record that the API lists' AS reach
+), service AS (
+  SELECT
+    (SELECT value FROM facts WHERE name = 'heartbeat') AS heartbeat,
+    coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
+    coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    CAST(coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0') AS REAL) AS sweep_ms
+), told AS (
+  SELECT k.*, service.*,
+    (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
+    (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
+    (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)) AS open_gaps,
+    (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
+      AND reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')) AS blocking_gaps,
+    (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
+      AND reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')) AS pressing_gaps,
+    EXISTS (SELECT 1 FROM events WHERE state = 'pending' AND (events.kind = k.kind OR events.kind IS NULL)) AS backlog
+  FROM kinds k, service
+), judged AS (
+  SELECT *, CASE
+    WHEN events_only THEN 'unverified'
+    WHEN heartbeat IS NULL OR julianday('now') - julianday(heartbeat) > 60.0 / 86400 THEN 'stale'
+    WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
+    WHEN last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    WHEN sweep_ms > 0 AND (julianday('now') - julianday(last_full_sweep_at)) * 86400000 > 2 * sweep_ms + 600000 THEN 'stale'
+    ELSE 'in_step' END AS verdict
+  FROM told
+)
+SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, unverified,
+  oldest_unverified_at, last_full_sweep_at, open_gaps,
+  CASE WHEN events_only THEN 'payloads of events only' ELSE reach END AS coverage
+FROM judged;

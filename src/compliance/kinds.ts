@@ -1,0 +1,49 @@
+/**
+ * The words that everything else is built from: the three kinds of record, the twelve event types, and which
+ * of them belong together. Source: sections 2 and 6 of the upstream's specification.
+ */
+export const KINDS = ['policy', 'risk_assessment', 'vendor'] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** Families as they stand before the dot of an event type, and the kind of record each speaks of. */
+export const FAMILIES = {
+  policy: 'policy',
+  risk: 'risk_assessment',
+  vendor: 'vendor',
+} as const satisfies Record<string, Kind>;
+export type Family = keyof typeof FAMILIES;
+
+export const EVENT_TYPES = [
+  'policy.created',
+  'policy.updated',
+  'policy.deleted',
+  'policy.approved',
+  'risk.identified',
+  'risk.assessed',
+  'risk.mitigated',
+  'risk.escalated',
+  'vendor.added',
+  'vendor.updated',
+  'vendor.assessed',
+  'vendor.removed',
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+/** The types that say a record is gone. No risk event does: an assessment's deletion is only ever found by reading. */
+export const DELETE_TYPES: ReadonlySet<string> = new Set<EventType>(['policy.deleted', 'vendor.removed']);
+
+const KNOWN_TYPES: ReadonlySet<string> = new Set(EVENT_TYPES);
+
+export function isKind(text: string): text is Kind {
+  return (KINDS as readonly string[]).includes(text);
+}
+
+export function isKnownType(type: string): type is EventType {
+  return KNOWN_TYPES.has(type);
+}
+
+/** The kind an event type speaks of, by its family, known type or not; null when the family is unknown too. */
+export function kindOfType(type: string): Kind | null {
+  const family = type.slice(0, Math.max(0, type.indexOf('.')));
+  return Object.hasOwn(FAMILIES, family) ? FAMILIES[family as Family] : null;
+}

@@ -1,0 +1,366 @@
+import { readFileSync, statSync } from 'node:fs';
+import { z } from 'zod';
+import type { OpsToken, TemplatePart } from './config.ts';
+
+/** What the environment holds: `process.env`, or a plain object in a test. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How one setting's text becomes its value, and, for people, what it takes. */
+export interface Parser<Value> {
+  schema: z.ZodType<Value, string>;
+  takes: string;
+}
+
+/** Shorter secrets can be guessed from one recorded delivery, away from us and without limit. */
+export const MIN_SECRET_CHARACTERS = 16;
+/** AES-256's key. */
+const CREDENTIALS_KEY_BYTES = 32;
+/** How often a secret's file is looked at, at most: a rotation may wait this long, a delivery should not wait for a stat. */
+const SECRET_FILE_CHECK_MS = 1000;
+/** Longer texts are cut in messages. */
+const SHOWN_CHARACTERS = 60;
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+// ─── parsers of one value ───────────────────────────────────────────────────────────────────────────────
+
+export function text(pattern: RegExp, takes: string): Parser<string> {
+  return { schema: z.string().regex(pattern), takes };
+}
+
+export function integer(min: number, max: number, unit = ''): Parser<number> {
+  return {
+    schema: z
+      .string()
+      .regex(/^\d{1,15}$/)
+      .transform(Number)
+      .refine((value) => value >= min && value <= max),
+    takes: `a whole number${unit && ` of ${unit}`} from ${min} to ${max}`,
+  };
+}
+
+export function decimal(min: number, max: number, unit: string): Parser<number> {
+  return {
+    schema: z
+      .string()
+      .regex(/^\d{1,9}(\.\d{1,9})?$/)
+      .transform(Number)
+      .refine((value) => value >= min && value <= max),
+    takes: `a number of ${unit} from ${min} to ${max}, fractions allowed`,
+  };
+}
+
+export function oneOf<const Word extends string>(...words: readonly Word[]): Parser<Word> {
+  return { schema: z.enum(words) as unknown as z.ZodType<Word, string>, takes: `one of ${words.join(', ')}` };
+}
+
+/** Words separated by commas or spaces. */
+export function list(word: RegExp, takes: string): Parser<string[]> {
+  return {
+    schema: z
+      .string()
+      .transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''))
+      .refine((items) => items.length > 0 && items.every((item) => word.test(item))),
+    takes,
+  };
+}
+
+export const hostName = text(/^[A-Za-z0-9._:%-]+$/, 'a host name or an address such as 127.0.0.1 or ::1');
+export const headerName: Parser<string> = {
+  schema: z
+    .string()
+    .regex(HEADER_NAME)
+    .transform((name) => name.toLowerCase()),
+  takes: "an HTTP header's name",
+};
+export const parameterName = text(/^[A-Za-z0-9_.[\]-]{1,64}$/, 'the name of a query parameter');
+export const idPointers = list(
+  /^[^\s.,]+(\.[^\s.,]+)*$/,
+  'dotted paths separated by commas, such as policyId,policy.id',
+);
+
+export const databaseUrl = text(
+  /^(file:.+|postgres(ql)?:\/\/.+)$/s,
+  'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE',
+);
+
+/** Not echoed: a URL may carry a password. */
+export function webUrl(check: (url: URL) => boolean, takes: string): Parser<URL> {
+  return {
+    schema: z
+      .string()
+      .refine((value) => URL.canParse(value))
+      .transform((value) => new URL(value))
+      .refine((url) => /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
+      .refine(check),
+    takes,
+  };
+}
+
+export function isHttpsOrLoopback(url: URL): boolean {
+  if (url.protocol === 'https:') return true;
+  // 127.0.0.0/8 whole; WHATWG URLs have written every spelling of an IPv4 address as four decimals by now.
+  return url.protocol === 'http:' && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
+}
+
+/**
+ * `WEBHOOK_SIGNED_CONTENT`. Braces stand for placeholders only: a misspelt one is refused here, because taken
+ * as literal text it would refuse every delivery later, without saying why.
+ */
+export const signedContent: Parser<TemplatePart[]> = {
+  schema: z.string().transform((template, context) => {
+    const parts = parseTemplate(template);
+    if (parts !== null) return parts;
+    context.addIssue('not a template');
+    return z.NEVER;
+  }),
+  takes: 'text with {t} and {body} in it, {header:NAME} besides, and no other braces',
+};
+
+function parseTemplate(template: string): TemplatePart[] | null {
+  const parts: TemplatePart[] = [];
+  for (const piece of template.split(/(\{[^{}]*\})/)) {
+    if (piece === '') continue;
+    if (piece === '{t}') parts.push({ kind: 'timestamp' });
+    else if (piece === '{body}') parts.push({ kind: 'body' });
+    else if (piece.startsWith('{header:') && HEADER_NAME.test(piece.slice(8, -1))) {
+      parts.push({ kind: 'header', name: piece.slice(8, -1).toLowerCase() });
+    } else if (/[{}]/.test(piece)) return null;
+    else parts.push({ kind: 'text', text: piece });
+  }
+  const has = (kind: TemplatePart['kind']) => parts.some((part) => part.kind === kind);
+  return has('timestamp') && has('body') ? parts : null;
+}
+
+// ─── parsers of secrets ─────────────────────────────────────────────────────────────────────────────────
+
+/** Bytes of a secret's text, or null where the text is not wholly in that encoding. */
+export function decodeSecret(secret: string, encoding: 'utf8' | 'hex' | 'base64'): Uint8Array | null {
+  if (encoding === 'utf8') return Buffer.from(secret, 'utf8');
+  // Buffer.from stops silently at the first bad character, so the result is compared with what it came from.
+  const bytes = Buffer.from(secret, encoding);
+  const same = encoding === 'hex' ? secret.toLowerCase() : secret;
+  return bytes.toString(encoding) === same ? bytes : null;
+}
+
+export function signingSecrets(encoding: 'utf8' | 'hex' | 'base64'): Parser<readonly Uint8Array[]> {
+  return {
+    schema: z
+      .string()
+      .transform((value) => value.split(',').map((secret) => secret.trim()))
+      .refine((secrets) =>
+        secrets.every((secret) => secret.length >= MIN_SECRET_CHARACTERS && !/[\r\n]/.test(secret)),
+      )
+      .transform((secrets, context) => {
+        const decoded = secrets.map((secret) => decodeSecret(secret, encoding));
+        if (decoded.every((bytes) => bytes !== null)) return decoded;
+        context.addIssue('encoding');
+        return z.NEVER;
+      }),
+    takes:
+      `secrets separated by commas, each of at least ${MIN_SECRET_CHARACTERS} characters` +
+      (encoding === 'utf8' ? '' : ` and wholly in ${encoding} (WEBHOOK_SECRET_ENCODING)`),
+  };
+}
+
+export const opsTokens: Parser<OpsToken[]> = {
+  schema: z.string().transform((value, context) => {
+    const tokens: OpsToken[] = [];
+    for (const entry of value.split(',')) {
+      const match = /^([\w.-]{1,64}):(read|operate):([\x21-\x7e]+)$/.exec(entry.trim());
+      const [, name, role, token] = match ?? [];
+      if (name === undefined || token === undefined || token.length < MIN_SECRET_CHARACTERS) {
+        context.addIssue('entry');
+        return z.NEVER;
+      }
+      tokens.push({ name, role: role === 'operate' ? 'operate' : 'read', token });
+    }
+    const distinct = (values: string[]) => new Set(values).size === tokens.length;
+    if (distinct(tokens.map((each) => each.name)) && distinct(tokens.map((each) => each.token)))
+      return tokens;
+    context.addIssue('twice');
+    return z.NEVER;
+  }),
+  takes: `name:role:token entries separated by commas, role read or operate, tokens of at least ${MIN_SECRET_CHARACTERS} characters, no name or token twice`,
+};
+
+export const credentialsKey: Parser<Uint8Array> = {
+  schema: z.string().transform((value, context) => {
+    const key = decodeSecret(value, 'base64');
+    if (key?.length === CREDENTIALS_KEY_BYTES) return key;
+    context.addIssue('key');
+    return z.NEVER;
+  }),
+  takes: `${CREDENTIALS_KEY_BYTES} bytes in base64, such as \`openssl rand -base64 ${CREDENTIALS_KEY_BYTES}\` prints`,
+};
+
+/** What can stand in an Authorization header, or in a JSON body, as it is. */
+export const credential = text(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
+
+// ─── the reader: NAME or NAME_FILE, every problem collected ─────────────────────────────────────────────
+
+export interface ReaderOptions {
+  /** Told when a secret's file has changed and what it holds now cannot be used; the last good value stays. */
+  onSecretProblem?: (message: string) => void;
+  /** Milliseconds that only grow. */
+  monotonicMs?: () => number;
+}
+
+export interface Reader {
+  /** The parsed value, or `otherwise` where it is unset or, with a problem noted, unusable. */
+  value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default;
+  /** The same for a secret: never echoed, and read again when its file changes. Null: unset. */
+  secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null;
+  /** Is it set, usable or not? */
+  isSet(name: string): boolean;
+  problem(line: string): void;
+  readonly problems: readonly string[];
+  /** Every name asked for so far. */
+  readonly names: ReadonlySet<string>;
+}
+
+export function createReader(env: Environment, options: ReaderOptions = {}): Reader {
+  const problems: string[] = [];
+  const names = new Set<string>();
+  const monotonicMs = options.monotonicMs ?? (() => performance.now());
+  const given = (name: string) => (env[name] === '' ? undefined : env[name]);
+
+  /** The text and, if it came from a file, that file's path; undefined when unset or unreadable. */
+  function source(name: string): { text: string; path: string | null } | undefined {
+    names.add(name);
+    const direct = given(name);
+    const path = given(`${name}_FILE`);
+    if (direct !== undefined && path !== undefined) {
+      problems.push(`${name} and ${name}_FILE are both set; set one of them`);
+      return undefined;
+    }
+    if (direct !== undefined) return { text: direct, path: null };
+    if (path === undefined) return undefined;
+    try {
+      return { text: readSettingFile(path), path };
+    } catch (error) {
+      problems.push(`${name}_FILE: ${path} cannot be read (${(error as Error).message})`);
+      return undefined;
+    }
+  }
+
+  return {
+    problems,
+    names,
+    problem: (line) => problems.push(line),
+    isSet: (name) => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
+    value(name, parser, otherwise) {
+      const found = source(name);
+      if (found === undefined) return otherwise;
+      const result = parser.schema.safeParse(found.text);
+      if (result.success) return result.data;
+      problems.push(`${name}: got ${shown(name, found.text)}; takes ${parser.takes}`);
+      return otherwise;
+    },
+    secret<Value>(name: string, parser: Parser<Value>) {
+      const found = source(name);
+      if (found === undefined) return null;
+      const result = parser.schema.safeParse(found.text);
+      if (!result.success) {
+        problems.push(`${name}: got ${lengthOf(found.text)}; takes ${parser.takes}`);
+        return null;
+      }
+      const first = result.data;
+      if (found.path === null) return () => first;
+      const complain = (why: string) =>
+        options.onSecretProblem?.(`${name}_FILE: ${found.path} ${why}; the value read before stays in use`);
+      return watchedFile(found.path, first, parser, complain, monotonicMs);
+    },
+  };
+}
+
+function watchedFile<Value>(
+  path: string,
+  first: Value,
+  parser: Parser<Value>,
+  complain: (why: string) => void,
+  monotonicMs: () => number,
+): () => Value {
+  let value = first;
+  let seen = fingerprint(path);
+  let checkedAt = monotonicMs();
+  return () => {
+    const now = monotonicMs();
+    if (now - checkedAt < SECRET_FILE_CHECK_MS) return value;
+    checkedAt = now;
+    const current = fingerprint(path);
+    if (current === seen) return value;
+    seen = current;
+    try {
+      const result = parser.schema.safeParse(readSettingFile(path));
+      if (result.success) value = result.data;
+      else complain(`has changed and does not hold ${parser.takes}`);
+    } catch (error) {
+      complain(`cannot be read any more (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+    }
+    return value;
+  };
+}
+
+/** Inode besides time and size: a mounted secret is exchanged by a rename. Empty: not there. */
+function fingerprint(path: string): string {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat === undefined ? '' : `${stat.ino}:${stat.mtimeMs}:${stat.size}`;
+}
+
+function readSettingFile(path: string): string {
+  const content = readFileSync(path, 'utf8').replace(/[\r\n]+$/, '');
+  if (content === '') throw new Error('the file is empty');
+  return content;
+}
+
+function shown(name: string, value: string): string {
+  // A URL may hold a password.
+  if (name.endsWith('_URL')) return lengthOf(value);
+  return JSON.stringify(value.length > SHOWN_CHARACTERS ? `${value.slice(0, SHOWN_CHARACTERS)}…` : value);
+}
+
+function lengthOf(value: string): string {
+  return `a text of ${value.length} characters`;
+}
+
+// ─── names that nothing reads ───────────────────────────────────────────────────────────────────────────
+
+/** First words that are ours alone in practice; PORT, HOST or LOG belong to everyone. */
+const OUR_NAMES =
+  /^(WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
+/** Kubernetes puts such names into every container of a namespace, after its services. */
+const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$/;
+/** One slip of the finger, or two. */
+const SIMILAR_EDITS = 2;
+/** Names shorter than this are near to anything. */
+const SIMILAR_MIN_CHARACTERS = 8;
+
+export function unknownNames(env: Environment, known: ReadonlySet<string>): string[] {
+  const warnings: string[] = [];
+  for (const given of Object.keys(env)) {
+    const name = known.has(given) ? given : given.replace(/_FILE$/, '');
+    if (env[given] === '' || known.has(name)) continue;
+    const distances = [...known].map((candidate) => ({ candidate, edits: editDistance(name, candidate) }));
+    const nearest = distances.reduce((best, each) => (each.edits < best.edits ? each : best));
+    const similar = nearest.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS;
+    const ours = OUR_NAMES.test(name) && !ORCHESTRATOR_NAMES.test(name);
+    if (similar) warnings.push(`${given}: no such setting; did you mean ${nearest.candidate}?`);
+    else if (ours) warnings.push(`${given}: no such setting; it has no effect`);
+  }
+  return warnings;
+}
+
+/** Levenshtein's, by rows. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,331 @@
+import { accessSync, constants } from 'node:fs';
+import querystring from 'node:querystring';
+import type { IdPointers } from './compliance/pointers.ts';
+import * as parse from './config-parsers.ts';
+import { UsageError } from './errors.ts';
+
+/** How deliveries are signed. One object per process; `secrets()` is asked anew for each delivery. */
+export interface SignatureSettings {
+  /** Keys that may have signed, in order of configuration, already decoded to bytes. */
+  secrets: () => readonly Uint8Array[];
+  /** Parsed `WEBHOOK_SIGNED_CONTENT`. */
+  template: readonly TemplatePart[];
+  algorithm: 'sha256' | 'sha384' | 'sha512';
+  /** Lower case. */
+  header: string;
+  toleranceSeconds: number;
+}
+
+/** One piece of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
+export type TemplatePart =
+  | { kind: 'text'; text: string }
+  | { kind: 'timestamp' }
+  | { kind: 'body' }
+  | { kind: 'header'; name: string };
+
+export interface OpsToken {
+  name: string;
+  role: 'read' | 'operate';
+  token: string;
+}
+
+/** Every setting of CONTRACT's table, parsed. Units are in the names. */
+export interface Config {
+  host: string;
+  port: number;
+  ops: {
+    host: string;
+    port: number;
+    /** Empty: one token is made at the first start. */
+    tokens: readonly OpsToken[];
+    publicUrl: URL | null;
+  };
+  databaseUrl: string;
+  webhook: {
+    /** `WEBHOOK_SECRETS`, decoded; read again from `WEBHOOK_SECRETS_FILE` when that file changes. */
+    secrets: () => readonly Uint8Array[];
+    secretEncoding: 'utf8' | 'hex' | 'base64';
+    template: readonly TemplatePart[];
+    algorithm: 'sha256' | 'sha384' | 'sha512';
+    header: string;
+    toleranceSeconds: number;
+    maxBodyBytes: number;
+  };
+  /** Null: events only. */
+  compliance: ComplianceSettings | null;
+  /** 32 bytes, or null: nothing secret can be stored. */
+  credentialsKey: Uint8Array | null;
+  idPointers: IdPointers;
+  riskIdsFile: string | null;
+  sync: { settleMs: number; sweepMs: number; silenceMs: number };
+  process: { concurrency: number; retryMaxAttempts: number };
+  retention: { bodyDays: number; historyDays: number; dedupeDays: number };
+  notifyUrl: URL | null;
+  logLevel: string;
+}
+
+export interface ComplianceSettings {
+  /** Without a trailing slash; its path ends in `/v1`. */
+  baseUrl: URL;
+  auth: 'api_key' | 'oauth' | 'service_account';
+  /** The API key; read again when its file changes. Null unless auth is `api_key`. */
+  apiKey: (() => string) | null;
+  authUrl: URL | null;
+  clientId: string | null;
+  clientSecret: (() => string) | null;
+  redirectUri: string | null;
+  scopes: readonly string[];
+  pkce: boolean;
+  requestsPerMinute: number;
+  paging: { pageParam: string; perPageParam: string; firstPage: number; pageSize: number };
+  timeoutMs: number;
+}
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** Beyond a day a replayed delivery would count as fresh long after its secret may have leaked. */
+const MAX_TOLERANCE_SECONDS = 86_400;
+/** A body is held in memory whole, once for each connection. */
+const MAX_BODY_BYTES_LIMIT = 64 * 1024 * 1024;
+/** Below this not even a small event fits. */
+const MIN_BODY_BYTES_LIMIT = 1024;
+/** A hundred years: longer is a typing error. */
+const MAX_DAYS = 36_500;
+
+/** `{t}.{body}`. */
+const DEFAULT_TEMPLATE: readonly TemplatePart[] = [
+  { kind: 'timestamp' },
+  { kind: 'text', text: '.' },
+  { kind: 'body' },
+];
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/**
+ * Every setting, from `env` or the files it names. Throws one UsageError that lists every problem, a line each.
+ * What comes from a secret's file follows that file: read such values when they are needed, do not keep them.
+ */
+export function loadConfig(env: parse.Environment, options: parse.ReaderOptions = {}): Config {
+  const read = parse.createReader(env, options);
+  const config = readConfig(read);
+  if (read.problems.length > 0) {
+    throw new UsageError(read.problems.join('\n'), 'every setting is described in the README');
+  }
+  return config;
+}
+
+/**
+ * Settings that look meant for us and are read by nothing: a misspelt name would otherwise leave its default
+ * in force without a word. One line each.
+ */
+export function configWarnings(env: parse.Environment): string[] {
+  const asked = parse.createReader({});
+  readConfig(asked);
+  const warnings = parse.unknownNames(env, asked.names);
+  const idle = ['COMPLIANCE_API_KEY', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_AUTH_URL'].filter(
+    (name) => env[name],
+  );
+  if (idle.length > 0 && !env['COMPLIANCE_BASE_URL'] && !env['COMPLIANCE_BASE_URL_FILE']) {
+    warnings.push(`${idle.join(', ')}: without effect, because COMPLIANCE_BASE_URL is not set (events only)`);
+  }
+  return warnings;
+}
+
+function readConfig(read: parse.Reader): Config {
+  const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.oneOf('utf8', 'hex', 'base64'), 'utf8');
+  const signingSecrets = read.secret('WEBHOOK_SECRETS', parse.signingSecrets(secretEncoding));
+  const opsTokens = read.secret('OPS_TOKENS', parse.opsTokens);
+  const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);
+  const days = (min: number) => parse.integer(min, MAX_DAYS, 'days');
+  const port = parse.integer(0, 65_535);
+
+  const config: Config = {
+    host: read.value('HOST', parse.hostName, '127.0.0.1'),
+    port: read.value('PORT', port, 8080),
+    ops: {
+      host: read.value('OPS_HOST', parse.hostName, '127.0.0.1'),
+      port: read.value('OPS_PORT', port, 8081),
+      get tokens() {
+        return opsTokens?.() ?? [];
+      },
+      publicUrl: read.value(
+        'OPS_PUBLIC_URL',
+        parse.webUrl((url) => url.search === '' && url.hash === '', 'an http or https URL, no query'),
+        null,
+      ),
+    },
+    databaseUrl: read.value('DATABASE_URL', parse.databaseUrl, 'file:./data/mirror.db'),
+    webhook: {
+      secrets: signingSecrets ?? (() => NO_SECRETS),
+      secretEncoding,
+      template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, DEFAULT_TEMPLATE),
+      algorithm: read.value(
+        'WEBHOOK_SIGNATURE_ALGORITHM',
+        parse.oneOf('sha256', 'sha384', 'sha512'),
+        'sha256',
+      ),
+      header: read.value('WEBHOOK_SIGNATURE_HEADER', parse.headerName, 'x-webhook-signature'),
+      toleranceSeconds: read.value(
+        'WEBHOOK_TOLERANCE_SECONDS',
+        parse.integer(1, MAX_TOLERANCE_SECONDS, 'seconds'),
+        300,
+      ),
+      maxBodyBytes: read.value(
+        'WEBHOOK_MAX_BODY_BYTES',
+        parse.integer(MIN_BODY_BYTES_LIMIT, MAX_BODY_BYTES_LIMIT, 'bytes'),
+        1_048_576,
+      ),
+    },
+    compliance: loadCompliance(read),
+    get credentialsKey() {
+      return credentialsKey?.() ?? null;
+    },
+    idPointers: {
+      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, ['policyId', 'policy.id', 'id']),
+      risk_assessment: read.value('ID_POINTERS_RISK_ASSESSMENT', parse.idPointers, [
+        'riskAssessmentId',
+        'assessmentId',
+        'riskId',
+        'risk.id',
+        'id',
+      ]),
+      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, ['vendorId', 'vendor.id', 'id']),
+    },
+    riskIdsFile: read.value('RISK_IDS_FILE', parse.text(/./, 'the path of a file'), null),
+    sync: {
+      settleMs: read.value('SYNC_SETTLE_SECONDS', parse.decimal(0, 3600, 'seconds'), 10) * SECOND_MS,
+      sweepMs: read.value('SYNC_SWEEP_MINUTES', parse.decimal(0, 525_600, 'minutes'), 60) * MINUTE_MS,
+      silenceMs: read.value('SYNC_SILENCE_HOURS', parse.decimal(0, 8_760, 'hours'), 24) * HOUR_MS,
+    },
+    process: {
+      concurrency: read.value('PROCESS_CONCURRENCY', parse.integer(1, 64), 8),
+      retryMaxAttempts: read.value('RETRY_MAX_ATTEMPTS', parse.integer(1, 100), 10),
+    },
+    retention: {
+      bodyDays: read.value('RETENTION_BODY_DAYS', days(1), 90),
+      historyDays: read.value('RETENTION_HISTORY_DAYS', days(0), 0),
+      dedupeDays: read.value('DEDUPE_DAYS', days(1), 400),
+    },
+    notifyUrl: read.value(
+      'NOTIFY_URL',
+      parse.webUrl(() => true, 'an http or https URL'),
+      null,
+    ),
+    logLevel: read.value('LOG_LEVEL', parse.oneOf(...LOG_LEVELS), 'info'),
+  };
+
+  if (config.retention.dedupeDays < config.retention.bodyDays) {
+    read.problem(
+      `DEDUPE_DAYS: got ${config.retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${config.retention.bodyDays}), so that event ids outlive their bodies`,
+    );
+  }
+  if (config.riskIdsFile !== null && !isReadable(config.riskIdsFile)) {
+    read.problem(`RISK_IDS_FILE: ${config.riskIdsFile} cannot be read; takes a file with one id a line`);
+  }
+  if (config.compliance?.auth === 'oauth' && !read.isSet('CREDENTIALS_KEY')) {
+    read.problem(
+      'CREDENTIALS_KEY: not set; COMPLIANCE_AUTH=oauth stores tokens and needs it to encrypt them',
+    );
+  }
+  return config;
+}
+
+const NO_SECRETS: readonly Uint8Array[] = [];
+
+const HTTPS_OR_LOOPBACK = 'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])';
+
+function loadCompliance(read: parse.Reader): ComplianceSettings | null {
+  const plain = (url: URL) => parse.isHttpsOrLoopback(url) && url.search === '' && url.hash === '';
+  const baseUrl = read.value(
+    'COMPLIANCE_BASE_URL',
+    parse.webUrl(
+      (url) => plain(url) && /\/v1\/?$/.test(url.pathname),
+      `${HTTPS_OR_LOOPBACK}, with a path that ends in /v1`,
+    ),
+    null,
+  );
+  if (baseUrl !== null) baseUrl.pathname = baseUrl.pathname.replace(/\/$/, '');
+  const auth = read.value('COMPLIANCE_AUTH', parse.oneOf('api_key', 'oauth', 'service_account'), 'api_key');
+  const apiKey = read.secret('COMPLIANCE_API_KEY', parse.credential);
+  const parameter = parse.parameterName;
+  const settings = {
+    auth,
+    apiKey: auth === 'api_key' ? apiKey : null,
+    authUrl: read.value('COMPLIANCE_AUTH_URL', parse.webUrl(plain, HTTPS_OR_LOOPBACK), null),
+    clientId: read.value('COMPLIANCE_CLIENT_ID', parse.credential, null),
+    clientSecret: read.secret('COMPLIANCE_CLIENT_SECRET', parse.credential),
+    redirectUri: read.value(
+      'COMPLIANCE_REDIRECT_URI',
+      parse.text(/^[a-z][a-z0-9+.-]*:\S+$/i, 'an absolute URI'),
+      null,
+    ),
+    scopes: read.value('COMPLIANCE_SCOPES', parse.list(/^[\x21-\x7e]+$/, 'scopes separated by spaces'), [
+      'read',
+    ]),
+    pkce: read.value('COMPLIANCE_OAUTH_PKCE', parse.oneOf('on', 'off'), 'on') === 'on',
+    requestsPerMinute: read.value('COMPLIANCE_REQUESTS_PER_MINUTE', parse.integer(1, 100_000), 60),
+    paging: {
+      pageParam: read.value('COMPLIANCE_PAGE_PARAM', parameter, 'page'),
+      perPageParam: read.value('COMPLIANCE_PER_PAGE_PARAM', parameter, 'perPage'),
+      firstPage: read.value('COMPLIANCE_FIRST_PAGE', parse.integer(0, 1), 1),
+      pageSize: read.value('COMPLIANCE_PAGE_SIZE', parse.integer(1, 10_000), 100),
+    },
+    timeoutMs: read.value('COMPLIANCE_TIMEOUT_SECONDS', parse.decimal(0.1, 600, 'seconds'), 10) * SECOND_MS,
+  };
+  if (!read.isSet('COMPLIANCE_BASE_URL')) return null;
+  for (const name of REQUIRED_BY_AUTH[auth]) {
+    if (!read.isSet(name)) read.problem(`${name}: not set; COMPLIANCE_AUTH=${auth} needs it`);
+  }
+  return baseUrl === null ? null : { baseUrl, ...settings };
+}
+
+const REQUIRED_BY_AUTH: Record<ComplianceSettings['auth'], readonly string[]> = {
+  api_key: ['COMPLIANCE_API_KEY'],
+  oauth: [
+    'COMPLIANCE_AUTH_URL',
+    'COMPLIANCE_CLIENT_ID',
+    'COMPLIANCE_CLIENT_SECRET',
+    'COMPLIANCE_REDIRECT_URI',
+  ],
+  service_account: ['COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_CLIENT_SECRET'],
+};
+
+/** The URL, or a UsageError that names where it came from: whoever listens on the way must not read it. */
+export function requireHttpsOrLoopback(url: string, name: string): URL {
+  if (URL.canParse(url) && parse.isHttpsOrLoopback(new URL(url))) return new URL(url);
+  throw new UsageError(`${name}: takes ${HTTPS_OR_LOOPBACK}`);
+}
+
+/**
+ * Every secret of the configuration, as texts in which it might turn up in a log line. Asks the secrets'
+ * files, so the answer is good for about a second.
+ */
+export function secretTexts(config: Config): string[] {
+  const texts: string[] = config.ops.tokens.map((each) => each.token);
+  const keys = [
+    ...config.webhook.secrets(),
+    ...(config.credentialsKey === null ? [] : [config.credentialsKey]),
+  ];
+  for (const key of keys) {
+    const bytes = Buffer.from(key);
+    texts.push(bytes.toString('utf8'), bytes.toString('hex'), bytes.toString('base64'));
+  }
+  const { apiKey, clientSecret } = config.compliance ?? {};
+  if (apiKey) texts.push(apiKey());
+  if (clientSecret) texts.push(clientSecret());
+  const password = URL.canParse(config.databaseUrl) ? new URL(config.databaseUrl).password : '';
+  // As it stands in the URL, and as a driver's message would show it.
+  if (password !== '') texts.push(password, querystring.unescape(password));
+  return texts;
+}
+
+function isReadable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

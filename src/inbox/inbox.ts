@@ -1,0 +1,129 @@
+import type { Clock } from '../clock.ts';
+import type {
+  AcceptOutcome,
+  HintTiming,
+  InboxStore,
+  IncomingEvent,
+  Refusal,
+  UnusableDelivery,
+} from '../store/store.ts';
+
+/** Where verified deliveries become durable. What `receive` needs of it, and no more. */
+export interface Inbox {
+  /** Resolves after the commit that holds the event; rejects with StoreUnavailable when it cannot be committed. */
+  accept(event: IncomingEvent): Promise<AcceptOutcome>;
+  /** Keeps a correctly signed delivery that no event can be made of. Same promise as `accept`. */
+  quarantine(delivery: UnusableDelivery): Promise<void>;
+  /** Notes a refused delivery, at a bounded rate; never waits and never fails. */
+  refuse(refusal: Refusal): void;
+}
+
+/**
+ * Deliveries in one commit, at most: a commit of this many takes a few milliseconds, which those that arrive
+ * meanwhile wait for.
+ */
+const LARGEST_GROUP = 128;
+
+/** Refusals noted per second, at most: anyone can cause one, and each costs a write. */
+const REFUSALS_PER_SECOND = 10;
+
+interface Waiting<T> {
+  item: T;
+  resolve: (outcome: AcceptOutcome) => void;
+  reject: (error: unknown) => void;
+}
+
+export interface InboxOptions {
+  store: Pick<InboxStore, 'accept' | 'recordRefusals'>;
+  clock: Clock;
+  timing: HintTiming;
+  /** New events are in: the processor may look. */
+  onAccepted: () => void;
+  onError: (error: unknown) => void;
+}
+
+/**
+ * Group commit. A durable commit costs one flush to the disk however many rows it holds, so deliveries that
+ * arrive in the same turn of the event loop share one, and each is answered after it.
+ */
+export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
+  const { store, clock } = options;
+  const events: Waiting<IncomingEvent>[] = [];
+  const unusable: Waiting<UnusableDelivery>[] = [];
+  let scheduled = false;
+  let flushing: Promise<void> = Promise.resolve();
+  let refusals: Refusal[] = [];
+  let refusalBudget = REFUSALS_PER_SECOND;
+  let refusalsSince = 0;
+
+  function schedule(): void {
+    if (scheduled) return;
+    scheduled = true;
+    // After the I/O callbacks of this turn: every request body that has arrived is in the group by then.
+    setImmediate(() => {
+      scheduled = false;
+      flushing = flush(flushing);
+    });
+  }
+
+  async function flush(before: Promise<void>): Promise<void> {
+    await before;
+    const group = events.splice(0, LARGEST_GROUP);
+    const kept = unusable.splice(0, LARGEST_GROUP);
+    if (events.length > 0 || unusable.length > 0) schedule();
+    if (group.length > 0 || kept.length > 0) await commit(group, kept);
+    const noted = refusals;
+    refusals = [];
+    if (noted.length > 0) await store.recordRefusals(noted).catch(options.onError);
+  }
+
+  async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
+    try {
+      const batch = { events: group.map((entry) => entry.item), unusable: kept.map((entry) => entry.item) };
+      const now = { wall: clock.wall(), steady: clock.steady() };
+      const outcomes = await store.accept(batch, now, options.timing);
+      for (const [index, entry] of group.entries()) entry.resolve(outcomes[index]!);
+      for (const entry of kept) entry.resolve({ status: 'accepted', seq: 0 });
+      options.onAccepted();
+    } catch (error) {
+      for (const entry of [...group, ...kept]) entry.reject(error);
+      options.onError(error);
+    }
+  }
+
+  function wait<T>(list: Waiting<T>[], item: T): Promise<AcceptOutcome> {
+    return new Promise((resolve, reject) => {
+      list.push({ item, resolve, reject });
+      schedule();
+    });
+  }
+
+  return {
+    accept: (event) => wait(events, event),
+
+    async quarantine(delivery) {
+      await wait(unusable, delivery);
+    },
+
+    refuse(refusal) {
+      const second = Math.floor(clock.steady() / 1000);
+      if (second !== refusalsSince) {
+        refusalsSince = second;
+        refusalBudget = REFUSALS_PER_SECOND;
+      }
+      if (refusalBudget === 0) return;
+      refusalBudget -= 1;
+      refusals.push(refusal);
+      schedule();
+    },
+
+    /** Resolves when nothing waits for a commit any more. */
+    async drain() {
+      while (scheduled || events.length > 0 || unusable.length > 0) {
+        await new Promise((resolve) => setImmediate(resolve));
+        await flushing;
+      }
+      await flushing;
+    },
+  };
+}

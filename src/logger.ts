@@ -1,0 +1,103 @@
+import pino from 'pino';
+import { describeError } from './errors.ts';
+
+export type Logger = pino.Logger;
+
+export interface LoggerOptions {
+  level: string;
+  /** Default: standard output, written without blocking and flushed at exit. */
+  destination?: pino.DestinationStream;
+  /** Texts that must never appear in a line. Asked at most once a second. */
+  secrets?: () => readonly string[];
+}
+
+/**
+ * What may be logged. An allow-list, because a list of what to hide misses every field that is added later,
+ * and pino's own redaction misses deeper levels and the properties of errors.
+ */
+const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
+  [
+    'stage kind record_id event_id type seq outcome reason cause error err stack code hint attempts',
+    'duration_ms delay_ms lag_ms retry_at count pending bytes status route method host port address path',
+    'sweep_id pages seen inserted updated deleted unchanged held verified unverified differences',
+    'gap_id opened healed t signal version node pid engine level setting url actor action target position',
+  ].flatMap((line) => line.split(' ')),
+);
+
+/** A value longer than this is cut: a log line is no place for a payload. */
+const MAX_VALUE_CHARACTERS = 1000;
+/** A shorter secret is not searched for: it would blot out half of every line. */
+const MIN_SCRUBBED_CHARACTERS = 8;
+/** How long the list of secrets may be used before it is asked for again. */
+const SECRETS_FRESH_MS = 1000;
+const BEARER = /\b(bearer\s+)[A-Za-z0-9._~+/=-]+/gi;
+const REDACTED = '[redacted]';
+
+/** JSON lines with ISO 8601 instants. Only allowed fields get in, and the finished line is searched for secrets. */
+export function createLogger(options: LoggerOptions): Logger {
+  const withStacks = options.level === 'debug' || options.level === 'trace';
+  const filter = (fields: Record<string, unknown>) => allowed(fields, withStacks);
+  return pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }), bindings: filter, log: filter },
+      // pino would put its own description of an error here, stack and all.
+      serializers: { err: (value: unknown) => value },
+      hooks: { streamWrite: createScrubber(options.secrets ?? (() => [])) },
+    },
+    options.destination ?? pino.destination({ dest: 1, sync: false }),
+  );
+}
+
+/** The logger of one stage. */
+export function stage(logger: Logger, name: string): Logger {
+  return logger.child({ stage: name });
+}
+
+function allowed(fields: Record<string, unknown>, withStacks: boolean): Record<string, unknown> {
+  const kept: Record<string, unknown> = {};
+  for (const name in fields) {
+    const value = fields[name];
+    if (!ALLOWED_FIELDS.has(name) || value === undefined) continue;
+    if (value instanceof Error) {
+      kept['error'] = describeError(value);
+      if (withStacks && value.stack !== undefined) kept['stack'] = value.stack;
+    } else if (typeof value === 'string') {
+      kept[name] = value.length > MAX_VALUE_CHARACTERS ? `${value.slice(0, MAX_VALUE_CHARACTERS)}…` : value;
+    } else if (typeof value === 'bigint') kept[name] = String(value);
+    // Objects hold names that nobody allowed.
+    else if (typeof value !== 'object' || value === null) kept[name] = value;
+  }
+  return kept;
+}
+
+/** Works on the finished line, so that messages, errors and values are all covered by one search. */
+function createScrubber(secrets: () => readonly string[]): (line: string) => string {
+  let needles: string[] = [];
+  let readAt = Number.NEGATIVE_INFINITY;
+  return (line) => {
+    const now = performance.now();
+    if (now - readAt >= SECRETS_FRESH_MS) {
+      readAt = now;
+      needles = needlesOf(secrets());
+    }
+    let clean = line;
+    for (const needle of needles) {
+      if (clean.includes(needle)) clean = clean.replaceAll(needle, REDACTED);
+    }
+    return clean.replace(BEARER, `$1${REDACTED}`);
+  };
+}
+
+/** Each secret as it stands in a JSON string and in a URL; the longest first, so that none leaves its tail behind. */
+function needlesOf(secrets: readonly string[]): string[] {
+  const spellings = secrets.flatMap((secret) => [
+    JSON.stringify(secret).slice(1, -1),
+    encodeURIComponent(secret.toWellFormed()),
+  ]);
+  return [...new Set(spellings)]
+    .filter((spelling) => spelling.length >= MIN_SCRUBBED_CHARACTERS)
+    .sort((a, b) => b.length - a.length);
+}

@@ -1,0 +1,330 @@
+import { DELETE_TYPES, type Kind } from '../compliance/kinds.ts';
+import type { JsonObject } from '../compliance/pointers.ts';
+import type { ApplyOutcome, HintTiming, MissingOutcome, ReadMoment } from '../store/store.ts';
+import { contentOf, diffContent, mergePayload, type RowChange, type RowContent } from './merge.ts';
+
+/**
+ * Which version of a record wins. A payload is a preview, an answer of the API is the truth, and neither may
+ * undo something newer. Everything here is a pure function of the row, what is known about it and what came
+ * in; the store's adapters execute it, so that every engine decides alike.
+ */
+
+/** What is known of a record besides its content. Instants: steady milliseconds, except where they say wall. */
+export interface RecordState {
+  /** Number of the last accepted event about it. */
+  hint: number;
+  /** When something last gave reason to read it again; null: nothing outstanding. */
+  hintAt: number | null;
+  /** The earliest such reason that no read covers yet. */
+  firstHintAt: number | null;
+  /** Wall. Null: verified. */
+  unverifiedSince: number | null;
+  /** Number of the row's last write. */
+  write: number;
+  /** `created` of the last event whose payload was shown, wall. */
+  previewedCreated: number | null;
+  /** The counter as the last applied read began. */
+  readNumber: number;
+  readEndedAt: number | null;
+  /** The API has shown it at least once. */
+  returned: boolean;
+  /** When the first of an unbroken run of 404 answers was asked for, and the counter then. */
+  missingSince: number | null;
+  missingNumber: number | null;
+  /** Its absence is proven; whether it may be deleted is judged with the others. */
+  proven: boolean;
+  /** Number of the delivered event that said it is gone, until something shows it again. */
+  deleteEvent: number | null;
+  /** Reads refused in a row because the row was newer. */
+  refusals: number;
+  attempts: number;
+  dueAt: number | null;
+}
+
+export const UNKNOWN_STATE: Readonly<RecordState> = {
+  hint: 0,
+  hintAt: null,
+  firstHintAt: null,
+  unverifiedSince: null,
+  write: 0,
+  previewedCreated: null,
+  readNumber: 0,
+  readEndedAt: null,
+  returned: false,
+  missingSince: null,
+  missingNumber: null,
+  proven: false,
+  deleteEvent: null,
+  refusals: 0,
+  attempts: 0,
+  dueAt: null,
+};
+
+/** A hot record is read at the latest this many SETTLEs after the earliest event that no read covers. */
+const LONGEST_WAIT_IN_SETTLES = 6;
+
+/**
+ * A read is refused this often for a newer row, then applied all the same and left unverified: a record
+ * written faster than it can be read must still move.
+ */
+const REFUSALS_BEFORE_APPLYING = 3;
+
+/** A deletion without a delete event is held when more than this many records of a kind go at once … */
+const HOLD_ABOVE_COUNT = 2;
+/** … and they are more than this share of the live ones. A service that forgot its data looks like this. */
+const HOLD_ABOVE_SHARE = 0.2;
+
+/** When a record with outstanding hints is to be read; null when nothing is outstanding. */
+export function dueAt(state: Pick<RecordState, 'hintAt' | 'firstHintAt'>, timing: HintTiming): number | null {
+  if (state.hintAt === null) return null;
+  const first = state.firstHintAt ?? state.hintAt;
+  return Math.min(state.hintAt + timing.settleMs, first + LONGEST_WAIT_IN_SETTLES * timing.settleMs);
+}
+
+// ─── previews ───────────────────────────────────────────────────────────────────────────────────────────
+
+export interface PreviewInput {
+  seq: number;
+  type: string;
+  kind: Kind;
+  createdMs: number;
+  receivedWall: number;
+  /** The record's part of the payload. */
+  content: JsonObject;
+  /** It shows something of the record besides which one it is. */
+  shows: boolean;
+}
+
+export interface PreviewSettings {
+  eventsOnly: boolean;
+  toleranceMs: number;
+  idFields: ReadonlySet<string>;
+}
+
+export interface PreviewDecision {
+  outcome: 'previewed' | 'hinted' | 'overtaken';
+  state: RecordState;
+  /** Null: the row stays as it is. */
+  row: RowContent | null;
+  change: RowChange | null;
+}
+
+export function decidePreview(
+  event: PreviewInput,
+  held: { state: RecordState; row: RowContent | null; verifiedWall: number | null },
+  settings: PreviewSettings,
+  nowIso: string,
+): PreviewDecision {
+  const { row } = held;
+  const deletes = DELETE_TYPES.has(event.type);
+  const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
+  const last = held.state.previewedCreated;
+  const state = noteDeletion(held.state, event.seq, deletes, created);
+
+  const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
+  // A read that began later shows at least what this event speaks of; one that the API confirmed long after
+  // `created` does too, whatever the order of arrival.
+  const covered =
+    state.unverifiedSince === null ||
+    event.seq <= state.readNumber ||
+    (held.verifiedWall !== null && created < held.verifiedWall - settings.toleranceMs);
+  if (covered || !newer) return { outcome: 'overtaken', state, row: null, change: null };
+
+  const previewed = { ...state, previewedCreated: created };
+  if (deletes) {
+    if (row === null) return { outcome: 'hinted', state: previewed, row: null, change: null };
+    return preview(previewed, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
+  }
+  // Only the API says that something deleted lives again: a late payload looks just like a new life.
+  const buried = row !== null && row.deletedAt !== null && !settings.eventsOnly;
+  // What a risk event's payload describes is not said, so it alone makes no assessment while the API can be asked.
+  const mayInsert = settings.eventsOnly || event.kind !== 'risk_assessment';
+  if (!event.shows || buried || (row === null && !mayInsert)) {
+    return { outcome: 'hinted', state: previewed, row: null, change: null };
+  }
+  const data = mergePayload(row?.data ?? null, event.content, settings.idFields);
+  return preview(previewed, row, contentOf(event.kind, data, null));
+}
+
+function preview(state: RecordState, before: RowContent | null, after: RowContent): PreviewDecision {
+  return { outcome: 'previewed', state, row: after, change: diffContent(before, after) };
+}
+
+function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
+  if (deletes) return { ...state, deleteEvent: seq };
+  // A later life announced itself: the delete event no longer speaks for the record as it is.
+  const relived =
+    state.deleteEvent !== null && state.previewedCreated !== null && created > state.previewedCreated;
+  return relived ? { ...state, deleteEvent: null } : state;
+}
+
+// ─── reads ──────────────────────────────────────────────────────────────────────────────────────────────
+
+export interface ApplyDecision {
+  outcome: ApplyOutcome;
+  state: RecordState;
+  /** Null: the row's content stays. */
+  row: RowContent | null;
+  change: RowChange | null;
+  /** The row's `verified_at` moves to the end of this read. */
+  confirmed: boolean;
+}
+
+/** The API showed the record as `data`. */
+export function decideApply(
+  kind: Kind,
+  data: JsonObject,
+  read: ReadMoment,
+  held: { state: RecordState; row: RowContent | null },
+  timing: HintTiming,
+): ApplyDecision {
+  const { state, row } = held;
+  const shown = contentOf(kind, data, null);
+  const change = diffContent(row, shown);
+
+  const newerRow = state.write > read.number;
+  if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
+    const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
+    return { outcome: 'refused', state: { ...state, refusals }, row: null, change, confirmed: false };
+  }
+  if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {
+    const again = lookAgain(state, read, timing);
+    return { outcome: 'deferred', state: again, row: null, change, confirmed: false };
+  }
+
+  const applied: RecordState = {
+    ...state,
+    readNumber: read.number,
+    readEndedAt: read.endedAt,
+    returned: true,
+    missingSince: null,
+    missingNumber: null,
+    proven: false,
+    deleteEvent: null,
+    refusals: 0,
+    attempts: 0,
+  };
+  const next = newerRow ? lookAgain(applied, read, timing) : covered(applied, read, timing);
+  return {
+    outcome: outcomeOf(change),
+    state: next,
+    row: change === null ? null : shown,
+    change,
+    confirmed: true,
+  };
+}
+
+/**
+ * Two reads less than SETTLE apart that differ: either may be the stale one. The same holds for a read that
+ * shows alive what a delivered event has just said is gone.
+ */
+function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: HintTiming): boolean {
+  if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
+  const buried = row.deletedAt !== null && state.deleteEvent !== null;
+  return buried && state.hintAt !== null && read.beganAt < state.hintAt + timing.settleMs;
+}
+
+function outcomeOf(change: RowChange | null): ApplyOutcome {
+  switch (change?.operation) {
+    case undefined:
+      return 'unchanged';
+    case 'insert':
+      return 'inserted';
+    case 'restore':
+      return 'revived';
+    default:
+      return 'updated';
+  }
+}
+
+/** Not decided yet: the next read must begin SETTLE after this one ended. */
+function lookAgain(state: RecordState, read: ReadMoment, timing: HintTiming): RecordState {
+  const next = {
+    ...state,
+    hintAt: Math.max(state.hintAt ?? 0, read.endedAt),
+    firstHintAt: state.firstHintAt ?? read.endedAt,
+    unverifiedSince: state.unverifiedSince ?? read.endedWall,
+  };
+  return { ...next, dueAt: dueAt(next, timing) };
+}
+
+/** A read shows the upstream as it was at most SETTLE before it began, so it covers the hints that are older. */
+export function covered(
+  state: RecordState,
+  read: Pick<ReadMoment, 'beganAt'>,
+  timing: HintTiming,
+): RecordState {
+  const horizon = read.beganAt - timing.settleMs;
+  if (state.hintAt === null || state.hintAt <= horizon) {
+    return { ...state, hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null };
+  }
+  const next = { ...state, firstHintAt: Math.max(state.firstHintAt ?? state.hintAt, horizon) };
+  return { ...next, dueAt: dueAt(next, timing) };
+}
+
+// ─── absences ───────────────────────────────────────────────────────────────────────────────────────────
+
+export interface MissingDecision {
+  outcome: MissingOutcome;
+  state: RecordState;
+}
+
+/** The API answered 404 for the record. */
+export function decideMissing(
+  read: ReadMoment,
+  held: { state: RecordState; row: RowContent | null },
+  context: { witnessedAt: number | null; absentFromWalk: boolean },
+  timing: HintTiming,
+): MissingDecision {
+  const { state, row } = held;
+  const answered = { ...state, attempts: 0 };
+  if (state.unverifiedSince === null && (row === null || row.deletedAt !== null) && state.returned) {
+    return { outcome: 'known', state: { ...answered, dueAt: null } };
+  }
+  // It may be that the id is not of this kind at all, or that its creation is not visible yet.
+  const toldOf = state.returned || state.deleteEvent !== null || context.absentFromWalk;
+  if (!toldOf) return { outcome: 'unresolved', state };
+
+  const unbroken =
+    state.missingSince !== null &&
+    state.missingNumber !== null &&
+    state.hint <= state.missingNumber &&
+    state.write <= state.missingNumber;
+  if (!unbroken) {
+    const first = {
+      ...answered,
+      missingSince: read.beganAt,
+      missingNumber: read.number,
+      proven: false,
+      unverifiedSince: state.unverifiedSince ?? read.endedWall,
+      hintAt: state.hintAt ?? read.beganAt,
+      firstHintAt: state.firstHintAt ?? read.beganAt,
+    };
+    const settled = Math.max(read.beganAt, first.hintAt) + timing.settleMs;
+    return { outcome: 'first', state: { ...first, dueAt: settled } };
+  }
+  const settled = Math.max(state.missingSince ?? 0, state.hintAt ?? 0) + timing.settleMs;
+  if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
+
+  const witnessed = context.witnessedAt !== null && context.witnessedAt >= (state.missingSince ?? 0);
+  if (!witnessed && state.deleteEvent === null) return { outcome: 'unwitnessed', state: answered };
+  return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
+}
+
+/**
+ * Which of the proven absences become tombstones. `candidates` without a delivered delete event and without an
+ * operator's consent go only if there are few of them; otherwise all of those wait together.
+ */
+export function decideDeletions(
+  candidates: readonly { id: string; announced: boolean; consented: boolean }[],
+  live: number,
+): { deleted: string[]; held: string[] } {
+  const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.consented);
+  const many = doubtful.length > HOLD_ABOVE_COUNT && doubtful.length > HOLD_ABOVE_SHARE * live;
+  const all = doubtful.length >= 2 && doubtful.length >= live;
+  const held = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
+  return {
+    deleted: candidates.filter((candidate) => !held.has(candidate.id)).map((candidate) => candidate.id),
+    held: [...held].sort(),
+  };
+}

@@ -1,0 +1,117 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Kind } from '../compliance/kinds.ts';
+import type { JsonObject } from '../compliance/pointers.ts';
+
+/** The part of a row that follows the upstream. Instants are ISO 8601 UTC text. */
+export interface RowContent {
+  name: string | null;
+  version: string | null;
+  status: string | null;
+  data: JsonObject;
+  deletedAt: string | null;
+}
+
+export type ChangeOperation = 'insert' | 'update' | 'delete' | 'restore';
+
+export interface RowChange {
+  operation: ChangeOperation;
+  /** Changed columns only, and of `data` changed fields only. A field that is absent did not exist. */
+  before: JsonObject;
+  after: JsonObject;
+}
+
+/** The columns that are drawn from a record's fields. Anything but text there is left in `data` alone. */
+export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null): RowContent {
+  return {
+    name: text(data, 'name'),
+    version: kind === 'policy' ? text(data, 'version') : null,
+    status: text(data, 'status'),
+    data,
+    deletedAt,
+  };
+}
+
+/**
+ * A payload shows some fields of a record, never all that it has, so it is laid over what is held. The fields
+ * that only carry an id are not added to a record that the API has shown without them: otherwise each
+ * event would add what the next read takes away.
+ */
+export function mergePayload(
+  held: JsonObject | null,
+  payload: JsonObject,
+  idFields: ReadonlySet<string>,
+): JsonObject {
+  if (held === null) return payload;
+  // Object.fromEntries defines own properties: a field called __proto__ stays data.
+  const added = Object.entries(payload).filter(
+    ([field]) => Object.hasOwn(held, field) || !idFields.has(field),
+  );
+  return Object.fromEntries([...Object.entries(held), ...added]);
+}
+
+/** What changes when `after` replaces `before`; null when nothing does. */
+export function diffContent(before: RowContent | null, after: RowContent): RowChange | null {
+  const was: JsonObject = {};
+  const is: JsonObject = {};
+  for (const column of ['name', 'version', 'status'] as const) {
+    const old = before?.[column] ?? null;
+    if (old === after[column]) continue;
+    if (before !== null) was[column] = old;
+    is[column] = after[column];
+  }
+  const data = diffFields(before?.data ?? {}, after.data);
+  if (data !== null || before === null) {
+    if (before !== null) was['data'] = data?.before ?? {};
+    is['data'] = data?.after ?? {};
+  }
+  if ((before?.deletedAt ?? null) !== after.deletedAt) {
+    if (before !== null) was['deleted_at'] = before.deletedAt;
+    is['deleted_at'] = after.deletedAt;
+  }
+  if (before !== null && Object.keys(is).length === 0) return null;
+  return { operation: operationOf(before, after), before: was, after: is };
+}
+
+/** The names of what differs, `data.` before those inside `data`: for a person reading a drift report. */
+export function differingNames(change: RowChange): string[] {
+  const names = new Set([...Object.keys(change.before), ...Object.keys(change.after)]);
+  names.delete('data');
+  for (const side of [change.before, change.after]) {
+    for (const field of Object.keys((side['data'] as JsonObject | undefined) ?? {}))
+      names.add(`data.${field}`);
+  }
+  return [...names].sort();
+}
+
+function operationOf(before: RowContent | null, after: RowContent): ChangeOperation {
+  if (before === null) return 'insert';
+  if (before.deletedAt === null && after.deletedAt !== null) return 'delete';
+  if (before.deletedAt !== null && after.deletedAt === null) return 'restore';
+  return 'update';
+}
+
+function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject; after: JsonObject } | null {
+  const was: [string, unknown][] = [];
+  const is: [string, unknown][] = [];
+  for (const [field, value] of Object.entries(before)) {
+    if (Object.hasOwn(after, field) && same(value, after[field])) continue;
+    was.push([field, value]);
+    if (Object.hasOwn(after, field)) is.push([field, after[field]]);
+  }
+  for (const [field, value] of Object.entries(after)) {
+    if (!Object.hasOwn(before, field)) is.push([field, value]);
+  }
+  if (was.length === 0 && is.length === 0) return null;
+  return { before: Object.fromEntries(was), after: Object.fromEntries(is) };
+}
+
+function same(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object') return false;
+  return isDeepStrictEqual(a, b);
+}
+
+function text(data: JsonObject, field: string): string | null {
+  const value = Object.hasOwn(data, field) ? data[field] : null;
+  return typeof value === 'string' ? value : null;
+}

@@ -1,0 +1,135 @@
+import PQueue from 'p-queue';
+import type { Clock } from '../clock.ts';
+import { describeError, StoreUnavailable } from '../errors.ts';
+import { EVENT_BACKOFF, nextAttempt } from '../inbox/retry.ts';
+import type { ClaimedEvent, InboxStore, PreviewOutcome, PreviewRules } from '../store/store.ts';
+
+/** Events in one transaction, at most: its commit is shared by all of them, and deliveries wait for it. */
+const LARGEST_BATCH = 256;
+
+/** A claim outlives its batch only if the process does not: long enough for a stalled disk. */
+const LEASE_MS = 60_000;
+
+/** How long to leave a database alone that could not commit. */
+const STORE_PAUSE_MS = 1_000;
+
+/** Deferred events are looked for at least this often, whatever the clocks say. */
+const LONGEST_NAP_MS = 30_000;
+
+export interface WorkerOptions {
+  store: Pick<
+    InboxStore,
+    'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'previewEvents' | 'deferEvents' | 'nextAttemptWall'
+  >;
+  clock: Clock;
+  rules: PreviewRules;
+  concurrency: number;
+  maxAttempts: number;
+  random: () => number;
+  onOutcome: (outcome: PreviewOutcome) => void;
+  onRetry: (event: ClaimedEvent, error: string, delayMs: number | null) => void;
+  onError: (error: unknown) => void;
+}
+
+export interface Worker {
+  /** Something may have become claimable. */
+  wake(): void;
+  pause(): void;
+  resume(): void;
+  /** Works until `signal` aborts; then finishes what is claimed and resolves. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Claims batches of pending events and shows them in the mirror. The backlog stays in the database: the queue
+ * holds at most `concurrency` batches, so that memory is flat however long the backlog is.
+ */
+export function createWorker(options: WorkerOptions): Worker {
+  const { store, clock } = options;
+  const queue = new PQueue({ concurrency: options.concurrency });
+  let wakeUp: () => void = () => undefined;
+  let woken = false;
+  let paused = false;
+  let batches = 0;
+
+  function now() {
+    return { wall: clock.wall(), steady: clock.steady() };
+  }
+
+  function wake(): void {
+    woken = true;
+    wakeUp();
+  }
+
+  async function nap(signal: AbortSignal): Promise<void> {
+    if (woken || signal.aborted) return;
+    const retryAt = paused ? null : await store.nextAttemptWall();
+    const ms =
+      retryAt === null ? LONGEST_NAP_MS : Math.min(LONGEST_NAP_MS, Math.max(1, retryAt - clock.wall()));
+    const nap = new AbortController();
+    wakeUp = () => nap.abort();
+    const stop = () => nap.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    if (!woken) await clock.sleep(ms, nap.signal);
+    signal.removeEventListener('abort', stop);
+    wakeUp = () => undefined;
+  }
+
+  async function work(batch: readonly ClaimedEvent[]): Promise<void> {
+    try {
+      const outcomes = await store.previewEvents(batch, options.rules, now());
+      outcomes.forEach(options.onOutcome);
+    } catch (error) {
+      if (error instanceof StoreUnavailable) {
+        // Ours, not theirs: no attempt is counted.
+        options.onError(error);
+        await store.releaseEvents(batch);
+        await clock.sleep(STORE_PAUSE_MS);
+      } else if (batch.length > 1) {
+        // One of them breaks the batch: each alone shows which.
+        for (const event of batch) await work([event]);
+      } else {
+        await fail(batch[0]!, error);
+      }
+    }
+  }
+
+  async function fail(event: ClaimedEvent, error: unknown): Promise<void> {
+    const text = describeError(error);
+    const limits = { maxAttempts: options.maxAttempts, backoff: EVENT_BACKOFF };
+    const next = nextAttempt(event.attempts + 1, limits, options.random());
+    const retryAtMs = next.dead ? null : clock.steady() + next.delayMs;
+    await store.deferEvents([{ event, retryAtMs, error: text }], now(), options.rules.timing);
+    options.onRetry(event, text, next.dead ? null : next.delayMs);
+  }
+
+  return {
+    wake,
+    pause() {
+      paused = true;
+    },
+    resume() {
+      paused = false;
+      wake();
+    },
+    async run(signal) {
+      await store.recoverClaims();
+      while (!signal.aborted) {
+        woken = false;
+        let claimed = 0;
+        if (!paused) {
+          batches += 1;
+          const batch = await store.claimEvents(`batch-${batches}`, LARGEST_BATCH, LEASE_MS, now());
+          claimed = batch.length;
+          if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
+        }
+        await queue.onSizeLessThan(1);
+        // Deliveries come first: their answers wait for the turn of the event loop that this gives up.
+        if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
+        else if (queue.pending > 0) await queue.onIdle();
+        else await nap(signal);
+      }
+      await queue.onIdle();
+    },
+  };
+}

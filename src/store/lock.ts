@@ -1,0 +1,83 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import Database from 'better-sqlite3';
+import { UsageError } from '../errors.ts';
+
+/** Who holds a SQLite file, as its note beside the file says. */
+export interface LockHolder {
+  pid: number;
+  host: string;
+  /** Where its operators' listener answers; null until it listens. */
+  opsUrl: string | null;
+  /** ISO 8601. */
+  startedAt: string;
+}
+
+export interface FileLock {
+  announce(opsUrl: string): void;
+  release(): void;
+}
+
+const lockPath = (path: string) => `${path}.lock`;
+const notePath = (path: string) => `${path}.holder.json`;
+
+/**
+ * Makes this process the only one that serves `path`. The lock is an open write transaction on a small file of
+ * its own: the operating system lets it go whenever the process ends, killed or not, which a pid in a file
+ * would not, and readers of the database itself are not shut out.
+ */
+export function lockFile(path: string, startedAt: string): FileLock {
+  const db = tryLock(path);
+  if (db === null) {
+    const holder = readNote(path);
+    const who = holder
+      ? `process ${holder.pid} on ${holder.host}, since ${holder.startedAt}`
+      : 'another process';
+    throw new UsageError(
+      `${path} is in use by ${who}`,
+      'stop that service first, or give this one a DATABASE_URL of its own',
+    );
+  }
+  const note = (opsUrl: string | null) => {
+    const holder: LockHolder = { pid: process.pid, host: hostname(), opsUrl, startedAt };
+    writeFileSync(notePath(path), `${JSON.stringify(holder)}\n`, { mode: 0o600 });
+  };
+  note(null);
+  return {
+    announce: note,
+    release() {
+      rmSync(notePath(path), { force: true });
+      db.close();
+    },
+  };
+}
+
+/** The running service that holds `path`, or null. */
+export function holderOf(path: string): LockHolder | null {
+  const note = readNote(path);
+  if (note === null) return null;
+  const db = tryLock(path);
+  if (db === null) return note;
+  db.close();
+  return null;
+}
+
+function tryLock(path: string): Database.Database | null {
+  const db = new Database(lockPath(path), { timeout: 0 });
+  try {
+    db.exec('BEGIN EXCLUSIVE');
+    return db;
+  } catch (error) {
+    db.close();
+    if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) return null;
+    throw error;
+  }
+}
+
+function readNote(path: string): LockHolder | null {
+  try {
+    return JSON.parse(readFileSync(notePath(path), 'utf8')) as LockHolder;
+  } catch {
+    return null;
+  }
+}

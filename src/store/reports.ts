@@ -1,0 +1,179 @@
+import type { Kind } from '../compliance/kinds.ts';
+import type { JsonObject } from '../compliance/pointers.ts';
+
+/** What people ask of the store: shapes as the JSON API and the CLI show them. Instants are ISO 8601 UTC text. */
+
+export type EventState = 'pending' | 'done' | 'ignored' | 'dead' | 'discarded';
+export type KindVerdict = 'in_step' | 'catching_up' | 'stale' | 'blocked' | 'unverified';
+
+export interface EventReport {
+  seq: number;
+  id: string;
+  type: string;
+  created: string;
+  kind: Kind | null;
+  record_id: string | null;
+  received_at: string;
+  deliveries: number;
+  last_delivered_at: string;
+  state: EventState;
+  attempts: number;
+  next_attempt_at: string | null;
+  processed_at: string | null;
+  error: string | null;
+  /** Null in lists, and once trimmed. */
+  body: string | null;
+}
+
+export interface RecordReport {
+  id: string;
+  name: string | null;
+  /** Policies only. */
+  version?: string | null;
+  status: string | null;
+  data: JsonObject;
+  first_seen_at: string;
+  synced_at: string;
+  verified_at: string | null;
+  unverified_since: string | null;
+  deleted_at: string | null;
+  last_event_id: string | null;
+  last_event_at: string | null;
+  cause: string;
+}
+
+export interface ChangeReport {
+  seq: number;
+  kind: Kind;
+  record_id: string;
+  operation: 'insert' | 'update' | 'delete' | 'restore';
+  /** Changed columns only; `data` holds changed fields only. A field that is absent did not exist. */
+  before: JsonObject;
+  after: JsonObject;
+  cause: string;
+  at: string;
+}
+
+export interface GapReport {
+  id: number;
+  kind: Kind | null;
+  record_id: string | null;
+  reason: string;
+  opened_at: string;
+  healed_at: string | null;
+  attempts: number;
+  error: string | null;
+}
+
+export interface SweepReport {
+  id: number;
+  kind: Kind;
+  reason: string;
+  started_at: string;
+  finished_at: string | null;
+  pages: number;
+  seen: number;
+  inserted: number;
+  updated: number;
+  deleted: number;
+  unchanged: number;
+  outcome: string | null;
+  error: string | null;
+}
+
+export interface QuarantineReport {
+  id: number;
+  received_at: string;
+  reason: string;
+  t: string;
+  body_sha256: string;
+  released_at: string | null;
+  /** As text, with replacement characters where it is not UTF-8; null in lists, and once trimmed. */
+  body: string | null;
+}
+
+export interface RefusalReport {
+  at: string;
+  reason: string;
+  t: string | null;
+  bytes: number;
+  body_sha256: string | null;
+  header: string | null;
+}
+
+export interface AuditReport {
+  at: string;
+  actor: string;
+  action: string;
+  outcome: string;
+  target: string | null;
+}
+
+/** One row of the view `sync_status`. */
+export interface KindStatus {
+  kind: Kind;
+  verdict: KindVerdict;
+  in_step_since: string | null;
+  /** Live ones. */
+  records: number;
+  unverified: number;
+  oldest_unverified_at: string | null;
+  last_full_sweep_at: string | null;
+  open_gaps: number;
+  coverage: string;
+}
+
+export interface StoreSummary {
+  kinds: KindStatus[];
+  /** Events by state, of all that are kept. */
+  events: Record<EventState, number>;
+  /** When the oldest pending event was received. */
+  oldest_pending_at: string | null;
+  /** When a delivery last came in, new or not. */
+  last_delivery_at: string | null;
+  quarantined: number;
+  open_gaps: number;
+  database_bytes: number;
+  wal_bytes: number;
+}
+
+/** Keyset paging: `after` is the key of the last row of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
+export interface Paging {
+  limit: number;
+  after?: string | undefined;
+}
+
+export const PAGE_LIMIT_MAX = 500;
+
+export interface ReportStore {
+  summary(): Promise<StoreSummary>;
+  listEvents(
+    filter: {
+      state?: EventState | undefined;
+      type?: string | undefined;
+      kind?: Kind | undefined;
+      recordId?: string | undefined;
+    },
+    paging: Paging,
+  ): Promise<EventReport[]>;
+  showEvent(id: string): Promise<EventReport | null>;
+  /** `search` matches ids and names that begin with it. By id. */
+  listRecords(
+    kind: Kind,
+    filter: { search?: string | undefined; unverified?: boolean | undefined; deleted?: boolean | undefined },
+    paging: Paging,
+  ): Promise<RecordReport[]>;
+  showRecord(kind: Kind, id: string): Promise<RecordReport | null>;
+  /** Newest first. */
+  recordHistory(kind: Kind, id: string, paging: Paging): Promise<ChangeReport[]>;
+  /** Oldest first, after `after`. */
+  listChanges(after: number, limit: number): Promise<ChangeReport[]>;
+  /** Newest first. */
+  listGaps(filter: { open?: boolean | undefined }, paging: Paging): Promise<GapReport[]>;
+  listSweeps(paging: Paging): Promise<SweepReport[]>;
+  showSweep(id: number): Promise<SweepReport | null>;
+  listQuarantine(paging: Paging): Promise<QuarantineReport[]>;
+  showQuarantined(id: number): Promise<QuarantineReport | null>;
+  listRefusals(paging: Paging): Promise<RefusalReport[]>;
+  listAudit(paging: Paging): Promise<AuditReport[]>;
+}

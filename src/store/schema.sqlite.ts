@@ -1,0 +1,239 @@
+import { sql } from 'drizzle-orm';
+import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+
+/**
+ * The tables in SQLite. Instants that people read are ISO 8601 UTC text of fixed width, so that their order as
+ * text is their order in time; columns in `…_at` of `record_state` are milliseconds of the steady clock.
+ * After a change here run `npm run migrations`; what is generated is append-only once released.
+ */
+
+const identityColumns = () => ({ id: text('id').primaryKey(), name: text('name') });
+const contentColumns = () => ({
+  status: text('status'),
+  /** The whole record as last read, JSON. */
+  data: text('data').notNull(),
+  firstSeenAt: text('first_seen_at').notNull(),
+  syncedAt: text('synced_at').notNull(),
+  verifiedAt: text('verified_at'),
+  unverifiedSince: text('unverified_since'),
+  deletedAt: text('deleted_at'),
+  lastEventId: text('last_event_id'),
+  lastEventAt: text('last_event_at'),
+  cause: text('cause').notNull(),
+});
+
+export const policies = sqliteTable(
+  'policies',
+  { ...identityColumns(), version: text('version'), ...contentColumns() },
+  (t) => [
+    index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
+    index('policies_name').on(t.name),
+  ],
+);
+export const riskAssessments = sqliteTable(
+  'risk_assessments',
+  { ...identityColumns(), ...contentColumns() },
+  (t) => [
+    index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
+    index('risk_assessments_name').on(t.name),
+  ],
+);
+export const vendors = sqliteTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
+  index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
+  index('vendors_name').on(t.name),
+]);
+
+/** What the mirror knows of each record besides its content. Becomes WITHOUT ROWID in its migration: one tree, not two. */
+export const recordState = sqliteTable(
+  'record_state',
+  {
+    kind: text('kind').notNull(),
+    id: text('id').notNull(),
+    hint: integer('hint').notNull().default(0),
+    hintAt: integer('hint_at'),
+    firstHintAt: integer('first_hint_at'),
+    unverifiedSince: text('unverified_since'),
+    write: integer('write').notNull().default(0),
+    previewedCreated: integer('previewed_created'),
+    readNumber: integer('read_number').notNull().default(0),
+    readEndedAt: integer('read_ended_at'),
+    returned: integer('returned').notNull().default(0),
+    missingSince: integer('missing_since'),
+    missingNumber: integer('missing_number'),
+    proven: integer('proven').notNull().default(0),
+    deleteEvent: integer('delete_event'),
+    refusals: integer('refusals').notNull().default(0),
+    attempts: integer('attempts').notNull().default(0),
+    error: text('error'),
+    dueAt: integer('due_at'),
+    sweepId: integer('sweep_id'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.kind, t.id] }),
+    index('record_state_due').on(t.kind, t.dueAt).where(sql`due_at IS NOT NULL`),
+    index('record_state_missing').on(t.kind, t.missingSince).where(sql`missing_since IS NOT NULL`),
+  ],
+);
+
+export const changes = sqliteTable(
+  'changes',
+  {
+    seq: integer('seq').primaryKey(),
+    kind: text('kind').notNull(),
+    recordId: text('record_id').notNull(),
+    operation: text('operation').notNull(),
+    before: text('before').notNull(),
+    after: text('after').notNull(),
+    cause: text('cause').notNull(),
+    at: text('at').notNull(),
+  },
+  (t) => [index('changes_record').on(t.kind, t.recordId, t.seq)],
+);
+
+export const events = sqliteTable(
+  'events',
+  {
+    seq: integer('seq').primaryKey(),
+    id: text('id').notNull(),
+    type: text('type').notNull(),
+    created: text('created').notNull(),
+    createdMs: integer('created_ms').notNull(),
+    kind: text('kind'),
+    recordId: text('record_id'),
+    receivedAt: text('received_at').notNull(),
+    deliveries: integer('deliveries').notNull().default(1),
+    lastDeliveredAt: text('last_delivered_at').notNull(),
+    state: text('state').notNull(),
+    attempts: integer('attempts').notNull().default(0),
+    nextAttemptAt: text('next_attempt_at'),
+    processedAt: text('processed_at'),
+    error: text('error'),
+    contentHash: text('content_hash').notNull(),
+    body: text('body'),
+  },
+  (t) => [
+    uniqueIndex('events_id').on(t.id),
+    index('events_pending').on(t.seq).where(sql`state = 'pending'`),
+    index('events_dead').on(t.seq).where(sql`state = 'dead'`),
+    index('events_record').on(t.kind, t.recordId, t.seq),
+  ],
+);
+
+export const gaps = sqliteTable(
+  'gaps',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    kind: text('kind'),
+    recordId: text('record_id'),
+    reason: text('reason').notNull(),
+    openedAt: text('opened_at').notNull(),
+    healedAt: text('healed_at'),
+    attempts: integer('attempts').notNull().default(1),
+    error: text('error'),
+    /** The counter as it was opened, or last occurred: only a sweep begun later heals it. */
+    number: integer('number').notNull(),
+  },
+  (t) => [
+    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
+    index('gaps_record').on(t.kind, t.recordId),
+  ],
+);
+
+export const sweeps = sqliteTable(
+  'sweeps',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    kind: text('kind').notNull(),
+    reason: text('reason').notNull(),
+    startedAt: text('started_at').notNull(),
+    finishedAt: text('finished_at'),
+    pages: integer('pages').notNull().default(0),
+    seen: integer('seen').notNull().default(0),
+    inserted: integer('inserted').notNull().default(0),
+    updated: integer('updated').notNull().default(0),
+    deleted: integer('deleted').notNull().default(0),
+    unchanged: integer('unchanged').notNull().default(0),
+    outcome: text('outcome'),
+    error: text('error'),
+    /** The counter as it began. */
+    number: integer('number').notNull(),
+  },
+  (t) => [index('sweeps_kind').on(t.kind, t.id)],
+);
+
+export const heldDeletions = sqliteTable(
+  'held_deletions',
+  {
+    kind: text('kind').notNull(),
+    id: text('id').notNull(),
+    sweepId: integer('sweep_id').notNull(),
+    heldAt: text('held_at').notNull(),
+    consentUntil: text('consent_until'),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('held_deletions_sweep').on(t.sweepId)],
+);
+
+export const quarantine = sqliteTable('quarantine', {
+  id: integer('id').primaryKey({ autoIncrement: true }),
+  receivedAt: text('received_at').notNull(),
+  reason: text('reason').notNull(),
+  t: text('t').notNull(),
+  kind: text('kind'),
+  recordId: text('record_id'),
+  body: blob('body', { mode: 'buffer' }),
+  bodySha256: text('body_sha256').notNull(),
+  releasedAt: text('released_at'),
+});
+
+export const refusals = sqliteTable('refusals', {
+  id: integer('id').primaryKey({ autoIncrement: true }),
+  at: text('at').notNull(),
+  reason: text('reason').notNull(),
+  t: text('t'),
+  bytes: integer('bytes').notNull(),
+  bodySha256: text('body_sha256'),
+  header: text('header'),
+  body: blob('body', { mode: 'buffer' }),
+});
+
+export const audit = sqliteTable('audit', {
+  id: integer('id').primaryKey({ autoIncrement: true }),
+  at: text('at').notNull(),
+  actor: text('actor').notNull(),
+  action: text('action').notNull(),
+  outcome: text('outcome').notNull(),
+  target: text('target'),
+});
+
+export const registrations = sqliteTable('registrations', {
+  upstreamId: text('upstream_id').primaryKey(),
+  url: text('url').notNull(),
+  events: text('events').notNull(),
+  description: text('description').notNull(),
+  sealedSecret: text('sealed_secret'),
+  createdAt: text('created_at').notNull(),
+});
+
+/** One row: the counter that every number comes from. */
+export const counter = sqliteTable('counter', {
+  one: integer('one').primaryKey(),
+  value: integer('value').notNull(),
+});
+
+/** How many events stand in each state, kept in the transactions that move them: counting rows costs with their number. */
+export const eventCounts = sqliteTable('event_counts', {
+  state: text('state').primaryKey(),
+  count: integer('count').notNull(),
+});
+
+/** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */
+export const facts = sqliteTable('facts', {
+  name: text('name').primaryKey(),
+  value: text('value').notNull(),
+});
+
+/** When each kind came into step, kept by the heartbeat; null while it is not. */
+export const kindState = sqliteTable('kind_state', {
+  kind: text('kind').primaryKey(),
+  inStepSince: text('in_step_since'),
+});

@@ -1,0 +1,335 @@
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import { covered, decideApply, decideDeletions, decideMissing, dueAt } from '../../mirror/decide.ts';
+import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
+import { assessmentsNamedIn } from '../../process/handlers.ts';
+import type { Applied, BackfillStore, DueRecord, Now, ReadMoment } from '../store.ts';
+import type { Connection, Transact } from './connection.ts';
+import type { Gaps } from './gaps.ts';
+import { type Held, iso, type Records, TABLES } from './records.ts';
+
+type RecordVerbs = Omit<
+  BackfillStore,
+  | 'startSweep'
+  | 'progressSweep'
+  | 'finishSweep'
+  | 'interruptSweeps'
+  | 'openGap'
+  | 'healGap'
+  | 'kindsWantingSweep'
+  | 'beat'
+  | 'lastBeat'
+>;
+
+/** The verbs that bring rows into step with the API. */
+export function createBackfillVerbs(
+  db: Connection,
+  transact: Transact,
+  records: Records,
+  gaps: Gaps,
+): RecordVerbs {
+  const currentNumber = db.prepare('SELECT value FROM counter').pluck();
+  const rehint = db.prepare(
+    `UPDATE record_state SET hint_at = ?, first_hint_at = ?, due_at = ?, attempts = 0, missing_since = NULL,
+       missing_number = NULL, proven = 0 WHERE unverified_since IS NOT NULL`,
+  );
+  const settleReads = db.prepare('UPDATE record_state SET read_ended_at = ? WHERE read_ended_at > ?');
+  const selectDue = db.prepare(
+    `SELECT id, attempts, missing_since, hint_at AS hintAt, first_hint_at AS firstHintAt FROM record_state
+     WHERE kind = ? AND due_at <= ? ORDER BY due_at LIMIT ?`,
+  );
+  const countDue = db
+    .prepare('SELECT count(*) FROM (SELECT 1 FROM record_state WHERE kind = ? AND due_at <= ? LIMIT ?)')
+    .pluck();
+  const putOff = db.prepare('UPDATE record_state SET due_at = ? WHERE kind = ? AND id = ?');
+  const nextDue = db
+    .prepare('SELECT min(due_at) FROM record_state WHERE kind = ? AND due_at IS NOT NULL')
+    .pluck();
+  const makeKnown = db.prepare(
+    `INSERT INTO record_state (kind, id, hint_at, first_hint_at, unverified_since, due_at) VALUES (?, ?, ?, ?, ?, ?)
+     ON CONFLICT (kind, id) DO NOTHING`,
+  );
+  const makeDue = db.prepare(
+    `INSERT INTO record_state (kind, id, hint_at, first_hint_at, unverified_since, due_at) VALUES (?, ?, ?, ?, ?, ?)
+     ON CONFLICT (kind, id) DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
+  );
+  const failRead = db.prepare(
+    'UPDATE record_state SET attempts = attempts + 1, error = ?, due_at = ? WHERE kind = ? AND id = ?',
+  );
+  const unseen = (kind: Kind) =>
+    db
+      .prepare(
+        `SELECT s.id FROM record_state s LEFT JOIN ${TABLES[kind]} r ON r.id = s.id
+         WHERE s.kind = '${kind}' AND s.sweep_id IS NOT ? AND s.hint <= ? AND s.write <= ?
+         AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
+      )
+      .pluck();
+  const unseenByKind = Object.fromEntries(KINDS.map((kind) => [kind, unseen(kind)])) as Record<
+    Kind,
+    ReturnType<typeof unseen>
+  >;
+  const touched = db
+    .prepare('SELECT id FROM record_state WHERE kind = ? AND (hint > ? OR write > ?)')
+    .pluck();
+  const selectProven = db
+    .prepare('SELECT id FROM record_state WHERE kind = ? AND proven = 1 AND missing_since IS NOT NULL')
+    .pluck();
+  const awaiting = db
+    .prepare(
+      'SELECT count(*) FROM record_state WHERE kind = ? AND missing_since IS NOT NULL AND proven = 0 AND attempts = 0',
+    )
+    .pluck();
+  const hold = db.prepare(
+    `INSERT INTO held_deletions (kind, id, sweep_id, held_at) VALUES (?, ?, ?, ?)
+     ON CONFLICT (kind, id) DO UPDATE SET sweep_id = excluded.sweep_id`,
+  );
+  const unhold = db.prepare('DELETE FROM held_deletions WHERE kind = ? AND id = ?');
+  const consented = db
+    .prepare('SELECT 1 FROM held_deletions WHERE kind = ? AND id = ? AND consent_until > ?')
+    .pluck();
+  const listHeld = db.prepare('SELECT id FROM held_deletions WHERE kind = ? ORDER BY id').pluck();
+  const lastSweep = db.prepare('SELECT max(id) FROM sweeps WHERE kind = ?').pluck();
+  const consent = db.prepare(
+    'UPDATE held_deletions SET consent_until = ? WHERE sweep_id = ? RETURNING kind, id',
+  );
+  const someLive = db
+    .prepare(
+      `SELECT id FROM record_state WHERE kind = ? AND id <> ? AND returned = 1 AND unverified_since IS NULL
+       ORDER BY read_number DESC LIMIT 20`,
+    )
+    .pluck();
+  const cycle = db
+    .prepare(
+      `SELECT id FROM record_state WHERE kind = ? AND sweep_id IS NOT ?
+       ORDER BY unverified_since IS NULL, read_number LIMIT ?`,
+    )
+    .pluck();
+  const markSwept = db.prepare('UPDATE record_state SET sweep_id = ? WHERE kind = ? AND id = ?');
+  const countKnown = db.prepare('SELECT count(*) FROM record_state WHERE kind = ?').pluck();
+
+  function applyOne(
+    kind: Kind,
+    object: { id: string; data: Record<string, unknown> },
+    read: ReadMoment,
+    context: Parameters<BackfillStore['applyReads']>[3],
+    nowIso: string,
+    numbers: Parameters<Parameters<Transact>[0]>[0],
+  ): Applied {
+    const held = records.load(kind, object.id);
+    const decision = decideApply(kind, object.data, read, held, context.timing);
+    held.state = decision.state;
+    if (decision.row !== null && decision.change !== null) {
+      records.write(held, decision.row, decision.change, context.cause, nowIso, numbers);
+    }
+    if (decision.confirmed && held.row !== null) held.row.verifiedAt = nowIso;
+    records.saveState(held, null, context.sweepId);
+    if (decision.row !== null) records.saveRow(held);
+    else records.saveTrust(held);
+    const verified = held.state.unverifiedSince === null;
+    if (verified) {
+      gaps.healRecord(kind, object.id, nowIso);
+      unhold.run(kind, object.id);
+    }
+    const differences = decision.change === null ? [] : differingNames(decision.change);
+    return { id: object.id, outcome: decision.outcome, differences, verified };
+  }
+
+  /** A proven absence becomes a tombstone; one that already is becomes verified. */
+  function bury(held: Held, cause: string, now: Now, numbers: Parameters<Parameters<Transact>[0]>[0]): void {
+    const nowIso = iso(now.wall);
+    if (held.row !== null && held.row.deletedAt === null) {
+      const content = { ...contentOf(held.kind, held.row.data, nowIso) };
+      const change = diffContent(held.row, content);
+      if (change !== null) records.write(held, content, change, cause, nowIso, numbers);
+    }
+    held.state = {
+      ...covered({ ...held.state, hintAt: null }, { beganAt: now.steady }, { settleMs: 0 }),
+      missingSince: null,
+      missingNumber: null,
+      proven: false,
+      deleteEvent: null,
+      // The API has spoken for it: it showed that there is none.
+      returned: true,
+      attempts: 0,
+    };
+    if (held.row !== null) held.row.verifiedAt = nowIso;
+    records.saveState(held);
+    records.saveRow(held);
+    unhold.run(held.kind, held.id);
+    gaps.healRecord(held.kind, held.id, nowIso);
+  }
+
+  return {
+    async currentNumber() {
+      return currentNumber.get() as number;
+    },
+
+    async rehintUnverified(now, timing) {
+      return transact(() => {
+        settleReads.run(now.steady, now.steady);
+        return rehint.run(now.steady, now.steady, now.steady + timing.settleMs).changes;
+      });
+    },
+
+    async dueRecords(kind, now, timing, limit) {
+      const due: DueRecord[] = [];
+      const later: [number, string][] = [];
+      const rows = selectDue.all(kind, now.steady, limit) as {
+        id: string;
+        attempts: number;
+        missing_since: number | null;
+        hintAt: number | null;
+        firstHintAt: number | null;
+      }[];
+      for (const row of rows) {
+        const at = dueAt(row, timing);
+        const waits = at !== null && at > now.steady && row.attempts === 0 && row.missing_since === null;
+        if (waits) later.push([at, row.id]);
+        else due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missing_since !== null });
+      }
+      if (later.length > 0) transact(() => later.forEach(([at, id]) => void putOff.run(at, kind, id)));
+      return due;
+    },
+
+    async countDue(kind, now, atMost) {
+      return countDue.get(kind, now.steady, atMost) as number;
+    },
+
+    async nextDueAt(kind) {
+      return nextDue.get(kind) as number | null;
+    },
+
+    async makeKnown(kind, ids, now) {
+      return transact(() =>
+        ids.reduce(
+          (count, id) =>
+            count + makeKnown.run(kind, id, now.steady, now.steady, iso(now.wall), now.steady).changes,
+          0,
+        ),
+      );
+    },
+
+    async makeDue(kind, ids, now) {
+      transact(() => {
+        for (const id of ids) makeDue.run(kind, id, now.steady, now.steady, iso(now.wall), now.steady);
+      });
+    },
+
+    async applyReads(kind, objects, read, context) {
+      const nowIso = iso(read.endedWall);
+      return transact((numbers) => {
+        const applied = objects.map((object) => applyOne(kind, object, read, context, nowIso, numbers));
+        const mentioned = new Set(
+          objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers)),
+        );
+        for (const id of mentioned) {
+          makeKnown.run('risk_assessment', id, read.endedAt, read.endedAt, nowIso, read.endedAt);
+        }
+        return applied;
+      });
+    },
+
+    async recordMissing(kind, id, read, context) {
+      return transact(() => {
+        const held = records.load(kind, id);
+        const decision = decideMissing(read, held, context, context.timing);
+        held.state = decision.state;
+        records.saveState(held);
+        records.saveTrust(held);
+        return decision.outcome;
+      });
+    },
+
+    async recordReadFailure(kind, id, error, retryAtMs) {
+      transact(() => failRead.run(error, retryAtMs, kind, id));
+    },
+
+    async unseenBy(kind, sweepId, number) {
+      return unseenByKind[kind].all(sweepId, number, number) as string[];
+    },
+
+    async touchedSince(kind, number) {
+      return new Set(touched.all(kind, number, number) as string[]);
+    },
+
+    async concludeDeletions(kind, proof, context, now) {
+      return transact((numbers) => {
+        const proven = (selectProven.all(kind) as string[]).map((id) => records.load(kind, id));
+        const absent = (proof?.absent ?? [])
+          .map((id) => records.load(kind, id))
+          .filter(
+            (held) => held.state.hint <= (proof?.number ?? 0) && held.state.write <= (proof?.number ?? 0),
+          );
+        const candidates = new Map(
+          [...proven.filter(stillProven), ...absent].map((held) => [held.id, held] as const),
+        );
+        if (candidates.size === 0) return { deleted: [], held: [] };
+        const nowIso = iso(now.wall);
+        const verdict = decideDeletions(
+          [...candidates.values()].map((held) => ({
+            id: held.id,
+            // What is not shown alive needs nobody's consent to stay that way.
+            announced: held.state.deleteEvent !== null || held.row === null || held.row.deletedAt !== null,
+            consented: consented.get(kind, held.id, nowIso) !== undefined,
+          })),
+          records.countLive(kind),
+        );
+        const deleted = verdict.deleted.map((id) => {
+          const held = candidates.get(id)!;
+          const announced = held.state.deleteEvent !== null;
+          bury(held, context.cause, now, numbers);
+          return { id, cause: announced ? ('event' as const) : ('absence' as const) };
+        });
+        const sweepId = context.sweepId ?? (lastSweep.get(kind) as number | null) ?? 0;
+        for (const id of verdict.held) {
+          const held = candidates.get(id)!;
+          held.state = { ...held.state, missingSince: null, missingNumber: null, proven: false, dueAt: null };
+          held.state.unverifiedSince ??= now.wall;
+          records.saveState(held);
+          records.saveTrust(held);
+          hold.run(kind, id, sweepId, nowIso);
+        }
+        return { deleted, held: verdict.held };
+      });
+    },
+
+    async confirmDeletions(sweepId, untilWall) {
+      return transact(() => {
+        const rows = consent.all(iso(untilWall), sweepId) as { kind: Kind; id: string }[];
+        return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
+      });
+    },
+
+    async countAwaitingProof(kind) {
+      return awaiting.get(kind) as number;
+    },
+
+    async someLiveRecord(kind, besides) {
+      for (const id of someLive.all(kind, besides) as string[]) {
+        const { row } = records.load(kind, id);
+        if (row !== null && row.deletedAt === null) return id;
+      }
+      return null;
+    },
+
+    async cycleRecords(kind, sweepId, limit) {
+      return cycle.all(kind, sweepId, limit) as string[];
+    },
+
+    async markSwept(kind, id, sweepId) {
+      transact(() => markSwept.run(sweepId, kind, id));
+    },
+
+    async countKnown(kind) {
+      return countKnown.get(kind) as number;
+    },
+
+    async heldDeletions(kind) {
+      return listHeld.all(kind) as string[];
+    },
+  };
+
+  function stillProven(held: Held): boolean {
+    const { hint, write, missingNumber } = held.state;
+    return missingNumber !== null && hint <= missingNumber && write <= missingNumber;
+  }
+}

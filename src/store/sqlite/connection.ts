@@ -1,0 +1,181 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { drizzle } from 'drizzle-orm/better-sqlite3';
+import { migrate } from 'drizzle-orm/better-sqlite3/migrator';
+import { readMigrationFiles } from 'drizzle-orm/migrator';
+import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
+
+/** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
+const LOCK_WAIT_MS = 1_000;
+
+/** The write-ahead log is folded back at about 16 MiB: rarely enough to be cheap, and small enough to read fast. */
+const CHECKPOINT_PAGES = 4_000;
+
+const MIGRATIONS = fileURLToPath(new URL('../../../drizzle/sqlite', import.meta.url));
+
+export type Connection = Database.Database;
+
+/** Opens the file (or `:memory:`), durable: WAL and FULL, both asserted, since a silent NORMAL loses acknowledged rows. */
+export function connect(path: string, options: { readOnly: boolean }): Connection {
+  if (path !== ':memory:') {
+    if (options.readOnly && !existsSync(path)) {
+      throw new UsageError(
+        `there is no database at ${path}`,
+        'start the service once, or run `compliance-mirror migrate`',
+      );
+    }
+    mkdirSync(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+  }
+  return guarded(() => {
+    const db = new Database(path, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
+    if (options.readOnly) return db;
+    db.pragma('journal_mode = WAL');
+    db.pragma('synchronous = FULL');
+    db.pragma('foreign_keys = ON');
+    db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    assertDurable(db, path);
+    return db;
+  });
+}
+
+function assertDurable(db: Connection, path: string): void {
+  const journal = db.pragma('journal_mode', { simple: true });
+  const synchronous = db.pragma('synchronous', { simple: true });
+  const expected = path === ':memory:' ? 'memory' : 'wal';
+  if (journal === expected && synchronous === 2) return;
+  throw new StoreUnavailable(
+    `the database is not durable: journal_mode ${journal}, synchronous ${synchronous}`,
+    {
+      fatal: true,
+      hint: 'the file system must support write-ahead logging: a local disk, not a network share',
+    },
+  );
+}
+
+/**
+ * Brings the schema up to this version, in one transaction. A schema newer than this version is refused, because
+ * an older program would write rows that the newer one does not expect. Returns how many steps were taken.
+ */
+export function migrateSchema(db: Connection): number {
+  const known = readMigrationFiles({ migrationsFolder: MIGRATIONS });
+  const applied = appliedMigrations(db);
+  const newest = known.at(-1)?.folderMillis ?? 0;
+  const last = applied.at(-1) ?? 0;
+  if (last > newest) {
+    throw new UsageError(
+      'the database was written by a newer version of compliance-mirror',
+      'start that version, or restore the backup made before it migrated',
+    );
+  }
+  try {
+    migrate(drizzle(db), { migrationsFolder: MIGRATIONS });
+  } catch (error) {
+    throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
+      cause: error,
+      hint: 'nothing was changed; free disk space or restore a backup, then start again',
+    });
+  }
+  return known.length - applied.length;
+}
+
+/** Whether the schema is the one that this version reads. */
+export function schemaIsCurrent(db: Connection): boolean {
+  const newest = readMigrationFiles({ migrationsFolder: MIGRATIONS }).at(-1)?.folderMillis;
+  return appliedMigrations(db).at(-1) === newest;
+}
+
+function appliedMigrations(db: Connection): number[] {
+  const exists = db.prepare("SELECT 1 FROM sqlite_master WHERE name = '__drizzle_migrations'").get();
+  if (exists === undefined) return [];
+  const rows = db.prepare('SELECT created_at FROM __drizzle_migrations ORDER BY created_at').all();
+  return (rows as { created_at: number }[]).map((row) => Number(row.created_at));
+}
+
+/** Runs `work`, turning what SQLite throws into what callers can act on. */
+export function guarded<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw translate(error);
+  }
+}
+
+function translate(error: unknown): unknown {
+  if (!(error instanceof Database.SqliteError)) return error;
+  const { code } = error;
+  if (code === 'SQLITE_FULL') {
+    return new StoreUnavailable('the disk is full', {
+      cause: error,
+      hint: 'free space; nothing acknowledged is lost',
+    });
+  }
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) {
+    return new StoreUnavailable('another process holds the database', {
+      cause: error,
+      hint: 'end the program that keeps a write transaction open on the file',
+    });
+  }
+  if (code.startsWith('SQLITE_READONLY') || code === 'SQLITE_CANTOPEN' || code === 'SQLITE_PERM') {
+    return new StoreUnavailable(`the database cannot be written: ${error.message}`, {
+      cause: error,
+      hint: 'the file and its folder must be writable by the user that runs the service',
+    });
+  }
+  if (code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') {
+    return new StoreUnavailable(`the database cannot be trusted any more: ${error.message}`, {
+      fatal: true,
+      cause: error,
+      hint: 'check the disk; if the file is damaged, restore a backup: what it lacks is read again from the API',
+    });
+  }
+  return error;
+}
+
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** The durable counter within one transaction. Every number that orders anything comes from here. */
+export interface Numbers {
+  current(): number;
+  next(): number;
+}
+
+export type Transact = <T>(work: (numbers: Numbers) => T) => T;
+
+/**
+ * One atomic unit. BEGIN IMMEDIATE, because a transaction that reads first and writes later fails at once
+ * with SQLITE_BUSY_SNAPSHOT when another writer came between.
+ */
+export function transactions(db: Connection): Transact {
+  const begin = db.prepare('BEGIN IMMEDIATE');
+  const commit = db.prepare('COMMIT');
+  const rollback = db.prepare('ROLLBACK');
+  const read = db.prepare('SELECT value FROM counter').pluck();
+  const save = db.prepare('UPDATE counter SET value = ?');
+  return (work) =>
+    guarded(() => {
+      begin.run();
+      try {
+        const start = read.get() as number;
+        let value = start;
+        const result = work({
+          current: () => value,
+          next: () => {
+            value += 1;
+            return value;
+          },
+        });
+        if (value !== start) save.run(value);
+        commit.run();
+        return result;
+      } catch (error) {
+        // A full disk may have rolled back already.
+        if (db.inTransaction) rollback.run();
+        throw error;
+      }
+    });
+}

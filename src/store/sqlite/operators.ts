@@ -1,0 +1,51 @@
+import type { OperatorStore, StoredRegistration } from '../store.ts';
+import type { Connection, Transact } from './connection.ts';
+import { iso } from './records.ts';
+
+export function createOperatorVerbs(db: Connection, transact: Transact): OperatorStore {
+  const audit = db.prepare('INSERT INTO audit (at, actor, action, outcome, target) VALUES (?, ?, ?, ?, ?)');
+  const saveRegistration = db.prepare(
+    `INSERT INTO registrations (upstream_id, url, events, description, sealed_secret, created_at)
+     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url, events = excluded.events,
+       description = excluded.description, sealed_secret = coalesce(excluded.sealed_secret, sealed_secret)`,
+  );
+  const listRegistrations = db.prepare('SELECT * FROM registrations ORDER BY created_at, upstream_id');
+  const readFact = db.prepare('SELECT value FROM facts WHERE name = ?').pluck();
+  const writeFact = db.prepare(
+    'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  );
+
+  return {
+    async audit(entry, now) {
+      transact(() => audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target));
+    },
+
+    async saveRegistration(r) {
+      const events = JSON.stringify(r.events);
+      transact(() =>
+        saveRegistration.run(r.upstreamId, r.url, events, r.description, r.sealedSecret, iso(r.createdWall)),
+      );
+    },
+
+    async listRegistrations() {
+      return (listRegistrations.all() as Record<string, string>[]).map(
+        (row): StoredRegistration => ({
+          upstreamId: row['upstream_id'] ?? '',
+          url: row['url'] ?? '',
+          events: JSON.parse(row['events'] ?? '[]') as string[],
+          description: row['description'] ?? '',
+          sealedSecret: row['sealed_secret'] ?? null,
+          createdWall: Date.parse(row['created_at'] ?? ''),
+        }),
+      );
+    },
+
+    async readFact(name) {
+      return (readFact.get(name) as string | undefined) ?? null;
+    },
+
+    async writeFact(name, value) {
+      transact(() => writeFact.run(name, value));
+    },
+  };
+}

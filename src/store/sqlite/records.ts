@@ -1,0 +1,274 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import type { HintTiming, Now } from '../store.ts';
+import type { Connection, Numbers } from './connection.ts';
+
+/** The rows and what is known of them: the statements that several verbs share. */
+
+export const TABLES: Readonly<Record<Kind, string>> = {
+  policy: 'policies',
+  risk_assessment: 'risk_assessments',
+  vendor: 'vendors',
+};
+
+export const iso = (wall: number): string => new Date(wall).toISOString();
+
+export interface HeldRow extends RowContent {
+  firstSeenAt: string;
+  syncedAt: string;
+  verifiedAt: string | null;
+  lastEventId: string | null;
+  lastEventAt: string | null;
+  cause: string;
+}
+
+/** A record as one transaction sees and changes it; `flush` writes what changed. */
+export interface Held {
+  kind: Kind;
+  id: string;
+  state: RecordState;
+  row: HeldRow | null;
+  /** The API or an event has made it known. */
+  known: boolean;
+}
+
+interface StateRow {
+  hint: number;
+  hint_at: number | null;
+  first_hint_at: number | null;
+  unverified_since: string | null;
+  write: number;
+  previewed_created: number | null;
+  read_number: number;
+  read_ended_at: number | null;
+  returned: number;
+  missing_since: number | null;
+  missing_number: number | null;
+  proven: number;
+  delete_event: number | null;
+  refusals: number;
+  attempts: number;
+  due_at: number | null;
+}
+
+interface TableRow {
+  name: string | null;
+  version: string | null;
+  status: string | null;
+  data: string;
+  first_seen_at: string;
+  synced_at: string;
+  verified_at: string | null;
+  deleted_at: string | null;
+  last_event_id: string | null;
+  last_event_at: string | null;
+  cause: string;
+}
+
+const STATE_COLUMNS =
+  'hint, hint_at, first_hint_at, unverified_since, write, previewed_created, read_number, read_ended_at, returned, ' +
+  'missing_since, missing_number, proven, delete_event, refusals, attempts, due_at';
+
+export type Records = ReturnType<typeof createRecords>;
+
+export function createRecords(db: Connection) {
+  const selectState = db.prepare(`SELECT ${STATE_COLUMNS} FROM record_state WHERE kind = ? AND id = ?`);
+  const saveState = db.prepare(
+    `INSERT INTO record_state (kind, id, ${STATE_COLUMNS}, error, sweep_id)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
+       first_hint_at = excluded.first_hint_at, unverified_since = excluded.unverified_since, write = excluded.write,
+       previewed_created = excluded.previewed_created, read_number = excluded.read_number,
+       read_ended_at = excluded.read_ended_at, returned = excluded.returned, missing_since = excluded.missing_since,
+       missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
+       refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
+       sweep_id = coalesce(excluded.sweep_id, sweep_id)`,
+  );
+  // Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at
+  // every event; `dueRecords` puts it off when it comes to it.
+  const hint = db
+    .prepare(
+      `INSERT INTO record_state (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
+         first_hint_at = coalesce(first_hint_at, excluded.first_hint_at),
+         unverified_since = coalesce(unverified_since, excluded.unverified_since),
+         due_at = min(coalesce(due_at, excluded.due_at), excluded.due_at),
+         missing_since = NULL, missing_number = NULL, proven = 0
+       RETURNING unverified_since`,
+    )
+    .pluck();
+  const insertChange = db.prepare(
+    'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+  );
+  const byKind = Object.fromEntries(
+    (Object.keys(TABLES) as Kind[]).map((kind) => [kind, tableStatements(db, kind)]),
+  ) as Record<Kind, ReturnType<typeof tableStatements>>;
+
+  return {
+    load(kind: Kind, id: string): Held {
+      const state = selectState.get(kind, id) as StateRow | undefined;
+      const row = byKind[kind].select.get(id) as TableRow | undefined;
+      return {
+        kind,
+        id,
+        state: state === undefined ? { ...UNKNOWN_STATE } : stateFrom(state),
+        row: row === undefined ? null : rowFrom(row),
+        known: state !== undefined,
+      };
+    },
+
+    /** Something gave reason to read the record: `number` where that was an event. */
+    hint(kind: Kind, id: string, number: number, now: Now, nowIso: string, timing: HintTiming): void {
+      const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, now.steady + timing.settleMs);
+      if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
+    },
+
+    /** New content, with its change in the feed, under a number of its own. */
+    write(
+      held: Held,
+      content: RowContent,
+      change: RowChange,
+      cause: string,
+      nowIso: string,
+      numbers: Numbers,
+    ): void {
+      const number = numbers.next();
+      held.state = { ...held.state, write: number };
+      held.row = {
+        ...content,
+        firstSeenAt: held.row?.firstSeenAt ?? nowIso,
+        syncedAt: nowIso,
+        verifiedAt: held.row?.verifiedAt ?? null,
+        lastEventId: held.row?.lastEventId ?? null,
+        lastEventAt: held.row?.lastEventAt ?? null,
+        cause,
+      };
+      insertChange.run(
+        number,
+        held.kind,
+        held.id,
+        change.operation,
+        JSON.stringify(change.before),
+        JSON.stringify(change.after),
+        cause,
+        nowIso,
+      );
+    },
+
+    saveState(held: Held, error: string | null = null, sweepId: number | null = null): void {
+      const s = held.state;
+      saveState.run(
+        held.kind,
+        held.id,
+        s.hint,
+        s.hintAt,
+        s.firstHintAt,
+        s.unverifiedSince === null ? null : iso(s.unverifiedSince),
+        s.write,
+        s.previewedCreated,
+        s.readNumber,
+        s.readEndedAt,
+        s.returned ? 1 : 0,
+        s.missingSince,
+        s.missingNumber,
+        s.proven ? 1 : 0,
+        s.deleteEvent,
+        s.refusals,
+        s.attempts,
+        s.dueAt,
+        error,
+        sweepId,
+      );
+    },
+
+    saveRow(held: Held): void {
+      if (held.row !== null) byKind[held.kind].save(held.id, held.row, held.state.unverifiedSince);
+    },
+
+    /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
+    saveTrust(held: Held): void {
+      if (held.row === null) return;
+      const since = held.state.unverifiedSince;
+      byKind[held.kind].trust.run(held.row.verifiedAt, since === null ? null : iso(since), held.id);
+    },
+
+    countLive(kind: Kind): number {
+      return byKind[kind].countLive.get() as number;
+    },
+  };
+}
+
+function tableStatements(db: Connection, kind: Kind) {
+  const table = TABLES[kind];
+  const version = kind === 'policy' ? 'version' : null;
+  const columns = ['id', 'name', version, 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at']
+    .concat(['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'])
+    .filter((column) => column !== null);
+  const updates = columns
+    .filter((column) => column !== 'id' && column !== 'first_seen_at')
+    .map((column) => `${column} = excluded.${column}`);
+  const save = db.prepare(
+    `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})
+     ON CONFLICT (id) DO UPDATE SET ${updates.join(', ')}`,
+  );
+  return {
+    select: db.prepare(
+      `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at, deleted_at,
+       last_event_id, last_event_at, cause FROM ${table} WHERE id = ?`,
+    ),
+    markUnverified: db.prepare(
+      `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
+    ),
+    trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ? WHERE id = ?`),
+    countLive: db.prepare(`SELECT count(*) FROM ${table} WHERE deleted_at IS NULL`).pluck(),
+    save(id: string, row: HeldRow, unverifiedSince: number | null): void {
+      save.run(
+        ...[id, row.name],
+        ...(version === null ? [] : [row.version]),
+        ...[row.status, JSON.stringify(row.data), row.firstSeenAt, row.syncedAt, row.verifiedAt],
+        ...[unverifiedSince === null ? null : iso(unverifiedSince), row.deletedAt],
+        ...[row.lastEventId, row.lastEventAt, row.cause],
+      );
+    },
+  };
+}
+
+function stateFrom(row: StateRow): RecordState {
+  return {
+    hint: row.hint,
+    hintAt: row.hint_at,
+    firstHintAt: row.first_hint_at,
+    unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
+    write: row.write,
+    previewedCreated: row.previewed_created,
+    readNumber: row.read_number,
+    readEndedAt: row.read_ended_at,
+    returned: row.returned === 1,
+    missingSince: row.missing_since,
+    missingNumber: row.missing_number,
+    proven: row.proven === 1,
+    deleteEvent: row.delete_event,
+    refusals: row.refusals,
+    attempts: row.attempts,
+    dueAt: row.due_at,
+  };
+}
+
+function rowFrom(row: TableRow): HeldRow {
+  return {
+    name: row.name,
+    version: row.version,
+    status: row.status,
+    data: JSON.parse(row.data) as JsonObject,
+    deletedAt: row.deleted_at,
+    firstSeenAt: row.first_seen_at,
+    syncedAt: row.synced_at,
+    verifiedAt: row.verified_at,
+    lastEventId: row.last_event_id,
+    lastEventAt: row.last_event_at,
+    cause: row.cause,
+  };
+}

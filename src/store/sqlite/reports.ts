@@ -1,0 +1,349 @@
+import { statSync } from 'node:fs';
+import { and, asc, desc, eq, gt, gte, isNotNull, isNull, like, lt, or, type SQL } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/better-sqlite3';
+import type { Kind } from '../../compliance/kinds.ts';
+import {
+  type ChangeReport,
+  type EventReport,
+  type EventState,
+  type GapReport,
+  type KindStatus,
+  PAGE_LIMIT_MAX,
+  type Paging,
+  type QuarantineReport,
+  type RecordReport,
+  type ReportStore,
+  type SweepReport,
+} from '../reports.ts';
+import * as tables from '../schema.sqlite.ts';
+import type { Connection } from './connection.ts';
+
+const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
+const keyOf = (paging: Paging) => (paging.after === undefined ? undefined : Number(paging.after));
+
+const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
+
+/** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
+export function createReports(connection: Connection): ReportStore {
+  const db = drizzle(connection);
+  const { events, changes, gaps, sweeps, quarantine, refusals, audit } = tables;
+
+  const eventColumns = {
+    seq: events.seq,
+    id: events.id,
+    type: events.type,
+    created: events.created,
+    kind: events.kind,
+    record_id: events.recordId,
+    received_at: events.receivedAt,
+    deliveries: events.deliveries,
+    last_delivered_at: events.lastDeliveredAt,
+    state: events.state,
+    attempts: events.attempts,
+    next_attempt_at: events.nextAttemptAt,
+    processed_at: events.processedAt,
+    error: events.error,
+  };
+  const gapColumns = {
+    id: gaps.id,
+    kind: gaps.kind,
+    record_id: gaps.recordId,
+    reason: gaps.reason,
+    opened_at: gaps.openedAt,
+    healed_at: gaps.healedAt,
+    attempts: gaps.attempts,
+    error: gaps.error,
+  };
+  const sweepColumns = {
+    id: sweeps.id,
+    kind: sweeps.kind,
+    reason: sweeps.reason,
+    started_at: sweeps.startedAt,
+    finished_at: sweeps.finishedAt,
+    pages: sweeps.pages,
+    seen: sweeps.seen,
+    inserted: sweeps.inserted,
+    updated: sweeps.updated,
+    deleted: sweeps.deleted,
+    unchanged: sweeps.unchanged,
+    outcome: sweeps.outcome,
+    error: sweeps.error,
+  };
+  const quarantineColumns = {
+    id: quarantine.id,
+    received_at: quarantine.receivedAt,
+    reason: quarantine.reason,
+    t: quarantine.t,
+    body_sha256: quarantine.bodySha256,
+    released_at: quarantine.releasedAt,
+  };
+
+  const countEvents = connection.prepare('SELECT state, count FROM event_counts');
+  const oldestPending = connection
+    .prepare("SELECT received_at FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1")
+    .pluck();
+  const lastDelivery = connection
+    .prepare(
+      'SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000)',
+    )
+    .pluck();
+  const countQuarantined = connection
+    .prepare('SELECT count(*) FROM quarantine WHERE released_at IS NULL')
+    .pluck();
+  const countGaps = connection.prepare('SELECT count(*) FROM gaps WHERE healed_at IS NULL').pluck();
+  const kindStatus = connection.prepare('SELECT * FROM sync_status');
+
+  return {
+    async summary() {
+      const counts = new Map(
+        (countEvents.all() as { state: EventState; count: number }[]).map((row) => [row.state, row.count]),
+      );
+      return {
+        kinds: kindStatus.all() as KindStatus[],
+        events: Object.fromEntries(EVENT_STATES.map((state) => [state, counts.get(state) ?? 0])) as Record<
+          EventState,
+          number
+        >,
+        oldest_pending_at: (oldestPending.get() as string | undefined) ?? null,
+        last_delivery_at: lastDelivery.get() as string | null,
+        quarantined: countQuarantined.get() as number,
+        open_gaps: countGaps.get() as number,
+        database_bytes: sizeOf(connection.name),
+        wal_bytes: sizeOf(`${connection.name}-wal`),
+      };
+    },
+
+    async listEvents(filter, paging) {
+      const after = keyOf(paging);
+      const where: (SQL | undefined)[] = [
+        filter.state && eq(events.state, filter.state),
+        filter.type && eq(events.type, filter.type),
+        filter.kind && eq(events.kind, filter.kind),
+        filter.recordId && eq(events.recordId, filter.recordId),
+        after === undefined ? undefined : lt(events.seq, after),
+      ].filter((condition) => condition !== undefined && condition !== '') as SQL[];
+      const rows = db
+        .select(eventColumns)
+        .from(events)
+        .where(and(...where))
+        .orderBy(desc(events.seq))
+        .limit(limitOf(paging))
+        .all();
+      return rows.map((row) => ({ ...row, body: null }) as EventReport);
+    },
+
+    async showEvent(id) {
+      const row = db
+        .select({ ...eventColumns, body: events.body })
+        .from(events)
+        .where(eq(events.id, id))
+        .get();
+      return (row as EventReport | undefined) ?? null;
+    },
+
+    async listRecords(kind, filter, paging) {
+      const table = tableOf(kind);
+      const found = filter.search
+        ? or(
+            and(gte(table.id, filter.search), lt(table.id, `${filter.search}\u{10ffff}`)),
+            like(table.name, `${filter.search.replaceAll(/[%_]/g, '')}%`),
+          )
+        : undefined;
+      const rows = db
+        .select()
+        .from(table)
+        .where(
+          and(
+            found,
+            filter.unverified === undefined
+              ? undefined
+              : filter.unverified
+                ? isNotNull(table.unverifiedSince)
+                : isNull(table.unverifiedSince),
+            filter.deleted === undefined
+              ? undefined
+              : filter.deleted
+                ? isNotNull(table.deletedAt)
+                : isNull(table.deletedAt),
+            paging.after === undefined ? undefined : gt(table.id, paging.after),
+          ),
+        )
+        .orderBy(asc(table.id))
+        .limit(limitOf(paging))
+        .all();
+      return rows.map(recordReport);
+    },
+
+    async showRecord(kind, id) {
+      const table = tableOf(kind);
+      const row = db.select().from(table).where(eq(table.id, id)).get();
+      return row === undefined ? null : recordReport(row);
+    },
+
+    async recordHistory(kind, id, paging) {
+      const after = keyOf(paging);
+      const rows = db
+        .select()
+        .from(changes)
+        .where(
+          and(
+            eq(changes.kind, kind),
+            eq(changes.recordId, id),
+            after === undefined ? undefined : lt(changes.seq, after),
+          ),
+        )
+        .orderBy(desc(changes.seq))
+        .limit(limitOf(paging))
+        .all();
+      return rows.map(changeReport);
+    },
+
+    async listChanges(after, limit) {
+      const rows = db
+        .select()
+        .from(changes)
+        .where(gt(changes.seq, after))
+        .orderBy(asc(changes.seq))
+        .limit(limitOf({ limit }))
+        .all();
+      return rows.map(changeReport);
+    },
+
+    async listGaps(filter, paging) {
+      const after = keyOf(paging);
+      return db
+        .select(gapColumns)
+        .from(gaps)
+        .where(
+          and(
+            filter.open === undefined
+              ? undefined
+              : filter.open
+                ? isNull(gaps.healedAt)
+                : isNotNull(gaps.healedAt),
+            after === undefined ? undefined : lt(gaps.id, after),
+          ),
+        )
+        .orderBy(desc(gaps.id))
+        .limit(limitOf(paging))
+        .all() as GapReport[];
+    },
+
+    async listSweeps(paging) {
+      const after = keyOf(paging);
+      return db
+        .select(sweepColumns)
+        .from(sweeps)
+        .where(after === undefined ? undefined : lt(sweeps.id, after))
+        .orderBy(desc(sweeps.id))
+        .limit(limitOf(paging))
+        .all() as SweepReport[];
+    },
+
+    async showSweep(id) {
+      return (
+        (db.select(sweepColumns).from(sweeps).where(eq(sweeps.id, id)).get() as SweepReport | undefined) ??
+        null
+      );
+    },
+
+    async listQuarantine(paging) {
+      const after = keyOf(paging);
+      const rows = db
+        .select(quarantineColumns)
+        .from(quarantine)
+        .where(after === undefined ? undefined : lt(quarantine.id, after))
+        .orderBy(desc(quarantine.id))
+        .limit(limitOf(paging))
+        .all();
+      return rows.map((row): QuarantineReport => ({ ...row, body: null }));
+    },
+
+    async showQuarantined(id) {
+      const row = db
+        .select({ ...quarantineColumns, body: quarantine.body })
+        .from(quarantine)
+        .where(eq(quarantine.id, id))
+        .get();
+      return row === undefined
+        ? null
+        : { ...row, body: row.body === null ? null : row.body.toString('utf8') };
+    },
+
+    async listRefusals(paging) {
+      const after = keyOf(paging);
+      return db
+        .select({
+          at: refusals.at,
+          reason: refusals.reason,
+          t: refusals.t,
+          bytes: refusals.bytes,
+          body_sha256: refusals.bodySha256,
+          header: refusals.header,
+        })
+        .from(refusals)
+        .where(after === undefined ? undefined : lt(refusals.id, after))
+        .orderBy(desc(refusals.id))
+        .limit(limitOf(paging))
+        .all();
+    },
+
+    async listAudit(paging) {
+      const after = keyOf(paging);
+      return db
+        .select({
+          at: audit.at,
+          actor: audit.actor,
+          action: audit.action,
+          outcome: audit.outcome,
+          target: audit.target,
+        })
+        .from(audit)
+        .where(after === undefined ? undefined : lt(audit.id, after))
+        .orderBy(desc(audit.id))
+        .limit(limitOf(paging))
+        .all();
+    },
+  };
+}
+
+function tableOf(kind: Kind) {
+  // The three tables share every column that is read here; policies add `version`.
+  if (kind === 'policy') return tables.policies;
+  return (kind === 'vendor' ? tables.vendors : tables.riskAssessments) as unknown as typeof tables.policies;
+}
+
+function recordReport(row: typeof tables.policies.$inferSelect): RecordReport {
+  return {
+    id: row.id,
+    name: row.name,
+    ...('version' in row ? { version: row.version } : {}),
+    status: row.status,
+    data: JSON.parse(row.data) as RecordReport['data'],
+    first_seen_at: row.firstSeenAt,
+    synced_at: row.syncedAt,
+    verified_at: row.verifiedAt,
+    unverified_since: row.unverifiedSince,
+    deleted_at: row.deletedAt,
+    last_event_id: row.lastEventId,
+    last_event_at: row.lastEventAt,
+    cause: row.cause,
+  };
+}
+
+function changeReport(row: typeof tables.changes.$inferSelect): ChangeReport {
+  return {
+    seq: row.seq,
+    kind: row.kind as Kind,
+    record_id: row.recordId,
+    operation: row.operation as ChangeReport['operation'],
+    before: JSON.parse(row.before) as ChangeReport['before'],
+    after: JSON.parse(row.after) as ChangeReport['after'],
+    cause: row.cause,
+    at: row.at,
+  };
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}

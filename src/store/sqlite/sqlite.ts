@@ -1,0 +1,54 @@
+import { UsageError } from '../../errors.ts';
+import type { Store } from '../store.ts';
+import { createBackfillVerbs } from './backfill.ts';
+import { connect, guarded, migrateSchema, schemaIsCurrent, transactions } from './connection.ts';
+import { createGaps } from './gaps.ts';
+import { createInboxVerbs } from './inbox.ts';
+import { createOperatorVerbs } from './operators.ts';
+import { createRecords } from './records.ts';
+import { createReports } from './reports.ts';
+import { createSweepVerbs } from './sweeps.ts';
+
+export interface SqliteOptions {
+  /** A path, or `:memory:`. */
+  path: string;
+  /** For commands that only look: nothing is created, migrated or locked. */
+  readOnly?: boolean;
+}
+
+/** The whole port over one SQLite file and one connection. */
+export function openSqlite(options: SqliteOptions): Store {
+  const readOnly = options.readOnly ?? false;
+  const db = connect(options.path, { readOnly });
+  try {
+    if (readOnly && !schemaIsCurrent(db)) {
+      throw new UsageError(
+        'the database has the schema of another version',
+        'run `compliance-mirror migrate`',
+      );
+    }
+    if (!readOnly) migrateSchema(db);
+    return guarded(() => {
+      const transact = transactions(db);
+      const records = createRecords(db);
+      const gaps = createGaps(db);
+      return {
+        engine: 'sqlite',
+        ...createInboxVerbs(db, transact, records, gaps),
+        ...createBackfillVerbs(db, transact, records, gaps),
+        ...createSweepVerbs(db, transact, gaps),
+        ...createOperatorVerbs(db, transact),
+        ...createReports(db),
+        async checkWritable() {
+          transact(() => undefined);
+        },
+        async close() {
+          db.close();
+        },
+      };
+    });
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}

@@ -1,0 +1,105 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { BackfillStore, SweepProgress } from '../store.ts';
+import type { Connection, Transact } from './connection.ts';
+import type { Gaps } from './gaps.ts';
+import { iso } from './records.ts';
+
+type SweepVerbs = Pick<
+  BackfillStore,
+  | 'startSweep'
+  | 'progressSweep'
+  | 'finishSweep'
+  | 'interruptSweeps'
+  | 'openGap'
+  | 'healGap'
+  | 'kindsWantingSweep'
+  | 'beat'
+  | 'lastBeat'
+>;
+
+/** Sweeps, gaps and the heartbeat: the mirror's own diary. */
+export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps): SweepVerbs {
+  const insert = db.prepare(
+    'INSERT INTO sweeps (kind, reason, started_at, number) VALUES (?, ?, ?, ?) RETURNING id',
+  );
+  const progress = db.prepare(
+    'UPDATE sweeps SET pages = ?, seen = ?, inserted = ?, updated = ?, deleted = ?, unchanged = ? WHERE id = ?',
+  );
+  const finish = db.prepare(
+    'UPDATE sweeps SET finished_at = ?, outcome = ?, error = ? WHERE id = ? RETURNING kind, number',
+  );
+  const interrupt = db.prepare(
+    "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL",
+  );
+  const writeFact = db.prepare(
+    'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  );
+  const readBeat = db.prepare("SELECT value FROM facts WHERE name = 'heartbeat'").pluck();
+  const verdicts = db.prepare('SELECT kind, verdict FROM sync_status');
+  const keepSince = db.prepare(
+    `INSERT INTO kind_state (kind, in_step_since) VALUES (?, ?)
+     ON CONFLICT (kind) DO UPDATE SET in_step_since = CASE WHEN excluded.in_step_since IS NULL THEN NULL
+       ELSE coalesce(in_step_since, excluded.in_step_since) END`,
+  );
+
+  const save = (id: number, p: SweepProgress) =>
+    progress.run(p.pages, p.seen, p.inserted, p.updated, p.deleted, p.unchanged, id);
+
+  return {
+    async startSweep(kind, reason, now) {
+      return transact((numbers) => {
+        const number = numbers.current();
+        const { id } = insert.get(kind, reason, iso(now.wall), number) as { id: number };
+        return { id, number };
+      });
+    },
+
+    async progressSweep(id, state) {
+      transact(() => save(id, state));
+    },
+
+    async finishSweep(id, result, now) {
+      return transact(() => {
+        save(id, result.progress);
+        const nowIso = iso(now.wall);
+        const sweep = finish.get(nowIso, result.outcome, result.error, id) as { kind: Kind; number: number };
+        return result.outcome === 'complete' ? gaps.healAfterSweep(sweep.kind, sweep.number, nowIso) : [];
+      });
+    },
+
+    async interruptSweeps(now) {
+      transact(() => interrupt.run(iso(now.wall)));
+    },
+
+    async openGap(gap, error, now) {
+      return transact((numbers) => gaps.open(gap, error, iso(now.wall), numbers));
+    },
+
+    async healGap(gap, now) {
+      return transact(() => gaps.heal(gap, iso(now.wall)));
+    },
+
+    async kindsWantingSweep() {
+      return gaps.kindsWantingSweep();
+    },
+
+    async beat(now, service) {
+      transact(() => {
+        const nowIso = iso(now.wall);
+        writeFact.run('heartbeat', nowIso);
+        writeFact.run('events_only', service.eventsOnly ? '1' : '0');
+        writeFact.run('settle_ms', String(service.settleMs));
+        writeFact.run('sweep_ms', String(service.sweepMs));
+        writeFact.run('blocked', service.blocked ? '1' : '0');
+        for (const { kind, verdict } of verdicts.all() as { kind: string; verdict: string }[]) {
+          keepSince.run(kind, verdict === 'in_step' ? nowIso : null);
+        }
+      });
+    },
+
+    async lastBeat() {
+      const at = readBeat.get() as string | undefined;
+      return at === undefined ? null : Date.parse(at);
+    },
+  };
+}

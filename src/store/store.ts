@@ -1,0 +1,384 @@
+import type { Kind } from '../compliance/kinds.ts';
+import type { IdPointers, JsonObject } from '../compliance/pointers.ts';
+import type { ReportStore } from './reports.ts';
+
+/**
+ * The port between the stages and the database. Each verb is ONE atomic unit: it has happened whole when its
+ * promise resolves, and not at all when it rejects. No transaction leaves this file, so that an engine may run
+ * one however it must. Verbs reject with StoreUnavailable when the database cannot commit.
+ *
+ * Numbers (`seq`, `hint`, `write`, `number`) all come from one durable counter, and their order is the order
+ * of commits. Instants named `…At` are milliseconds of the steady clock, comparable within one run only;
+ * instants for people are wall-clock milliseconds and say so.
+ */
+
+/** Both clocks, read together. Units: milliseconds since 1970. */
+export interface Now {
+  wall: number;
+  steady: number;
+}
+
+// ─── inbox ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A verified delivery, parsed. */
+export interface IncomingEvent {
+  id: string;
+  type: string;
+  /** As sent: an ISO 8601 instant. */
+  created: string;
+  /** `created` in milliseconds since 1970. */
+  createdMs: number;
+  /** The kind the type's family speaks of; null when the family is unknown. */
+  kind: Kind | null;
+  /** The record it is about; null when the payload does not say in a usable way. */
+  recordId: string | null;
+  /** False: a type the specification does not name. Stored and ignored, but its record is still hinted. */
+  known: boolean;
+  /** The raw body, exactly as signed. It has been parsed, so it is well-formed UTF-8. */
+  body: string;
+  /** SHA-256 (hex) of canonical `{type, created, data}`: tells a redelivery from another event with the same id. */
+  contentHash: string;
+  /** The signature header's timestamp, as sent. */
+  t: string;
+}
+
+export type AcceptOutcome =
+  | { status: 'accepted'; seq: number }
+  /** Seen before. `conflicting`: the same id came with other content, which was quarantined and raised as a gap. */
+  | { status: 'duplicate'; conflicting: boolean };
+
+/** A delivery whose signature is right and whose content no event can be made of. */
+export interface UnusableDelivery {
+  reason: string;
+  t: string;
+  body: Uint8Array;
+  /** What it seems to be about, as far as that can be told: hinted, so that the API is asked. */
+  kind: Kind | null;
+  recordId: string | null;
+}
+
+/** A delivery that was turned away before its content was believed. */
+export interface Refusal {
+  reason: string;
+  /** As sent, where it could be read. */
+  t: string | null;
+  bytes: number;
+  bodySha256: string | null;
+  /** The signature header as sent, cut to a bounded length. A MAC is not a secret. */
+  header: string | null;
+  /** At most the bytes that `REFUSAL_BODY_BYTES` allows. */
+  body: Uint8Array | null;
+  wall: number;
+}
+
+export interface InboxStore {
+  /** Events and unusable deliveries of one group commit. Outcomes stand in the order of `events`. */
+  accept(
+    batch: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
+    now: Now,
+    timing: HintTiming,
+  ): Promise<AcceptOutcome[]>;
+  /** Keeps the newest `REFUSALS_KEPT`. */
+  recordRefusals(refusals: readonly Refusal[]): Promise<void>;
+
+  /**
+   * Up to `limit` pending events that are due, in number order, for `owner` until `leaseMs` from now. An event
+   * is left out while another claimed batch holds an event of the same record.
+   */
+  claimEvents(owner: string, limit: number, leaseMs: number, now: Now): Promise<ClaimedEvent[]>;
+  /** Gives unfinished claims back, on shutdown. */
+  releaseEvents(events: readonly ClaimedEvent[]): Promise<void>;
+  /** Forgets every claim of an earlier process: at start, before the first claim. Returns how many are pending. */
+  recoverClaims(): Promise<number>;
+  /** When the next deferred event falls due (wall), or null. */
+  nextAttemptWall(): Promise<number | null>;
+  /**
+   * Previews claimed events into the mirror and marks each done or dead, in one transaction: an event is
+   * done exactly when its effect is in. Events whose claim was lost are skipped.
+   */
+  previewEvents(events: readonly ClaimedEvent[], rules: PreviewRules, now: Now): Promise<PreviewOutcome[]>;
+  /** After a failure of ours: try again at `retryAtMs` (steady), or never (`dead`), with the error for people. */
+  deferEvents(
+    failures: readonly { event: ClaimedEvent; retryAtMs: number | null; error: string }[],
+    now: Now,
+    timing: HintTiming,
+  ): Promise<void>;
+
+  /** An operator's verbs. False: no such event in a state that allows it. */
+  retryEvent(id: string, now: Now): Promise<boolean>;
+  discardEvent(id: string, now: Now): Promise<boolean>;
+  /** Marks it as seen to, and hints its record, or opens a gap on its kind, so that the API is asked. */
+  releaseQuarantined(id: number, now: Now, timing: HintTiming): Promise<boolean>;
+}
+
+export interface ClaimedEvent {
+  seq: number;
+  id: string;
+  type: string;
+  created: string;
+  createdMs: number;
+  kind: Kind | null;
+  recordId: string | null;
+  /** Milliseconds since 1970 by the wall clock. */
+  receivedWall: number;
+  attempts: number;
+  body: string;
+  /** Who holds the claim: fences verbs against a claim that was lost meanwhile. */
+  owner: string;
+}
+
+export interface PreviewRules {
+  pointers: IdPointers;
+  /** No API credentials: payloads are all there is, so ties go to the later arrival, and any payload may make a row. */
+  eventsOnly: boolean;
+  /** `created` counts as at most this much later than the arrival. */
+  toleranceMs: number;
+  timing: HintTiming;
+}
+
+export interface PreviewOutcome {
+  event: ClaimedEvent;
+  /**
+   * `previewed`: its payload is in the row. `hinted`: nothing in it to show, the API will be asked. `overtaken`:
+   * something at least as new is in already. `dead`: its data cannot be used.
+   */
+  outcome: 'previewed' | 'hinted' | 'overtaken' | 'dead';
+  error: string | null;
+}
+
+// ─── backfill ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** When a hinted record is read again. */
+export interface HintTiming {
+  /** How long the upstream may go on serving what it held before a change. Milliseconds. */
+  settleMs: number;
+}
+
+/** One read of the upstream, and what surrounds it. */
+export interface ReadMoment {
+  /** The counter as the read began. */
+  number: number;
+  beganAt: number;
+  endedAt: number;
+  endedWall: number;
+}
+
+export interface ReadObject {
+  id: string;
+  data: JsonObject;
+}
+
+export type ApplyOutcome =
+  | 'inserted'
+  | 'updated'
+  | 'revived'
+  | 'unchanged'
+  /** A newer write is in the row already; look again. */
+  | 'refused'
+  /** Differs from the row, and the last read is too close to tell which is staler; look again. */
+  | 'deferred';
+
+export interface Applied {
+  id: string;
+  outcome: ApplyOutcome;
+  /** What differed from the row as it stood before, by column; empty when nothing did. */
+  differences: readonly string[];
+  /** Nothing is outstanding for it any more. */
+  verified: boolean;
+}
+
+export interface DueRecord {
+  kind: Kind;
+  id: string;
+  attempts: number;
+  /** It has answered 404 once already. */
+  missing: boolean;
+}
+
+export type MissingOutcome =
+  /** The API never showed it: not a deletion. */
+  | 'unresolved'
+  /** First 404, or the first since something happened: ask again after SETTLE. */
+  | 'first'
+  /** Gone on two reads SETTLE apart; `concludeDeletions` decides. */
+  | 'proven'
+  /** Proven but for a witness that the credentials still see what lives. */
+  | 'unwitnessed'
+  /** Already a verified tombstone: nothing to do. */
+  | 'known';
+
+export interface Conclusion {
+  deleted: { id: string; cause: 'event' | 'absence' }[];
+  /** Too many at once: an operator must agree. Sorted. */
+  held: string[];
+}
+
+export type GapReason =
+  | 'downtime'
+  | 'upstream_unavailable'
+  | 'credentials_rejected'
+  | 'refused_timestamp'
+  | 'refused_signatures'
+  | 'unresolved'
+  | 'unaddressable'
+  | 'dead_letter'
+  | 'unusable_delivery'
+  | 'conflicting_content'
+  | 'total_mismatch'
+  | 'silence'
+  | 'walk_incomplete'
+  | 'deletions_unproven'
+  | 'deletion_held';
+
+export interface GapKey {
+  reason: GapReason;
+  /** Null: the whole mirror. */
+  kind: Kind | null;
+  /** Null: the whole kind. */
+  recordId: string | null;
+}
+
+export type SweepOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
+
+export interface SweepProgress {
+  pages: number;
+  seen: number;
+  inserted: number;
+  updated: number;
+  deleted: number;
+  unchanged: number;
+}
+
+export interface BackfillStore {
+  /** The counter now: taken before a read begins. */
+  currentNumber(): Promise<number>;
+
+  /**
+   * At start: every unverified record counts as hinted now, reads of an earlier run count as ended by now, and
+   * due times are laid anew. Steady clocks of two runs cannot be compared.
+   */
+  rehintUnverified(now: Now, timing: HintTiming): Promise<number>;
+  /** Records of `kind` whose read is due, the longest due first. Those hinted since are put off, not returned. */
+  dueRecords(kind: Kind, now: Now, timing: HintTiming, limit: number): Promise<DueRecord[]>;
+  /** How many are due now, counted up to `atMost`. */
+  countDue(kind: Kind, now: Now, atMost: number): Promise<number>;
+  /** When the next record of `kind` falls due (steady), or null. */
+  nextDueAt(kind: Kind): Promise<number | null>;
+
+  /** Makes ids known that something named; those not yet known become due. Returns how many were new. */
+  makeKnown(kind: Kind, ids: readonly string[], now: Now): Promise<number>;
+  /** A person asked, or a walk missed them: read these now. Ids not known become known. */
+  makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void>;
+
+  /** Objects of one read, page or record, each judged against its row. */
+  applyReads(
+    kind: Kind,
+    objects: readonly ReadObject[],
+    read: ReadMoment,
+    context: { cause: string; sweepId: number | null; timing: HintTiming; pointers: IdPointers },
+  ): Promise<Applied[]>;
+  /** A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive. */
+  recordMissing(
+    kind: Kind,
+    id: string,
+    read: ReadMoment,
+    context: { witnessedAt: number | null; timing: HintTiming; absentFromWalk: boolean },
+  ): Promise<MissingOutcome>;
+  /** A read that told nothing. The record stays as it is and is read again at `retryAtMs`. */
+  recordReadFailure(kind: Kind, id: string, error: string, retryAtMs: number): Promise<void>;
+  /** Live rows of `kind`, and unverified ones of either life, that `sweepId` has not seen and that nothing touched since `number`. */
+  unseenBy(kind: Kind, sweepId: number, number: number): Promise<string[]>;
+  /** Ids hinted or written after `number`, among `ids`. */
+  touchedSince(kind: Kind, number: number): Promise<Set<string>>;
+  /**
+   * Turns proven absences into tombstones, or holds them. `absent` adds ids that a pair of complete walks
+   * proved gone, as of `number`. With none, judges what refetches have proven.
+   */
+  concludeDeletions(
+    kind: Kind,
+    proof: { absent: readonly string[]; number: number } | null,
+    context: { cause: string; sweepId: number | null },
+    now: Now,
+  ): Promise<Conclusion>;
+  /** An operator's consent for exactly the ids now held under that sweep, until `untilWall`. Returns the ids. */
+  confirmDeletions(sweepId: number, untilWall: number): Promise<{ kind: Kind; ids: string[] }>;
+  /** How many records still await their second 404. */
+  countAwaitingProof(kind: Kind): Promise<number>;
+  /** A verified live record of `kind`, other than `besides`, that the API has shown: to ask whether it still answers. */
+  someLiveRecord(kind: Kind, besides: string): Promise<string | null>;
+
+  /** Known ids that this sweep has not tried, unverified first, then the longest unread; tombstones included. */
+  cycleRecords(kind: Kind, sweepId: number, limit: number): Promise<string[]>;
+  /** The sweep has tried this record, whatever came of it. */
+  markSwept(kind: Kind, id: string, sweepId: number): Promise<void>;
+  /** How many ids of the kind are known. */
+  countKnown(kind: Kind): Promise<number>;
+  /** Kinds with an open gap that only a whole reading heals, and none has begun since. */
+  kindsWantingSweep(): Promise<Kind[]>;
+  /** Ids held for an operator's consent. */
+  heldDeletions(kind: Kind): Promise<string[]>;
+
+  startSweep(kind: Kind, reason: string, now: Now): Promise<{ id: number; number: number }>;
+  progressSweep(id: number, progress: SweepProgress): Promise<void>;
+  /** A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. */
+  finishSweep(
+    id: number,
+    result: { outcome: SweepOutcome; error: string | null; progress: SweepProgress },
+    now: Now,
+  ): Promise<GapKey[]>;
+  /** Sweeps that an earlier process left open become `interrupted`. */
+  interruptSweeps(now: Now): Promise<void>;
+
+  /** Opens the gap, or counts one more occurrence on the open one. True: it was not open before. */
+  openGap(gap: GapKey, error: string | null, now: Now): Promise<boolean>;
+  /** True: it was open. */
+  healGap(gap: GapKey, now: Now): Promise<boolean>;
+
+  /** Says that the process lives; the gap between the last beat and a start is our downtime. */
+  beat(now: Now, facts: ServiceFacts): Promise<void>;
+  /** Wall-clock milliseconds of the last beat, or null. */
+  lastBeat(): Promise<number | null>;
+}
+
+/** What the view `sync_status` needs to know of the running service. */
+export interface ServiceFacts {
+  eventsOnly: boolean;
+  settleMs: number;
+  sweepMs: number;
+  blocked: boolean;
+}
+
+// ─── operators ──────────────────────────────────────────────────────────────────────────────────────────
+
+export interface AuditEntry {
+  actor: string;
+  action: string;
+  outcome: string;
+  target: string | null;
+}
+
+export interface StoredRegistration {
+  upstreamId: string;
+  url: string;
+  events: string[];
+  description: string;
+  /** As sealed by compliance/secrets.ts; null when the answer held none. */
+  sealedSecret: string | null;
+  createdWall: number;
+}
+
+export interface OperatorStore {
+  audit(entry: AuditEntry, now: Now): Promise<void>;
+  saveRegistration(registration: StoredRegistration): Promise<void>;
+  listRegistrations(): Promise<StoredRegistration[]>;
+  /** Small durable facts: paused or not, the secret's version, … Null: never set. */
+  readFact(name: string): Promise<string | null>;
+  writeFact(name: string, value: string): Promise<void>;
+}
+
+export interface Store extends InboxStore, BackfillStore, OperatorStore, ReportStore {
+  readonly engine: 'sqlite' | 'postgres';
+  /** Resolves when a commit is possible; rejects with StoreUnavailable otherwise. For readiness. */
+  checkWritable(): Promise<void>;
+  close(): Promise<void>;
+}
