@@ -105,6 +105,7 @@ CREATE TABLE `policies` (
 --> statement-breakpoint
 CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `policies_name` ON `policies` (`name`);--> statement-breakpoint
+CREATE INDEX `policies_deleted` ON `policies` (`deleted_at`);--> statement-breakpoint
 CREATE TABLE `quarantine` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`received_at` text NOT NULL,
@@ -180,6 +181,7 @@ CREATE TABLE `risk_assessments` (
 --> statement-breakpoint
 CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `risk_assessments_name` ON `risk_assessments` (`name`);--> statement-breakpoint
+CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`deleted_at`);--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`kind` text NOT NULL,
@@ -214,7 +216,8 @@ CREATE TABLE `vendors` (
 );
 --> statement-breakpoint
 CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `vendors_name` ON `vendors` (`name`);
+CREATE INDEX `vendors_name` ON `vendors` (`name`);--> statement-breakpoint
+CREATE INDEX `vendors_deleted` ON `vendors` (`deleted_at`);
 --> statement-breakpoint
 INSERT INTO `counter` (`one`, `value`) VALUES (1, 0);
 --> statement-breakpoint

@@ -8,6 +8,7 @@ CREATE VIEW sync_status AS
 WITH kinds AS (
   SELECT 'policy' AS kind,
     (SELECT count(*) FROM policies WHERE deleted_at IS NULL) AS records,
+    (SELECT count(*) FROM policies WHERE deleted_at IS NOT NULL) AS deleted,
     (SELECT count(*) FROM record_state s WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
@@ -16,6 +17,7 @@ WITH kinds AS (
   UNION ALL
   SELECT 'risk_assessment' AS kind,
     (SELECT count(*) FROM risk_assessments WHERE deleted_at IS NULL) AS records,
+    (SELECT count(*) FROM risk_assessments WHERE deleted_at IS NOT NULL) AS deleted,
     (SELECT count(*) FROM record_state s WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
@@ -24,6 +26,7 @@ WITH kinds AS (
   UNION ALL
   SELECT 'vendor' AS kind,
     (SELECT count(*) FROM vendors WHERE deleted_at IS NULL) AS records,
+    (SELECT count(*) FROM vendors WHERE deleted_at IS NOT NULL) AS deleted,
     (SELECT count(*) FROM record_state s WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
@@ -56,7 +59,7 @@ WITH kinds AS (
     ELSE 'in_step' END AS verdict
   FROM told
 )
-SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, unverified,
+SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, deleted, unverified,
   oldest_unverified_at, last_full_sweep_at, open_gaps,
   CASE WHEN events_only THEN 'payloads of events only' ELSE reach END AS coverage
 FROM judged;

@@ -75,6 +75,17 @@ export function createWorker(options: WorkerOptions): Worker {
     wakeUp = () => undefined;
   }
 
+  async function claim(): Promise<readonly ClaimedEvent[]> {
+    batches += 1;
+    try {
+      return await store.claimEvents(`batch-${batches}`, LARGEST_BATCH, LEASE_MS, now());
+    } catch (error) {
+      options.onError(error);
+      await clock.sleep(STORE_PAUSE_MS);
+      return [];
+    }
+  }
+
   async function work(batch: readonly ClaimedEvent[]): Promise<void> {
     try {
       const outcomes = await store.previewEvents(batch, options.rules, now());
@@ -116,13 +127,9 @@ export function createWorker(options: WorkerOptions): Worker {
       await store.recoverClaims();
       while (!signal.aborted) {
         woken = false;
-        let claimed = 0;
-        if (!paused) {
-          batches += 1;
-          const batch = await store.claimEvents(`batch-${batches}`, LARGEST_BATCH, LEASE_MS, now());
-          claimed = batch.length;
-          if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
-        }
+        const batch = paused ? [] : await claim();
+        const claimed = batch.length;
+        if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
         await queue.onSizeLessThan(1);
         // Deliveries come first: their answers wait for the turn of the event loop that this gives up.
         if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));

@@ -1,7 +1,9 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { UsageError } from '../errors.ts';
+import { sqlitePath } from './open.ts';
 
 /** Who holds a SQLite file, as its note beside the file says. */
 export interface LockHolder {
@@ -18,6 +20,7 @@ export interface FileLock {
   release(): void;
 }
 
+/** A process that is gone leaves its note behind; the lock itself is what tells. */
 const lockPath = (path: string) => `${path}.lock`;
 const notePath = (path: string) => `${path}.holder.json`;
 
@@ -26,7 +29,8 @@ const notePath = (path: string) => `${path}.holder.json`;
  * its own: the operating system lets it go whenever the process ends, killed or not, which a pid in a file
  * would not, and readers of the database itself are not shut out.
  */
-export function lockFile(path: string, startedAt: string): FileLock {
+export function lockFile(url: string, startedAt: string): FileLock {
+  const path = sqlitePath(url);
   const db = tryLock(path);
   if (db === null) {
     const holder = readNote(path);
@@ -52,8 +56,9 @@ export function lockFile(path: string, startedAt: string): FileLock {
   };
 }
 
-/** The running service that holds `path`, or null. */
-export function holderOf(path: string): LockHolder | null {
+/** The running service that holds the database at `url`, or null. */
+export function holderOf(url: string): LockHolder | null {
+  const path = sqlitePath(url);
   const note = readNote(path);
   if (note === null) return null;
   const db = tryLock(path);
@@ -63,6 +68,7 @@ export function holderOf(path: string): LockHolder | null {
 }
 
 function tryLock(path: string): Database.Database | null {
+  mkdirSync(dirname(resolve(path)), { recursive: true, mode: 0o700 });
   const db = new Database(lockPath(path), { timeout: 0 });
   try {
     db.exec('BEGIN EXCLUSIVE');

@@ -93,6 +93,7 @@ export interface QuarantineReport {
 }
 
 export interface RefusalReport {
+  id: number;
   at: string;
   reason: string;
   t: string | null;
@@ -102,6 +103,7 @@ export interface RefusalReport {
 }
 
 export interface AuditReport {
+  id: number;
   at: string;
   actor: string;
   action: string;
@@ -116,6 +118,8 @@ export interface KindStatus {
   in_step_since: string | null;
   /** Live ones. */
   records: number;
+  /** Tombstones. */
+  deleted: number;
   unverified: number;
   oldest_unverified_at: string | null;
   last_full_sweep_at: string | null;

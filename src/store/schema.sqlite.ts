@@ -28,6 +28,7 @@ export const policies = sqliteTable(
   (t) => [
     index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
     index('policies_name').on(t.name),
+    index('policies_deleted').on(t.deletedAt),
   ],
 );
 export const riskAssessments = sqliteTable(
@@ -36,11 +37,13 @@ export const riskAssessments = sqliteTable(
   (t) => [
     index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
     index('risk_assessments_name').on(t.name),
+    index('risk_assessments_deleted').on(t.deletedAt),
   ],
 );
 export const vendors = sqliteTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
   index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
   index('vendors_name').on(t.name),
+  index('vendors_deleted').on(t.deletedAt),
 ]);
 
 /** What the mirror knows of each record besides its content. Becomes WITHOUT ROWID in its migration: one tree, not two. */

@@ -185,6 +185,10 @@ export interface Applied {
   differences: readonly string[];
   /** Nothing is outstanding for it any more. */
   verified: boolean;
+  /** How long it had been unverified, when this read ended that; else null. Milliseconds, wall clock. */
+  lagMs: number | null;
+  /** It was alive in the mirror before this read and still is: the credentials see what lives. */
+  witness: boolean;
 }
 
 export interface DueRecord {
@@ -292,18 +296,19 @@ export interface BackfillStore {
   touchedSince(kind: Kind, number: number): Promise<Set<string>>;
   /**
    * Turns proven absences into tombstones, or holds them. `absent` adds ids that a pair of complete walks
-   * proved gone, as of `number`. With none, judges what refetches have proven.
+   * proved gone, as of `number`. With none, judges what refetches have proven. `onlyAnnounced` leaves alone what
+   * no delivered event has announced, while others still await their second 404: those are judged together.
    */
   concludeDeletions(
     kind: Kind,
     proof: { absent: readonly string[]; number: number } | null,
-    context: { cause: string; sweepId: number | null },
+    context: { cause: string; sweepId: number | null; onlyAnnounced: boolean },
     now: Now,
   ): Promise<Conclusion>;
   /** An operator's consent for exactly the ids now held under that sweep, until `untilWall`. Returns the ids. */
   confirmDeletions(sweepId: number, untilWall: number): Promise<{ kind: Kind; ids: string[] }>;
-  /** How many records still await their second 404. */
-  countAwaitingProof(kind: Kind): Promise<number>;
+  /** How many records still await their second 404, and how many have had it and await judgement. */
+  countProofs(kind: Kind): Promise<{ awaiting: number; proven: number }>;
   /** A verified live record of `kind`, other than `besides`, that the API has shown: to ask whether it still answers. */
   someLiveRecord(kind: Kind, besides: string): Promise<string | null>;
 
@@ -315,8 +320,8 @@ export interface BackfillStore {
   countKnown(kind: Kind): Promise<number>;
   /** Kinds with an open gap that only a whole reading heals, and none has begun since. */
   kindsWantingSweep(): Promise<Kind[]>;
-  /** Ids held for an operator's consent. */
-  heldDeletions(kind: Kind): Promise<string[]>;
+  /** What is held for an operator's consent, with the sweep that found it. */
+  heldDeletions(): Promise<{ kind: Kind; id: string; sweepId: number }[]>;
 
   startSweep(kind: Kind, reason: string, now: Now): Promise<{ id: number; number: number }>;
   progressSweep(id: number, progress: SweepProgress): Promise<void>;
@@ -338,6 +343,8 @@ export interface BackfillStore {
   beat(now: Now, facts: ServiceFacts): Promise<void>;
   /** Wall-clock milliseconds of the last beat, or null. */
   lastBeat(): Promise<number | null>;
+  /** Wall-clock milliseconds of the last delivery of an event, new or not, or null. */
+  lastDelivery(): Promise<number | null>;
 }
 
 /** What the view `sync_status` needs to know of the running service. */

@@ -18,6 +18,7 @@ type RecordVerbs = Omit<
   | 'kindsWantingSweep'
   | 'beat'
   | 'lastBeat'
+  | 'lastDelivery'
 >;
 
 /** The verbs that bring rows into step with the API. */
@@ -73,11 +74,10 @@ export function createBackfillVerbs(
   const selectProven = db
     .prepare('SELECT id FROM record_state WHERE kind = ? AND proven = 1 AND missing_since IS NOT NULL')
     .pluck();
-  const awaiting = db
-    .prepare(
-      'SELECT count(*) FROM record_state WHERE kind = ? AND missing_since IS NOT NULL AND proven = 0 AND attempts = 0',
-    )
-    .pluck();
+  const countProofs = db.prepare(
+    `SELECT count(*) FILTER (WHERE proven = 0 AND attempts = 0) AS awaiting, count(*) FILTER (WHERE proven = 1) AS proven
+     FROM record_state WHERE kind = ? AND missing_since IS NOT NULL`,
+  );
   const hold = db.prepare(
     `INSERT INTO held_deletions (kind, id, sweep_id, held_at) VALUES (?, ?, ?, ?)
      ON CONFLICT (kind, id) DO UPDATE SET sweep_id = excluded.sweep_id`,
@@ -86,7 +86,7 @@ export function createBackfillVerbs(
   const consented = db
     .prepare('SELECT 1 FROM held_deletions WHERE kind = ? AND id = ? AND consent_until > ?')
     .pluck();
-  const listHeld = db.prepare('SELECT id FROM held_deletions WHERE kind = ? ORDER BY id').pluck();
+  const listHeld = db.prepare('SELECT kind, id, sweep_id AS sweepId FROM held_deletions ORDER BY kind, id');
   const lastSweep = db.prepare('SELECT max(id) FROM sweeps WHERE kind = ?').pluck();
   const consent = db.prepare(
     'UPDATE held_deletions SET consent_until = ? WHERE sweep_id = ? RETURNING kind, id',
@@ -115,6 +115,8 @@ export function createBackfillVerbs(
     numbers: Parameters<Parameters<Transact>[0]>[0],
   ): Applied {
     const held = records.load(kind, object.id);
+    const { unverifiedSince } = held.state;
+    const wasAlive = held.row !== null && held.row.deletedAt === null && held.state.returned;
     const decision = decideApply(kind, object.data, read, held, context.timing);
     held.state = decision.state;
     if (decision.row !== null && decision.change !== null) {
@@ -130,7 +132,14 @@ export function createBackfillVerbs(
       unhold.run(kind, object.id);
     }
     const differences = decision.change === null ? [] : differingNames(decision.change);
-    return { id: object.id, outcome: decision.outcome, differences, verified };
+    return {
+      id: object.id,
+      outcome: decision.outcome,
+      differences,
+      verified,
+      lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
+      witness: wasAlive,
+    };
   }
 
   /** A proven absence becomes a tombstone; one that already is becomes verified. */
@@ -260,7 +269,9 @@ export function createBackfillVerbs(
             (held) => held.state.hint <= (proof?.number ?? 0) && held.state.write <= (proof?.number ?? 0),
           );
         const candidates = new Map(
-          [...proven.filter(stillProven), ...absent].map((held) => [held.id, held] as const),
+          [...proven.filter(stillProven), ...absent]
+            .filter((held) => !context.onlyAnnounced || held.state.deleteEvent !== null)
+            .map((held) => [held.id, held] as const),
         );
         if (candidates.size === 0) return { deleted: [], held: [] };
         const nowIso = iso(now.wall);
@@ -299,8 +310,8 @@ export function createBackfillVerbs(
       });
     },
 
-    async countAwaitingProof(kind) {
-      return awaiting.get(kind) as number;
+    async countProofs(kind) {
+      return countProofs.get(kind) as { awaiting: number; proven: number };
     },
 
     async someLiveRecord(kind, besides) {
@@ -323,8 +334,8 @@ export function createBackfillVerbs(
       return countKnown.get(kind) as number;
     },
 
-    async heldDeletions(kind) {
-      return listHeld.all(kind) as string[];
+    async heldDeletions() {
+      return listHeld.all() as { kind: Kind; id: string; sweepId: number }[];
     },
   };
 

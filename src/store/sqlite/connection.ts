@@ -102,6 +102,15 @@ export function guarded<T>(work: () => T): T {
   }
 }
 
+/** The same for a verb: one that only reads may find the file damaged too. */
+export async function guardedVerb<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw translate(error);
+  }
+}
+
 function translate(error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   const { code } = error;

@@ -268,8 +268,9 @@ export function createInboxVerbs(
 
     async deferEvents(failures, now, timing) {
       const nowIso = iso(now.wall);
+      const mine = failures.filter(({ event }) => claims.holds(event));
       transact((numbers) => {
-        for (const { event, retryAtMs, error } of failures) {
+        for (const { event, retryAtMs, error } of mine) {
           if (retryAtMs !== null) {
             defer.run(iso(now.wall + Math.max(0, retryAtMs - now.steady)), error, event.seq);
           } else if (bury.run(nowIso, error, event.seq).changes === 1) {
@@ -278,7 +279,7 @@ export function createInboxVerbs(
           }
         }
       });
-      for (const { event } of failures) claims.letGo(event);
+      for (const { event } of mine) claims.letGo(event);
     },
 
     async retryEvent(id) {

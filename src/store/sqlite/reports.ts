@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { and, asc, desc, eq, gt, gte, isNotNull, isNull, like, lt, or, type SQL } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
 import {
@@ -146,7 +146,7 @@ export function createReports(connection: Connection): ReportStore {
       const found = filter.search
         ? or(
             and(gte(table.id, filter.search), lt(table.id, `${filter.search}\u{10ffff}`)),
-            like(table.name, `${filter.search.replaceAll(/[%_]/g, '')}%`),
+            sql`${table.name} LIKE ${`${filter.search.replaceAll(/[%_\\]/g, '\\$&')}%`} ESCAPE '\\'`,
           )
         : undefined;
       const rows = db
@@ -274,6 +274,7 @@ export function createReports(connection: Connection): ReportStore {
       const after = keyOf(paging);
       return db
         .select({
+          id: refusals.id,
           at: refusals.at,
           reason: refusals.reason,
           t: refusals.t,
@@ -292,6 +293,7 @@ export function createReports(connection: Connection): ReportStore {
       const after = keyOf(paging);
       return db
         .select({
+          id: audit.id,
           at: audit.at,
           actor: audit.actor,
           action: audit.action,

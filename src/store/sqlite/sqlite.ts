@@ -1,7 +1,7 @@
 import { UsageError } from '../../errors.ts';
 import type { Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
-import { connect, guarded, migrateSchema, schemaIsCurrent, transactions } from './connection.ts';
+import { connect, guarded, guardedVerb, migrateSchema, schemaIsCurrent, transactions } from './connection.ts';
 import { createGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createOperatorVerbs } from './operators.ts';
@@ -32,8 +32,7 @@ export function openSqlite(options: SqliteOptions): Store {
       const transact = transactions(db);
       const records = createRecords(db);
       const gaps = createGaps(db);
-      return {
-        engine: 'sqlite',
+      const verbs: Omit<Store, 'engine'> = {
         ...createInboxVerbs(db, transact, records, gaps),
         ...createBackfillVerbs(db, transact, records, gaps),
         ...createSweepVerbs(db, transact, gaps),
@@ -46,9 +45,21 @@ export function openSqlite(options: SqliteOptions): Store {
           db.close();
         },
       };
+      return { engine: 'sqlite', ...translating(verbs) };
     });
   } catch (error) {
     db.close();
     throw error;
   }
+}
+
+type Verb = (...args: unknown[]) => Promise<unknown>;
+
+/** No verb rejects with a word of SQLite's own. */
+function translating<Verbs extends object>(verbs: Verbs): Verbs {
+  const translated = Object.entries(verbs as Record<string, Verb>).map(([name, verb]): [string, Verb] => [
+    name,
+    (...args) => guardedVerb(() => verb(...args)),
+  ]);
+  return Object.fromEntries(translated) as Verbs;
 }

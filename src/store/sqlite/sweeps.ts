@@ -15,6 +15,7 @@ type SweepVerbs = Pick<
   | 'kindsWantingSweep'
   | 'beat'
   | 'lastBeat'
+  | 'lastDelivery'
 >;
 
 /** Sweeps, gaps and the heartbeat: the mirror's own diary. */
@@ -35,6 +36,12 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   );
   const readBeat = db.prepare("SELECT value FROM facts WHERE name = 'heartbeat'").pluck();
+  // A late duplicate of an old event is the exception: the newest rows tell.
+  const readDelivery = db
+    .prepare(
+      'SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 100)',
+    )
+    .pluck();
   const verdicts = db.prepare('SELECT kind, verdict FROM sync_status');
   const keepSince = db.prepare(
     `INSERT INTO kind_state (kind, in_step_since) VALUES (?, ?)
@@ -95,6 +102,11 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
           keepSince.run(kind, verdict === 'in_step' ? nowIso : null);
         }
       });
+    },
+
+    async lastDelivery() {
+      const at = readDelivery.get() as string | null;
+      return at === null ? null : Date.parse(at);
     },
 
     async lastBeat() {

@@ -1,0 +1,258 @@
+import type { Clock } from '../clock.ts';
+import type { ComplianceClient } from '../compliance/client.ts';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { IdPointers } from '../compliance/pointers.ts';
+import { StoreUnavailable } from '../errors.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { Applied, BackfillStore, Conclusion, HintTiming } from '../store/store.ts';
+import { createConclude } from './conclude.ts';
+import type { GapKeeper } from './gaps.ts';
+import { SWEEP_BACKOFF, sweepDueAt, walkCost, wayToVerify } from './plan.ts';
+import { createRefetch, type FetchedKind } from './refetch.ts';
+import { createSweeper, type RunningSweep, type SweepResult } from './sweep.ts';
+import { createUpstream, type UpstreamHealth } from './upstream.ts';
+import { createWalk } from './walk.ts';
+
+/** Live repairs under way at once. The request budget is what really bounds them. */
+const REPAIRS_AT_ONCE = 4;
+
+/** The planner looks at least this often; everything that makes work sooner wakes it. */
+const LONGEST_NAP_MS = 1_000;
+/** And at most this often, so that a record due at once does not turn it into a busy loop. */
+const SHORTEST_NAP_MS = 20;
+
+/** After the database could not commit. */
+const STORE_PAUSE_MS = 1_000;
+
+export interface BackfillOptions {
+  store: BackfillStore;
+  client: ComplianceClient;
+  gaps: GapKeeper;
+  clock: Clock;
+  timing: HintTiming;
+  pointers: IdPointers;
+  paging: { firstPage: number; pageSize: number };
+  /** 0: sweeps run at start and on demand only. */
+  sweepMs: number;
+  random: () => number;
+  /** Ids to hold besides those seen; asked anew before each cycle. */
+  riskIds: () => Promise<readonly string[]>;
+  onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
+  onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
+  onSweep: (result: SweepResult) => void;
+  onError: (error: unknown) => void;
+}
+
+export interface Backfill {
+  run(signal: AbortSignal): Promise<void>;
+  requestSweep(kinds: readonly Kind[], reason: string): void;
+  /** A person asks for these records now. */
+  refetch(kind: Kind, ids: readonly string[]): Promise<void>;
+  wake(): void;
+  pause(): void;
+  resume(): void;
+  health(): UpstreamHealth;
+  runningSweeps(): RunningSweep[];
+}
+
+interface SweepPlan {
+  /** The reasons asked for since the last one began; empty: none. */
+  reasons: Set<string>;
+  lastStartedAt: number | null;
+  failures: number;
+  retryAt: number | null;
+  /** A walk on behalf of hints is not begun again before this. */
+  hintsNotBefore: number;
+  running: Promise<void> | null;
+}
+
+/** Looks for what is due, repairs it the cheaper way, and sweeps what only a whole reading can repair. */
+export function createBackfill(options: BackfillOptions): Backfill {
+  const { store, clock, timing, gaps } = options;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const plans = new Map<Kind, SweepPlan>(
+    KINDS.map((kind) => [
+      kind,
+      {
+        reasons: new Set(),
+        lastStartedAt: null,
+        failures: 0,
+        retryAt: null,
+        hintsNotBefore: 0,
+        running: null,
+      },
+    ]),
+  );
+  const planOf = (kind: Kind) => plans.get(kind)!;
+  const reserved = new Set<string>();
+  const repairs = new Map<string, Promise<void>>();
+  const end = new AbortController();
+  const { signal } = end;
+  let paused = false;
+  let wakeUp: () => void = () => undefined;
+  let woken = false;
+
+  const shared = { ...options, firstPage: options.paging.firstPage, signal };
+  const upstream = createUpstream(shared);
+  const refetch = createRefetch({ ...shared, upstream });
+  const walk = createWalk({ ...shared, upstream });
+  const conclude = createConclude(options);
+  const sweeper = createSweeper({ ...shared, walk, refetch, conclude, reserved, onEnded: options.onSweep });
+
+  function wake(): void {
+    woken = true;
+    wakeUp();
+  }
+
+  // ─── sweeps ───────────────────────────────────────────────────────────────────────────────────────────
+
+  function startSweep(kind: Kind, reason: string, lane: 'live' | 'walk' | 'person'): void {
+    const plan = planOf(kind);
+    plan.reasons.clear();
+    plan.retryAt = null;
+    if (reason !== 'hints') plan.lastStartedAt = clock.steady();
+    plan.running = runSweep(kind, reason, lane)
+      .catch(options.onError)
+      .finally(() => {
+        plan.running = null;
+        plan.hintsNotBefore = clock.steady() + timing.settleMs;
+        wake();
+      });
+  }
+
+  async function runSweep(kind: Kind, reason: string, lane: 'live' | 'walk' | 'person'): Promise<void> {
+    const plan = planOf(kind);
+    if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
+    const result = await sweeper.sweep(kind, reason, lane);
+    if (result.outcome === 'complete') {
+      plan.failures = 0;
+      await gaps.heal({ reason: 'walk_incomplete', kind, recordId: null });
+      return;
+    }
+    if (result.outcome === 'interrupted') return;
+    plan.failures += 1;
+    plan.retryAt = clock.steady() + backoffMs(SWEEP_BACKOFF, plan.failures, options.random());
+    // Once is chance: a page that failed, a list that moved while it was read.
+    if (plan.failures > 1) {
+      await gaps.open({ reason: 'walk_incomplete', kind, recordId: null }, result.error);
+    }
+  }
+
+  async function planSweeps(): Promise<void> {
+    for (const kind of await store.kindsWantingSweep()) {
+      const plan = planOf(kind);
+      if (plan.running === null && plan.failures === 0) plan.reasons.add('gap');
+    }
+    for (const kind of KINDS) {
+      const plan = planOf(kind);
+      if (plan.running !== null) continue;
+      const requested = plan.reasons.size > 0;
+      const dueAt = sweepDueAt({ ...plan, requested, everyMs: options.sweepMs });
+      if (plan.reasons.has('operator') || (dueAt !== null && dueAt <= clock.steady())) {
+        const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
+        startSweep(kind, reason, plan.reasons.has('operator') ? 'person' : 'walk');
+      }
+    }
+  }
+
+  // ─── repairs ──────────────────────────────────────────────────────────────────────────────────────────
+
+  async function planRepairs(kind: Kind): Promise<void> {
+    const plan = planOf(kind);
+    const { pageSize } = options.paging;
+    const total = kind === 'vendor' ? (sweeper.total(kind) ?? (await store.countKnown(kind))) : 0;
+    const enough = kind === 'vendor' ? walkCost(total, pageSize) + 1 : REPAIRS_AT_ONCE * 4;
+    const due = await store.dueRecords(kind, now(), timing, enough);
+    const way = wayToVerify(kind, due.length, { total, pageSize });
+    if (way === 'walk') {
+      const free = plan.running === null && clock.steady() >= plan.hintsNotBefore;
+      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSweep(kind, 'hints', 'live');
+    } else if (way === 'refetch') {
+      for (const { id, attempts } of due) repair(kind as FetchedKind, id, attempts);
+    }
+    if (kind !== 'policy') await judgeProofs(kind as FetchedKind);
+  }
+
+  function repair(kind: FetchedKind, id: string, attempts: number): void {
+    const key = `${kind} ${id}`;
+    if (repairs.size >= REPAIRS_AT_ONCE || repairs.has(key) || reserved.has(key)) return;
+    const work = refetch({
+      ...{ kind, id, attempts, lane: 'live' as const, cause: 'refetch' },
+      ...{ sweepId: null, absentFromWalk: false },
+    })
+      .then(() => undefined, options.onError)
+      .finally(() => {
+        repairs.delete(key);
+        wake();
+      });
+    repairs.set(key, work);
+  }
+
+  /** Those that a delivered event announced go at once; the others when no more of them await their proof. */
+  async function judgeProofs(kind: FetchedKind): Promise<void> {
+    const { awaiting, proven } = await store.countProofs(kind);
+    if (proven === 0) return;
+    const onlyAnnounced = awaiting > 0 || planOf(kind).running !== null;
+    await conclude(kind, { proof: null, cause: 'refetch', sweepId: null, onlyAnnounced });
+  }
+
+  // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
+
+  async function nap(): Promise<void> {
+    if (signal.aborted) return;
+    await clock.sleep(SHORTEST_NAP_MS, signal);
+    if (woken || signal.aborted) return;
+    const dues = await Promise.all(KINDS.map((kind) => store.nextDueAt(kind)));
+    const next = Math.min(...dues.map((due) => due ?? Number.POSITIVE_INFINITY)) - clock.steady();
+    // What is due already waits for something else than time: the request that reads it wakes us.
+    const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
+    const nap = new AbortController();
+    wakeUp = () => nap.abort();
+    const stop = () => nap.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    await clock.sleep(ms, nap.signal);
+    signal.removeEventListener('abort', stop);
+    wakeUp = () => undefined;
+  }
+
+  return {
+    wake,
+    pause() {
+      paused = true;
+    },
+    resume() {
+      paused = false;
+      wake();
+    },
+    requestSweep(kinds, reason) {
+      for (const kind of kinds) planOf(kind).reasons.add(reason);
+      wake();
+    },
+    async refetch(kind, ids) {
+      await store.makeDue(kind, ids, now());
+      wake();
+    },
+    health: upstream.health,
+    runningSweeps: sweeper.running,
+
+    async run(outer) {
+      const stop = () => end.abort(outer.reason);
+      if (outer.aborted) stop();
+      else outer.addEventListener('abort', stop, { once: true });
+      while (!signal.aborted) {
+        woken = false;
+        try {
+          if (!paused) {
+            await planSweeps();
+            for (const kind of KINDS) await planRepairs(kind);
+          }
+        } catch (error) {
+          options.onError(error);
+          if (error instanceof StoreUnavailable) await clock.sleep(STORE_PAUSE_MS, signal);
+        }
+        await nap();
+      }
+      await Promise.all([...repairs.values(), ...[...plans.values()].map((plan) => plan.running)]);
+    },
+  };
+}

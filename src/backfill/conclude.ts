@@ -1,0 +1,39 @@
+import type { Clock } from '../clock.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import type { BackfillStore, Conclusion } from '../store/store.ts';
+import { type GapKeeper, listed } from './gaps.ts';
+
+export interface ConclusionRequest {
+  proof: { absent: readonly string[]; number: number } | null;
+  cause: string;
+  sweepId: number | null;
+  onlyAnnounced: boolean;
+}
+
+/** Turns proven absences into tombstones, or into a gap that asks an operator. Resolves with how many were deleted. */
+export type Conclude = (kind: Kind, request: ConclusionRequest) => Promise<number>;
+
+export function createConclude(options: {
+  store: Pick<BackfillStore, 'concludeDeletions' | 'heldDeletions'>;
+  gaps: GapKeeper;
+  clock: Clock;
+  onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
+}): Conclude {
+  const { store, gaps, clock } = options;
+  return async (kind, request) => {
+    const { proof, ...context } = request;
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    const conclusion = await store.concludeDeletions(kind, proof, context, now);
+    options.onConcluded(kind, conclusion, request.cause);
+    const gap = { reason: 'deletion_held', kind, recordId: null } as const;
+    if (conclusion.held.length > 0) {
+      await gaps.open(
+        gap,
+        `${conclusion.held.length} at once, without a delete event: ${listed(conclusion.held)}`,
+      );
+    } else if (!(await store.heldDeletions()).some((held) => held.kind === kind)) {
+      await gaps.heal(gap);
+    }
+    return conclusion.deleted.length;
+  };
+}

@@ -1,0 +1,55 @@
+import type { Clock } from '../clock.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import type { BackfillStore, GapKey, OperatorStore } from '../store/store.ts';
+
+/** The service was not there for longer than this: deliveries may have been given up meanwhile. */
+const DOWNTIME_AFTER_MS = 30_000;
+
+/** Opens and heals gaps, and tells whoever logs them. */
+export interface GapKeeper {
+  open(gap: GapKey, error: string | null): Promise<void>;
+  heal(gap: GapKey): Promise<void>;
+  /** Gaps that a finished sweep healed in the store itself. */
+  healed(gaps: readonly GapKey[]): void;
+  /** What the upstream said of our credentials, for the audit trail. */
+  credentials(kind: Kind, outcome: string): Promise<void>;
+}
+
+export function createGapKeeper(options: {
+  store: Pick<BackfillStore, 'openGap' | 'healGap'> & Pick<OperatorStore, 'audit'>;
+  clock: Clock;
+  onOpened: (gap: GapKey, error: string | null) => void;
+  onHealed: (gap: GapKey) => void;
+}): GapKeeper {
+  const { store, clock } = options;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  return {
+    async open(gap, error) {
+      if (await store.openGap(gap, error, now())) options.onOpened(gap, error);
+    },
+    async heal(gap) {
+      if (await store.healGap(gap, now())) options.onHealed(gap);
+    },
+    healed(gaps) {
+      gaps.forEach(options.onHealed);
+    },
+    async credentials(kind, outcome) {
+      await store.audit({ actor: 'upstream', action: 'credentials', outcome, target: kind }, now());
+    },
+  };
+}
+
+/** Whether the time since the last heartbeat is a gap, and how long it was. Pure. */
+export function downtimeSince(lastBeatWall: number | null, nowWall: number): { ms: number } | null {
+  if (lastBeatWall === null) return null;
+  const ms = nowWall - lastBeatWall;
+  return ms >= DOWNTIME_AFTER_MS ? { ms } : null;
+}
+
+/** At most this many ids are named in a gap's text. */
+const NAMED_IDS = 20;
+
+export function listed(ids: readonly string[]): string {
+  const named = ids.slice(0, NAMED_IDS).join(', ');
+  return ids.length > NAMED_IDS ? `${named} and ${ids.length - NAMED_IDS} more` : named;
+}

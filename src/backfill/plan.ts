@@ -1,0 +1,52 @@
+import type { Kind } from '../compliance/kinds.ts';
+import type { Backoff } from '../inbox/retry.ts';
+
+/** What is due, and the cheaper way of doing it. Pure. */
+
+/** Requests that a walk over `total` records costs: its pages, and the empty one that ends it. */
+export function walkCost(total: number, pageSize: number): number {
+  return Math.ceil(total / Math.max(1, pageSize)) + 1;
+}
+
+/**
+ * How to verify what is due of a kind: `walk` reads the whole list, `refetch` each record by itself. Policies
+ * have no address of their own, assessments no list.
+ */
+export function wayToVerify(
+  kind: Kind,
+  due: number,
+  list: { total: number; pageSize: number },
+): 'none' | 'walk' | 'refetch' {
+  if (due === 0) return 'none';
+  if (kind === 'policy') return 'walk';
+  if (kind === 'risk_assessment') return 'refetch';
+  return due > walkCost(list.total, list.pageSize) ? 'walk' : 'refetch';
+}
+
+/** A record that the API does not know: asked for again ever more rarely, since most such ids never will be known. */
+export const UNRESOLVED_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 6 * 3_600_000 };
+
+/** One record's read that failed. */
+export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
+
+/** Everything waits this long after several failures in a row, so that an outage is not met with a storm. */
+export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
+
+/** A sweep that could not finish is begun again. */
+export const SWEEP_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
+
+/** When a kind is to be swept: by its timer, by what asked for it, or again because the last one failed. */
+export function sweepDueAt(state: {
+  /** Asked for, and not begun since. */
+  requested: boolean;
+  lastStartedAt: number | null;
+  /** 0: no timer. */
+  everyMs: number;
+  failures: number;
+  retryAt: number | null;
+}): number | null {
+  if (state.failures > 0 && state.retryAt !== null) return state.retryAt;
+  if (state.requested) return 0;
+  if (state.everyMs === 0 || state.lastStartedAt === null) return null;
+  return state.lastStartedAt + state.everyMs;
+}

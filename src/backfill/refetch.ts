@@ -1,0 +1,150 @@
+import type { Clock } from '../clock.ts';
+import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import { type IdPointers, isAddressable, recordIdIn } from '../compliance/pointers.ts';
+import { describeError } from '../errors.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { Applied, BackfillStore, HintTiming, MissingOutcome } from '../store/store.ts';
+import type { GapKeeper } from './gaps.ts';
+import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
+import type { Lane, Upstream } from './upstream.ts';
+
+export type FetchedKind = 'risk_assessment' | 'vendor';
+
+export type RefetchOutcome =
+  | { outcome: 'applied'; applied: Applied }
+  | { outcome: 'missing'; missing: MissingOutcome }
+  | { outcome: 'failed'; error: string };
+
+/** An id that no request can carry is looked at again this seldom: only a change of the settings could mend it. */
+const UNADDRESSABLE_AGAIN_MS = 24 * 3_600_000;
+
+export interface RefetchOptions {
+  store: BackfillStore;
+  upstream: Upstream;
+  gaps: GapKeeper;
+  clock: Clock;
+  timing: HintTiming;
+  pointers: IdPointers;
+  firstPage: number;
+  random: () => number;
+  onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
+}
+
+export interface RefetchRequest {
+  kind: FetchedKind;
+  id: string;
+  /** Failed reads before this one. */
+  attempts: number;
+  lane: Lane;
+  /** What the changes will name. */
+  cause: string;
+  sweepId: number | null;
+  /** A complete walk has not seen it: then a 404 is more than an unknown id. */
+  absentFromWalk: boolean;
+}
+
+export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
+
+/** Reads one record and brings its row into step. Never deletes: a 404 only adds to a proof. */
+export function createRefetch(options: RefetchOptions): Refetch {
+  const { store, upstream, gaps, clock, timing } = options;
+
+  async function later(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
+    await store.recordReadFailure(request.kind, request.id, error, clock.steady() + ms);
+    return { outcome: 'failed', error };
+  }
+
+  /** Reads something that we hold alive, to tell a deletion from credentials that no longer see. */
+  async function seekWitness(request: RefetchRequest): Promise<boolean> {
+    for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
+      const other = await store.someLiveRecord(kind, request.id);
+      if (other === null) continue;
+      const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromWalk: false });
+      if (seen.outcome !== 'applied' || !seen.applied.witness) return false;
+      // Only where its own kind holds nothing else may another kind speak for it.
+      upstream.witness(request.kind, upstream.witnessedAt(kind) ?? 0);
+      return true;
+    }
+    return await seePolicies(request);
+  }
+
+  async function seePolicies(request: RefetchRequest): Promise<boolean> {
+    const { answer, read } = await upstream.page('policy', options.firstPage, request.lane);
+    const objects = answer.objects.flatMap((data) => {
+      const id = recordIdIn(data, 'policy', options.pointers);
+      return id === null ? [] : [{ id, data }];
+    });
+    const context = { cause: 'refetch', sweepId: null, timing, pointers: options.pointers };
+    const applied = await store.applyReads('policy', objects, read, context);
+    options.onApplied('policy', applied, 'refetch');
+    if (!applied.some((one) => one.witness)) return false;
+    upstream.witness(request.kind, read.beganAt);
+    return true;
+  }
+
+  async function missing(request: RefetchRequest, read: Parameters<BackfillStore['recordMissing']>[2]) {
+    const { kind, id } = request;
+    return await store.recordMissing(kind, id, read, {
+      witnessedAt: upstream.witnessedAt(kind),
+      timing,
+      absentFromWalk: request.absentFromWalk,
+    });
+  }
+
+  async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
+    const { kind, id } = request;
+    if (!isAddressable(id)) {
+      await gaps.open({ reason: 'unaddressable', kind, recordId: id }, 'no request path can carry this id');
+      return later(request, 'unaddressable', UNADDRESSABLE_AGAIN_MS);
+    }
+    try {
+      const { answer, read } = await upstream.record(kind, id, request.lane);
+      if (answer.outcome === 'found') {
+        const [applied] = await store.applyReads(kind, [{ id, data: answer.object }], read, {
+          cause: request.cause,
+          sweepId: request.sweepId,
+          timing,
+          pointers: options.pointers,
+        });
+        if (applied === undefined) throw new Error('the store judged nothing');
+        if (applied.witness) upstream.witness(kind, read.beganAt);
+        options.onApplied(kind, [applied], request.cause);
+        return { outcome: 'applied', applied };
+      }
+      let outcome = await missing(request, read);
+      // The witness is read after the absence, so both lie within one proof.
+      if (outcome === 'unwitnessed' && (await seekWitness(request))) outcome = await missing(request, read);
+      if (outcome === 'unwitnessed') {
+        await gaps.open(
+          { reason: 'deletions_unproven', kind, recordId: id },
+          'nothing that lives could be read to compare with',
+        );
+        return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
+      }
+      if (outcome === 'unresolved') {
+        await gaps.open(
+          { reason: 'unresolved', kind, recordId: id },
+          'the API answers 404, and has never shown this id',
+        );
+        await later(
+          request,
+          'unresolved',
+          backoffMs(UNRESOLVED_BACKOFF, request.attempts + 1, options.random()),
+        );
+      }
+      return { outcome: 'missing', missing: outcome };
+    } catch (error) {
+      if (error instanceof UpstreamError || error instanceof UnaddressableError) {
+        return later(
+          request,
+          describeError(error),
+          backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
+        );
+      }
+      throw error;
+    }
+  }
+
+  return refetch;
+}

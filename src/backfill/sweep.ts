@@ -1,0 +1,274 @@
+import type { Clock } from '../clock.ts';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
+import { isAddressable } from '../compliance/pointers.ts';
+import { describeError, StoreUnavailable } from '../errors.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { BackfillStore, HintTiming, SweepOutcome, SweepProgress } from '../store/store.ts';
+import type { Conclude } from './conclude.ts';
+import { type GapKeeper, listed } from './gaps.ts';
+import { READ_BACKOFF } from './plan.ts';
+import type { FetchedKind, Refetch } from './refetch.ts';
+import type { Lane } from './upstream.ts';
+import type { DoWalk, ListedKind } from './walk.ts';
+
+/** Pairs of walks that disagree are walked again this often; then somebody should know. */
+const PROOF_TRIES = 5;
+
+/** Records read at the same time by one sweep; the request budget is what really bounds it. */
+const READS_AT_ONCE = 4;
+
+/** A record whose read fails is tried this often within one sweep. */
+const TRIES_PER_RECORD = 4;
+
+/** Ids taken from the database at a time. */
+const CYCLE_BATCH = 100;
+
+/** What a running sweep shows of itself. */
+export interface RunningSweep extends SweepProgress {
+  id: number;
+  kind: Kind;
+  reason: string;
+  startedWall: number;
+  estimatedTotal: number | null;
+}
+
+export interface SweepResult {
+  kind: Kind;
+  id: number;
+  reason: string;
+  outcome: SweepOutcome;
+  error: string | null;
+  progress: SweepProgress;
+  durationMs: number;
+}
+
+export interface SweeperOptions {
+  store: BackfillStore;
+  walk: DoWalk;
+  refetch: Refetch;
+  conclude: Conclude;
+  gaps: GapKeeper;
+  clock: Clock;
+  timing: HintTiming;
+  random: () => number;
+  signal: AbortSignal;
+  /** Ids that the sweep reads itself, so that nobody else does at the same time. */
+  reserved: Set<string>;
+  onEnded: (result: SweepResult) => void;
+}
+
+export interface Sweeper {
+  /** Brings a whole kind into step. Resolves with how it went; rejects only when the store fails. */
+  sweep(kind: Kind, reason: string, lane: Lane): Promise<SweepResult>;
+  running(): RunningSweep[];
+  /** What the last complete walk of the kind said it holds. */
+  total(kind: Kind): number | null;
+}
+
+export function createSweeper(options: SweeperOptions): Sweeper {
+  const { store, clock, timing, gaps, signal } = options;
+  const running = new Map<Kind, RunningSweep>();
+  const totals = new Map<Kind, number>();
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+
+  interface Ending {
+    outcome: SweepOutcome;
+    error: string | null;
+  }
+
+  async function sweep(kind: Kind, reason: string, lane: Lane): Promise<SweepResult> {
+    const startedAt = clock.steady();
+    const { id, number } = await store.startSweep(kind, reason, now());
+    const progress: RunningSweep = {
+      ...{ id, kind, reason, startedWall: clock.wall(), estimatedTotal: totals.get(kind) ?? null },
+      ...{ pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
+    };
+    running.set(kind, progress);
+    let ending: Ending;
+    try {
+      ending =
+        kind === 'risk_assessment'
+          ? await cycle(progress, lane)
+          : await readList(kind, progress, number, lane);
+    } catch (error) {
+      running.delete(kind);
+      if (error instanceof StoreUnavailable) throw error;
+      ending = signal.aborted
+        ? { outcome: 'interrupted', error: null }
+        : { outcome: 'failed', error: describeError(error) };
+    }
+    running.delete(kind);
+    gaps.healed(await store.finishSweep(id, { ...ending, progress }, now()));
+    const result = { kind, id, reason, ...ending, progress, durationMs: clock.steady() - startedAt };
+    options.onEnded(result);
+    return result;
+  }
+
+  async function readList(
+    kind: ListedKind,
+    sweep: RunningSweep,
+    number: number,
+    lane: Lane,
+  ): Promise<Ending> {
+    const walkOnce = (seenBefore: ReadonlySet<string>) =>
+      options.walk({
+        seenBefore,
+        kind,
+        sweepId: sweep.id,
+        lane,
+        progress: sweep,
+        onPage: (total) => {
+          sweep.estimatedTotal = total ?? sweep.estimatedTotal;
+        },
+      });
+    let first = await walkOnce(new Set());
+    if (!first.complete) return { outcome: 'incomplete', error: first.error };
+    totals.set(kind, first.total ?? first.ids.size);
+
+    const absent = await store.unseenBy(kind, sweep.id, number);
+    if (absent.length === 0) return { outcome: 'complete', error: null };
+    if (kind === 'vendor') {
+      await proveByReading(kind, sweep, absent, lane, true);
+      return { outcome: 'complete', error: null };
+    }
+
+    for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
+      // The second walk shows what the first may have been too early to show.
+      await clock.sleep(Math.max(0, first.endedAt + timing.settleMs - clock.steady()), signal);
+      signal.throwIfAborted();
+      const second = await walkOnce(first.ids);
+      if (!second.complete) return { outcome: 'incomplete', error: second.error };
+      const touched = await store.touchedSince(kind, first.number);
+      if (sameBut(touched, first.ids, second.ids)) {
+        const still = (await store.unseenBy(kind, sweep.id, first.number)).filter(
+          (id) => !first.ids.has(id) && !second.ids.has(id),
+        );
+        sweep.deleted += await options.conclude(kind, {
+          proof: { absent: still, number: first.number },
+          ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
+        });
+        await gaps.heal({ reason: 'deletions_unproven', kind, recordId: null });
+        return { outcome: 'complete', error: null };
+      }
+      first = second;
+    }
+    await gaps.open(
+      { reason: 'deletions_unproven', kind, recordId: null },
+      `${PROOF_TRIES} pairs of walks disagreed; absent from them: ${listed(absent)}`,
+    );
+    return { outcome: 'incomplete', error: 'the list changes too fast to prove what is gone' };
+  }
+
+  /** Every known assessment, one by one: there is no list of them. */
+  async function cycle(sweep: RunningSweep, lane: Lane): Promise<Ending> {
+    const kind = 'risk_assessment';
+    sweep.estimatedTotal = await store.countKnown(kind);
+    const missing: string[] = [];
+    let failed = 0;
+    for (;;) {
+      const ids = await store.cycleRecords(kind, sweep.id, CYCLE_BATCH);
+      if (ids.length === 0) break;
+      await inParallel(ids, async (id) => {
+        signal.throwIfAborted();
+        const outcome = await readFor(kind, sweep, id, lane, false);
+        await store.markSwept(kind, id, sweep.id);
+        if (outcome === 'missing') missing.push(id);
+        if (outcome === 'failed') failed += 1;
+        else sweep.seen += 1;
+      });
+      await store.progressSweep(sweep.id, sweep);
+    }
+    if (missing.length > 0) await proveByReading(kind, sweep, missing, lane, false);
+    if (failed === 0) return { outcome: 'complete', error: null };
+    return { outcome: 'incomplete', error: `${failed} of ${sweep.estimatedTotal} could not be read` };
+  }
+
+  /**
+   * Reads what seems gone until it shows itself or is proven gone. They are judged together at the end, so that
+   * many at once are seen to be many.
+   */
+  async function proveByReading(
+    kind: FetchedKind,
+    sweep: RunningSweep,
+    ids: readonly string[],
+    lane: Lane,
+    absentFromWalk: boolean,
+  ): Promise<void> {
+    const keys = ids.map((id) => `${kind} ${id}`);
+    for (const key of keys) options.reserved.add(key);
+    try {
+      let open = [...ids];
+      for (let round = 0; round < 2 && open.length > 0; round += 1) {
+        if (round > 0 || !absentFromWalk) {
+          await clock.sleep(timing.settleMs + 1, signal);
+          signal.throwIfAborted();
+        }
+        const again: string[] = [];
+        await inParallel(open, async (id) => {
+          signal.throwIfAborted();
+          if ((await readFor(kind, sweep, id, lane, absentFromWalk)) === 'missing') again.push(id);
+        });
+        open = again;
+      }
+    } finally {
+      for (const key of keys) options.reserved.delete(key);
+    }
+    sweep.deleted += await options.conclude(kind, {
+      proof: null,
+      ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
+    });
+  }
+
+  async function readFor(
+    kind: FetchedKind,
+    sweep: RunningSweep,
+    id: string,
+    lane: Lane,
+    absentFromWalk: boolean,
+  ): Promise<'shown' | 'missing' | 'settled' | 'failed'> {
+    for (let tries = 1; ; tries += 1) {
+      const result = await options.refetch({
+        ...{ kind, id, lane, absentFromWalk, attempts: tries - 1 },
+        ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id },
+      });
+      if (result.outcome === 'applied') {
+        tally(sweep, result.applied.outcome);
+        return 'shown';
+      }
+      if (result.outcome === 'missing') return result.missing === 'first' ? 'missing' : 'settled';
+      if (!isAddressable(id)) return 'settled';
+      if (tries >= TRIES_PER_RECORD) return 'failed';
+      await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
+      signal.throwIfAborted();
+    }
+  }
+
+  async function inParallel(ids: readonly string[], work: (id: string) => Promise<void>): Promise<void> {
+    const rest = ids.values();
+    const lines = await Promise.allSettled(
+      Array.from({ length: READS_AT_ONCE }, async () => {
+        for (const id of rest) await work(id);
+      }),
+    );
+    // None is left running behind the one that failed.
+    for (const line of lines) if (line.status === 'rejected') throw line.reason;
+  }
+
+  return {
+    sweep,
+    running: () => KINDS.flatMap((kind) => running.get(kind) ?? []),
+    total: (kind) => totals.get(kind) ?? null,
+  };
+}
+
+function tally(sweep: SweepProgress, outcome: string): void {
+  if (outcome === 'inserted') sweep.inserted += 1;
+  else if (outcome === 'updated' || outcome === 'revived') sweep.updated += 1;
+  else if (outcome === 'unchanged') sweep.unchanged += 1;
+}
+
+function sameBut(ignored: ReadonlySet<string>, one: ReadonlySet<string>, two: ReadonlySet<string>): boolean {
+  const covers = (a: ReadonlySet<string>, b: ReadonlySet<string>) =>
+    [...a].every((id) => b.has(id) || ignored.has(id));
+  return covers(one, two) && covers(two, one);
+}

@@ -1,0 +1,140 @@
+import type { Clock } from '../clock.ts';
+import type { ComplianceClient, Page, RecordAnswer } from '../compliance/client.ts';
+import { UpstreamError } from '../compliance/errors.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import type { CallOptions } from '../compliance/requester.ts';
+import { describeError } from '../errors.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { BackfillStore, ReadMoment } from '../store/store.ts';
+import type { GapKeeper } from './gaps.ts';
+import { OUTAGE_BACKOFF } from './plan.ts';
+
+/** Failures in a row before all reading waits: one failed answer says nothing of the next. */
+const PATIENCE_FAILURES = 3;
+
+/** An outage is a gap once it has lasted this long: by then the upstream may have given up deliveries, too. */
+const OUTAGE_AFTER_MS = 30_000;
+
+export interface UpstreamHealth {
+  ok: boolean | null;
+  lastOkWall: number | null;
+  lastErrorWall: number | null;
+  lastError: string | null;
+  consecutiveFailures: number;
+}
+
+export type Lane = CallOptions['lane'];
+
+/** The upstream as backfill reads it: every read with its moment, every failure remembered. */
+export interface Upstream {
+  page(kind: 'policy' | 'vendor', page: number, lane: Lane): Promise<{ answer: Page; read: ReadMoment }>;
+  record(
+    kind: 'risk_assessment' | 'vendor',
+    id: string,
+    lane: Lane,
+  ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
+  health(): UpstreamHealth;
+  /** A read showed a record that we held alive: the credentials still see what lives. */
+  witness(kind: Kind, beganAt: number): void;
+  witnessedAt(kind: Kind): number | null;
+}
+
+export function createUpstream(options: {
+  client: ComplianceClient;
+  store: Pick<BackfillStore, 'currentNumber'>;
+  gaps: GapKeeper;
+  clock: Clock;
+  random: () => number;
+  signal: AbortSignal;
+}): Upstream {
+  const { client, store, gaps, clock, signal } = options;
+  const health: UpstreamHealth = {
+    ok: null,
+    lastOkWall: null,
+    lastErrorWall: null,
+    lastError: null,
+    consecutiveFailures: 0,
+  };
+  const witnesses = new Map<Kind, number>();
+  const rejected = new Set<Kind>();
+  let failingSince: number | null = null;
+  let outage = false;
+  let waitUntil = 0;
+
+  async function read<T extends RecordAnswer | Page>(
+    kind: Kind,
+    ask: (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>,
+  ): Promise<{ answer: T; read: ReadMoment }> {
+    await clock.sleep(Math.max(0, waitUntil - clock.steady()), signal);
+    signal.throwIfAborted();
+    let number = 0;
+    try {
+      const answer = await ask({
+        signal,
+        onSend: async () => {
+          number = await store.currentNumber();
+        },
+      });
+      await succeeded(kind);
+      const { began, ended } = answer;
+      return {
+        answer,
+        read: { number, beganAt: began.steadyMs, endedAt: ended.steadyMs, endedWall: ended.wallMs },
+      };
+    } catch (error) {
+      if (!signal.aborted && error instanceof UpstreamError) await failed(kind, error);
+      throw error;
+    }
+  }
+
+  async function succeeded(kind: Kind): Promise<void> {
+    health.ok = true;
+    health.lastOkWall = clock.wall();
+    health.consecutiveFailures = 0;
+    failingSince = null;
+    outage = false;
+    waitUntil = 0;
+    if (rejected.delete(kind)) {
+      await gaps.heal({ reason: 'credentials_rejected', kind, recordId: null });
+      await gaps.credentials(kind, 'accepted');
+    }
+  }
+
+  async function failed(kind: Kind, error: UpstreamError): Promise<void> {
+    health.ok = false;
+    health.lastErrorWall = clock.wall();
+    health.lastError = describeError(error);
+    health.consecutiveFailures += 1;
+    failingSince ??= clock.steady();
+    if (error.kind === 'unauthorized' || error.kind === 'forbidden') {
+      const first = !rejected.has(kind);
+      rejected.add(kind);
+      await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
+      if (first) await gaps.credentials(kind, String(error.status));
+    }
+    if (health.consecutiveFailures >= PATIENCE_FAILURES) {
+      const ms = backoffMs(
+        OUTAGE_BACKOFF,
+        health.consecutiveFailures - PATIENCE_FAILURES + 1,
+        options.random(),
+      );
+      waitUntil = clock.steady() + ms;
+    }
+    const lasting =
+      health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - failingSince >= OUTAGE_AFTER_MS;
+    if (lasting && !outage && !rejected.has(kind)) {
+      outage = true;
+      await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
+    }
+  }
+
+  return {
+    page: (kind, page, lane) => read(kind, (call) => client.listPage(kind, page, { ...call, lane })),
+    record: (kind, id, lane) => read(kind, (call) => client.getRecord(kind, id, { ...call, lane })),
+    health: () => ({ ...health }),
+    witness(kind, beganAt) {
+      witnesses.set(kind, Math.max(beganAt, witnesses.get(kind) ?? 0));
+    },
+    witnessedAt: (kind) => witnesses.get(kind) ?? null,
+  };
+}

@@ -1,0 +1,41 @@
+import { type Cell, renderTable } from './table.ts';
+import { printableJson } from './text.ts';
+
+/** What a command has of the world outside: its settings, and where it writes. */
+export interface Cli {
+  env: NodeJS.ProcessEnv;
+  out: Screen;
+  err: Screen;
+}
+
+export interface Screen {
+  write(text: string): void;
+  /** A terminal, where lines are fitted and heads are bold; plain elsewhere. */
+  isTerminal: boolean;
+  columns: number | undefined;
+}
+
+export function screenOf(stream: NodeJS.WriteStream): Screen {
+  return {
+    write: (text) => void stream.write(text),
+    isTerminal: stream.isTTY === true,
+    columns: stream.columns,
+  };
+}
+
+export function writeTable(
+  screen: Screen,
+  heads: readonly string[],
+  rows: readonly (readonly Cell[])[],
+): void {
+  if (rows.length === 0) {
+    screen.write('(none)\n');
+    return;
+  }
+  const width = screen.isTerminal ? screen.columns : undefined;
+  screen.write(renderTable(heads, rows, { width, bold: screen.isTerminal }));
+}
+
+export function writeJson(screen: Screen, value: unknown): void {
+  screen.write(`${printableJson(value)}\n`);
+}

@@ -1,0 +1,78 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { MirrorError } from '../errors.ts';
+import type { Cli } from './cli.ts';
+import { keepRunning } from './demo/endless.ts';
+import { runOnce } from './demo/once.ts';
+import { onStage } from './demo/stage.ts';
+import { integerBetween, parseDuration } from './options.ts';
+import { aborted, stopSignals } from './stop-signals.ts';
+
+interface DemoOptions {
+  for?: number;
+  tamper?: true;
+  sandboxPort: number;
+}
+
+/** Shorter, and the staged stories would run into each other. */
+const SHORTEST_RUN_MS = 4_000;
+/** Minutes. Lively, and still long enough to see a difference stand for a while. */
+const ENDLESS_SWEEP_MINUTES = 0.5;
+const LARGEST_PORT = 65_535;
+
+export function demoCommand(cli: Cli): Command {
+  return new Command('demo')
+    .description('the whole job with nothing configured: a stand-in service and the mirror, on loopback')
+    .addOption(
+      new Option(
+        '--for <time>',
+        'run this long, then compare record by record: exits 0 only if all are equal; default: until Ctrl-C',
+      ).argParser(parseRunLength),
+    )
+    .option('--tamper', "edit a row behind the mirror's back before the last comparison, which must find it")
+    .addOption(
+      new Option('--sandbox-port <port>', "the stand-in's port; 0: any free one")
+        .default(0)
+        .argParser(integerBetween(0, LARGEST_PORT)),
+    )
+    .action((options: DemoOptions, command: Command) => {
+      if (options.tamper && options.for === undefined) {
+        command.error("error: option '--tamper' needs '--for', since nothing is compared otherwise");
+      }
+      return demo(cli, options);
+    });
+}
+
+async function demo(cli: Cli, options: DemoOptions): Promise<void> {
+  const stop = stopSignals({ attached: false });
+  const settings = {
+    env: cli.env,
+    sandboxPort: options.sandboxPort,
+    sweepMinutes: options.for === undefined ? ENDLESS_SWEEP_MINUTES : 0,
+  };
+  const keep = (directory: string) => {
+    if (!stop.signal.aborted) cli.err.write(`Logs and database of this run are kept in ${directory}\n`);
+  };
+  const interrupted = aborted(stop.signal).then(() => {
+    throw new MirrorError('interrupted', 'stopped before anything was compared');
+  });
+  // Raced below; without a race under way it must not count as unhandled.
+  interrupted.catch(() => {});
+  try {
+    await onStage(settings, keep, async (stage) => {
+      if (options.for === undefined) {
+        await Promise.race([keepRunning(cli, stage, stop.signal), stage.failed]);
+        return;
+      }
+      const run = { runMs: options.for, tamper: options.tamper === true, signal: stop.signal };
+      await Promise.race([runOnce(cli, stage, run), stage.failed, interrupted]);
+    });
+  } finally {
+    stop.release();
+  }
+}
+
+function parseRunLength(text: string): number {
+  const milliseconds = parseDuration(text);
+  if (milliseconds >= SHORTEST_RUN_MS) return milliseconds;
+  throw new InvalidArgumentError(`It takes at least ${SHORTEST_RUN_MS / 1000}s.`);
+}

@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { describeError, MirrorError } from '../../errors.ts';
+
+/** One of our own commands, running as a process of its own. */
+export interface Child {
+  /** Rejects when the process ends before `stop` was called. */
+  failed: Promise<never>;
+  /** The first line of its output that has `part` in it. */
+  line(part: string): Promise<string>;
+  /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
+  stop(): Promise<void>;
+}
+
+/** A service drains within 10 s; what takes longer than this is stuck. */
+const STOP_TIMEOUT_MS = 12_000;
+/** Enough of a failed process's output to see why. Lines. */
+const TAIL_LINES = 8;
+
+/** The executable, built beside this file. */
+const MAIN = fileURLToPath(
+  new URL(`../../main${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
+);
+
+/**
+ * Starts `compliance-mirror ARGS --attached`: its standard input is a pipe that we hold and never write to. When
+ * we end, however we end, the pipe closes, and the child stops by itself. It has a process group of its own, so
+ * that Ctrl-C reaches only us, and we end things in order.
+ */
+export function startChild(
+  name: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  logPath: string,
+): Child {
+  const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
+    env,
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const output = collectOutput(child, logPath);
+  const gone = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(describeError(error)));
+    child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  let stopping = false;
+  const failed = gone.then((how): never | Promise<never> => {
+    if (stopping) return new Promise<never>(() => {});
+    const tail = output.tail.length > 0 ? `\n${output.tail.join('\n')}` : '';
+    throw new MirrorError('child_ended', `the ${name} ended unexpectedly (${how})`, {
+      hint: `its output is in ${logPath}${tail}`,
+    });
+  });
+  // Whoever waits for something races it against this; until then it must not count as unhandled.
+  failed.catch(() => {});
+
+  return {
+    failed,
+    line: (part) => Promise.race([output.line(part), failed]),
+    async stop() {
+      stopping = true;
+      child.stdin?.end();
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+      await gone;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Runs one of our commands to its end. Rejects with its own message unless it exits 0. */
+export async function runCommand(args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+    });
+  }
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  if (code === 0) return text;
+  throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
+}
+
+/** A port of 127.0.0.1 that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+function collectOutput(child: ChildProcess, logPath: string) {
+  const log = createWriteStream(logPath, { mode: 0o600 });
+  const waiting: { part: string; resolve: (line: string) => void }[] = [];
+  const tail: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue;
+    createInterface({ input: stream }).on('line', (line) => {
+      log.write(`${line}\n`);
+      tail.push(line);
+      if (tail.length > TAIL_LINES) tail.shift();
+      for (const waiter of [...waiting]) {
+        if (!line.includes(waiter.part)) continue;
+        waiting.splice(waiting.indexOf(waiter), 1);
+        waiter.resolve(line);
+      }
+    });
+  }
+  child.once('close', () => log.end());
+  return {
+    tail,
+    line: (part: string) => new Promise<string>((resolve) => waiting.push({ part, resolve })),
+  };
+}

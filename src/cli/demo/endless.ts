@@ -1,0 +1,48 @@
+import type { Cli } from '../cli.ts';
+import { printable } from '../text.ts';
+import { createLookout, LOOK_EVERY_MS } from './lookout.ts';
+import { introduce, pause } from './narration.ts';
+import { tally } from './report.ts';
+import { FAULTS, LIVELY_PER_SECOND, STORIES } from './script.ts';
+import type { Stage } from './stage.ts';
+
+const STORY_EVERY_MS = 8_000;
+const REPORT_EVERY_MS = 10_000;
+
+/** The lively scenario and the staged stories, one after another, until `signal` aborts. */
+export async function keepRunning(cli: Cli, stage: Stage, signal: AbortSignal): Promise<void> {
+  introduce(cli, stage);
+  cli.out.write('Ctrl-C ends it.\n\n');
+  await stage.sandbox.setFaults(FAULTS);
+  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  const lookout = createLookout(stage);
+  let nextStoryMs = Date.now() + STORY_EVERY_MS;
+  let nextReportMs = Date.now() + REPORT_EVERY_MS;
+  let told = 0;
+  while (!signal.aborted) {
+    const { mirror, differences } = await lookout.look();
+    if (Date.now() >= nextStoryMs) {
+      const story = STORIES[told % STORIES.length]!;
+      const record = await lookout.tell(story);
+      cli.out.write(`${clock()}  ${story.told}: ${printable(record)}\n`);
+      told += 1;
+      nextStoryMs = Date.now() + STORY_EVERY_MS;
+    }
+    if (Date.now() >= nextReportMs) {
+      const { events, redeliveries } = stage.tables.countEvents();
+      const records = Object.values(mirror).reduce((sum, rows) => sum + rows.size, 0);
+      const healed = lookout.watch.takeEnded();
+      const mended = healed.length > 0 ? `; since the last line ended ${tally(healed)}` : '';
+      cli.out.write(
+        `${clock()}  ${records} records, ${events} events and ${redeliveries} redeliveries so far; ${differences.length} differ right now${mended}\n`,
+      );
+      nextReportMs = Date.now() + REPORT_EVERY_MS;
+    }
+    await pause(LOOK_EVERY_MS, signal);
+  }
+  cli.out.write('\nStopping both services.\n');
+}
+
+function clock(): string {
+  return new Date().toISOString().slice(11, 19);
+}

@@ -1,0 +1,62 @@
+import {
+  compare,
+  type Difference,
+  type MirrorRecords,
+  type UpstreamRecords,
+  unknowableAssessments,
+} from './compare.ts';
+import type { StagedStory } from './script.ts';
+import type { Stage } from './stage.ts';
+import { Watch } from './watch.ts';
+
+/** How long a staged story may take to show as a difference. */
+const SHOW_TIMEOUT_MS = 2_000;
+/** Between two looks. */
+export const LOOK_EVERY_MS = 200;
+
+export interface Sight {
+  mirror: MirrorRecords;
+  upstream: UpstreamRecords;
+  differences: Difference[];
+  unknowable: ReadonlySet<string>;
+  pendingEvents: number;
+}
+
+/** Compares both sides again and again, and remembers what differed and what ended it. */
+export interface Lookout {
+  watch: Watch;
+  look(): Promise<Sight>;
+  /** Tells a story and looks until it shows, where it must; resolves to the record that it is about. */
+  tell(story: StagedStory): Promise<string>;
+}
+
+export function createLookout(stage: Stage): Lookout {
+  const watch = new Watch();
+  let lastSeq = 0;
+
+  async function look(): Promise<Sight> {
+    // The mirror first: see Watch.
+    const { records, changes, pendingEvents } = stage.tables.read(lastSeq);
+    const { records: upstream, unannounced } = await stage.sandbox.state();
+    lastSeq = changes.at(-1)?.seq ?? lastSeq;
+    const unknowable = unknowableAssessments(upstream, unannounced, stage.listedAssessments);
+    const differences = compare(records, upstream, unknowable);
+    watch.note({ atMs: Date.now(), differences, changes });
+    return { mirror: records, upstream, differences, unknowable, pendingEvents };
+  }
+
+  async function tell(story: StagedStory): Promise<string> {
+    const { records } = await stage.sandbox.tell(story.name);
+    if (story.differs) for (const { kind, id } of records) watch.stage(kind, id, story.told);
+    const deadline = Date.now() + SHOW_TIMEOUT_MS;
+    do await look();
+    while (
+      story.differs &&
+      !records.every(({ kind, id }) => watch.isOpen(kind, id)) &&
+      Date.now() < deadline
+    );
+    return records.map(({ kind, id }) => `${kind} ${id}`).join(', ');
+  }
+
+  return { watch, look, tell };
+}

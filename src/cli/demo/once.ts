@@ -1,0 +1,192 @@
+import { KINDS } from '../../compliance/kinds.ts';
+import { MirrorError } from '../../errors.ts';
+import { type Cli, writeTable } from '../cli.ts';
+import { DifferenceFound } from '../exit.ts';
+import { printable } from '../text.ts';
+import { unverifiedRows } from './compare.ts';
+import { createLookout, LOOK_EVERY_MS, type Lookout, type Sight } from './lookout.ts';
+import { tamper } from './mirror-tables.ts';
+import { introduce, pause } from './narration.ts';
+import { describeDifferences, differenceRows, isInTransit, TABLE_HEADS, tally } from './report.ts';
+import { FAULTS, LIVELY_PER_SECOND, NO_FAULTS, STORIES, schedule } from './script.ts';
+import type { Stage } from './stage.ts';
+
+export interface RunSettings {
+  runMs: number;
+  tamper: boolean;
+  signal: AbortSignal;
+}
+
+/** The first reading of everything takes a second or two. */
+const FIRST_SWEEP_TIMEOUT_MS = 20_000;
+/** The longest delay and the longest wait for an overtaking delivery are below 4 s. */
+const QUIESCE_TIMEOUT_MS = 10_000;
+/** Two walks or two 404 answers a second apart, and the reads between. */
+const SETTLE_TIMEOUT_MS = 25_000;
+/** How often held deletions and sweeps are looked for, while settling. */
+const STATUS_EVERY_MS = 1_000;
+
+/** One run of a given length; rejects with DifferenceFound unless mirror and upstream end equal. */
+export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Promise<void> {
+  const say = narrator(cli);
+  introduce(cli, stage);
+  const lookout = createLookout(stage);
+  const first = await until(lookout, settings.signal, FIRST_SWEEP_TIMEOUT_MS, isEqual);
+  if (!isEqual(first)) throw new MirrorError('demo', 'the first sweep did not bring the mirror into step');
+  say(`in step after the first sweep: ${countText(first)}`);
+
+  await play(stage, lookout, settings, say);
+
+  say('quiescing: no more changes, deliveries under way are let through');
+  await stage.sandbox.setFaults(NO_FAULTS);
+  if (!(await stage.sandbox.quiesce(QUIESCE_TIMEOUT_MS))) {
+    throw new MirrorError('demo', 'the sandbox still has deliveries under way');
+  }
+  const before = await lookout.look();
+  say(`quiet; ${recordsText(before.differences.length)} differ before the last repair, sweeps are asked for`);
+  await stage.ops.post('/api/sweeps', {});
+  let sight = await settle(stage, lookout, settings.signal, say);
+
+  await writeHistory(cli, stage, lookout);
+  if (settings.tamper) {
+    const edited = tamper(stage.databasePath);
+    if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
+    say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
+    sight = await lookout.look();
+  }
+  conclude(cli, sight);
+}
+
+/** The lively scenario with its faults, and the staged stories each at its time. */
+async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: Say): Promise<void> {
+  const { runMs, signal } = settings;
+  await stage.sandbox.setFaults(FAULTS);
+  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
+  const startedMs = Date.now();
+  const stories = schedule(runMs);
+  while (Date.now() < startedMs + runMs && !signal.aborted) {
+    const next = stories[0];
+    if (next !== undefined && Date.now() >= startedMs + next.atMs) {
+      stories.shift();
+      say(`${next.story.told}: ${await lookout.tell(next.story)}`);
+    } else {
+      await lookout.look();
+    }
+    await pause(LOOK_EVERY_MS, signal);
+  }
+}
+
+/** Until nothing differs, waits or is unverified; consents to held deletions as an operator would. */
+async function settle(stage: Stage, lookout: Lookout, signal: AbortSignal, say: Say): Promise<Sight> {
+  let nextStatusMs = 0;
+  const sight = await until(lookout, signal, SETTLE_TIMEOUT_MS, async (current) => {
+    if (Date.now() >= nextStatusMs) {
+      nextStatusMs = Date.now() + STATUS_EVERY_MS;
+      await consent(stage, say);
+    }
+    return isSettled(current);
+  });
+  if (isSettled(sight)) say('settled');
+  else say(`not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
+  return sight;
+}
+
+async function consent(stage: Stage, say: Say): Promise<void> {
+  const status = (await stage.ops.get('/api/status')) as {
+    held_deletions?: { sweep_id: number; kind: string; count: number }[];
+  };
+  for (const { sweep_id, kind, count } of status.held_deletions ?? []) {
+    const done = await stage.ops.postIfFound(`/api/sweeps/${sweep_id}/confirm-deletions`);
+    if (done !== null) say(`${count} deletions (${kind}) were held; agreed to, as an operator`);
+  }
+}
+
+function isEqual(sight: Sight): boolean {
+  return sight.differences.length === 0 && currentRows(sight) > 0;
+}
+
+function isSettled(sight: Sight): boolean {
+  return isEqual(sight) && sight.pendingEvents === 0 && unverifiedRows(sight.mirror).length === 0;
+}
+
+async function until(
+  lookout: Lookout,
+  signal: AbortSignal,
+  timeoutMs: number,
+  isDone: (sight: Sight) => boolean | Promise<boolean>,
+): Promise<Sight> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const sight = await lookout.look();
+    if ((await isDone(sight)) || Date.now() > deadline || signal.aborted) return sight;
+    await pause(LOOK_EVERY_MS, signal);
+  }
+}
+
+/** What differed on the way, and what ended each difference. */
+async function writeHistory(cli: Cli, stage: Stage, lookout: Lookout): Promise<void> {
+  const observations = lookout.watch.all;
+  const { rows, left } = differenceRows(observations, await stage.sandbox.deliveries());
+  cli.out.write('\nBefore repair these differed:\n\n');
+  writeTable(cli.out, TABLE_HEADS, rows);
+  if (left.length > 0) cli.out.write(`and ${left.length} more, ended ${tally(left)}\n`);
+  const inTransit = observations.filter(isInTransit);
+  if (inTransit.length > 0) {
+    cli.out.write(`Besides, ${inTransit.length} differed only until their own event arrived.\n`);
+  }
+  const { events, redeliveries } = stage.tables.countEvents();
+  cli.out.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.\n\n`);
+
+  const untold = STORIES.filter(
+    (story) => story.differs && !observations.some((observation) => observation.story === story.told),
+  );
+  if (untold.length > 0) {
+    const names = untold.map((story) => story.told).join(', ');
+    throw new MirrorError('demo', `staged, and never seen to differ: ${names}`);
+  }
+}
+
+function conclude(cli: Cli, sight: Sight): void {
+  const lines = describeDifferences(sight.differences).map(printable);
+  const unverified = unverifiedRows(sight.mirror);
+  for (const { kind, id } of unverified) lines.push(`${kind} ${printable(id)}: not verified`);
+  if (sight.pendingEvents > 0) lines.push(`${sight.pendingEvents} events are still pending`);
+  const unknowable = `${sight.unknowable.size} risk assessments were never announced and are unknowable, since nothing lists them.`;
+  if (lines.length === 0) {
+    cli.out.write(`Equal, record by record and field by field: ${countText(sight)}.\n${unknowable}\n`);
+    return;
+  }
+  cli.out.write(`Compared ${countText(sight)}.\n${unknowable}\n`);
+  throw new DifferenceFound(`mirror and upstream differ\n${lines.join('\n')}`);
+}
+
+function countText(sight: Sight): string {
+  return KINDS.map((kind) => {
+    const rows = [...sight.mirror[kind].values()];
+    const deleted = rows.filter((row) => row.deleted_at !== null).length;
+    const tombstones = deleted > 0 ? ` and ${deleted} deleted` : '';
+    return `${rows.length - deleted} ${NAMES[kind]}${tombstones}`;
+  }).join(', ');
+}
+
+const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor: 'vendors' } as const;
+
+function currentRows(sight: Sight): number {
+  return KINDS.reduce((sum, kind) => sum + sight.mirror[kind].size, 0);
+}
+
+function recordsText(count: number): string {
+  return count === 1 ? '1 record' : `${count} records`;
+}
+
+type Say = (line: string) => void;
+
+/** Lines with the seconds since the first one. */
+function narrator(cli: Cli): Say {
+  const startedMs = Date.now();
+  return (line) => {
+    const seconds = ((Date.now() - startedMs) / 1000).toFixed(1).padStart(5);
+    cli.out.write(`${seconds} s  ${printable(line)}\n`);
+  };
+}

@@ -1,0 +1,102 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { MirrorError } from '../../errors.ts';
+import type { UpstreamRecords } from './compare.ts';
+
+/** The sandbox's own controls, by HTTP: what it holds, and what is done to it. */
+export interface SandboxControls {
+  state(): Promise<UpstreamState>;
+  tell(story: string): Promise<{ records: { kind: Kind; id: string }[] }>;
+  startLively(perSecond: number): Promise<void>;
+  setFaults(faults: JsonObject): Promise<void>;
+  /** Stops the scenario and waits until no delivery is under way. False: some still are. */
+  quiesce(timeoutMs: number): Promise<boolean>;
+  deliveries(): Promise<DeliveryLogEntry[]>;
+}
+
+export interface UpstreamState {
+  records: UpstreamRecords;
+  /** Assessments of which no event was ever delivered. */
+  unannounced: string[];
+}
+
+export interface DeliveryLogEntry {
+  kind: Kind;
+  recordId: string;
+  created: string;
+  outcome: string;
+  faults: string[];
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** `url` without a path. */
+export function sandboxControls(url: string): SandboxControls {
+  async function ask(
+    method: 'GET' | 'POST',
+    path: string,
+    body?: unknown,
+    timeoutMs = TIMEOUT_MS,
+  ): Promise<unknown> {
+    const response = await fetch(`${url}/_sandbox/${path}`, {
+      method,
+      signal: AbortSignal.timeout(timeoutMs),
+      ...(body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    });
+    const text = await response.text();
+    if (!response.ok) {
+      throw new MirrorError(
+        'sandbox',
+        `the sandbox answered ${response.status} to ${path}: ${text.slice(0, 300)}`,
+      );
+    }
+    return JSON.parse(text);
+  }
+
+  return {
+    async state() {
+      const state = (await ask('GET', 'state')) as {
+        policies: JsonObject[];
+        riskAssessments: JsonObject[];
+        vendors: JsonObject[];
+        unannouncedRiskAssessments: string[];
+        scenario: { failure: string | null };
+      };
+      if (state.scenario.failure !== null) {
+        throw new MirrorError('sandbox', `the sandbox's scenario failed: ${state.scenario.failure}`);
+      }
+      return {
+        records: {
+          policy: byId(state.policies, 'policyId'),
+          risk_assessment: byId(state.riskAssessments, 'id'),
+          vendor: byId(state.vendors, 'id'),
+        },
+        unannounced: state.unannouncedRiskAssessments,
+      };
+    },
+    async tell(story) {
+      return (await ask('POST', 'scenario', { name: story })) as { records: { kind: Kind; id: string }[] };
+    },
+    async startLively(perSecond) {
+      await ask('POST', 'scenario', { name: 'lively', perSecond });
+    },
+    async setFaults(faults) {
+      await ask('POST', 'faults', faults);
+    },
+    async quiesce(timeoutMs) {
+      const answer = (await ask('POST', 'quiesce', { timeoutMs }, timeoutMs + TIMEOUT_MS)) as {
+        quiet: boolean;
+      };
+      return answer.quiet;
+    },
+    async deliveries() {
+      return ((await ask('GET', 'deliveries')) as { data: DeliveryLogEntry[] }).data;
+    },
+  };
+}
+
+function byId(records: readonly JsonObject[], field: string): Map<string, JsonObject> {
+  return new Map(records.map((record) => [String(record[field]), record]));
+}

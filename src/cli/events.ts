@@ -1,0 +1,108 @@
+import { Argument, Command, Option } from 'commander';
+import type { Kind } from '../compliance/kinds.ts';
+import { MirrorError } from '../errors.ts';
+import type { EventReport, EventState } from '../store/reports.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { withStore } from './database.ts';
+import { type ListView, writeList } from './lists.ts';
+import { withOperator } from './operator.ts';
+import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
+import { renderPairs } from './table.ts';
+
+const STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
+
+const EVENTS: ListView<EventReport> = {
+  keyOf: (event) => String(event.seq),
+  columns: [
+    ['SEQ', (event) => event.seq],
+    ['ID', (event) => event.id],
+    ['TYPE', (event) => event.type],
+    ['RECORD', (event) => event.record_id],
+    ['STATE', (event) => event.state],
+    ['RECEIVED', (event) => event.received_at],
+    ['DELIVERIES', (event) => event.deliveries],
+    ['ATTEMPTS', (event) => event.attempts],
+    ['ERROR', (event) => event.error],
+  ],
+};
+
+interface EventFilter extends ListOptions {
+  state?: EventState;
+  type?: string;
+  kind?: Kind;
+  record?: string;
+}
+
+export function eventsCommand(cli: Cli): Command {
+  const events = new Command('events').description('accepted events: list, show, retry, discard');
+
+  events
+    .command('list')
+    .description('events, newest first')
+    .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
+    .option('--type <type>', 'only this type')
+    .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
+    .option('--record <id>', 'only about this record')
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((options: EventFilter) =>
+      withStore(cli, async (store) => {
+        const filter = {
+          state: options.state,
+          type: options.type,
+          kind: options.kind,
+          recordId: options.record,
+        };
+        writeList(cli, await store.listEvents(filter, pagingOf(options)), options, EVENTS);
+      }),
+    );
+
+  events
+    .command('show')
+    .description('one event with its body')
+    .addArgument(new Argument('<id>', 'the id the sender gave it'))
+    .addOption(jsonOption())
+    .action((id: string, options: { json?: true }) =>
+      withStore(cli, async (store) => {
+        const event = await store.showEvent(id);
+        if (event === null) throw noSuchEvent(id);
+        if (options.json) writeJson(cli.out, event);
+        else cli.out.write(renderPairs(Object.entries(event)));
+      }),
+    );
+
+  events
+    .command('retry')
+    .description('process a dead or waiting event again, now')
+    .argument('<id>')
+    .action((id: string) =>
+      withOperator(cli, async (operator) => {
+        if (!(await operator.retryEvent(id))) throw notInState(id, 'dead or pending');
+        cli.out.write('The event is pending again.\n');
+      }),
+    );
+
+  events
+    .command('discard')
+    .description('give an event up; it keeps its row')
+    .argument('<id>')
+    .action((id: string) =>
+      withOperator(cli, async (operator) => {
+        if (!(await operator.discardEvent(id))) throw notInState(id, 'dead or pending');
+        cli.out.write('The event is discarded.\n');
+      }),
+    );
+
+  return events;
+}
+
+function noSuchEvent(id: string): MirrorError {
+  return new MirrorError('not_found', `no event with the id ${id}`, { hint: 'see "events list"' });
+}
+
+function notInState(id: string, states: string): MirrorError {
+  return new MirrorError('not_found', `no event with the id ${id} is ${states}`, {
+    hint: 'see "events show"',
+  });
+}

@@ -1,0 +1,40 @@
+import { CommanderError } from 'commander';
+import { describeError, MirrorError, UsageError } from '../errors.ts';
+import { printable } from './text.ts';
+
+/** What a shell learns from us. Fixed: scripts depend on it. */
+export const EXIT = { done: 0, failed: 1, usage: 2, difference: 3 } as const;
+
+/** The command did its work, and what it looked at is not as it should be. */
+export class DifferenceFound extends MirrorError {
+  constructor(message: string, hint?: string) {
+    super('difference', message, hint === undefined ? {} : { hint });
+  }
+}
+
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  if (error instanceof UsageError) return EXIT.usage;
+  if (error instanceof DifferenceFound) return EXIT.difference;
+  return EXIT.failed;
+}
+
+/**
+ * What to write on stderr for a failed command: the error, and after it what can be done. Several problems in
+ * one message stand on a line each. The stack only for those who asked for debug logs.
+ */
+export function explain(error: unknown, options: { debug: boolean }): string {
+  // Commander has written its own message already.
+  if (error instanceof CommanderError) return '';
+  const message = describeLines(error);
+  const hint = error instanceof MirrorError && error.hint !== undefined ? ` (${printable(error.hint)})` : '';
+  const stack = options.debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';
+  return `compliance-mirror: ${message}${hint}${stack}\n`;
+}
+
+function describeLines(error: unknown): string {
+  // A list of wrong settings, or of differences, may be longer than one log line; it is not cut.
+  const text =
+    error instanceof UsageError || error instanceof DifferenceFound ? error.message : describeError(error);
+  return text.split('\n').map(printable).join('\n');
+}

@@ -1,0 +1,73 @@
+import { MirrorError } from '../errors.ts';
+
+/** The operators' listener, as a script would use it. */
+export interface OpsClient {
+  readonly url: string;
+  get(path: string): Promise<unknown>;
+  /** Rejects unless answered 2xx. */
+  post(path: string, body: unknown): Promise<unknown>;
+  /** Null when the answer is that there is no such thing, or that its state does not allow it. */
+  postIfFound(path: string): Promise<unknown>;
+}
+
+/** What the listener does in answer to one request is short: it queues, or it writes a row. */
+const TIMEOUT_MS = 15_000;
+
+export function createOpsClient(options: { url: string; token: string }): OpsClient {
+  const url = options.url.replace(/\/+$/, '');
+
+  async function send(method: 'GET' | 'POST', path: string, body?: unknown): Promise<Response> {
+    try {
+      return await fetch(`${url}${path}`, {
+        method,
+        redirect: 'error',
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+        headers: {
+          authorization: `Bearer ${options.token}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    } catch (error) {
+      throw new MirrorError('service_unreachable', `the service at ${url} does not answer`, {
+        retryable: true,
+        hint: "it holds the database, so changes go through it; is its operators' listener reachable from here?",
+        cause: error,
+      });
+    }
+  }
+
+  return {
+    url,
+    get: async (path) => await jsonOf(await send('GET', path)),
+    post: async (path, body) => await jsonOf(await send('POST', path, body)),
+    async postIfFound(path) {
+      const response = await send('POST', path, {});
+      if (response.status === 404 || response.status === 409) {
+        await response.body?.cancel();
+        return null;
+      }
+      return await jsonOf(response);
+    },
+  };
+}
+
+async function jsonOf(response: Response): Promise<unknown> {
+  const text = await response.text();
+  if (response.ok) return text === '' ? null : JSON.parse(text);
+  if (response.status === 401) {
+    throw new MirrorError('unauthorized', "the service does not accept our operators' token", {
+      hint: 'OPS_TOKENS must be what the service was started with',
+    });
+  }
+  throw new MirrorError('refused', `the service answered ${response.status}: ${problemText(text)}`);
+}
+
+function problemText(text: string): string {
+  try {
+    const problem = JSON.parse(text) as { title?: unknown; detail?: unknown };
+    return [problem.title, problem.detail].filter((part) => typeof part === 'string').join(': ');
+  } catch {
+    return text.slice(0, 200);
+  }
+}

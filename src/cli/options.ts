@@ -1,0 +1,61 @@
+import { InvalidArgumentError, Option } from 'commander';
+import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
+import { PAGE_LIMIT_MAX, type Paging } from '../store/reports.ts';
+
+/** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
+const DEFAULT_LIMIT = 50;
+
+export function jsonOption(): Option {
+  return new Option('--json', 'print JSON');
+}
+
+export function limitOption(): Option {
+  return new Option('--limit <rows>', `rows at most, up to ${PAGE_LIMIT_MAX}`)
+    .default(DEFAULT_LIMIT)
+    .argParser(integerBetween(1, PAGE_LIMIT_MAX));
+}
+
+export function afterOption(): Option {
+  return new Option('--after <key>', 'go on after this key, which the list before ended with');
+}
+
+export interface ListOptions {
+  json?: true;
+  limit: number;
+  after?: string;
+}
+
+export function pagingOf(options: ListOptions): Paging {
+  return { limit: options.limit, after: options.after };
+}
+
+export function parseKind(text: string): Kind {
+  if (isKind(text)) return text;
+  throw new InvalidArgumentError(`It takes ${KINDS.join(', ')}.`);
+}
+
+/** For an option that may be given several times. */
+export function parseKinds(text: string, before: readonly Kind[] | undefined): Kind[] {
+  return [...new Set([...(before ?? []), ...text.split(',').map((kind) => parseKind(kind.trim()))])];
+}
+
+export function integerBetween(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= least && number <= most) return number;
+    throw new InvalidArgumentError(`It takes a whole number from ${least} to ${most}.`);
+  };
+}
+
+/** The number that sweeps and quarantined deliveries go by. */
+export const parseRowId = integerBetween(1, Number.MAX_SAFE_INTEGER);
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/** `20s`, `1.5m`, `500ms`; without a unit, seconds. Returns milliseconds. */
+export function parseDuration(text: string): number {
+  const match = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h)?$/.exec(text);
+  const milliseconds = match ? Number(match[1]) * (UNITS_MS[match[2] ?? 's'] ?? 0) : 0;
+  if (milliseconds > 0) return milliseconds;
+  throw new InvalidArgumentError('It takes a time such as 20s, 2m or 1h.');
+}

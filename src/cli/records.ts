@@ -1,0 +1,112 @@
+import { Argument, Command } from 'commander';
+import type { Kind } from '../compliance/kinds.ts';
+import { MirrorError } from '../errors.ts';
+import type { ChangeReport, RecordReport } from '../store/reports.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { withStore } from './database.ts';
+import { type ListView, writeList } from './lists.ts';
+import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
+import { type Cell, renderPairs } from './table.ts';
+
+const RECORDS: ListView<RecordReport> = {
+  keyOf: (record) => record.id,
+  columns: [
+    ['ID', (record) => record.id],
+    ['NAME', (record) => record.name],
+    ['STATUS', (record) => record.status],
+    ['SYNCED', (record) => record.synced_at],
+    ['VERIFIED', (record) => record.verified_at],
+    ['UNVERIFIED SINCE', (record) => record.unverified_since],
+    ['DELETED', (record) => record.deleted_at],
+    ['CAUSE', (record) => record.cause],
+  ],
+};
+
+const HISTORY: ListView<ChangeReport> = {
+  keyOf: (change) => String(change.seq),
+  columns: [
+    ['SEQ', (change) => change.seq],
+    ['AT', (change) => change.at],
+    ['OPERATION', (change) => change.operation],
+    ['CAUSE', (change) => change.cause],
+    ['BEFORE', (change) => JSON.stringify(change.before)],
+    ['AFTER', (change) => JSON.stringify(change.after)],
+  ],
+};
+
+interface RecordFilter extends ListOptions {
+  search?: string;
+  unverified?: true;
+  deleted?: true;
+}
+
+export function recordsCommand(cli: Cli): Command {
+  const records = new Command('records').description('mirrored records: list, show, history');
+
+  records
+    .command('list')
+    .description('records of a kind, by id')
+    .addArgument(kindArgument())
+    .option('--search <start>', 'only ids and names that begin so')
+    .option('--unverified', 'only those that the API has still to confirm')
+    .option('--deleted', 'only the deleted')
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((kind: Kind, options: RecordFilter) =>
+      withStore(cli, async (store) => {
+        const filter = {
+          search: options.search,
+          unverified: options.unverified,
+          deleted: options.deleted,
+        };
+        writeList(cli, await store.listRecords(kind, filter, pagingOf(options)), options, RECORDS);
+      }),
+    );
+
+  records
+    .command('show')
+    .description('one record, whole')
+    .addArgument(kindArgument())
+    .argument('<id>')
+    .addOption(jsonOption())
+    .action((kind: Kind, id: string, options: { json?: true }) =>
+      withStore(cli, async (store) => {
+        const record = await store.showRecord(kind, id);
+        if (record === null) throw noSuchRecord(kind, id);
+        if (options.json) writeJson(cli.out, record);
+        else cli.out.write(renderPairs(Object.entries(record).map(([name, value]) => [name, asCell(value)])));
+      }),
+    );
+
+  records
+    .command('history')
+    .description('what changed in a record, and what caused it, newest first')
+    .addArgument(kindArgument())
+    .argument('<id>')
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((kind: Kind, id: string, options: ListOptions) =>
+      withStore(cli, async (store) => {
+        if ((await store.showRecord(kind, id)) === null) throw noSuchRecord(kind, id);
+        writeList(cli, await store.recordHistory(kind, id, pagingOf(options)), options, HISTORY);
+      }),
+    );
+
+  return records;
+}
+
+function kindArgument(): Argument {
+  return new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind);
+}
+
+function asCell(value: unknown): Cell {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as Cell);
+}
+
+function noSuchRecord(kind: Kind, id: string): MirrorError {
+  return new MirrorError('not_found', `the mirror holds no ${kind} with the id ${id}`, {
+    hint: 'see "records list"',
+  });
+}

@@ -1,0 +1,176 @@
+import { Command } from 'commander';
+import { systemClock } from '../clock.ts';
+import { createBudget } from '../compliance/budget.ts';
+import { type ComplianceClient, createClient } from '../compliance/client.ts';
+import { apiKeyCredentials } from '../compliance/credentials.ts';
+import { UpstreamError } from '../compliance/errors.ts';
+import { coverageOf, EVERY_FAMILY } from '../compliance/registration.ts';
+import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
+import { sealSecret } from '../compliance/secrets.ts';
+import { type Config, loadConfig, requireHttpsOrLoopback } from '../config.ts';
+import { MirrorError, UsageError } from '../errors.ts';
+import type { Store, StoredRegistration } from '../store/store.ts';
+import type { Cli } from './cli.ts';
+import { openForWriting } from './database.ts';
+import { printable } from './text.ts';
+
+/** Authenticated with the sealed secret, so that it opens as nothing else. The service opens it under the same name. */
+export const REGISTRATION_PURPOSE = 'registration';
+
+const DEFAULT_DESCRIPTION = 'compliance-mirror';
+
+/** Set before the request leaves and cleared when its outcome is known: the memory of one that got no answer. */
+const ATTEMPT_FACT = 'registration_attempt';
+
+interface RegisterOptions {
+  url: string;
+  events: string;
+  description: string;
+  force?: true;
+}
+
+export function registerCommand(cli: Cli): Command {
+  return new Command('register')
+    .description('have the compliance service send its events to us (POST /webhooks); asks only once')
+    .requiredOption('--url <url>', 'where deliveries go: https, or loopback, ending in /webhooks')
+    .option(
+      '--events <patterns>',
+      'exact types and families, comma-separated, such as policy.*,vendor.removed',
+      EVERY_FAMILY.join(','),
+    )
+    .option('--description <text>', 'what the registration is called there', DEFAULT_DESCRIPTION)
+    .option('--force', 'register although the outcome of an earlier request is not known')
+    .action((options: RegisterOptions) => register(cli, options));
+}
+
+async function register(cli: Cli, options: RegisterOptions): Promise<void> {
+  const config = loadConfig(cli.env);
+  const request = requestOf(options);
+  const key = config.credentialsKey;
+  // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
+  if (key === null) {
+    throw new UsageError(
+      'CREDENTIALS_KEY is not set, and the signing secret in the answer could not be stored',
+      'make one with: openssl rand -base64 32',
+    );
+  }
+  const client = clientOf(config);
+  const store = await openForWriting(config.databaseUrl);
+  try {
+    const stored = (await store.listRegistrations()).find((registration) => isSame(registration, request));
+    if (stored !== undefined) {
+      cli.out.write(`Registered already, as ${printable(stored.upstreamId)}; nothing was sent.\n`);
+      writeCoverage(cli, stored.events);
+      return;
+    }
+    await refuseAfterUnknownOutcome(store, request, options.force === true);
+    await store.writeFact(ATTEMPT_FACT, JSON.stringify(request));
+    const registration = await send(client, store, request, key);
+    cli.out.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
+    cli.out.write(
+      registration.sealedSecret === null
+        ? 'The answer held no signing secret: set WEBHOOK_SECRETS to the one the compliance service shows you.\n'
+        : 'Its signing secret is stored, encrypted.\n',
+    );
+    writeCoverage(cli, registration.events);
+  } finally {
+    await store.close();
+  }
+}
+
+function requestOf(options: RegisterOptions): RegistrationRequest {
+  requireHttpsOrLoopback(options.url, '--url');
+  const events = options.events.split(',').map((pattern) => pattern.trim());
+  const parsed = registrationRequestSchema.safeParse({
+    url: options.url,
+    events: [...new Set(events.filter((pattern) => pattern !== ''))],
+    description: options.description,
+  });
+  if (parsed.success) return parsed.data;
+  const field = String(parsed.error.issues[0]?.path[0] ?? 'url');
+  throw new UsageError(
+    `--${field} cannot be used as it is`,
+    field === 'events' ? 'it takes types such as policy.created and families such as policy.*' : undefined,
+  );
+}
+
+function clientOf(config: Config): ComplianceClient {
+  const settings = config.compliance;
+  if (settings === null) {
+    throw new UsageError('COMPLIANCE_BASE_URL is not set', 'registering asks the compliance service');
+  }
+  if (settings.apiKey === null) {
+    throw new UsageError(`COMPLIANCE_AUTH=${settings.auth} cannot register yet`, 'use an API key');
+  }
+  const clock = systemClock();
+  return createClient({
+    settings,
+    credentials: apiKeyCredentials(settings.apiKey),
+    // Ours alone: a service that runs beside us spends its own, and one request is within anybody's limit.
+    budget: createBudget({ requestsPerMinute: 1, clock }),
+    clock,
+    pointers: config.idPointers,
+  });
+}
+
+function isSame(stored: StoredRegistration, request: RegistrationRequest): boolean {
+  return (
+    stored.url === request.url &&
+    stored.description === request.description &&
+    JSON.stringify([...stored.events].sort()) === JSON.stringify([...request.events].sort())
+  );
+}
+
+/** Nothing in the specification lists or deletes registrations, so that a second one would be there for good. */
+async function refuseAfterUnknownOutcome(
+  store: Store,
+  request: RegistrationRequest,
+  force: boolean,
+): Promise<void> {
+  const attempt = await store.readFact(ATTEMPT_FACT);
+  if (force || attempt === null || attempt !== JSON.stringify(request)) return;
+  throw new MirrorError(
+    'outcome_unknown',
+    'this was asked for before, and whether it took effect is not known; nothing was sent',
+    { hint: 'look at the registrations in the compliance service; if it is not there, add --force' },
+  );
+}
+
+async function send(
+  client: ComplianceClient,
+  store: Store,
+  request: RegistrationRequest,
+  key: Uint8Array,
+): Promise<StoredRegistration> {
+  try {
+    const answer = await client.registerWebhook(request, {
+      lane: 'person',
+      signal: new AbortController().signal,
+    });
+    const registration: StoredRegistration = {
+      upstreamId: answer.id,
+      // As asked for, so that asking again is recognised even if the service spells its answer otherwise.
+      ...request,
+      sealedSecret: answer.secret === undefined ? null : sealSecret(key, answer.secret, REGISTRATION_PURPOSE),
+      createdWall: Date.now(),
+    };
+    await store.saveRegistration(registration);
+    await store.writeFact(ATTEMPT_FACT, '');
+    return registration;
+  } catch (error) {
+    const isUnknown = error instanceof UpstreamError && error.outcomeUnknown;
+    if (!isUnknown) await store.writeFact(ATTEMPT_FACT, '');
+    throw error;
+  }
+}
+
+function writeCoverage(cli: Cli, patterns: readonly string[]): void {
+  const { missing, unmatched } = coverageOf(patterns);
+  cli.out.write(`Events: ${patterns.map(printable).join(', ')}\n`);
+  if (missing.length > 0) {
+    cli.err.write(`Warning: not covered, so found by sweeps only: ${missing.join(', ')}\n`);
+  }
+  if (unmatched.length > 0) {
+    cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
+  }
+}

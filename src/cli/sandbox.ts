@@ -1,0 +1,58 @@
+import { Command, Option } from 'commander';
+import type { Cli } from './cli.ts';
+import { integerBetween } from './options.ts';
+import { attachedOption } from './serve.ts';
+import { aborted, stopSignals } from './stop-signals.ts';
+
+interface SandboxFlags {
+  seed?: string;
+  port?: number;
+  seedNumber?: number;
+  attached?: true;
+}
+
+const LARGEST_PORT = 65_535;
+
+export function sandboxCommand(cli: Cli): Command {
+  return new Command('sandbox')
+    .description('run a stand-in for the compliance service, in memory, for trying things out')
+    .option('--seed <file>', 'records to start with: {"policies":[…],"riskAssessments":[…],"vendors":[…]}')
+    .addOption(
+      new Option('--port <port>', 'port to listen on; 0: any free one').argParser(
+        integerBetween(0, LARGEST_PORT),
+      ),
+    )
+    .addOption(
+      new Option(
+        '--seed-number <number>',
+        'start of the random sequence: the same number, the same story',
+      ).argParser(integerBetween(0, 2 ** 32 - 1)),
+    )
+    .addOption(attachedOption())
+    .action(async (flags: SandboxFlags) => {
+      // Here and not above: the short commands should not load a web server each time.
+      const { sandboxOptionsFromEnv } = await import('../sandbox/options.ts');
+      const { startSandbox } = await import('../sandbox/sandbox.ts');
+      const { loadSeed } = await import('../sandbox/seed.ts');
+      const options = sandboxOptionsFromEnv(cli.env);
+      const stop = stopSignals({ attached: flags.attached === true });
+      try {
+        const sandbox = await startSandbox({
+          ...options,
+          ...(flags.seed === undefined ? {} : { seed: loadSeed(flags.seed) }),
+          ...(flags.port === undefined ? {} : { port: flags.port }),
+          ...(flags.seedNumber === undefined ? {} : { seedNumber: flags.seedNumber }),
+        });
+        try {
+          cli.out.write(`Sandbox: ${sandbox.url}/v1\n`);
+          // Made for this run, and of use only with it; one that was set is not repeated.
+          if (options.apiKeys === undefined) cli.out.write(`API key: ${sandbox.apiKeys[0]}\n`);
+          await aborted(stop.signal);
+        } finally {
+          await sandbox.close();
+        }
+      } finally {
+        stop.release();
+      }
+    });
+}

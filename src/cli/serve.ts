@@ -1,0 +1,37 @@
+import { Command, Option } from 'commander';
+import { configWarnings, loadConfig, secretTexts } from '../config.ts';
+import type { Cli } from './cli.ts';
+import { aborted, stopSignals } from './stop-signals.ts';
+
+/** For a process that starts this one, and must not leave it behind. */
+export function attachedOption(): Option {
+  return new Option('--attached', 'stop when standard input ends');
+}
+
+export function serveCommand(cli: Cli): Command {
+  return new Command('serve')
+    .description('run the service, as the environment configures it, until SIGTERM or Ctrl-C')
+    .addOption(attachedOption())
+    .action(async (options: { attached?: true }) => {
+      const config = loadConfig(cli.env);
+      for (const warning of configWarnings(cli.env)) cli.err.write(`compliance-mirror: ${warning}\n`);
+      // Here and not above: the short commands should not load a web server each time.
+      const { createLogger } = await import('../logger.ts');
+      const { startService } = await import('../service.ts');
+      const logger = createLogger({ level: config.logLevel, secrets: () => secretTexts(config) });
+      const stop = stopSignals({ attached: options.attached === true });
+      try {
+        const service = await startService({ config, logger });
+        try {
+          cli.err.write(`Deliveries: ${service.receiverUrl}/webhooks\nOperators: ${service.opsUrl}\n`);
+          // Never in a log: whoever has the link is an operator.
+          if (service.signInLink !== null) cli.err.write(`Sign in: ${service.signInLink}\n`);
+          await Promise.race([aborted(stop.signal), service.failed]);
+        } finally {
+          await service.stop();
+        }
+      } finally {
+        stop.release();
+      }
+    });
+}

@@ -1,0 +1,84 @@
+import { Command, Option } from 'commander';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
+import { MirrorError } from '../errors.ts';
+import type { SweepReport } from '../store/reports.ts';
+import type { Cli } from './cli.ts';
+import { withStore } from './database.ts';
+import { DifferenceFound } from './exit.ts';
+import { withOperator } from './operator.ts';
+import type { OpsClient } from './ops-client.ts';
+import { parseKinds } from './options.ts';
+
+/** How often a sweep is looked at that a person waits for. Milliseconds. */
+const LOOK_EVERY_MS = 500;
+/** Sweeps that may be newer than the one waited for: a page of them is always enough to see back to the request. */
+const NEWEST_SWEEPS = 100;
+
+export function sweepCommand(cli: Cli): Command {
+  return new Command('sweep')
+    .description('compare whole kinds with the API and repair them, now')
+    .addOption(
+      new Option('--kind <kinds>', `${KINDS.join(', ')}; several with commas; default: all`).argParser(
+        parseKinds,
+      ),
+    )
+    .option('--wait', 'until they have ended; exits 1 if one failed, 3 if deletions wait for an operator')
+    .action((options: { kind?: Kind[]; wait?: true }) =>
+      withOperator(cli, async ({ service }) => {
+        if (service === null) {
+          throw new MirrorError(
+            'not_running',
+            'no service is running on this database, and it is what sweeps',
+            {
+              hint: 'start it: it sweeps at every start',
+            },
+          );
+        }
+        const kinds = options.kind ?? [...KINDS];
+        const before = await newestSweep(cli);
+        await service.post('/api/sweeps', { kinds });
+        cli.out.write(`Asked for: ${kinds.join(', ')}\n`);
+        if (options.wait) await waitFor(cli, service, kinds, before);
+      }),
+    );
+}
+
+async function newestSweep(cli: Cli): Promise<number> {
+  return await withStore(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
+}
+
+async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], before: number): Promise<void> {
+  const ended = new Map<Kind, SweepReport>();
+  await withStore(cli, async (store) => {
+    while (ended.size < kinds.length) {
+      for (const sweep of (await store.listSweeps({ limit: NEWEST_SWEEPS })).reverse()) {
+        if (sweep.id <= before || sweep.finished_at === null) continue;
+        if (!kinds.includes(sweep.kind) || ended.has(sweep.kind)) continue;
+        ended.set(sweep.kind, sweep);
+        cli.out.write(`${describe(sweep)}\n`);
+      }
+      if (ended.size < kinds.length) {
+        await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+        // A service that has stopped will end no sweep: its silence is an error here.
+        await service.get('/api/status');
+      }
+    }
+    const failed = [...ended.values()].filter((sweep) => sweep.outcome !== 'complete');
+    if (failed.length > 0) {
+      throw new MirrorError('sweep_failed', `not complete: ${failed.map((sweep) => sweep.kind).join(', ')}`, {
+        hint: 'see "gaps list --open"',
+      });
+    }
+    const held = (await store.listGaps({ open: true }, { limit: NEWEST_SWEEPS })).filter(
+      (gap) => gap.reason === 'deletion_held' && gap.kind !== null && kinds.includes(gap.kind),
+    );
+    if (held.length > 0) {
+      throw new DifferenceFound('deletions wait for an operator', 'see "gaps list --open"');
+    }
+  });
+}
+
+function describe(sweep: SweepReport): string {
+  const figures = `${sweep.seen} seen, ${sweep.inserted} inserted, ${sweep.updated} updated, ${sweep.deleted} deleted`;
+  return `Sweep ${sweep.id} of ${sweep.kind}: ${sweep.outcome}, ${figures}${sweep.error ? `: ${sweep.error}` : ''}`;
+}

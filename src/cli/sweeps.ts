@@ -1,0 +1,84 @@
+import { Argument, Command } from 'commander';
+import { MirrorError } from '../errors.ts';
+import type { SweepReport } from '../store/reports.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { withStore } from './database.ts';
+import { type ListView, writeList } from './lists.ts';
+import { withOperator } from './operator.ts';
+import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
+import { renderPairs } from './table.ts';
+import { printable } from './text.ts';
+
+const SWEEPS: ListView<SweepReport> = {
+  keyOf: (sweep) => String(sweep.id),
+  columns: [
+    ['ID', (sweep) => sweep.id],
+    ['KIND', (sweep) => sweep.kind],
+    ['REASON', (sweep) => sweep.reason],
+    ['STARTED', (sweep) => sweep.started_at],
+    ['OUTCOME', (sweep) => sweep.outcome ?? 'running'],
+    ['PAGES', (sweep) => sweep.pages],
+    ['SEEN', (sweep) => sweep.seen],
+    ['INSERTED', (sweep) => sweep.inserted],
+    ['UPDATED', (sweep) => sweep.updated],
+    ['DELETED', (sweep) => sweep.deleted],
+    ['ERROR', (sweep) => sweep.error],
+  ],
+};
+
+export function sweepsCommand(cli: Cli): Command {
+  const sweeps = new Command('sweeps').description(
+    'walks through the whole of a kind: list, show, confirm-deletions',
+  );
+
+  sweeps
+    .command('list')
+    .description('sweeps, newest first')
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((options: ListOptions) =>
+      withStore(cli, async (store) => {
+        writeList(cli, await store.listSweeps(pagingOf(options)), options, SWEEPS);
+      }),
+    );
+
+  sweeps
+    .command('show')
+    .description('one sweep')
+    .addArgument(sweepArgument())
+    .addOption(jsonOption())
+    .action((id: number, options: { json?: true }) =>
+      withStore(cli, async (store) => {
+        const sweep = await store.showSweep(id);
+        if (sweep === null) {
+          throw new MirrorError('not_found', `no sweep with the id ${id}`, { hint: 'see "sweeps list"' });
+        }
+        if (options.json) writeJson(cli.out, sweep);
+        else cli.out.write(renderPairs(Object.entries(sweep)));
+      }),
+    );
+
+  sweeps
+    .command('confirm-deletions')
+    .description('agree to exactly the deletions that are held under a sweep, for one hour')
+    .addArgument(sweepArgument())
+    .action((id: number) =>
+      withOperator(cli, async (operator) => {
+        const held = await operator.confirmDeletions(id);
+        if (held.ids.length === 0) {
+          throw new MirrorError('not_found', `no deletions are held under sweep ${id}`, {
+            hint: 'see "gaps list --open"',
+          });
+        }
+        cli.out.write(`Agreed for one hour, the next proof deletes these (${held.kind}):\n`);
+        cli.out.write(held.ids.map((recordId) => `  ${printable(recordId)}\n`).join(''));
+      }),
+    );
+
+  return sweeps;
+}
+
+function sweepArgument(): Argument {
+  return new Argument('<id>', 'number of the sweep').argParser(parseRowId);
+}

@@ -1,0 +1,23 @@
+/**
+ * Text from events and records is anyone's. On a terminal, control characters in it could move the cursor,
+ * rename the window or hide what follows, and marks of writing direction could reorder a line; they are shown
+ * as escapes instead.
+ */
+const UNPRINTABLE =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Surrogate}/gu;
+
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, escaped);
+}
+
+/** JSON for people and scripts: still valid JSON, and free of whatever `printable` escapes. */
+export function printableJson(value: unknown): string {
+  return JSON.stringify(value, null, 2)
+    .split('\n')
+    .map((line) => line.replace(UNPRINTABLE, escaped))
+    .join('\n');
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

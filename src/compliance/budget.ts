@@ -1,0 +1,180 @@
+import type { Clock } from '../clock.ts';
+
+/** Who asks: an operator's own request, the repair of one record, or a walk over many. */
+export type Lane = 'person' | 'live' | 'walk';
+const LANES: readonly Lane[] = ['person', 'live', 'walk'];
+
+/** The limit is one per minute, by its setting's name. */
+export const WINDOW_MS = 60_000;
+
+/** Turns a lane gets while all of them wait. A walk is never urgent, a person is sitting there. */
+const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, walk: 1 };
+
+/** A walk alone leaves this part of the window free, or a repair would wait a minute behind its burst. */
+const KEPT_FROM_WALKS = 1 / 4;
+/** Repairs and walks together leave this part free for a person. */
+const KEPT_FOR_PERSONS = 1 / 10;
+
+/** Leave to send one request. Exactly one of its functions must be called, however the request ends. */
+export interface Ticket {
+  /** The request has reached the service by now, or never will: from here on it ages out of the window. */
+  arrived(): void;
+  /** Nothing was sent: the place is free again. */
+  unused(): void;
+}
+
+export interface BudgetState {
+  limit: number;
+  /** Requests that may be sent at once, by the window alone. */
+  left: number;
+  /** Until the next place is free: 0 if one is, null while that waits for requests under way. */
+  nextFreeInMs: number | null;
+  /** What is left of a pause that the service asked for. */
+  pausedForMs: number;
+  waiting: Record<Lane, number>;
+}
+
+export interface Budget {
+  /** Resolves when a request may leave; rejects with the signal's reason when that aborts first. */
+  take(lane: Lane, signal: AbortSignal): Promise<Ticket>;
+  /** Nothing leaves on any lane before this instant of the steady clock. A later pause wins over an earlier. */
+  pauseUntil(steadyMs: number): void;
+  left(): BudgetState;
+}
+
+interface Waiter {
+  ticket: (ticket: Ticket) => void;
+}
+
+/**
+ * An upper bound on requests in ANY 60 s, as the service counts them. A request takes its place before it is
+ * sent and keeps it for 60 s after it is known to have arrived, since where in between it arrived cannot be
+ * known; a token bucket, or a log of sending times, would let a slow request and a burst fall into one window.
+ *
+ * Within the window bursts are allowed. Sharing: first come, first served within a lane; between waiting lanes
+ * by weight (stride scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight),
+ * so that none starves at any limit; and the parts above stay free of walks, and of walks and repairs together.
+ */
+export function createBudget(options: { requestsPerMinute: number; clock: Clock }): Budget {
+  const { requestsPerMinute: limit, clock } = options;
+  const walkLimit = limit - Math.floor(limit * KEPT_FROM_WALKS);
+  const automaticLimit = limit - Math.floor(limit * KEPT_FOR_PERSONS);
+
+  const queues: Record<Lane, Waiter[]> = { person: [], live: [], walk: [] };
+  const used: Record<Lane, number> = { person: 0, live: 0, walk: 0 };
+  const turns: Record<Lane, number> = { person: 0, live: 0, walk: 0 };
+  /** Requests known to have arrived, oldest first. */
+  const arrivals: { lane: Lane; at: number }[] = [];
+  let turn = 0;
+  let pausedUntil = Number.NEGATIVE_INFINITY;
+  let alarm: AbortController | null = null;
+
+  const inUse = () => used.person + used.live + used.walk;
+
+  function forget(now: number): void {
+    // Strictly older: the steady clock is rounded to whole milliseconds.
+    while (arrivals[0] !== undefined && now - arrivals[0].at > WINDOW_MS) used[arrivals.shift()!.lane]--;
+  }
+
+  function hasRoom(lane: Lane): boolean {
+    if (inUse() >= limit) return false;
+    if (lane === 'person') return true;
+    if (used.live + used.walk >= automaticLimit) return false;
+    return lane === 'live' || used.walk < walkLimit;
+  }
+
+  function nextLane(): Lane | null {
+    let next: Lane | null = null;
+    for (const lane of LANES) {
+      if (queues[lane].length === 0 || !hasRoom(lane)) continue;
+      if (next === null || turns[lane] < turns[next]) next = lane;
+    }
+    return next;
+  }
+
+  /** Hands out every place there is, then sets one alarm for the next change that time alone will bring. */
+  function advance(): void {
+    alarm?.abort();
+    alarm = null;
+    const now = clock.steady();
+    forget(now);
+    if (now >= pausedUntil) {
+      for (let lane = nextLane(); lane !== null; lane = nextLane()) {
+        turn = turns[lane];
+        turns[lane] += 1 / LANE_WEIGHTS[lane];
+        used[lane]++;
+        queues[lane].shift()!.ticket(ticketFor(lane));
+      }
+    }
+    if (LANES.every((lane) => queues[lane].length === 0)) return;
+    const wakeInMs = now < pausedUntil ? pausedUntil - now : untilNextForgotten(now);
+    if (wakeInMs === null) return;
+    const own = new AbortController();
+    alarm = own;
+    // Not awaited by anyone and cannot fail: sleep never rejects, and whoever waits holds a promise of its own.
+    void clock.sleep(Math.max(1, wakeInMs), own.signal).then(() => {
+      if (alarm === own) advance();
+    });
+  }
+
+  function untilNextForgotten(now: number): number | null {
+    return arrivals[0] === undefined ? null : arrivals[0].at + WINDOW_MS + 1 - now;
+  }
+
+  function ticketFor(lane: Lane): Ticket {
+    let open = true;
+    const close = (act: () => void) => () => {
+      if (!open) return;
+      open = false;
+      act();
+      advance();
+    };
+    return {
+      arrived: close(() => arrivals.push({ lane, at: clock.steady() })),
+      unused: close(() => used[lane]--),
+    };
+  }
+
+  return {
+    take(lane, signal) {
+      if (signal.aborted) return Promise.reject(signal.reason);
+      const { promise, resolve, reject } = Promise.withResolvers<Ticket>();
+      const leave = () => {
+        queues[lane] = queues[lane].filter((other) => other !== waiter);
+        reject(signal.reason);
+        advance();
+      };
+      const waiter: Waiter = {
+        ticket: (ticket) => {
+          signal.removeEventListener('abort', leave);
+          resolve(ticket);
+        },
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      // A lane that was idle does not collect the turns it did not want.
+      if (queues[lane].length === 0) turns[lane] = Math.max(turns[lane], turn);
+      queues[lane].push(waiter);
+      advance();
+      return promise;
+    },
+
+    pauseUntil(steadyMs) {
+      if (steadyMs <= pausedUntil) return;
+      pausedUntil = steadyMs;
+      advance();
+    },
+
+    left() {
+      const now = clock.steady();
+      forget(now);
+      const left = Math.max(0, limit - inUse());
+      return {
+        limit,
+        left,
+        nextFreeInMs: left > 0 ? 0 : untilNextForgotten(now),
+        pausedForMs: Math.max(0, pausedUntil - now),
+        waiting: { person: queues.person.length, live: queues.live.length, walk: queues.walk.length },
+      };
+    },
+  };
+}

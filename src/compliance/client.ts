@@ -1,0 +1,158 @@
+import { listIn, MalformedAnswer, objectIn, WRAPPERS } from './envelope.ts';
+import type { Kind } from './kinds.ts';
+import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath, routeOf } from './paths.ts';
+import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
+import {
+  type CallOptions,
+  createRequester,
+  type Exchanged,
+  type RequesterOptions,
+  type Timing,
+} from './requester.ts';
+import {
+  type Meta,
+  type RegistrationAnswer,
+  type RegistrationRequest,
+  registrationAnswerSchema,
+} from './schemas.ts';
+
+export interface Page extends Timing {
+  objects: JsonObject[];
+  /** What the answer says of itself. Its perPage and total win over whatever was asked for. */
+  meta: Meta;
+  status: number;
+}
+
+export type RecordAnswer = Timing & ({ outcome: 'found'; object: JsonObject } | { outcome: 'missing' });
+
+export interface Created {
+  object: JsonObject;
+  /** Null when the answer names none where the pointers look; the record exists all the same. */
+  id: string | null;
+}
+
+/**
+ * The seven operations of the specification. Each call is one request, two when a GET met a 401 and the
+ * credentials could be renewed. Every failure is thrown as UpstreamError, save an id that cannot be asked for
+ * (UnaddressableError), credentials that cannot be had (their own error), and the caller's abort (its reason).
+ */
+export interface ComplianceClient {
+  listPage(kind: ListedKind, page: number, options: CallOptions): Promise<Page>;
+  /** `missing` is a 404 and nothing else. A found object carries the id that was asked for. */
+  getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
+  createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
+  createRiskAssessment(body: JsonObject, options: CallOptions): Promise<Created>;
+  registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
+  /**
+   * Any request; any 2xx is success, and its JSON is handed on as it is (null: empty). `path` is below the base
+   * URL, percent-encoded, and may carry a query.
+   */
+  request(
+    request: { method: 'GET' | 'POST'; path: string; body?: unknown } & CallOptions,
+  ): Promise<Exchanged<unknown>>;
+}
+
+export interface ClientOptions extends RequesterOptions {
+  pointers: IdPointers;
+}
+
+/** Its answers may hold a signing secret, so none of them goes into an error. */
+const REGISTRATIONS = '/webhooks';
+
+const isOk = (status: number) => status === 200;
+/** The specification does not show the success status of a create. */
+const isCreated = (status: number) => status === 200 || status === 201;
+
+export function createClient(options: ClientOptions): ComplianceClient {
+  const { settings, pointers } = options;
+  const send = createRequester(options);
+  const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
+
+  async function create(kind: 'policy' | 'risk_assessment', body: JsonObject, call: CallOptions) {
+    const { value } = await send({
+      ...call,
+      method: 'POST',
+      path: COLLECTIONS[kind],
+      body,
+      accepts: isCreated,
+      read: (answer) => objectIn(answer, WRAPPERS[kind], idOf(kind)),
+    });
+    return { object: value, id: idOf(kind)(value) };
+  }
+
+  return {
+    async listPage(kind, page, call) {
+      const { pageParam, perPageParam, pageSize } = settings.paging;
+      // Always the same size, even after an answer that names another: changing it mid-walk would shift the pages.
+      const query = new URLSearchParams({ [pageParam]: String(page), [perPageParam]: String(pageSize) });
+      const { value, ...rest } = await send({
+        ...call,
+        method: 'GET',
+        path: `${COLLECTIONS[kind]}?${query}`,
+        accepts: isOk,
+        read: (body) => listIn(body, idOf(kind)),
+      });
+      return { ...value, ...rest };
+    },
+
+    async getRecord(kind, id, call) {
+      const path = recordPath(kind, id);
+      const read = (body: unknown) => {
+        const object = objectIn(body, WRAPPERS[kind], idOf(kind));
+        const found = idOf(kind)(object);
+        if (found === id) return object;
+        const other = found === null ? 'no id where the pointers look' : `the id ${JSON.stringify(found)}`;
+        throw new MalformedAnswer(`the ${kind} answered has ${other}`);
+      };
+      const { value, began, ended } = await send<JsonObject | null>({
+        ...call,
+        method: 'GET',
+        path,
+        accepts: isOk,
+        read,
+        missing: () => null,
+      });
+      return value === null
+        ? { outcome: 'missing', began, ended }
+        : { outcome: 'found', object: value, began, ended };
+    },
+
+    createPolicy: (body, call) => create('policy', body, call),
+    createRiskAssessment: (body, call) => create('risk_assessment', body, call),
+
+    async registerWebhook(registration, call) {
+      const { value } = await send({
+        ...call,
+        method: 'POST',
+        path: REGISTRATIONS,
+        body: registration,
+        accepts: isCreated,
+        read: registrationIn,
+        isSecret: true,
+      });
+      return value;
+    },
+
+    request: (request) =>
+      send({
+        ...request,
+        accepts: (status) => status >= 200 && status < 300,
+        read: (body) => body ?? null,
+        isSecret: routeOf(request.path) === REGISTRATIONS,
+      }),
+  };
+}
+
+function registrationIn(body: unknown): RegistrationAnswer {
+  const object = objectIn(body, ['webhook', 'registration', 'subscription'], registrationIdIn);
+  const parsed = registrationAnswerSchema.safeParse({ ...object, id: registrationIdIn(object) });
+  if (parsed.success) return parsed.data;
+  const fields = parsed.error.issues.map((issue) => issue.path.join('.')).join(', ');
+  throw new MalformedAnswer(`the registration's answer is unusable in: ${fields}`);
+}
+
+function registrationIdIn(object: JsonObject): string | null {
+  const id = object['id'];
+  if (typeof id === 'number' && Number.isSafeInteger(id)) return String(id);
+  return isUsableId(id) ? id : null;
+}

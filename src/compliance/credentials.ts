@@ -1,0 +1,29 @@
+import { UsageError } from '../errors.ts';
+
+/** Who we are to the compliance service. */
+export interface Credentials {
+  /** The value of the Authorization header, asked for anew before each request. */
+  authorization(signal: AbortSignal): Promise<string>;
+  /**
+   * Called after a 401. True when the next `authorization` is worth another try. Absent where nothing but an
+   * operator can renew what we hold.
+   */
+  renew?(signal: AbortSignal): Promise<boolean>;
+}
+
+/** A static key, read at every request so that a rotated file takes effect without a restart. */
+export function apiKeyCredentials(apiKey: () => string): Credentials {
+  return {
+    async authorization() {
+      const key = apiKey();
+      // Checked here because fetch, refusing such a header, quotes the whole of it in its message.
+      if (!/^[\x21-\x7e]+$/.test(key)) {
+        throw new UsageError(
+          'COMPLIANCE_API_KEY is empty or holds a character that no HTTP header can carry',
+          'Look for spaces, line breaks or quotes around the key.',
+        );
+      }
+      return `Bearer ${key}`;
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import type { Kind } from './kinds.ts';
+import type { JsonObject } from './pointers.ts';
+import { type Meta, metaSchema } from './schemas.ts';
+
+/**
+ * Finds the records in an answer. The specification says that `data` holds them and not how, so the form is
+ * detected; whatever leaves room for doubt is malformed, because an answer misread as an empty list would
+ * read as proof that records are gone.
+ */
+
+/** The answer is JSON, and still not what was asked for. */
+export class MalformedAnswer extends Error {}
+
+/** Deeper objects are refused: JSON.stringify, which storing them takes, overflows the stack on deep ones. */
+export const MAX_DEPTH = 64;
+
+/** The field that a single record may be wrapped in, per kind. */
+export const WRAPPERS: Readonly<Record<Kind, readonly string[]>> = {
+  policy: ['policy'],
+  risk_assessment: ['riskAssessment', 'risk_assessment', 'assessment', 'risk'],
+  vendor: ['vendor'],
+};
+
+type IdOf = (object: JsonObject) => string | null;
+
+/**
+ * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`.
+ * @throws MalformedAnswer
+ */
+export function listIn(body: unknown, idOf: IdOf): { objects: JsonObject[]; meta: Meta } {
+  const rows = Array.isArray(body) ? body : rowsOf(body, idOf);
+  const objects = rows.map((row, index) => {
+    if (!isObject(row)) throw new MalformedAnswer(`row ${index} of the list is not an object`);
+    return checkDepth(row);
+  });
+  return { objects, meta: isObject(body) ? metaOf(body) : {} };
+}
+
+/**
+ * The single object of an answer: `data`, the body itself, or what either of them wraps in a field of one of
+ * these names. The first that carries an id is taken; without any id, the outermost `data`.
+ * @throws MalformedAnswer
+ */
+export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf): JsonObject {
+  if (!isObject(body)) throw new MalformedAnswer('the answer is not an object');
+  const own = unwrap(body, wrappers, idOf);
+  const candidates = isObject(body['data']) ? [unwrap(body['data'], wrappers, idOf), own] : [own];
+  return checkDepth(candidates.find((candidate) => idOf(candidate) !== null) ?? candidates[0]!);
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function rowsOf(body: unknown, idOf: IdOf): unknown[] {
+  const data = isObject(body) ? body['data'] : undefined;
+  if (Array.isArray(data)) return data;
+  if (!isObject(data)) throw new MalformedAnswer('the answer holds no list: neither an array nor `data`');
+  // A record with, say, `tags: []` would otherwise pass for an empty page.
+  if (idOf(data) !== null) throw new MalformedAnswer('`data` is a single record where a list was asked for');
+  const arrays = Object.values(data).filter((value) => Array.isArray(value));
+  if (arrays.length !== 1) {
+    throw new MalformedAnswer(`\`data\` holds ${arrays.length} arrays, so which one is the list is open`);
+  }
+  return arrays[0]!;
+}
+
+function metaOf(body: JsonObject): Meta {
+  const meta = body['meta'] ?? {};
+  if (!isObject(meta)) throw new MalformedAnswer('`meta` is not an object');
+  const stated = Object.fromEntries(Object.entries(meta).filter(([, value]) => value !== null));
+  const parsed = metaSchema.safeParse(stated);
+  // Dropping an unreadable total would drop one of the conditions for calling a walk complete.
+  if (!parsed.success) throw new MalformedAnswer('`meta` holds a page, perPage or total that is no count');
+  return parsed.data;
+}
+
+function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
+  const present = wrappers.filter((name) => Object.hasOwn(object, name) && isObject(object[name]));
+  if (present.length !== 1) return object;
+  const { [present[0]!]: inner, ...rest } = object;
+  // Asked of the rest, since a pointer such as `vendor.id` finds an id through the wrapper as well.
+  return idOf(rest) === null && idOf(inner as JsonObject) !== null ? (inner as JsonObject) : object;
+}
+
+function checkDepth(object: JsonObject): JsonObject {
+  if (isDeeper(object, MAX_DEPTH)) throw new MalformedAnswer(`nested more than ${MAX_DEPTH} deep`);
+  return object;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}

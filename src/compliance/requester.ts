@@ -1,0 +1,153 @@
+import type { Clock } from '../clock.ts';
+import type { ComplianceSettings } from '../config.ts';
+import type { Budget, Lane, Ticket } from './budget.ts';
+import type { Credentials } from './credentials.ts';
+import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { routeOf, urlFor } from './paths.ts';
+import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
+import { type Answer, ExchangeFailure, exchange } from './transport.ts';
+import { userAgent } from './user-agent.ts';
+import { type Expectation, judge } from './verdict.ts';
+
+/** For a 429 that names no time. Everything waits, since every lane draws on the same allowance. */
+const DEFAULT_PAUSE_MS = 10_000;
+
+/** One moment on both clocks of Clock. */
+interface Moment {
+  steadyMs: number;
+  wallMs: number;
+}
+
+/** When the request left us (after the wait for the budget) and when its answer had been read. */
+export interface Timing {
+  began: Moment;
+  ended: Moment;
+}
+
+export interface Exchanged<T> extends Timing {
+  status: number;
+  value: T;
+}
+
+export interface ObservedRequest {
+  method: string;
+  /** The path with its id left out, such as `/vendors/{id}`; `other` for a path of nobody's. */
+  route: string;
+  status: number | null;
+  durationMs: number;
+  error: UpstreamErrorKind | null;
+  /** By how much the service's clock is ahead of ours, beyond the second that its Date header is rounded to. */
+  dateHeaderSkewMs: number | null;
+}
+
+export interface CallOptions {
+  lane: Lane;
+  signal: AbortSignal;
+  /**
+   * Called when the request may leave and directly before it does: after the wait for the budget, and again if
+   * it is sent a second time with renewed credentials. A read counts as begun at the last such call.
+   */
+  onSend?: () => void | Promise<void>;
+}
+
+interface OutgoingRequest<T> extends Expectation<T>, CallOptions {
+  body?: unknown;
+}
+
+export interface RequesterOptions {
+  settings: ComplianceSettings;
+  credentials: Credentials;
+  budget: Budget;
+  clock: Clock;
+  /** Called once per finished request, those sent a second time included. Must not throw. */
+  observe?: (request: ObservedRequest) => void;
+}
+
+export type Send = <T>(request: OutgoingRequest<T>) => Promise<Exchanged<T>>;
+
+/** One request under budget and credentials, its answer judged. */
+export function createRequester(options: RequesterOptions): Send {
+  const { settings, credentials, budget, clock, observe } = options;
+  const agent = userAgent();
+  const now = (): Moment => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
+
+  async function authorize(request: CallOptions, ticket: Ticket): Promise<string> {
+    try {
+      const authorization = await credentials.authorization(request.signal);
+      await request.onSend?.();
+      request.signal.throwIfAborted();
+      return authorization;
+    } catch (error) {
+      ticket.unused();
+      throw error;
+    }
+  }
+
+  async function sendOnce<T>(request: OutgoingRequest<T>): Promise<Exchanged<T>> {
+    const { method, path, signal } = request;
+    const url = urlFor(settings.baseUrl, path);
+    const body = request.body === undefined ? null : JSON.stringify(request.body);
+    const ticket = await budget.take(request.lane, signal);
+    const authorization = await authorize(request, ticket);
+    const headers = {
+      accept: 'application/json',
+      // Named because fetch offers brotli besides, whose decoder had a flaw in releases we may run on.
+      'accept-encoding': 'gzip',
+      authorization,
+      'user-agent': agent,
+      ...(body === null ? {} : { 'content-type': 'application/json' }),
+    };
+
+    const began = now();
+    const reply = await exchange(url, { method, headers, body }, settings.timeoutMs, signal);
+    ticket.arrived();
+    const ended = now();
+
+    const answer = reply instanceof ExchangeFailure ? null : reply;
+    const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wallMs);
+    const pauseMs = retryAfterMs ?? (reply.status === 429 ? DEFAULT_PAUSE_MS : null);
+    if (pauseMs !== null) budget.pauseUntil(ended.steadyMs + pauseMs);
+
+    const verdict = judge(request, reply, { auth: settings.auth, authorization, retryAfterMs });
+    const failure = verdict instanceof UpstreamError ? verdict : null;
+    observe?.({
+      method,
+      route: routeOf(path),
+      status: reply.status,
+      durationMs: ended.steadyMs - began.steadyMs,
+      error: failure?.kind ?? null,
+      dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wallMs),
+    });
+    if (verdict instanceof UpstreamError) {
+      // An aborted read changed nothing, so its caller gets back the reason it gave.
+      throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
+    }
+    return { status: answer!.status, value: verdict.value, began, ended };
+  }
+
+  return async (request) => {
+    try {
+      return await sendOnce(request);
+    } catch (error) {
+      if (!(error instanceof UpstreamError) || error.kind !== 'unauthorized') throw error;
+      const isRenewed = (await credentials.renew?.(request.signal)) ?? false;
+      // A POST is left to its caller even now: the rule that none is ever sent twice has no exceptions to learn.
+      if (!isRenewed || request.method === 'POST') throw error;
+      return await sendOnce(request);
+    }
+  };
+}
+
+function retryAfterIn(answer: Answer, wallMs: number): number | null {
+  if (answer.status !== 429 && answer.status !== 503) return null;
+  const theirsMs = parseHttpDate(answer.headers.get('date'));
+  return parseRetryAfter(answer.headers.get('retry-after'), theirsMs ?? wallMs);
+}
+
+/** 0 while our clock is within the second that the Date header names; null without one, or from a cache. */
+export function clockSkewMs(headers: Headers, wallMs: number): number | null {
+  const date = parseHttpDate(headers.get('date'));
+  if (date === null || headers.has('age')) return null;
+  if (wallMs < date) return date - wallMs;
+  return Math.min(0, date + 999 - wallMs);
+}

@@ -1,0 +1,72 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { MirrorError, UsageError } from '../errors.ts';
+
+const CIPHER = 'aes-256-gcm';
+const KEY_BYTES = 32;
+/** The length that GCM is specified for; random ones are safe for some 2^32 secrets under one key. */
+const NONCE_BYTES = 12;
+/** Node would accept tags of 4 bytes when opening, so the length is stated. */
+const TAG_BYTES = 16;
+const VERSION = 'v1';
+
+/**
+ * Encrypts `plaintext` with AES-256-GCM. `purpose` says what it is for and is authenticated with it: what was
+ * sealed as a token does not open as a registration's secret. The result is text: version, nonce and
+ * ciphertext with tag, the latter two in base64url, joined by colons.
+ */
+export function sealSecret(key: Uint8Array, plaintext: string, purpose: string): string {
+  checkKey(key);
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(associatedData(purpose));
+  const sealed = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+  return [VERSION, nonce.toString('base64url'), sealed.toString('base64url')].join(':');
+}
+
+/**
+ * The plaintext of what `sealSecret` made with the same key and purpose.
+ * @throws MirrorError `secret_unreadable` when the text is not of that form, was altered, or was sealed with
+ * another key or for another purpose. The message holds neither key nor secret.
+ */
+export function openSecret(key: Uint8Array, sealed: string, purpose: string): string {
+  checkKey(key);
+  const [version, nonceText, sealedText, ...rest] = sealed.split(':');
+  if (version !== VERSION || nonceText === undefined || sealedText === undefined || rest.length > 0) {
+    throw unreadable(
+      purpose,
+      `is not in the form ${VERSION}:…`,
+      'It may come from a newer version of this service.',
+    );
+  }
+  const nonce = Buffer.from(nonceText, 'base64url');
+  const bytes = Buffer.from(sealedText, 'base64url');
+  if (nonce.length !== NONCE_BYTES || bytes.length < TAG_BYTES) throw unreadable(purpose, 'is cut short');
+  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+  decipher.setAAD(associatedData(purpose));
+  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+  try {
+    const text = Buffer.concat([decipher.update(bytes.subarray(0, -TAG_BYTES)), decipher.final()]);
+    return text.toString('utf8');
+  } catch (error) {
+    throw unreadable(purpose, 'does not open with this CREDENTIALS_KEY', undefined, error);
+  }
+}
+
+function associatedData(purpose: string): Buffer {
+  return Buffer.from(`compliance-mirror ${VERSION} ${purpose}`, 'utf8');
+}
+
+function checkKey(key: Uint8Array): void {
+  if (key.length === KEY_BYTES) return;
+  throw new UsageError(
+    `CREDENTIALS_KEY is ${key.length} bytes long, not ${KEY_BYTES}`,
+    'Make one with: openssl rand -base64 32',
+  );
+}
+
+function unreadable(purpose: string, what: string, hint?: string, cause?: unknown): MirrorError {
+  return new MirrorError('secret_unreadable', `the stored secret (${purpose}) ${what}`, {
+    hint: hint ?? 'Set CREDENTIALS_KEY to the key it was stored with, or register or sign in again.',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

@@ -1,0 +1,133 @@
+import type { ComplianceSettings } from '../config.ts';
+import { MalformedAnswer } from './envelope.ts';
+import { EXCERPT_BYTES, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { type Answer, ExchangeFailure } from './transport.ts';
+
+/** What the verdict on an answer depends on, besides the answer. */
+export interface Expectation<T> {
+  method: 'GET' | 'POST';
+  path: string;
+  /** Which statuses are success. */
+  accepts: (status: number) => boolean;
+  /** Turns the JSON answer (undefined: an empty one) into the result; throws MalformedAnswer. */
+  read: (json: unknown) => T;
+  /** The result of a 404, where that is an answer. */
+  missing?: () => T;
+  /** Keeps the answer's text out of errors. */
+  isSecret?: boolean;
+}
+
+interface Context {
+  auth: ComplianceSettings['auth'];
+  /** The Authorization header that was sent, so that an answer that echoes it is not passed on. */
+  authorization: string;
+  retryAfterMs: number | null;
+}
+
+/** The result, or why there is none. Reads nothing but its arguments. */
+export function judge<T>(
+  expected: Expectation<T>,
+  reply: Answer | ExchangeFailure,
+  context: Context,
+): { value: T } | UpstreamError {
+  if (reply instanceof ExchangeFailure) {
+    return upstreamError(reply.kind, reply.message, reply.maybeSent, {
+      status: reply.status,
+      cause: reply.cause,
+    });
+  }
+  const { status } = reply;
+  if (status === 404 && expected.missing !== undefined) return { value: expected.missing() };
+  const excerpt = expected.isSecret ? null : excerptOf(reply.body, context.authorization);
+  if (!expected.accepts(status)) {
+    const details = { status, excerpt, retryAfterMs: context.retryAfterMs };
+    return upstreamError(kindOfStatus(status), `answered ${status}`, isAmbiguous(status), details);
+  }
+  try {
+    return { value: expected.read(parseJson(reply.body)) };
+  } catch (error) {
+    if (!(error instanceof MalformedAnswer)) throw error;
+    return upstreamError('malformed', error.message, true, { status, excerpt });
+  }
+
+  function upstreamError(
+    kind: UpstreamErrorKind,
+    what: string,
+    isUncertain: boolean,
+    details: {
+      status: number | null;
+      excerpt?: string | null;
+      retryAfterMs?: number | null;
+      cause?: unknown;
+    },
+  ): UpstreamError {
+    const outcomeUnknown = isUncertain && expected.method === 'POST';
+    const message = `${expected.method} ${expected.path}: ${what}`;
+    const warning = '; whether it took effect is unknown, so it was not sent again';
+    const hint = outcomeUnknown ? hintFor('cancelled', context.auth) : hintFor(kind, context.auth);
+    return new UpstreamError(kind, message + (outcomeUnknown ? warning : ''), {
+      ...details,
+      outcomeUnknown,
+      hint,
+    });
+  }
+}
+
+/** What a status means when it is neither the success asked for nor a 404 where that is an answer. */
+function kindOfStatus(status: number): UpstreamErrorKind {
+  if (status === 401) return 'unauthorized';
+  if (status === 403) return 'forbidden';
+  if (status === 429) return 'rate_limited';
+  return status >= 500 ? 'server' : 'unexpected_status';
+}
+
+/**
+ * Whether a POST answered with this status may have taken effect although it did not report success plainly.
+ * A 4xx says that it was refused; a 5xx or another 2xx says nothing certain.
+ */
+function isAmbiguous(status: number): boolean {
+  return status < 400 || status >= 500;
+}
+
+/** What an operator can do about a failure of this kind. */
+function hintFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
+  switch (kind) {
+    case 'unauthorized':
+      return auth === 'api_key'
+        ? 'The service refuses the API key: check COMPLIANCE_API_KEY and whether the key was revoked.'
+        : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
+    case 'forbidden':
+      return 'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES.';
+    case 'rate_limited':
+      return 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.';
+    case 'server':
+      return 'The service itself fails; nothing to do here unless it lasts.';
+    case 'timeout':
+      return 'The service is slow or unreachable; COMPLIANCE_TIMEOUT_SECONDS allows it more time.';
+    case 'network':
+      return 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.';
+    case 'malformed':
+      return 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.';
+    case 'unexpected_status':
+      return 'Check COMPLIANCE_BASE_URL, and the request if it was your own.';
+    case 'cancelled':
+      return 'Look in the service whether the request took effect before you repeat it.';
+  }
+}
+
+function parseJson(body: Uint8Array): unknown {
+  if (body.length === 0) return undefined;
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch {
+    // The parser's own message quotes the document, which for a registration may be its secret.
+    throw new MalformedAnswer('the answer is not JSON');
+  }
+}
+
+function excerptOf(body: Uint8Array, authorization: string): string | null {
+  if (body.length === 0) return null;
+  const text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES));
+  const token = authorization.slice(authorization.indexOf(' ') + 1);
+  return token === '' ? text : text.replaceAll(token, '[credentials]');
+}

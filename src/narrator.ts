@@ -1,0 +1,98 @@
+import type { SweepResult } from './backfill/sweep.ts';
+import type { Kind } from './compliance/kinds.ts';
+import type { ObservedRequest } from './compliance/requester.ts';
+import { type Logger, stage } from './logger.ts';
+import type { Metrics } from './metrics.ts';
+import type { Applied, ClaimedEvent, Conclusion, GapKey, PreviewOutcome } from './store/store.ts';
+
+/** Tells logs and metrics what the stages did, so that the stages need to know neither. */
+export interface Narrator {
+  processed(outcome: PreviewOutcome, wall: number): void;
+  retried(event: ClaimedEvent, error: string, delayMs: number | null): void;
+  applied(kind: Kind, applied: readonly Applied[], cause: string): void;
+  concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
+  swept(result: SweepResult): void;
+  gapOpened(gap: GapKey, error: string | null): void;
+  gapHealed(gap: GapKey): void;
+  requested(request: ObservedRequest): void;
+}
+
+export function createNarrator(options: { logger: Logger; metrics: Metrics }): Narrator {
+  const { metrics } = options;
+  const process = stage(options.logger, 'process');
+  const backfill = stage(options.logger, 'backfill');
+
+  return {
+    processed({ event, outcome, error }, wall) {
+      metrics.eventsProcessed.inc({ outcome });
+      const duration_ms = wall - event.receivedWall;
+      if (outcome === 'previewed') metrics.previewLagSeconds.observe(Math.max(0, duration_ms) / 1000);
+      const level = outcome === 'dead' ? 'warn' : 'info';
+      if (!process.isLevelEnabled(level)) return;
+      const { id: event_id, kind, recordId: record_id } = event;
+      process[level](
+        { event_id, kind, record_id, outcome, reason: error ?? undefined, duration_ms },
+        'event',
+      );
+    },
+
+    retried(event, error, delayMs) {
+      metrics.eventRetries.inc();
+      const { id: event_id, kind, recordId: record_id, attempts } = event;
+      const outcome = delayMs === null ? 'dead' : 'deferred';
+      process.warn(
+        { event_id, kind, record_id, outcome, reason: error, attempts, delay_ms: delayMs },
+        'event',
+      );
+    },
+
+    applied(kind, applied, cause) {
+      for (const { id: record_id, outcome, lagMs, differences } of applied) {
+        if (lagMs !== null) metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
+        if (outcome === 'unchanged') continue;
+        if (cause.startsWith('sweep:')) metrics.sweepDrift.inc({ kind, difference: outcome });
+        if (backfill.isLevelEnabled('debug'))
+          backfill.debug({ kind, record_id, outcome, cause, differences }, 'read');
+      }
+    },
+
+    concluded(kind, conclusion, cause) {
+      for (const { id: record_id, cause: reason } of conclusion.deleted) {
+        backfill.info({ kind, record_id, outcome: 'deleted', reason, cause }, 'deletion');
+      }
+      if (conclusion.deleted.length > 0 && cause.startsWith('sweep:')) {
+        metrics.sweepDrift.inc({ kind, difference: 'deleted' }, conclusion.deleted.length);
+      }
+      if (conclusion.held.length > 0) {
+        backfill.warn({ kind, outcome: 'held', count: conclusion.held.length, cause }, 'deletion');
+      }
+    },
+
+    swept(result) {
+      const { kind, id: sweep_id, outcome, reason, error, durationMs: duration_ms } = result;
+      metrics.sweeps.inc({ kind, outcome });
+      metrics.sweepSeconds.observe({ kind }, duration_ms / 1000);
+      const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
+      const line = { kind, sweep_id, outcome, reason, error, duration_ms };
+      const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
+      backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged }, 'sweep');
+    },
+
+    gapOpened(gap, error) {
+      metrics.gapsOpened.inc({ reason: gap.reason });
+      const { kind, recordId: record_id, reason } = gap;
+      backfill.warn({ kind, record_id, reason, outcome: 'opened', error }, 'gap');
+    },
+
+    gapHealed({ kind, recordId: record_id, reason }) {
+      backfill.info({ kind, record_id, reason, outcome: 'healed' }, 'gap');
+    },
+
+    requested(request) {
+      const status = request.status === null ? (request.error ?? 'none') : String(request.status);
+      metrics.upstreamRequests.inc({ route: request.route, status });
+      metrics.upstreamRequestSeconds.observe(request.durationMs / 1000);
+      if (request.dateHeaderSkewMs !== null) metrics.clockSkewSeconds.set(request.dateHeaderSkewMs / 1000);
+    },
+  };
+}

@@ -1,0 +1,190 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { OpsToken } from '../config.ts';
+import { problem } from '../problem.ts';
+import { ATTEMPTS_PER_ADDRESS, type Attempts, createAttempts } from './attempts.ts';
+import type { AuditLog } from './audit.ts';
+import type { OpsContext } from './context.ts';
+import { createSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
+import { createTokenMatcher, type TokenMatcher } from './tokens.ts';
+
+export interface Identity {
+  /** The token's, as the audit shows it. */
+  name: string;
+  role: OpsToken['role'];
+  /** What forms must carry; null for a bearer, which no browser sends by itself. */
+  csrf: string | null;
+}
+
+/** Bindings are node-server's, and absent where the app is called without a socket. */
+export interface OpsEnv {
+  Bindings: { incoming?: { socket?: { remoteAddress?: string } } };
+  Variables: { identity: Identity };
+}
+
+export type OpsHandlerContext = Context<OpsEnv>;
+
+/** Name of the form field that repeats the session's secret; as a header for scripts, `X-CSRF-Token`. */
+export const CSRF_FIELD = 'csrf';
+
+export type SignInOutcome =
+  | { status: 'ok' }
+  | { status: 'refused' }
+  | { status: 'wait'; retryAfterSeconds: number };
+
+export interface Access {
+  /** Stands before everything that is not open: who asks, and for a browser's changes, whether it was this site that asked. */
+  identify: MiddlewareHandler<OpsEnv>;
+  /** Stands before everything that changes something: only the role `operate` passes with another method than GET. */
+  operateToChange: MiddlewareHandler<OpsEnv>;
+  signIn(c: OpsHandlerContext, presented: string): Promise<SignInOutcome>;
+  signOut(c: OpsHandlerContext): Promise<void>;
+  /** The id still names a session: asked again and again while a page is open, and each time counts as use. */
+  stillSignedIn(c: OpsHandlerContext): boolean;
+  fromThisSite(c: OpsHandlerContext): boolean;
+}
+
+export function createAccess(context: OpsContext, audit: AuditLog): Access {
+  const sessions: Sessions = createSessions(context.clock);
+  const attempts: Attempts = createAttempts(context.clock);
+  const match: TokenMatcher = createTokenMatcher(context.tokens);
+  const secure = context.publicUrl?.protocol === 'https:';
+  const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
+  const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
+
+  /** One presented token, from either door: limited, compared, and its refusals audited at a bounded rate. */
+  const present = async (c: OpsHandlerContext, presented: string, action: string) => {
+    const address = remoteAddress(c);
+    const waitMs = attempts.waitMs(address);
+    if (waitMs > 0) return { status: 'wait', retryAfterSeconds: Math.ceil(waitMs / 1000) } as const;
+    const token = match(presented);
+    if (token !== null) {
+      attempts.succeeded(address);
+      return { status: 'ok', token } as const;
+    }
+    const failures = attempts.failed(address);
+    // The first and the one that shuts the door: enough to see it by, and nobody can fill the table.
+    if (failures === 1 || failures === ATTEMPTS_PER_ADDRESS) {
+      await audit.note('unknown', action, 'refused', address);
+    }
+    return { status: 'refused' } as const;
+  };
+
+  const fromThisSite = (c: OpsHandlerContext): boolean => {
+    const origin = c.req.header('origin');
+    if (origin === undefined) return c.req.header('sec-fetch-site') === 'same-origin';
+    if (context.publicUrl !== null) return origin === context.publicUrl.origin;
+    // Hosts, not origins: what stands before us may speak TLS where we do not.
+    const host = c.req.header('host') ?? new URL(c.req.url).host;
+    return URL.canParse(origin) && new URL(origin).host === host;
+  };
+
+  const sessionIdentity = (c: OpsHandlerContext): Identity | null => {
+    const id = getCookie(c, cookieName);
+    return id === undefined ? null : sessions.find(id);
+  };
+
+  return {
+    fromThisSite,
+
+    identify: async function identify(c, next) {
+      const authorization = c.req.header('authorization');
+      if (authorization !== undefined) {
+        const presented = /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';
+        const outcome = await present(c, presented, 'bearer');
+        if (outcome.status === 'wait') return tooManyAttempts(outcome.retryAfterSeconds);
+        if (outcome.status === 'refused') return unauthorized();
+        c.set('identity', { ...outcome.token, csrf: null });
+        return next();
+      }
+      const session = sessionIdentity(c);
+      if (session === null) return wantsPage(c) ? c.redirect('/sign-in', 303) : unauthorized();
+      if (changes(c)) {
+        if (!fromThisSite(c)) return foreignOrigin();
+        if ((await csrfToken(c)) !== session.csrf) return staleForm();
+      }
+      c.set('identity', session);
+      return next();
+    },
+
+    operateToChange: async function operateToChange(c, next) {
+      const { name, role } = c.get('identity');
+      if (!changes(c) || role === 'operate') return next();
+      await audit.note(name, 'change', 'forbidden', c.req.path);
+      return problem(403, 'forbidden', 'This token may only read.', 'Use a token of the role operate.');
+    },
+
+    async signIn(c, presented) {
+      const outcome = await present(c, presented, 'sign_in');
+      if (outcome.status !== 'ok') return outcome;
+      const before = getCookie(c, cookieName);
+      if (before !== undefined) sessions.close(before);
+      const id = sessions.open(outcome.token);
+      setCookie(c, cookieName, id, { ...cookieOptions, maxAge: SESSION_LIFETIME_MS / 1000 });
+      await audit.note(outcome.token.name, 'sign_in', 'ok', remoteAddress(c));
+      return { status: 'ok' };
+    },
+
+    async signOut(c) {
+      const id = getCookie(c, cookieName);
+      if (id !== undefined) sessions.close(id);
+      deleteCookie(c, cookieName, cookieOptions);
+      await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
+    },
+
+    stillSignedIn: (c) => c.req.header('authorization') !== undefined || sessionIdentity(c) !== null,
+  };
+}
+
+/** All alike, whatever was wrong, down to the byte. */
+function unauthorized(): Response {
+  return problem(
+    401,
+    'unauthorized',
+    'A token is needed.',
+    'Send Authorization: Bearer TOKEN, or sign in at /sign-in.',
+    { 'www-authenticate': 'Bearer realm="compliance-mirror"' },
+  );
+}
+
+function tooManyAttempts(retryAfterSeconds: number): Response {
+  return problem(429, 'too_many_attempts', 'Too many attempts.', `Try again in ${retryAfterSeconds} s.`, {
+    'retry-after': String(retryAfterSeconds),
+  });
+}
+
+export function foreignOrigin(): Response {
+  return problem(
+    403,
+    'foreign_origin',
+    'This request did not come from a page of this site.',
+    'Behind a proxy, set OPS_PUBLIC_URL to the address that operators use.',
+  );
+}
+
+function staleForm(): Response {
+  return problem(403, 'stale_form', 'This form is out of date.', 'Go back, reload the page and try again.');
+}
+
+function changes(c: OpsHandlerContext): boolean {
+  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
+}
+
+/** A person's browser opening a page, as opposed to a script or an event stream. */
+function wantsPage(c: OpsHandlerContext): boolean {
+  return !changes(c) && (c.req.header('accept') ?? '').includes('text/html');
+}
+
+async function csrfToken(c: OpsHandlerContext): Promise<unknown> {
+  const header = c.req.header('x-csrf-token');
+  if (header !== undefined) return header;
+  const type = c.req.header('content-type') ?? '';
+  return type.startsWith('application/x-www-form-urlencoded')
+    ? (await c.req.parseBody())[CSRF_FIELD]
+    : undefined;
+}
+
+/** The peer of the connection. Headers that name another are not believed: anyone can send them. */
+function remoteAddress(c: OpsHandlerContext): string {
+  return c.env?.incoming?.socket?.remoteAddress ?? 'unknown';
+}

@@ -1,0 +1,58 @@
+import { problem } from '../problem.ts';
+import type { OpsHandlerContext } from './access.ts';
+import { idParam, notFound, numberParam, withKind } from './api.ts';
+import type { Done, Operations } from './operations.ts';
+import { parseBody, sweepRequest } from './query.ts';
+
+type Handler = (c: OpsHandlerContext) => Promise<Response>;
+
+/** The changing half of the JSON API. 202: it is queued; 200: it is done. */
+export function createApiChanges(operations: Operations) {
+  const actor = (c: OpsHandlerContext) => c.get('identity').name;
+
+  return {
+    retryEvent: async (c) =>
+      answer(await operations.retryEvent(actor(c), idParam(c)), () =>
+        c.json({ status: 'queued', id: idParam(c) }, 202),
+      ),
+    discardEvent: async (c) =>
+      answer(await operations.discardEvent(actor(c), idParam(c)), () =>
+        c.json({ status: 'discarded', id: idParam(c) }),
+      ),
+    sweep: async (c) => {
+      const body = await parseBody(c, sweepRequest);
+      if (!body.ok) return body.response;
+      return answer(await operations.sweep(actor(c), body.value.kinds), ({ kinds }) =>
+        c.json({ status: 'queued', kinds }, 202),
+      );
+    },
+    confirmDeletions: async (c) => {
+      const id = numberParam(c);
+      if (id === null) return notFound();
+      return answer(await operations.confirmDeletions(actor(c), id), (consent) =>
+        c.json({ status: 'confirmed', ...consent }),
+      );
+    },
+    refetch: async (c) =>
+      withKind(c, async (kind) =>
+        answer(await operations.refetch(actor(c), kind, idParam(c)), ({ queued }) =>
+          c.json({ status: 'queued', queued }, 202),
+        ),
+      ),
+    releaseQuarantined: async (c) => {
+      const id = numberParam(c);
+      if (id === null) return notFound();
+      return answer(await operations.releaseQuarantined(actor(c), id), () =>
+        c.json({ status: 'released', id }),
+      );
+    },
+    pause: async (c) => answer(await operations.pause(actor(c)), () => c.json({ paused: true })),
+    resume: async (c) => answer(await operations.resume(actor(c)), () => c.json({ paused: false })),
+  } satisfies Record<string, Handler>;
+}
+
+function answer<T>(done: Done<T>, success: (value: T) => Response): Response {
+  if (done.status === 'done') return success(done.value);
+  if (done.status === 'missing') return notFound();
+  return problem(409, done.code, 'Its state does not allow this.', done.detail);
+}

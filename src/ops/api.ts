@@ -1,0 +1,130 @@
+import type { z } from 'zod';
+import { isKind, type Kind } from '../compliance/kinds.ts';
+import { problem } from '../problem.ts';
+import type { OpsHandlerContext } from './access.ts';
+import type { OpsStore } from './context.ts';
+import { parseQuery, queries } from './query.ts';
+import type { Snapshots } from './snapshot.ts';
+import { statusReport } from './status-report.ts';
+
+type Handler = (c: OpsHandlerContext) => Promise<Response>;
+
+/**
+ * The reading half of the JSON API. Lists answer `{items, next}`; `next` is what `after` takes for the following
+ * page, and null on the last.
+ */
+export function createApi(store: OpsStore, snapshots: Snapshots) {
+  const byNumber =
+    <T>(
+      read: (paging: { limit: number; after?: string | undefined }) => Promise<T[]>,
+      key: (row: T) => unknown,
+    ): Handler =>
+    (c) =>
+      list(c, queries.byNumber, (query) => read(query), key);
+
+  return {
+    status: async (c) => c.json(statusReport(await snapshots.current())),
+
+    events: (c) =>
+      list(
+        c,
+        queries.events,
+        ({ limit, after, record_id, ...filter }) =>
+          store.listEvents({ ...filter, recordId: record_id }, { limit, after }),
+        (event) => event.seq,
+      ),
+    event: async (c) => found(c, await store.showEvent(idParam(c))),
+
+    records: (c) =>
+      withKind(c, (kind) =>
+        list(
+          c,
+          queries.records,
+          ({ limit, after, ...filter }) => store.listRecords(kind, filter, { limit, after }),
+          (record) => record.id,
+        ),
+      ),
+    record: (c) => withKind(c, async (kind) => found(c, await store.showRecord(kind, idParam(c)))),
+    history: (c) =>
+      withKind(c, (kind) =>
+        list(
+          c,
+          queries.byNumber,
+          (paging) => store.recordHistory(kind, idParam(c), paging),
+          (change) => change.seq,
+        ),
+      ),
+
+    /** A feed, which has no last page: `next` is where to go on from, also when nothing is new. */
+    changes: async (c) => {
+      const query = parseQuery(c, queries.changes);
+      if (!query.ok) return query.response;
+      const { after, limit } = query.value;
+      const items = await store.listChanges(after, limit);
+      return c.json({ items, next: String(items.at(-1)?.seq ?? after) });
+    },
+
+    gaps: (c) =>
+      list(
+        c,
+        queries.gaps,
+        ({ limit, after, open }) => store.listGaps({ open }, { limit, after }),
+        (gap) => gap.id,
+      ),
+    sweeps: byNumber(store.listSweeps.bind(store), (sweep) => sweep.id),
+    sweep: async (c) => {
+      const id = numberParam(c);
+      return found(c, id === null ? null : await store.showSweep(id));
+    },
+    quarantine: byNumber(store.listQuarantine.bind(store), (delivery) => delivery.id),
+    quarantined: async (c) => {
+      const id = numberParam(c);
+      return found(c, id === null ? null : await store.showQuarantined(id));
+    },
+    refusals: byNumber(store.listRefusals.bind(store), (refusal) => refusal.id),
+    audit: byNumber(store.listAudit.bind(store), (entry) => entry.id),
+  } satisfies Record<string, Handler>;
+}
+
+async function list<Schema extends z.ZodType<{ limit: number }>, Row>(
+  c: OpsHandlerContext,
+  schema: Schema,
+  read: (query: z.output<Schema>) => Promise<Row[]>,
+  key: (row: Row) => unknown,
+): Promise<Response> {
+  const query = parseQuery(c, schema);
+  if (!query.ok) return query.response;
+  const items = await read(query.value);
+  const last = items.length < query.value.limit ? undefined : items.at(-1);
+  const next = last === undefined ? undefined : key(last);
+  return c.json({ items, next: next === undefined ? null : String(next) });
+}
+
+export async function withKind(
+  c: OpsHandlerContext,
+  then: (kind: Kind) => Promise<Response>,
+): Promise<Response> {
+  const kind = c.req.param('kind') ?? '';
+  return isKind(kind)
+    ? then(kind)
+    : problem(404, 'unknown_kind', 'There is no such kind.', 'Kinds are policy, risk_assessment and vendor.');
+}
+
+/** An event's or a record's id: any text, percent-encoded in the path. */
+export function idParam(c: OpsHandlerContext): string {
+  return c.req.param('id') ?? '';
+}
+
+/** The id of a row that the database numbered; null when it cannot be one. */
+export function numberParam(c: OpsHandlerContext): number | null {
+  const text = idParam(c);
+  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
+}
+
+export function notFound(): Response {
+  return problem(404, 'not_found', 'There is no such thing here.');
+}
+
+function found(c: OpsHandlerContext, report: object | null): Response {
+  return report === null ? notFound() : c.json(report);
+}

@@ -1,0 +1,103 @@
+import type { Clock } from '../clock.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import type { OpsToken } from '../config.ts';
+import type { Logger } from '../logger.ts';
+import type { Metrics } from '../metrics.ts';
+import type { AuditReport, KindStatus, Paging, RefusalReport, ReportStore } from '../store/reports.ts';
+import type { Store } from '../store/store.ts';
+import type { RecentDeliveries } from './recent.ts';
+
+/** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
+export type OpsStore = Omit<ReportStore, 'listRefusals' | 'listAudit'> & {
+  listRefusals(paging: Paging): Promise<Numbered<RefusalReport>[]>;
+  listAudit(paging: Paging): Promise<Numbered<AuditReport>[]>;
+} & Pick<
+    Store,
+    'retryEvent' | 'discardEvent' | 'releaseQuarantined' | 'confirmDeletions' | 'audit' | 'checkWritable'
+  >;
+
+/** Rows that an engine may number. Without their number there is no key for a further page, and the first is all. */
+export type Numbered<Row> = Row & { id?: number };
+
+/** With the count of tombstones, where the engine tells it. */
+export type CountedKind = KindStatus & { deleted?: number };
+
+/** What an operator can set in motion besides the store's verbs. Each resolves once it is queued, not once it is done. */
+export interface OpsActions {
+  requestSweep(kinds: Kind[], reason: string): Promise<void>;
+  refetch(kind: Kind, ids: string[]): Promise<{ queued: number }>;
+  /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
+  pause(): Promise<void>;
+  resume(): Promise<void>;
+}
+
+/** Deletions that wait for a person's consent, by the sweep that proved them. */
+export interface HeldDeletions {
+  sweepId: number;
+  kind: Kind;
+  count: number;
+}
+
+export interface RunningSweep {
+  id: number;
+  kind: Kind;
+  pages: number;
+  seen: number;
+  /** How many records the whole sweep will see, as far as the upstream said; null when it did not. */
+  estimatedTotal: number | null;
+  startedAt: number;
+}
+
+export interface UpstreamFacts {
+  /** False: no API credentials, events only. */
+  configured: boolean;
+  /** Scheme, host and port; never a path, a query or credentials. Null when not configured. */
+  origin: string | null;
+  /** Whether the last request was answered usefully; null before the first. */
+  ok: boolean | null;
+  lastOkAt: number | null;
+  lastErrorAt: number | null;
+  /** One line without secrets. */
+  lastError: string | null;
+  consecutiveFailures: number;
+  /** Requests left in the current minute. */
+  budgetLeft: number;
+  budgetPerMinute: number;
+  /** Upstream's clock minus ours; null when unknown. */
+  skewMs: number | null;
+}
+
+/** What only the running process knows. Instants are wall-clock milliseconds since 1970. */
+export interface LiveFacts {
+  version: string;
+  startedAt: number;
+  state: 'starting' | 'migrating' | 'running' | 'draining';
+  paused: boolean;
+  eventsOnly: boolean;
+  /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is refused. */
+  signingSecrets: number;
+  settleMs: number;
+  /** 0: no timer. */
+  sweepMs: number;
+  /** 0: silence is never remarked on. */
+  silenceMs: number;
+  runningSweeps: RunningSweep[];
+  upstream: UpstreamFacts;
+  deliveries: RecentDeliveries;
+}
+
+export interface OpsContext {
+  store: OpsStore;
+  actions: OpsActions;
+  facts(): LiveFacts;
+  heldDeletions(): Promise<HeldDeletions[]>;
+  /** At least one. */
+  tokens: readonly OpsToken[];
+  /** How operators reach this listener from outside; null: as they address it. */
+  publicUrl: URL | null;
+  clock: Clock;
+  metrics: Metrics;
+  logger: Logger;
+  /** Aborts when the service drains: open event streams end, so that the listener can close. */
+  signal: AbortSignal;
+}

@@ -1,0 +1,68 @@
+import type { CountedKind } from '../context.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { figure, kindPlural } from '../words.ts';
+import { Ago, Tile } from './pieces.tsx';
+import { VERDICT_WORDS } from './verdict-section.tsx';
+
+export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
+  const kinds: CountedKind[] = summary?.kinds ?? [];
+  const counted = kinds.some(({ deleted }) => deleted !== undefined);
+  return (
+    <Tile part="records" title="Records">
+      {kinds.length === 0 ? <p class="note">The database could not be read.</p> : null}
+      <section class="scroll" aria-label="Records by kind" tabindex={0} id="records-scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Kind</th>
+              <th scope="col">State</th>
+              <th scope="col" class="n">
+                Held
+              </th>
+              <th scope="col" class="n">
+                Verified
+              </th>
+              <th scope="col" class="n">
+                Unverified
+              </th>
+              {counted ? (
+                <th scope="col" class="n">
+                  Deleted
+                </th>
+              ) : null}
+              <th scope="col">Compared in full</th>
+            </tr>
+          </thead>
+          <tbody>
+            {kinds.map((kind) => (
+              <tr>
+                <th scope="row">
+                  {sentenceCase(kindPlural(kind.kind))}
+                  <div class="reach">{kind.coverage}</div>
+                </th>
+                <td>
+                  <span class={`dot ${kind.verdict}`}>{VERDICT_WORDS[kind.verdict]}</span>
+                </td>
+                <td class="n">{figure(kind.records)}</td>
+                <td class="n">{figure(Math.max(0, kind.records - kind.unverified))}</td>
+                <td class="n">{figure(kind.unverified)}</td>
+                {counted ? <td class="n">{figure(kind.deleted ?? 0)}</td> : null}
+                <td>
+                  {kind.last_full_sweep_at === null ? (
+                    <span class="quiet">not yet</span>
+                  ) : (
+                    <Ago at={kind.last_full_sweep_at} now={at} />
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </Tile>
+  );
+}
+
+function sentenceCase(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,103 @@
+/** The one style sheet, served from a path that holds its hash. System fonts, no external resources. */
+export const STYLE = `
+:root {
+  color-scheme: light dark;
+  --paper: #fbfaf8; --card: #ffffff; --ink: #1d1c1a; --soft: #66625c; --line: #e6e2dc; --wash: #f3f0eb;
+  --in-step: #1c7a4d; --catching-up: #2861b3; --stale: #96610a; --blocked: #b3372b; --unverified: #6a4fa3;
+  --accent: var(--soft);
+  --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
+  --serif: ui-serif, "Iowan Old Style", "Palatino Linotype", Palatino, "Source Serif 4", Georgia, "Liberation Serif", serif;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #151514; --card: #1d1c1b; --ink: #ece9e4; --soft: #a39e96; --line: #33312e; --wash: #262522;
+    --in-step: #5fc496; --catching-up: #7fb0f5; --stale: #e0ad53; --blocked: #f08a7d; --unverified: #b9a2ee;
+  }
+}
+.in_step { --accent: var(--in-step) } .catching_up { --accent: var(--catching-up) } .stale { --accent: var(--stale) }
+.blocked { --accent: var(--blocked) } .unverified { --accent: var(--unverified) }
+*, *::before, *::after { box-sizing: border-box }
+html { -webkit-text-size-adjust: 100% }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 400 1rem/1.55 var(--sans);
+  font-variant-numeric: tabular-nums; -webkit-font-smoothing: antialiased }
+.wrap { max-width: 66rem; margin: 0 auto; padding: 0 clamp(1.1rem, 4vw, 2.5rem) }
+h1, h2, h3, p, ul, dl, dd, table, figure { margin: 0; padding: 0 }
+ul { list-style: none }
+a { color: inherit; text-underline-offset: .2em }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 3px; border-radius: .3rem }
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
+.skip:focus { position: fixed; top: .75rem; left: .75rem; width: auto; height: auto; clip-path: none; padding: .5rem 1rem; background: var(--card); z-index: 1 }
+
+.top { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem 1.25rem; padding: 1.5rem 0; font-size: .875rem; color: var(--soft) }
+.top .name { margin-right: auto; color: var(--ink); font-weight: 600; letter-spacing: -.005em }
+.live { display: inline-flex; align-items: center; gap: .45rem }
+.live::before { content: ""; width: .45rem; height: .45rem; border-radius: 50%; background: var(--line) }
+.live[data-state="live"]::before { background: var(--in-step) }
+.live[data-state="lost"]::before { background: var(--stale) }
+.plain { appearance: none; border: 0; background: none; padding: .35rem 0; font: inherit; color: inherit; text-decoration: underline; text-underline-offset: .2em; cursor: pointer }
+
+.verdict { padding: clamp(2rem, 7vw, 4.5rem) 0 clamp(2.25rem, 6vw, 4rem) }
+.eyebrow { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; color: var(--soft); font-size: .9375rem }
+.eyebrow strong { display: inline-flex; align-items: center; gap: .6rem; color: var(--accent); font-weight: 600 }
+.eyebrow strong::before { content: ""; width: .7rem; height: .7rem; border-radius: 50%; background: var(--accent) }
+.verdict h1 { max-width: 24ch; margin-top: .9rem; font: 400 clamp(2rem, 5.4vw, 3.5rem)/1.12 var(--serif); letter-spacing: -.018em; text-wrap: balance }
+.remedy { max-width: 60ch; margin-top: 1.25rem; color: var(--soft); font-size: 1.0625rem; text-wrap: pretty }
+.actions { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem; margin-top: 1.75rem }
+.button { appearance: none; min-height: 2.75rem; padding: .5rem 1.15rem; border: 1px solid var(--line); border-radius: .55rem; background: var(--card); color: var(--ink); font: 500 .9375rem/1.2 var(--sans); cursor: pointer }
+.button:hover { border-color: var(--soft) }
+.button.first { background: var(--accent); border-color: var(--accent); color: var(--paper) }
+.button.first:hover { filter: brightness(1.08) }
+.consent { flex-basis: 100%; display: grid; gap: .9rem; justify-items: start; padding: 1.1rem 1.25rem; border-left: 3px solid var(--accent); background: var(--card); border-radius: 0 .55rem .55rem 0 }
+.consent label { display: flex; gap: .65rem; align-items: baseline }
+input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
+
+.grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 1px; background: var(--line); border: 1px solid var(--line); border-radius: .9rem; overflow: hidden }
+.tile { grid-column: span 12; padding: clamp(1.25rem, 3vw, 1.9rem); background: var(--card) }
+@media (min-width: 48rem) { .third { grid-column: span 4 } .half { grid-column: span 6 } .two-thirds { grid-column: span 8 } }
+.tile h2 { font-size: .875rem; font-weight: 600; color: var(--soft); letter-spacing: .005em }
+.big { margin-top: .55rem; font: 400 2.5rem/1.1 var(--serif); letter-spacing: -.02em; overflow-wrap: anywhere }
+.big small { font: 400 .9375rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
+.note { margin-top: .5rem; color: var(--soft); font-size: .9375rem }
+.note.warn, .warn { color: var(--blocked) }
+.pairs { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: .3rem 1rem; margin-top: 1rem; font-size: .9375rem }
+.pairs dt { color: var(--soft); overflow-wrap: anywhere } .pairs dd { text-align: right }
+.bars { display: block; width: 100%; height: 3.5rem; margin-top: 1.1rem }
+.bars .ok { fill: var(--ink); opacity: .72 } .bars .bad { fill: var(--blocked) } .bars .base { fill: var(--line) }
+.axis { display: flex; justify-content: space-between; margin-top: .3rem; font-size: .8125rem; color: var(--soft) }
+
+.scroll { overflow-x: auto; margin-top: .9rem }
+table { width: 100%; border-collapse: collapse; font-size: .9375rem }
+th { padding: .35rem 1rem .5rem 0; text-align: left; font-weight: 500; font-size: .8125rem; color: var(--soft); white-space: nowrap; vertical-align: bottom }
+td { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); vertical-align: baseline }
+th.n, td.n { text-align: right } th:last-child, td:last-child { padding-right: 0 }
+tbody th { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); font-size: .9375rem; color: var(--ink); vertical-align: baseline }
+.dot { display: inline-flex; align-items: baseline; gap: .5rem; white-space: nowrap; color: var(--accent) }
+.dot::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); transform: translateY(-.05rem) }
+.reach { font-weight: 400; font-size: .8125rem; color: var(--soft) }
+.quiet { color: var(--soft) }
+.error { overflow-wrap: anywhere; color: var(--soft); font-size: .875rem }
+progress { appearance: none; display: block; width: 100%; height: .5rem; margin-top: .45rem; border: 0; border-radius: .25rem; overflow: hidden; background: var(--wash) }
+progress::-webkit-progress-bar { background: var(--wash) } progress::-webkit-progress-value { background: var(--catching-up) }
+progress::-moz-progress-bar { background: var(--catching-up) }
+progress.budget::-webkit-progress-value { background: var(--soft) } progress.budget::-moz-progress-bar { background: var(--soft) }
+.running { display: grid; gap: 1.1rem; margin: 1rem 0 1.4rem }
+.running p { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; font-size: .9375rem }
+.gaps > li { padding: 1.1rem 0; border-top: 1px solid var(--line) }
+.gaps > li:first-child { border-top: 0; padding-top: .8rem } .gaps > li:last-child { padding-bottom: 0 }
+.gaps h3 { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .6rem; font-size: 1rem; font-weight: 600 }
+.gaps h3 small { font-weight: 400; color: var(--soft); font-size: .875rem }
+.gaps p { max-width: 72ch; margin-top: .2rem; color: var(--soft) }
+.ids { display: flex; flex-wrap: wrap; gap: .4rem; margin-top: .6rem }
+code { font: .8125rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; overflow-wrap: anywhere }
+.ids code { padding: .05rem .45rem; border-radius: .3rem; background: var(--wash) }
+.foot { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; padding: 2rem 0 3rem; font-size: .875rem; color: var(--soft) }
+
+.door { max-width: 26rem; min-height: 82vh; margin: 0 auto; padding: 2rem clamp(1.1rem, 4vw, 2.5rem); display: grid; align-content: center; gap: 1.6rem }
+.door h1 { font: 400 2.25rem/1.15 var(--serif); letter-spacing: -.018em }
+.door form { display: grid; gap: .55rem }
+.door label { font-size: .9375rem; font-weight: 500 }
+.door input { width: 100%; min-height: 2.9rem; padding: .5rem .85rem; border: 1px solid var(--line); border-radius: .55rem; background: var(--card); color: var(--ink); font: 1rem/1.4 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace }
+.door .button { margin-top: .6rem; background: var(--ink); border-color: var(--ink); color: var(--paper) }
+.door .note { margin: 0 }
+@media (prefers-reduced-motion: no-preference) { .button { transition: border-color .15s } }
+`;

@@ -1,0 +1,88 @@
+import type { Identity } from '../access.ts';
+import type { HeldDeletions } from '../context.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { age, count, kindPlural } from '../words.ts';
+import { ActionForm, Instant } from './pieces.tsx';
+
+export const VERDICT_WORDS = {
+  in_step: 'In step',
+  catching_up: 'Catching up',
+  stale: 'Stale',
+  blocked: 'Blocked',
+  unverified: 'Unverified',
+} as const;
+
+export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; identity: Identity }) {
+  const { verdict, at } = snapshot;
+  return (
+    <section class={`verdict ${verdict.verdict}`} data-part="verdict" role="status" aria-label="Verdict">
+      <p class="eyebrow">
+        <strong>{VERDICT_WORDS[verdict.verdict]}</strong>
+        {verdict.since === null ? null : (
+          <span>
+            since <Instant at={verdict.since} now={at} /> · {age(at - Date.parse(verdict.since))}
+          </span>
+        )}
+      </p>
+      <h1>{verdict.sentence}</h1>
+      {verdict.remedy === null ? null : <p class="remedy">{verdict.remedy}</p>}
+      {identity.role === 'operate' ? <Actions snapshot={snapshot} csrf={identity.csrf} /> : null}
+    </section>
+  );
+}
+
+function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapshot; csrf: string | null }) {
+  const first = (action: string) => (verdict.action === action ? 'button first' : 'button');
+  return (
+    <div class="actions">
+      {held.map((deletions) => (
+        <Consent deletions={deletions} csrf={csrf} />
+      ))}
+      {live.paused ? (
+        <ActionForm action="/actions/resume" csrf={csrf}>
+          <button class={first('resume')} id="resume" type="submit">
+            Resume
+          </button>
+        </ActionForm>
+      ) : null}
+      {live.eventsOnly ? null : (
+        <ActionForm action="/actions/sweep" csrf={csrf}>
+          <button class={first('sweep')} id="sweep" type="submit">
+            Sweep now
+          </button>
+        </ActionForm>
+      )}
+      {live.paused ? null : (
+        <ActionForm action="/actions/pause" csrf={csrf}>
+          <button class="button" id="pause" type="submit">
+            Pause
+          </button>
+        </ActionForm>
+      )}
+    </div>
+  );
+}
+
+function Consent({
+  deletions: { sweepId, kind, count: held },
+  csrf,
+}: {
+  deletions: HeldDeletions;
+  csrf: string | null;
+}) {
+  return (
+    <ActionForm action="/actions/confirm-deletions" csrf={csrf} className="consent">
+      <input type="hidden" name="sweep" value={String(sweepId)} />
+      <label>
+        <input type="checkbox" name="sure" value="yes" required id={`sure-${sweepId}`} />
+        <span>
+          I have made sure that these {kindPlural(kind)} are gone from the compliance service:{' '}
+          {count(held, 'record')} of sweep {sweepId}.
+        </span>
+      </label>
+      <button class="button first" id={`consent-${sweepId}`} type="submit">
+        Consent to {count(held, 'deletion')}
+      </button>
+    </ActionForm>
+  );
+}

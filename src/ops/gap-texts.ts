@@ -1,0 +1,101 @@
+import type { GapReason } from '../store/store.ts';
+
+export interface GapText {
+  /** What is wrong, as a short noun phrase. */
+  title: string;
+  /** What the service does about it, or what a person must do. */
+  remedy: string;
+  /** It does not heal until somebody acts. */
+  needsPerson: boolean;
+}
+
+/** Every reason a gap may have, in an operator's words. */
+export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
+  downtime: {
+    title: 'The service was down',
+    remedy: 'Deliveries may have been missed meanwhile. The next complete sweep closes this by itself.',
+    needsPerson: false,
+  },
+  upstream_unavailable: {
+    title: 'The compliance service does not answer',
+    remedy: 'It is asked again, less often each time. Look at its status page and at the network between.',
+    needsPerson: false,
+  },
+  credentials_rejected: {
+    title: 'The compliance service rejects the credentials',
+    remedy:
+      'Issue new credentials there, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings) anew.',
+    needsPerson: true,
+  },
+  refused_timestamp: {
+    title: 'Correctly signed deliveries were refused for their time',
+    remedy:
+      "Compare this machine's clock with the sender's. What was refused is fetched by the sweep this asked for.",
+    needsPerson: false,
+  },
+  refused_signatures: {
+    title: 'Deliveries were refused for their signature',
+    remedy:
+      'If the sender rotated its secret, add the new one to WEBHOOK_SECRETS. Otherwise somebody is knocking.',
+    needsPerson: true,
+  },
+  unresolved: {
+    title: 'The API does not know this record',
+    remedy:
+      'An event named it, and the API never showed it. Nothing was deleted; it is asked for again in each sweep.',
+    needsPerson: false,
+  },
+  unaddressable: {
+    title: 'This id cannot be asked for',
+    remedy: 'No request path can carry it. What the events said about it is all there is.',
+    needsPerson: false,
+  },
+  dead_letter: {
+    title: 'An event could not be processed',
+    remedy: 'Its record is fetched through the API instead. Read its error, then retry or discard the event.',
+    needsPerson: true,
+  },
+  unusable_delivery: {
+    title: 'A signed delivery made no event',
+    remedy: 'It is kept in quarantine. Read why, and release it or let it be.',
+    needsPerson: true,
+  },
+  conflicting_content: {
+    title: 'One event id came with two contents',
+    remedy: 'The first is in the mirror, the second in quarantine, and the record is fetched to settle it.',
+    needsPerson: false,
+  },
+  total_mismatch: {
+    title: 'A list and its own total disagree',
+    remedy: 'The walk proves no absence until they agree. It is repeated by itself.',
+    needsPerson: false,
+  },
+  silence: {
+    title: 'No delivery for a long time',
+    remedy:
+      'Check that the registration still exists and points here, and that the way in is open. A sweep runs meanwhile.',
+    needsPerson: true,
+  },
+  walk_incomplete: {
+    title: 'A sweep could not be completed',
+    remedy: 'What it read is in the mirror; it proves no absence. It is repeated by itself.',
+    needsPerson: false,
+  },
+  deletions_unproven: {
+    title: 'Deletions could not be proven',
+    remedy:
+      'The list kept changing between two walks. Sweep again at a quieter hour, or fetch the records named.',
+    needsPerson: true,
+  },
+  deletion_held: {
+    title: 'Deletions await consent',
+    remedy: 'An unusual share of the records is gone upstream. Make sure of that there, then consent here.',
+    needsPerson: true,
+  },
+};
+
+export function gapText(reason: string): GapText {
+  return Object.hasOwn(GAP_TEXTS, reason)
+    ? GAP_TEXTS[reason as GapReason]
+    : { title: reason.replaceAll('_', ' '), remedy: 'See the error beside it.', needsPerson: false };
+}

@@ -1,0 +1,124 @@
+import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { AuditLog } from './audit.ts';
+import type { OpsContext } from './context.ts';
+
+/** An operator's consent to held deletions lasts this long: time for one more proof, not for another day's surprise. */
+export const CONSENT_MS = 60 * 60_000;
+
+export type Done<T> =
+  | { status: 'done'; value: T }
+  | { status: 'missing' }
+  /** It exists, and its state does not allow this. */
+  | { status: 'conflict'; code: string; detail: string };
+
+/** Everything that an operator can change, each audited by the token's name; the JSON API and the page's buttons call the same. */
+export interface Operations {
+  retryEvent(actor: string, id: string): Promise<Done<null>>;
+  discardEvent(actor: string, id: string): Promise<Done<null>>;
+  sweep(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
+  confirmDeletions(
+    actor: string,
+    sweepId: number,
+  ): Promise<Done<{ kind: Kind; ids: string[]; until: string }>>;
+  refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
+  releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
+  pause(actor: string): Promise<Done<null>>;
+  resume(actor: string): Promise<Done<null>>;
+}
+
+export function createOperations(context: OpsContext, audit: AuditLog): Operations {
+  const { store, actions, clock } = context;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+
+  /** The verb answers false both for what is not there and for what is in another state; a second look tells them apart. */
+  const changeEvent = async (
+    actor: string,
+    action: string,
+    id: string,
+    change: () => Promise<boolean>,
+  ): Promise<Done<null>> => {
+    const changed = await audit.change(actor, action, id, change, (did) => (did ? 'ok' : 'not_possible'));
+    if (changed) return { status: 'done', value: null };
+    const event = await store.showEvent(id);
+    if (event === null) return { status: 'missing' };
+    return { status: 'conflict', code: 'event_state', detail: `The event is ${event.state}.` };
+  };
+
+  const needsApi = () =>
+    context.facts().eventsOnly
+      ? {
+          status: 'conflict' as const,
+          code: 'events_only',
+          detail: 'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
+        }
+      : null;
+
+  return {
+    retryEvent: (actor, id) => changeEvent(actor, 'event_retry', id, () => store.retryEvent(id, now())),
+    discardEvent: (actor, id) => changeEvent(actor, 'event_discard', id, () => store.discardEvent(id, now())),
+
+    async sweep(actor, kinds = [...KINDS]) {
+      const refused = needsApi();
+      if (refused !== null) return refused;
+      const distinct = KINDS.filter((kind) => kinds.includes(kind));
+      await audit.change(actor, 'sweep', distinct.join(','), () =>
+        actions.requestSweep(distinct, `operator:${actor}`),
+      );
+      return { status: 'done', value: { kinds: distinct } };
+    },
+
+    async confirmDeletions(actor, sweepId) {
+      if ((await store.showSweep(sweepId)) === null) return { status: 'missing' };
+      const until = clock.wall() + CONSENT_MS;
+      const { kind, ids } = await audit.change(
+        actor,
+        'confirm_deletions',
+        String(sweepId),
+        () => store.confirmDeletions(sweepId, until),
+        (confirmed) => (confirmed.ids.length > 0 ? `ok:${confirmed.ids.length}` : 'not_possible'),
+      );
+      if (ids.length === 0) {
+        return {
+          status: 'conflict',
+          code: 'nothing_held',
+          detail: 'No deletion of this sweep awaits consent.',
+        };
+      }
+      // Consent deletes nothing by itself, and would lapse before a slow timer's next proof.
+      await actions.requestSweep([kind], `consent:${sweepId}`);
+      return { status: 'done', value: { kind, ids, until: new Date(until).toISOString() } };
+    },
+
+    async refetch(actor, kind, id) {
+      const refused = needsApi();
+      if (refused !== null) return refused;
+      const value = await audit.change(actor, 'refetch', `${kind}/${id}`, () => actions.refetch(kind, [id]));
+      return { status: 'done', value };
+    },
+
+    async releaseQuarantined(actor, id) {
+      const released = await audit.change(
+        actor,
+        'quarantine_release',
+        String(id),
+        () => store.releaseQuarantined(id, now(), { settleMs: context.facts().settleMs }),
+        (did) => (did ? 'ok' : 'not_possible'),
+      );
+      if (released) return { status: 'done', value: null };
+      const delivery = await store.showQuarantined(id);
+      if (delivery === null) return { status: 'missing' };
+      const detail =
+        delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
+      return { status: 'conflict', code: 'not_releasable', detail };
+    },
+
+    async pause(actor) {
+      await audit.change(actor, 'pause', null, () => actions.pause());
+      return { status: 'done', value: null };
+    },
+    async resume(actor) {
+      await audit.change(actor, 'resume', null, () => actions.resume());
+      return { status: 'done', value: null };
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { KINDS } from '../compliance/kinds.ts';
+import { problem } from '../problem.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import type { OpsHandlerContext } from './access.ts';
+
+const PAGE_LIMIT_DEFAULT = 50;
+/** Keys are ids or numbers; an id has at most 255 characters. */
+const CURSOR_MAX_LENGTH = 255;
+
+const limit = z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT);
+const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
+const kind = z.enum(KINDS);
+/** Keys of lists that are ordered by a number. */
+const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
+const textCursor = z.string().min(1).max(CURSOR_MAX_LENGTH);
+
+const pagedByNumber = { limit, after: numberCursor.optional() };
+
+export const queries = {
+  events: z.strictObject({
+    ...pagedByNumber,
+    state: z.enum(['pending', 'done', 'ignored', 'dead', 'discarded']).optional(),
+    type: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    kind: kind.optional(),
+    record_id: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+  }),
+  records: z.strictObject({
+    limit,
+    after: textCursor.optional(),
+    search: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    unverified: flag.optional(),
+    deleted: flag.optional(),
+  }),
+  changes: z.strictObject({
+    limit,
+    after: numberCursor.default('0').transform(Number),
+  }),
+  gaps: z.strictObject({ ...pagedByNumber, open: flag.optional() }),
+  byNumber: z.strictObject(pagedByNumber),
+};
+
+export const sweepRequest = z.strictObject({ kinds: z.array(kind).min(1).max(KINDS.length).optional() });
+
+type Parsed<T> = { ok: true; value: T } | { ok: false; response: Response };
+
+/**
+ * The query's parameters, or a 400 that names the one at fault. An unknown parameter is a fault as well: a
+ * mistyped filter that is ignored would show everything.
+ */
+export function parseQuery<Schema extends z.ZodType>(
+  c: OpsHandlerContext,
+  schema: Schema,
+): Parsed<z.output<Schema>> {
+  const given: [string, string][] = [];
+  for (const [name, values] of Object.entries(c.req.queries())) {
+    if (values.length > 1) return invalid(`\`${name}\` is given ${values.length} times.`);
+    given.push([name, values[0]!]);
+  }
+  return parse(schema, Object.fromEntries(given));
+}
+
+/** A JSON body, where none counts as `{}`. */
+export async function parseBody<Schema extends z.ZodType>(
+  c: OpsHandlerContext,
+  schema: Schema,
+): Promise<Parsed<z.output<Schema>>> {
+  const text = await c.req.text();
+  if (text.trim() === '') return parse(schema, {});
+  try {
+    return parse(schema, JSON.parse(text));
+  } catch {
+    return invalid('The body is not JSON.');
+  }
+}
+
+function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): Parsed<z.output<Schema>> {
+  const result = schema.safeParse(value);
+  if (result.success) return { ok: true, value: result.data };
+  const issue = result.error.issues[0]!;
+  const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
+  const what = issue.code === 'unrecognized_keys' ? 'there is no such parameter' : issue.message;
+  return invalid(`\`${name}\`: ${what}.`);
+}
+
+function invalid(detail: string): { ok: false; response: Response } {
+  return { ok: false, response: problem(400, 'invalid_parameter', 'A parameter is not usable.', detail) };
+}

@@ -1,0 +1,98 @@
+import type { Clock } from '../clock.ts';
+
+/** Ten seconds: fine enough that "the last minute" is true to within one bucket. */
+const BUCKET_MS = 10_000;
+const BUCKETS = 360;
+const BUCKETS_PER_MINUTE = 60_000 / BUCKET_MS;
+/** Reasons are words of our own; the limit only guards against a caller that passes a sender's text. */
+const MAX_REASONS = 64;
+
+export interface DeliveryCounts {
+  accepted: number;
+  duplicate: number;
+  /** By reason; only those that occurred. */
+  refused: Record<string, number>;
+}
+
+export interface RecentDeliveries {
+  lastMinute: DeliveryCounts;
+  lastHour: DeliveryCounts;
+  /** Sixty figures, oldest first, the last one being the minute now under way. */
+  perMinute: { delivered: number; refused: number }[];
+}
+
+export interface RecentRing {
+  count(outcome: 'accepted' | 'duplicate'): void;
+  countRefused(reason: string): void;
+  report(): RecentDeliveries;
+}
+
+interface Bucket {
+  /** Which ten seconds it stands for; older ones are overwritten when their place comes round. */
+  epoch: number;
+  accepted: number;
+  duplicate: number;
+  refused: Map<string, number>;
+}
+
+/** Deliveries of the last hour, in memory of constant size. A restart forgets them; the database holds what must last. */
+export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
+  const ring: Bucket[] = [];
+  const epochNow = () => Math.floor(clock.steady() / BUCKET_MS);
+
+  const current = (): Bucket => {
+    const epoch = epochNow();
+    const place = epoch % BUCKETS;
+    const held = ring[place];
+    if (held?.epoch === epoch) return held;
+    const fresh: Bucket = { epoch, accepted: 0, duplicate: 0, refused: new Map() };
+    ring[place] = fresh;
+    return fresh;
+  };
+
+  return {
+    count(outcome) {
+      current()[outcome] += 1;
+    },
+    countRefused(reason) {
+      const { refused } = current();
+      const key = refused.has(reason) || refused.size < MAX_REASONS ? reason : 'other';
+      refused.set(key, (refused.get(key) ?? 0) + 1);
+    },
+    report() {
+      const newest = epochNow();
+      const lastMinute = noDeliveries();
+      const lastHour = noDeliveries();
+      const perMinute = Array.from({ length: 60 }, () => ({ delivered: 0, refused: 0 }));
+      for (const bucket of ring) {
+        // A place never written is a hole in the sparse array.
+        if (bucket === undefined) continue;
+        const age = newest - bucket.epoch;
+        if (age < 0 || age >= BUCKETS) continue;
+        add(lastHour, bucket);
+        if (age < BUCKETS_PER_MINUTE) add(lastMinute, bucket);
+        const minute = perMinute[59 - Math.floor(age / BUCKETS_PER_MINUTE)];
+        if (minute === undefined) continue;
+        minute.delivered += bucket.accepted + bucket.duplicate;
+        for (const times of bucket.refused.values()) minute.refused += times;
+      }
+      return { lastMinute, lastHour, perMinute };
+    },
+  };
+}
+
+export function noDeliveries(): DeliveryCounts {
+  return { accepted: 0, duplicate: 0, refused: {} };
+}
+
+export function refusedTotal(counts: DeliveryCounts): number {
+  return Object.values(counts.refused).reduce((sum, times) => sum + times, 0);
+}
+
+function add(counts: DeliveryCounts, bucket: Bucket): void {
+  counts.accepted += bucket.accepted;
+  counts.duplicate += bucket.duplicate;
+  for (const [reason, times] of bucket.refused) {
+    counts.refused[reason] = (Object.hasOwn(counts.refused, reason) ? counts.refused[reason]! : 0) + times;
+  }
+}

@@ -1,0 +1,68 @@
+import type { Snapshot } from './snapshot.ts';
+
+/** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
+export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }: Snapshot) {
+  const { upstream } = live;
+  return {
+    at: instant(at),
+    verdict: verdict.verdict,
+    reason: verdict.reason,
+    sentence: verdict.sentence,
+    remedy: verdict.remedy,
+    since: verdict.since,
+    service: {
+      version: live.version,
+      state: live.state,
+      started_at: instant(live.startedAt),
+      paused: live.paused,
+      events_only: live.eventsOnly,
+      signing_secrets: live.signingSecrets,
+      settle_seconds: live.settleMs / 1000,
+      sweep_minutes: live.sweepMs / 60_000,
+      silence_hours: live.silenceMs / 3_600_000,
+    },
+    /** Null, as everything below that comes from the database, when it could not be read. */
+    kinds: summary?.kinds ?? null,
+    events: summary?.events ?? null,
+    backlog:
+      summary === null ? null : { events: summary.events.pending, oldest_at: summary.oldest_pending_at },
+    last_delivery_at: summary?.last_delivery_at ?? null,
+    deliveries: { last_minute: live.deliveries.lastMinute, last_hour: live.deliveries.lastHour },
+    quarantined: summary?.quarantined ?? null,
+    gaps: summary === null ? null : { open: summary.open_gaps, newest: gaps.slice(0, GAPS_SHOWN) },
+    held_deletions: held.map(({ sweepId, kind, count }) => ({ sweep_id: sweepId, kind, count })),
+    sweeps: {
+      running: live.runningSweeps.map(({ id, kind, pages, seen, estimatedTotal, startedAt }) => ({
+        id,
+        kind,
+        pages,
+        seen,
+        estimated_total: estimatedTotal,
+        started_at: instant(startedAt),
+      })),
+      last: sweeps,
+    },
+    upstream: {
+      configured: upstream.configured,
+      origin: upstream.origin,
+      ok: upstream.ok,
+      last_ok_at: instant(upstream.lastOkAt),
+      last_error_at: instant(upstream.lastErrorAt),
+      last_error: upstream.lastError,
+      consecutive_failures: upstream.consecutiveFailures,
+      budget_left: upstream.budgetLeft,
+      budget_per_minute: upstream.budgetPerMinute,
+      skew_ms: upstream.skewMs,
+    },
+    database: summary === null ? null : { bytes: summary.database_bytes, wal_bytes: summary.wal_bytes },
+  };
+}
+
+/** The rest is under `/api/gaps`. */
+const GAPS_SHOWN = 50;
+
+function instant(ms: number): string;
+function instant(ms: number | null): string | null;
+function instant(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}

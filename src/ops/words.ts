@@ -1,0 +1,61 @@
+import type { Kind } from '../compliance/kinds.ts';
+
+const PLURALS: Readonly<Record<Kind, string>> = {
+  policy: 'policies',
+  risk_assessment: 'risk assessments',
+  vendor: 'vendors',
+};
+
+export function kindPlural(kind: Kind): string {
+  return PLURALS[kind];
+}
+
+const SINGULARS: Readonly<Record<Kind, string>> = {
+  policy: 'policy',
+  risk_assessment: 'risk assessment',
+  vendor: 'vendor',
+};
+
+export function kindNoun(kind: Kind, howMany: number): string {
+  return howMany === 1 ? SINGULARS[kind] : PLURALS[kind];
+}
+
+const THOUSANDS = new Intl.NumberFormat('en-US');
+
+export function figure(value: number): string {
+  return THOUSANDS.format(value);
+}
+
+export function count(value: number, noun: string): string {
+  return `${figure(value)} ${noun}${value === 1 ? '' : 's'}`;
+}
+
+/**
+ * A length of time in the one unit that says it: "3 minutes". Nothing finer than a minute, so that a page that
+ * shows it does not change every second.
+ */
+export function age(ms: number): string {
+  const minutes = Math.floor(Math.max(0, ms) / 60_000);
+  if (minutes < 1) return 'less than a minute';
+  if (minutes < 120) return count(minutes, 'minute');
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return count(hours, 'hour');
+  return count(Math.floor(hours / 24), 'day');
+}
+
+/** Bytes as people read them, in binary units. */
+export function bytes(value: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let size = value;
+  let unit = 0;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${size >= 10 || unit === 0 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
+}
+
+/** A stable code such as `bad_signature`, as words. */
+export function codeWords(code: string): string {
+  return code.replaceAll('_', ' ');
+}

@@ -1,0 +1,91 @@
+import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
+
+/** After which a sender may try again when the database could not commit: a checkpoint or a full disk takes longer than a second. */
+const STORE_RETRY_AFTER_SECONDS = '5';
+/** The same while no signing secret is known, which takes a person to change. */
+const NO_SECRET_RETRY_AFTER_SECONDS = '60';
+
+const JSON_HEADERS = { 'content-type': 'application/json' };
+const UNAUTHORIZED_TEXT = problemText(
+  401,
+  'invalid_signature',
+  'The signature is missing, wrong or not of this time.',
+);
+/** RFC 9110 wants a challenge in every 401; no registered scheme describes a signed webhook. */
+const UNAUTHORIZED_HEADERS = { 'content-type': PROBLEM_CONTENT_TYPE, 'www-authenticate': 'Signature' };
+
+export function accepted(id: string): Response {
+  return new Response(`{"status":"accepted","id":${JSON.stringify(id)}}`, {
+    status: 202,
+    headers: JSON_HEADERS,
+  });
+}
+
+export function duplicate(id: string): Response {
+  return new Response(`{"status":"duplicate","id":${JSON.stringify(id)}}`, {
+    status: 200,
+    headers: JSON_HEADERS,
+  });
+}
+
+export function alive(): Response {
+  return new Response('{"status":"ok"}', { status: 200, headers: JSON_HEADERS });
+}
+
+/** One text for every reason: what is wrong with a forged signature is not the forger's to know. */
+export function unauthorized(): Response {
+  return new Response(UNAUTHORIZED_TEXT, { status: 401, headers: UNAUTHORIZED_HEADERS });
+}
+
+export function unusable(code: 'invalid_json' | 'invalid_event', reason: string): Response {
+  const title = code === 'invalid_json' ? 'The body is not a JSON object.' : 'The body is not an event.';
+  return problem(400, code, title, `Reason: ${reason}. The delivery was kept.`);
+}
+
+export function tooLarge(maxBodyBytes: number): Response {
+  return problem(413, 'too_large', 'The body is too large.', `At most ${maxBodyBytes} bytes are taken.`);
+}
+
+export function unsupportedEncoding(): Response {
+  return problem(
+    415,
+    'unsupported_content_encoding',
+    'Encoded bodies are not taken.',
+    'Send the body as it was signed, without Content-Encoding.',
+    { 'accept-encoding': 'identity' },
+  );
+}
+
+export function interrupted(): Response {
+  return problem(400, 'incomplete_body', 'The body ended early.');
+}
+
+export function storeUnavailable(): Response {
+  return problem(503, 'unavailable', 'The delivery cannot be kept now.', 'Send it again later.', {
+    'retry-after': STORE_RETRY_AFTER_SECONDS,
+  });
+}
+
+export function noSecret(): Response {
+  return problem(
+    503,
+    'no_signing_secret',
+    'No signing secret is known yet.',
+    'Set WEBHOOK_SECRETS or register the webhook.',
+    { 'retry-after': NO_SECRET_RETRY_AFTER_SECONDS },
+  );
+}
+
+export function internalError(): Response {
+  return problem(500, 'internal_error', 'Something went wrong here.', 'Send it again later.');
+}
+
+export function notFound(): Response {
+  return problem(404, 'not_found', 'There is nothing here.');
+}
+
+export function methodNotAllowed(allow: string): Response {
+  return problem(405, 'method_not_allowed', 'This method is not taken here.', `Allowed: ${allow}.`, {
+    allow,
+  });
+}

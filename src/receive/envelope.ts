@@ -1,0 +1,153 @@
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
+import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
+import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
+import { canonicalJson, isDeeperThan } from './canonical.ts';
+import { parseInstant } from './instant.ts';
+
+export type ParsedEnvelope =
+  | { ok: true; event: IncomingEvent }
+  | {
+      ok: false;
+      code: 'invalid_json' | 'invalid_event';
+      reason: UnusableReason;
+      unusable: UnusableDelivery;
+    };
+
+export interface EnvelopeContext {
+  pointers: IdPointers;
+  /** The signature header's timestamp, as sent. */
+  t: string;
+}
+
+/** Stable words, kept with the quarantined delivery. */
+export type UnusableReason = NotJson | NoEvent;
+type NotJson = 'empty_body' | 'invalid_utf8' | 'byte_order_mark' | 'not_json' | 'not_an_object';
+type NoEvent =
+  | 'nested_too_deep'
+  | 'missing_id'
+  | 'invalid_id'
+  | 'missing_type'
+  | 'invalid_type'
+  | 'missing_created'
+  | 'invalid_created'
+  | 'missing_data'
+  | 'invalid_data';
+
+/** Objects and arrays inside each other, the document itself counted. Everything behind this may recurse. */
+export const MAX_DEPTH = 64;
+
+/** How far into a body that cannot be parsed its type is looked for. */
+const SNIFFED_BYTES = 4096;
+
+/**
+ * The event that a verified delivery brings, or why there is none. Pure. Of an unusable one it says what the
+ * delivery seems to be about, as far as can be told: the API is asked about that, so nothing is lost with it.
+ */
+export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
+  const text = decode(body);
+  if (typeof text !== 'string') return unreadable(body, context, text.reason);
+  const root = parseJson(text);
+  if (root === undefined) return unreadable(body, context, 'not_json');
+  if (!isObject(root)) return unreadable(body, context, 'not_an_object');
+
+  const createdMs = typeof root['created'] === 'string' ? parseInstant(root['created']) : null;
+  const reason = isTooDeep(root, body) ? 'nested_too_deep' : faultOf(root, createdMs);
+  if (reason !== null) {
+    const kind = typeof root['type'] === 'string' ? kindOfType(root['type']) : null;
+    const recordId = recordIdOf(root['data'], kind, context.pointers);
+    const unusable = { reason, t: context.t, body, kind, recordId };
+    return { ok: false, code: 'invalid_event', reason, unusable };
+  }
+  return { ok: true, event: eventOf(root as unknown as Envelope, createdMs ?? Number.NaN, text, context) };
+}
+
+interface Envelope {
+  id: string;
+  type: string;
+  created: string;
+  data: JsonObject;
+}
+
+function eventOf(
+  envelope: Envelope,
+  createdMs: number,
+  body: string,
+  { pointers, t }: EnvelopeContext,
+): IncomingEvent {
+  const { id, type, created, data } = envelope;
+  const kind = kindOfType(type);
+  return {
+    id,
+    type,
+    created,
+    createdMs,
+    kind,
+    recordId: recordIdOf(data, kind, pointers),
+    known: isKnownType(type),
+    body,
+    contentHash: hash('sha256', canonicalJson({ created, data, type }), 'hex'),
+    t,
+  };
+}
+
+/** What keeps the object from being an event; null: nothing. */
+function faultOf(root: JsonObject, createdMs: number | null): NoEvent | null {
+  if (root['id'] === undefined) return 'missing_id';
+  if (!isUsableId(root['id'])) return 'invalid_id';
+  if (root['type'] === undefined) return 'missing_type';
+  // A type is a label of logs and tables: the same limits as an id's.
+  if (!isUsableId(root['type'])) return 'invalid_type';
+  if (root['created'] === undefined) return 'missing_created';
+  if (createdMs === null) return 'invalid_created';
+  if (root['data'] === undefined) return 'missing_data';
+  if (!isObject(root['data'])) return 'invalid_data';
+  return null;
+}
+
+/** Counting brackets first spares nearly every delivery the walk through what was parsed. */
+function isTooDeep(root: JsonObject, body: Uint8Array): boolean {
+  let openings = 0;
+  for (let i = 0; i < body.length; i++) {
+    const byte = body[i];
+    if (byte === 0x7b || byte === 0x5b) openings++;
+  }
+  return openings > MAX_DEPTH && isDeeperThan(root, MAX_DEPTH);
+}
+
+function decode(body: Uint8Array): string | { reason: NotJson } {
+  if (body.length === 0) return { reason: 'empty_body' };
+  if (!isUtf8(body)) return { reason: 'invalid_utf8' };
+  if (body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf) return { reason: 'byte_order_mark' };
+  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+}
+
+function parseJson(text: string): unknown {
+  try {
+    // Makes `__proto__` a field like any other; nothing here assigns or merges what it returns.
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function unreadable(body: Uint8Array, { t }: EnvelopeContext, reason: NotJson): ParsedEnvelope {
+  const unusable = { reason, t, body, kind: sniffKind(body), recordId: null };
+  return { ok: false, code: 'invalid_json', reason, unusable };
+}
+
+/** A signed body that was cut off or wrapped still says, as a rule, which kind of record it spoke of. */
+function sniffKind(body: Uint8Array): Kind | null {
+  const start = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, SNIFFED_BYTES));
+  const type = /"type"\s*:\s*"([a-z_]{1,32}\.)/.exec(start.toString('latin1'))?.[1];
+  return type === undefined ? null : kindOfType(type);
+}
+
+function recordIdOf(data: unknown, kind: Kind | null, pointers: IdPointers): string | null {
+  return kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,225 @@
+import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { HttpBindings } from '@hono/node-server';
+import { Hono } from 'hono';
+import type { Clock } from '../clock.ts';
+import type { IdPointers } from '../compliance/pointers.ts';
+import type { Config } from '../config.ts';
+import { describeError, StoreUnavailable } from '../errors.ts';
+import type { Inbox } from '../inbox/inbox.ts';
+import { type Logger, stage } from '../logger.ts';
+import type { Metrics } from '../metrics.ts';
+import type { IncomingEvent } from '../store/store.ts';
+import * as answers from './answers.ts';
+import { readBody } from './body.ts';
+import { parseEnvelope } from './envelope.ts';
+import { type SignatureRefusalReason, verifySignature } from './signature.ts';
+import { MAX_HEADER_CHARACTERS } from './signature-header.ts';
+
+export interface ReceiverOptions {
+  inbox: Inbox;
+  settings: Config['webhook'] & {
+    /** Secrets that registrations brought, besides the configured ones and after them. The same array until they change. */
+    storedSecrets: () => readonly Uint8Array[];
+  };
+  pointers: IdPointers;
+  clock: Pick<Clock, 'wall'>;
+  logger: Logger;
+  metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds' | 'secretLastUsed'>;
+  /** A correctly signed delivery came at the wrong time: what it told is lost. Must not throw; anyone can replay one. */
+  onRefusedTimestamp?: (reason: SignatureRefusalReason, t: string) => void;
+  /** Every delivery, once it is answered. Must not throw. */
+  onDelivery?: (outcome: DeliveryOutcome, reason: string) => void;
+}
+
+export type DeliveryOutcome =
+  | 'accepted'
+  | 'duplicate'
+  | 'quarantined'
+  | 'refused'
+  | 'aborted'
+  | 'unavailable'
+  | 'failed';
+
+/**
+ * Bodies of refused deliveries are kept up to this size, whole or not at all: `doctor` tries other settings
+ * on them, and a part of a body has no signature. A hundred of them are 1.6 MB.
+ */
+export const REFUSAL_BODY_BYTES = 16_384;
+
+/** A header that says the body is as it was signed. */
+const IDENTITY = /^\s*(identity)?\s*$/i;
+const NO_HEADERS = () => undefined;
+
+/**
+ * The public listener: `POST /webhooks` and `GET /livez`. Needs the request of Node itself (`env.incoming`),
+ * which @hono/node-server passes along. Checks in this order: path, method, size, Content-Encoding,
+ * signature, JSON, envelope; an event is answered after the commit that holds it.
+ */
+export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
+  const { inbox, settings, clock, metrics } = options;
+  const log = stage(options.logger, 'receive');
+  const secretsNow = secretsInOrder(settings.secrets, settings.storedSecrets);
+  const signsHeaders = settings.template.some((part) => part.kind === 'header');
+
+  async function receive(incoming: IncomingMessage): Promise<Response> {
+    const startedAt = performance.now();
+    try {
+      const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
+      if (declaredBytes > settings.maxBodyBytes)
+        return turnAway('too_large', incoming, declaredBytes, startedAt);
+      if (!IDENTITY.test(incoming.headers['content-encoding'] ?? '')) {
+        return turnAway('content_encoding', incoming, declaredBytes, startedAt);
+      }
+      const secrets = secretsNow();
+      if (secrets.length === 0) {
+        settle('unavailable', 'no_signing_secret', startedAt);
+        return answers.noSecret();
+      }
+      const body = await readBody(incoming, settings.maxBodyBytes);
+      if (body === 'too_large') return turnAway('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
+      if (body === 'aborted') {
+        settle('aborted', 'incomplete_body', startedAt);
+        return answers.interrupted();
+      }
+      return await judge(incoming, body, secrets, startedAt);
+    } catch (error) {
+      const unavailable = error instanceof StoreUnavailable;
+      settle(unavailable ? 'unavailable' : 'failed', unavailable ? error.code : 'internal_error', startedAt, {
+        error,
+      });
+      return unavailable ? answers.storeUnavailable() : answers.internalError();
+    }
+  }
+
+  /** Signature, JSON, envelope, commit. */
+  async function judge(
+    incoming: IncomingMessage,
+    body: Buffer,
+    secrets: readonly Uint8Array[],
+    startedAt: number,
+  ): Promise<Response> {
+    const headerValue = headerOf(incoming, settings.header);
+    const nowSeconds = Math.floor(clock.wall() / 1000);
+    const verdict = verifySignature(
+      {
+        headerValue,
+        body,
+        headerOf: signsHeaders ? (name) => headerOf(incoming, name) : NO_HEADERS,
+        secrets,
+        nowSeconds,
+      },
+      settings,
+    );
+    if (!verdict.ok) {
+      const { reason, t, macValid } = verdict;
+      // Before the header is well-formed there is nothing that `doctor` could try on the body.
+      const keepsBody = (macValid || reason === 'bad_signature') && body.length <= REFUSAL_BODY_BYTES;
+      inbox.refuse({
+        reason,
+        t,
+        bytes: body.length,
+        bodySha256: hash('sha256', body, 'hex'),
+        header: headerValue?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
+        // A copy: the bytes that came are a view of a much larger buffer.
+        body: keepsBody ? Uint8Array.from(body) : null,
+        wall: clock.wall(),
+      });
+      settle('refused', reason, startedAt, { bytes: body.length });
+      if (macValid && t !== null) options.onRefusedTimestamp?.(reason, t);
+      return answers.unauthorized();
+    }
+    metrics.secretLastUsed.set({ position: verdict.secretPosition }, nowSeconds);
+
+    const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t });
+    if (!parsed.ok) {
+      const { kind, recordId } = parsed.unusable;
+      await inbox.quarantine(parsed.unusable);
+      settle('quarantined', parsed.reason, startedAt, { kind, record_id: recordId, bytes: body.length });
+      return answers.unusable(parsed.code, parsed.reason);
+    }
+    const { event } = parsed;
+    const outcome = await inbox.accept(event);
+    if (outcome.status === 'duplicate') {
+      settle('duplicate', outcome.conflicting ? 'conflicting_content' : '', startedAt, namesOf(event));
+      return answers.duplicate(event.id);
+    }
+    settle('accepted', event.known ? '' : 'unknown_type', startedAt, namesOf(event, outcome.seq));
+    return answers.accepted(event.id);
+  }
+
+  /** Refused by its headers or its size alone. */
+  function turnAway(
+    reason: 'too_large' | 'content_encoding',
+    incoming: IncomingMessage,
+    bytes: number,
+    startedAt: number,
+  ): Response {
+    const header = headerOf(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null;
+    inbox.refuse({ reason, t: null, bytes, bodySha256: null, header, body: null, wall: clock.wall() });
+    settle('refused', reason, startedAt, { bytes });
+    return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.unsupportedEncoding();
+  }
+
+  /** Counts a delivery, and writes its one line. */
+  function settle(outcome: DeliveryOutcome, reason: string, startedAt: number, fields?: object): void {
+    const milliseconds = performance.now() - startedAt;
+    metrics.deliveries.inc({ outcome, reason });
+    metrics.acknowledgementSeconds.observe(milliseconds / 1000);
+    options.onDelivery?.(outcome, reason);
+    const level = LEVELS[outcome];
+    if (!log.isLevelEnabled(level)) return;
+    const duration_ms = Math.round(milliseconds * 1000) / 1000;
+    log[level]({ outcome, reason: reason || undefined, duration_ms, ...fields }, 'delivery');
+  }
+
+  const app = new Hono<{ Bindings: HttpBindings }>();
+  app.post('/webhooks', (c) => receive(c.env.incoming));
+  app.all('/webhooks', () => answers.methodNotAllowed('POST'));
+  app.get('/livez', answers.alive);
+  app.all('/livez', () => answers.methodNotAllowed('GET, HEAD'));
+  app.notFound(answers.notFound);
+  app.onError((error) => {
+    log.error({ outcome: 'failed', error: describeError(error) }, 'request');
+    return answers.internalError();
+  });
+  return app;
+}
+
+const LEVELS = {
+  accepted: 'info',
+  duplicate: 'info',
+  quarantined: 'warn',
+  refused: 'warn',
+  aborted: 'warn',
+  unavailable: 'error',
+  failed: 'error',
+} as const satisfies Record<DeliveryOutcome, 'info' | 'warn' | 'error'>;
+
+function namesOf(event: IncomingEvent, seq?: number): object {
+  return { event_id: event.id, type: event.type, kind: event.kind, record_id: event.recordId, seq };
+}
+
+function headerOf(incoming: IncomingMessage, name: string): string | undefined {
+  const value: unknown = incoming.headers[name];
+  // The only header that Node keeps as a list is Set-Cookie, and no name inherited from Object is a header.
+  return typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') : undefined;
+}
+
+/** Both lists as one, built anew only when one of them has changed. */
+function secretsInOrder(
+  configured: () => readonly Uint8Array[],
+  stored: () => readonly Uint8Array[],
+): () => readonly Uint8Array[] {
+  let first: readonly Uint8Array[] = [];
+  let second: readonly Uint8Array[] = [];
+  let both: readonly Uint8Array[] = [];
+  return () => {
+    const [one, two] = [configured(), stored()];
+    if (one !== first || two !== second) {
+      [first, second] = [one, two];
+      both = [...one, ...two];
+    }
+    return both;
+  };
+}

@@ -1,0 +1,151 @@
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import type { SignatureSettings, TemplatePart } from '../config.ts';
+import { parseSignatureHeader, type SignatureHeader } from './signature-header.ts';
+
+/** What is verified, and with what. Nothing in it is read twice, and nothing outside it is read. */
+export interface SignedDelivery {
+  /** As received; a header that was sent twice arrives joined by `, `. */
+  headerValue: string | undefined;
+  /** Exactly the bytes of the request's body. */
+  body: Uint8Array;
+  /** Value of a request header by its lower-case name, for `{header:NAME}`. */
+  headerOf: (name: string) => string | undefined;
+  /** Any of these may have signed; already decoded. */
+  secrets: readonly Uint8Array[];
+  /** Whole seconds since 1970. */
+  nowSeconds: number;
+}
+
+export type VerificationSettings = Pick<SignatureSettings, 'template' | 'algorithm' | 'toleranceSeconds'>;
+
+/** Why a delivery is refused. Stable words: they stand in metrics, logs and the table of refusals. */
+export type SignatureRefusalReason =
+  | 'missing_header'
+  | 'header_too_long'
+  | 'malformed_header'
+  | 'no_timestamp'
+  | 'bad_timestamp'
+  | 'conflicting_timestamps'
+  | 'no_signature'
+  | 'malformed_signature'
+  | 'too_many_signatures'
+  /** `{header:NAME}` is part of what is signed, and the request has no such header. */
+  | 'missing_signed_header'
+  | 'bad_signature'
+  /** These three are signed correctly. */
+  | 'timestamp_too_old'
+  | 'timestamp_too_new'
+  | 'timestamp_milliseconds';
+
+export type SignatureVerdict =
+  /** `secretPosition` counts `secrets` from 0. */
+  | { ok: true; t: string; secretPosition: number }
+  | {
+      ok: false;
+      reason: SignatureRefusalReason;
+      /** As sent, where there is one; not necessarily a number. */
+      t: string | null;
+      /** True: someone who knows a secret signed exactly these bytes. */
+      macValid: boolean;
+    };
+
+const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
+
+/** Every acceptable timestamp of today has ten digits; the eleventh lasts until the year 5138. */
+const TIMESTAMP = /^(0|[1-9]\d{0,10})$/;
+const MILLISECONDS = /^[1-9]\d{12}$/;
+
+/**
+ * Did a holder of one of the secrets sign these bytes, and lately? Pure. The age is judged only after the MAC,
+ * so that a reason `timestamp_…` tells that a real delivery came at the wrong time, and not that somebody
+ * typed a header: such a delivery is worth looking for through the API.
+ */
+export function verifySignature(delivery: SignedDelivery, settings: VerificationSettings): SignatureVerdict {
+  const header = parseSignatureHeader(delivery.headerValue, DIGEST_BYTES[settings.algorithm]);
+  if (!header.ok) return { ok: false, reason: header.reason, t: header.t, macValid: false };
+  const { t } = header;
+  const inSeconds = TIMESTAMP.test(t);
+  if (!inSeconds && !MILLISECONDS.test(t)) return { ok: false, reason: 'bad_timestamp', t, macValid: false };
+
+  const missing = missingSignedHeader(settings.template, delivery.headerOf);
+  if (missing !== null) return { ok: false, reason: 'missing_signed_header', t, macValid: false };
+  const secretPosition = findSigner(header, delivery, settings);
+  if (secretPosition === -1) {
+    return { ok: false, reason: inSeconds ? 'bad_signature' : 'bad_timestamp', t, macValid: false };
+  }
+
+  if (!inSeconds) return { ok: false, reason: 'timestamp_milliseconds', t, macValid: true };
+  const ageSeconds = delivery.nowSeconds - Number(t);
+  if (ageSeconds > settings.toleranceSeconds) {
+    return { ok: false, reason: 'timestamp_too_old', t, macValid: true };
+  }
+  if (-ageSeconds > settings.toleranceSeconds) {
+    return { ok: false, reason: 'timestamp_too_new', t, macValid: true };
+  }
+  return { ok: true, t, secretPosition };
+}
+
+/** Position of the first secret under which any of the header's signatures is right, or -1. */
+function findSigner(header: SignatureHeader, delivery: SignedDelivery, settings: VerificationSettings): number {
+  const candidates = header.signatures.map((hex) => Buffer.from(hex.toLowerCase(), 'latin1'));
+  for (let position = 0; position < delivery.secrets.length; position++) {
+    const mac = signatureOf(delivery.secrets[position]!, header.t, delivery, settings);
+    const expected = Buffer.from(mac, 'latin1');
+    // Lengths are equal: the header's parser has counted the digits.
+    for (const candidate of candidates) if (timingSafeEqual(expected, candidate)) return position;
+  }
+  return -1;
+}
+
+/**
+ * The MAC that `secret` gives these bytes, in lower-case hex: taken so from the start, because a digest as a
+ * Buffer of its own cost 3 µs more under load. Headers go in as the octets that came, which Node reads as Latin-1.
+ */
+export function signatureOf(
+  secret: Uint8Array,
+  t: string,
+  signed: Pick<SignedDelivery, 'body' | 'headerOf'>,
+  settings: Pick<SignatureSettings, 'template' | 'algorithm'>,
+): string {
+  const hmac = createHmac(settings.algorithm, keyOf(secret));
+  // Text is gathered: each update is a call out of the engine.
+  let text = '';
+  for (const part of settings.template) {
+    if (part.kind === 'timestamp') text += t;
+    else if (part.kind === 'text') text += part.text;
+    else {
+      if (text !== '') hmac.update(text);
+      text = '';
+      if (part.kind === 'body') hmac.update(signed.body);
+      else hmac.update(signed.headerOf(part.name) ?? '', 'latin1');
+    }
+  }
+  if (text !== '') hmac.update(text);
+  return hmac.digest('hex');
+}
+
+/** The first header that the template wants and the request lacks, or null. */
+function missingSignedHeader(
+  template: readonly TemplatePart[],
+  headerOf: SignedDelivery['headerOf'],
+): string | null {
+  for (const part of template) {
+    if (part.kind === 'header' && headerOf(part.name) === undefined) return part.name;
+  }
+  return null;
+}
+
+/**
+ * Kept for as long as the secret's bytes are: createHmac builds a key object out of raw bytes each time, which
+ * cost 12 µs a delivery against 2.5 µs with one that is there.
+ */
+const keys = new WeakMap<Uint8Array, KeyObject>();
+
+function keyOf(secret: Uint8Array): KeyObject {
+  let key = keys.get(secret);
+  if (key === undefined) {
+    key = createSecretKey(secret);
+    keys.set(secret, key);
+  }
+  return key;
+}

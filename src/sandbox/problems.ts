@@ -1,0 +1,75 @@
+import { STATUS_CODES } from 'node:http';
+import type { Context } from 'hono';
+import { HTTPException } from 'hono/http-exception';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { z } from 'zod';
+
+/** An RFC 9457 answer on its way out. `detail` is for people, `code` for programs. */
+export class Problem extends Error {
+  readonly status: ContentfulStatusCode;
+  readonly code: string;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: ContentfulStatusCode,
+    code: string,
+    detail: string,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(detail);
+    this.name = 'Problem';
+    this.status = status;
+    this.code = code;
+    this.headers = headers;
+  }
+}
+
+/** One wording for every refused credential: missing, malformed and wrong ones cannot be told apart. */
+export function unauthorized(): Problem {
+  return new Problem(401, 'unauthorized', 'Send valid credentials as Authorization: Bearer …', {
+    'www-authenticate': 'Bearer',
+  });
+}
+
+export function problemResponse(context: Context, problem: Problem): Response {
+  const { status, code, message, headers } = problem;
+  return context.body(
+    JSON.stringify({ type: 'about:blank', title: STATUS_CODES[status], status, detail: message, code }),
+    status,
+    { 'content-type': 'application/problem+json', ...headers },
+  );
+}
+
+/** Turns whatever a handler threw into an answer; what is not ours to explain becomes a plain 500. */
+export function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof HTTPException && error.status === 413) {
+    return new Problem(413, 'too_large', 'The request body is too large.');
+  }
+  return new Problem(500, 'internal_error', 'The sandbox failed; its log has the reason.');
+}
+
+/**
+ * The request's JSON body in the shape of `schema`; 400 when it is not JSON, 422 when it does not fit. `ifEmpty`
+ * is what no body at all stands for.
+ */
+export async function readBody<Schema extends z.ZodType>(
+  context: Context,
+  schema: Schema,
+  ifEmpty = '',
+): Promise<z.infer<Schema>> {
+  const text = (await context.req.text()) || ifEmpty;
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw new Problem(400, 'invalid_json', 'The request body is not JSON.');
+  }
+  return parseOrRefuse(schema, body);
+}
+
+export function parseOrRefuse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
+}

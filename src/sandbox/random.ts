@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+
+/**
+ * Every decision the sandbox leaves to chance comes from here, so that one seed number gives one course of
+ * things. Secrets do not: those come from the system's generator.
+ */
+export interface Random {
+  /** At least 0, below 1. */
+  next(): number;
+  /** Draws even where the probability is 0 or 1, so that switching a fault leaves later draws where they were. */
+  chance(probability: number): boolean;
+  between(min: number, max: number): number;
+  /** A whole number, both ends included. */
+  integer(min: number, max: number): number;
+  pick<T>(items: readonly T[]): T | undefined;
+  /** `prefix` and twelve characters. */
+  id(prefix: string): string;
+  /** A generator of its own, so that one part's draws do not shift another's. */
+  fork(label: string): Random;
+}
+
+const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+const ID_LENGTH = 12;
+
+export function seededRandom(seed: number | string): Random {
+  const digest = createHash('sha256').update(String(seed)).digest();
+  const words = new Uint32Array([0, 4, 8, 12].map((offset) => digest.readUInt32LE(offset)));
+
+  // Marsaglia's xorshift with 128 bits of state: enough for scheduling faults, and the same on every machine.
+  const word = (): number => {
+    let mixed = words[3]!;
+    mixed ^= mixed << 11;
+    mixed ^= mixed >>> 8;
+    words[3] = words[2]!;
+    words[2] = words[1]!;
+    words[1] = words[0]!;
+    words[0] = mixed ^ words[0]! ^ (words[0]! >>> 19);
+    return words[0]!;
+  };
+
+  const random: Random = {
+    next: () => word() / 2 ** 32,
+    chance: (probability) => random.next() < probability,
+    between: (min, max) => min + random.next() * (max - min),
+    integer: (min, max) => min + Math.floor(random.next() * (max - min + 1)),
+    pick: (items) => items[random.integer(0, items.length - 1)],
+    id: (prefix) => prefix + Array.from({ length: ID_LENGTH }, () => random.pick([...ID_ALPHABET])).join(''),
+    fork: (label) => seededRandom(`${seed}/${label}`),
+  };
+  return random;
+}

@@ -1,0 +1,43 @@
+import type { Kind } from '../compliance/kinds.ts';
+import type { JsonObject } from '../compliance/pointers.ts';
+import { policySchema, riskAssessmentSchema, vendorSchema } from '../compliance/schemas.ts';
+
+/** The field that holds a record's id in the API's answers. */
+export const ID_FIELDS = {
+  policy: 'policyId',
+  risk_assessment: 'id',
+  vendor: 'id',
+} as const satisfies Record<Kind, string>;
+
+/** The field that holds it in an event's data. */
+export const EVENT_ID_FIELDS = {
+  policy: 'policyId',
+  risk_assessment: 'riskAssessmentId',
+  vendor: 'vendorId',
+} as const satisfies Record<Kind, string>;
+
+export const ID_PREFIXES = {
+  policy: 'policy-',
+  risk_assessment: 'risk-',
+  vendor: 'vendor-',
+} as const satisfies Record<Kind, string>;
+
+export const RECORD_SCHEMAS = {
+  policy: policySchema,
+  risk_assessment: riskAssessmentSchema,
+  vendor: vendorSchema,
+} as const;
+
+/** A bound on memory, well above the few hundred vendors and policies that real companies keep. */
+export const MAX_RECORDS_PER_KIND = 50_000;
+
+export function recordId(kind: Kind, record: JsonObject): string {
+  return String(record[ID_FIELDS[kind]]);
+}
+
+/** Everything the stand-in starts with, per kind; also the shape of a seed file. */
+export interface SeedData {
+  policies: readonly JsonObject[];
+  riskAssessments: readonly JsonObject[];
+  vendors: readonly JsonObject[];
+}

@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { getRequestListener } from '@hono/node-server';
+import { Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { describeError, UsageError } from '../errors.ts';
+import { apiKeyAuthenticator } from './authentication.ts';
+import { controlRoutes } from './control.ts';
+import { Deliveries } from './deliveries.ts';
+import { FaultSwitch } from './faults.ts';
+import { resolveOptions, type SandboxOptions } from './options.ts';
+import { Problem, problemResponse, toProblem } from './problems.ts';
+import { type Random, seededRandom } from './random.ts';
+import type { SeedData } from './records.ts';
+import { Registrations } from './registrations.ts';
+import { restRoutes } from './rest.ts';
+import { Scenarios } from './scenarios.ts';
+import { RecordState } from './state.ts';
+import { ScaledTimers } from './time.ts';
+import { Upstream } from './upstream.ts';
+
+export interface Sandbox {
+  /** `http://host:port`, without a path: the API is below `/v1`, the controls below `/_sandbox`. */
+  url: string;
+  port: number;
+  /** As given, or the one that was made. */
+  apiKeys: readonly string[];
+  seedNumber: number;
+  /** Cuts open connections and forgets deliveries still to be sent. */
+  close(): Promise<void>;
+}
+
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** Starts the stand-in. Throws a UsageError when its options or its address cannot be used. */
+export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise<Sandbox> {
+  const options = resolveOptions(given);
+  const stopping = new AbortController();
+  const timers = new ScaledTimers(options.timeScale);
+  const random = seededRandom(options.seedNumber);
+  const { app, deliveries, scenarios } = assemble(options, random, timers, stopping.signal);
+
+  const server = createServer(getRequestListener(app.fetch));
+  await listen(server, options);
+  const { port } = server.address() as AddressInfo;
+  const host = options.host.includes(':') ? `[${options.host.replace(/^\[|\]$/g, '')}]` : options.host;
+  let closing: Promise<void> | null = null;
+  const close = async () => {
+    stopping.abort();
+    await scenarios.stop();
+    timers.clear();
+    await deliveries.stop();
+    await closeServer(server);
+  };
+  return {
+    url: `http://${host}:${port}`,
+    port,
+    apiKeys: options.apiKeys,
+    seedNumber: options.seedNumber,
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers, stopping: AbortSignal) {
+  const faults = new FaultSwitch(options.faults);
+  const state = seeded(options.seed);
+  const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
+  const deliveries = new Deliveries({
+    settings: {
+      concurrency: options.deliveryConcurrency,
+      retryDelaysMs: options.retryDelaysMs,
+      deliveryTimeoutMs: options.deliveryTimeoutMs,
+      signatureHeader: options.signing.header,
+      signatureAlgorithm: options.signing.algorithm,
+    },
+    registrations,
+    faults,
+    random: random.fork('deliveries'),
+    timers,
+  });
+  const upstream = new Upstream({ state, deliveries, faults, random: random.fork('upstream') });
+  const scenarios = new Scenarios(upstream, random.fork('scenarios'));
+
+  const app = new Hono();
+  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  app.route(
+    '/v1',
+    restRoutes({
+      upstream,
+      registrations,
+      faults,
+      random: random.fork('rest'),
+      authenticators: [apiKeyAuthenticator(options.apiKeys)],
+      pageSizes: { defaultPerPage: options.pageSize, maxPerPage: options.maxPageSize },
+      stopping,
+    }),
+  );
+  app.route(
+    '/_sandbox',
+    controlRoutes({
+      upstream,
+      registrations,
+      faults,
+      scenarios,
+      timers,
+      seedNumber: options.seedNumber,
+      token: options.token,
+    }),
+  );
+  app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
+  app.onError((error, c) => {
+    const problem = toProblem(error);
+    if (problem.code === 'internal_error') console.error(error);
+    return problemResponse(c, problem);
+  });
+  return { app, deliveries, scenarios };
+}
+
+function tooLarge(): never {
+  throw new Problem(413, 'too_large', `A request body may have at most ${MAX_BODY_BYTES} bytes.`);
+}
+
+function seeded(seed: SeedData): RecordState {
+  const state = new RecordState();
+  for (const record of seed.policies) state.seed('policy', record);
+  for (const record of seed.riskAssessments) state.seed('risk_assessment', record);
+  for (const record of seed.vendors) state.seed('vendor', record);
+  return state;
+}
+
+async function listen(server: Server, { host, port }: SandboxOptions): Promise<void> {
+  server.listen(port, host.replace(/^\[|\]$/g, ''));
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw new UsageError(
+      `The sandbox cannot listen on ${host}:${port}: ${describeError(error)}`,
+      'Set SANDBOX_HOST or SANDBOX_PORT.',
+    );
+  }
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.close((error) => (error ? reject(error) : resolve()));
+    server.closeAllConnections();
+  });
+}

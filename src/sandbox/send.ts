@@ -1,0 +1,80 @@
+import type { Attempt } from './delivery-log.ts';
+import type { Registration } from './registrations.ts';
+import { type SignatureAlgorithm, signatureHeader } from './signature.ts';
+
+export interface SendSettings {
+  signatureHeader: string;
+  signatureAlgorithm: SignatureAlgorithm;
+  /** For one attempt, from connecting to the answer's last byte. */
+  deliveryTimeoutMs: number;
+}
+
+/** Retries of many deliveries must not come in step: each wait is up to this share shorter or longer. */
+const RETRY_JITTER = 0.2;
+
+/** An acknowledgement's body says nothing to us; more of it than this is not read. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** `draw` at least 0 and below 1. */
+export function retryDelayMs(baseMs: number, draw: number): number {
+  return baseMs * (1 + RETRY_JITTER * (2 * draw - 1));
+}
+
+/** One signed attempt; whatever goes wrong is in what it returns. */
+export async function sendOnce(
+  registration: Registration,
+  body: string,
+  settings: SendSettings,
+  stopping: AbortSignal,
+): Promise<Attempt> {
+  const started = performance.now();
+  const at = new Date().toISOString();
+  const timestampSeconds = Math.floor(Date.now() / 1000);
+  const ended = (status: number | null, error: string | null): Attempt => ({
+    at,
+    status,
+    error,
+    durationMs: Math.round(performance.now() - started),
+  });
+  try {
+    const response = await fetch(registration.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'compliance-sandbox',
+        [settings.signatureHeader]: signatureHeader(
+          registration.secret,
+          timestampSeconds,
+          body,
+          settings.signatureAlgorithm,
+        ),
+      },
+      body,
+      // Following one would take the signed event to an address that nobody registered.
+      redirect: 'manual',
+      signal: AbortSignal.any([stopping, AbortSignal.timeout(settings.deliveryTimeoutMs)]),
+    });
+    await discard(response);
+    return ended(response.status, null);
+  } catch (error) {
+    return ended(null, reasonOf(error));
+  }
+}
+
+/** Reads to the end where that is near, so that the connection can be used again. */
+async function discard(response: Response): Promise<void> {
+  if (response.body === null) return;
+  let bytes = 0;
+  for await (const chunk of response.body) {
+    bytes += chunk.byteLength;
+    if (bytes > MAX_ANSWER_BYTES) break;
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // fetch says only "fetch failed"; the reason is its cause.
+  const cause = error.cause instanceof Error ? error.cause : error;
+  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name;
+  return `${code}: ${cause.message || error.message}`;
+}

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import type { EventType, Kind } from '../compliance/kinds.ts';
+import { isUsableId, type JsonObject } from '../compliance/pointers.ts';
+import type { Deliveries, EventAbout } from './deliveries.ts';
+import { eventData } from './events.ts';
+import type { Fate, FaultSwitch } from './faults.ts';
+import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
+import { Problem } from './problems.ts';
+import type { Random } from './random.ts';
+import { EVENT_ID_FIELDS, ID_FIELDS, ID_PREFIXES, MAX_RECORDS_PER_KIND, RECORD_SCHEMAS } from './records.ts';
+import type { RecordState } from './state.ts';
+
+export interface Mutation {
+  kind: Kind;
+  /** An operation of the kind's machine, or one of its other names. */
+  op: string;
+  /** Which record; a create without it gets one. */
+  id?: string | undefined;
+  /** Set on the record, over what it has. */
+  fields?: JsonObject | undefined;
+}
+
+export interface Change {
+  kind: Kind;
+  id: string;
+  /** Null: deleted. */
+  record: JsonObject | null;
+  /** Null: the specification has no event for this change. */
+  type: EventType | null;
+  /** What an event about it says. */
+  described: JsonObject;
+}
+
+/** The service's business: changes records by the rules of their machines, and announces the changes. */
+export class Upstream {
+  readonly state: RecordState;
+  readonly deliveries: Deliveries;
+  readonly #faults: FaultSwitch;
+  readonly #random: Random;
+
+  constructor(parts: { state: RecordState; deliveries: Deliveries; faults: FaultSwitch; random: Random }) {
+    this.state = parts.state;
+    this.deliveries = parts.deliveries;
+    this.#faults = parts.faults;
+    this.#random = parts.random;
+  }
+
+  /** Changes a record and tells nobody. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
+  apply(mutation: Mutation): Change {
+    const operation = operationNamed(mutation.kind, mutation.op);
+    if (operation === null) {
+      const known = Object.keys(MACHINES[mutation.kind].operations).join(', ');
+      throw new Problem(422, 'unknown_operation', `A ${mutation.kind} knows these operations: ${known}.`);
+    }
+    if (operation.effect === 'create') return this.#create(mutation, operation);
+    return this.#change(mutation, operation);
+  }
+
+  /** Sends the change's event; null where it has none. `clockSkewMs` is added to the event's `created`. */
+  announce(
+    change: Change,
+    options: { fate?: Fate; afterEventId?: string; clockSkewMs?: number } = {},
+  ): EventAbout | null {
+    if (change.type === null) return null;
+    const about: EventAbout = {
+      event: {
+        id: this.#random.id('evt-'),
+        type: change.type,
+        created: new Date(Date.now() + (options.clockSkewMs ?? 0)).toISOString(),
+        data: eventData(change.kind, change.described, this.#faults.current.payloads),
+      },
+      kind: change.kind,
+      recordId: change.id,
+    };
+    this.deliveries.dispatch(about, options.fate ?? null, options.afterEventId ?? null);
+    return about;
+  }
+
+  #create({ kind, id: given, fields }: Mutation, operation: Operation): Change {
+    if (given !== undefined && !isUsableId(given)) {
+      throw new Problem(422, 'validation_failed', 'An id is 1 to 255 characters without control characters.');
+    }
+    if (given !== undefined && this.state.get(kind, given) !== null) {
+      throw new Problem(409, 'already_exists', `There is a ${kind} with this id already.`);
+    }
+    if (this.state.count(kind) >= MAX_RECORDS_PER_KIND) {
+      throw new Problem(422, 'limit_reached', `There can be at most ${MAX_RECORDS_PER_KIND} of a kind.`);
+    }
+    const id = given ?? this.#random.id(ID_PREFIXES[kind]);
+    const at = new Date().toISOString();
+    const defaults = kind === 'policy' ? { version: '1.0' } : {};
+    const record = checked(kind, {
+      [ID_FIELDS[kind]]: id,
+      ...defaults,
+      status: operation.to,
+      createdAt: at,
+      ...withoutId(kind, fields),
+      updatedAt: at,
+    });
+    this.state.put(kind, record);
+    return { kind, id, record, type: operation.event, described: record };
+  }
+
+  #change({ kind, op, id, fields = {} }: Mutation, operation: Operation): Change {
+    if (id === undefined) throw new Problem(422, 'validation_failed', `${op} needs the record's id.`);
+    const before = this.state.get(kind, id);
+    if (before === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
+    if (!isAllowed(operation, before.status)) {
+      const from = operation.from?.join(', ');
+      throw new Problem(
+        409,
+        'impossible_transition',
+        `${op} is possible from ${from}; this ${kind} is ${String(before.status)}.`,
+      );
+    }
+    if (operation.effect === 'delete') {
+      this.state.delete(kind, id);
+      return { kind, id, record: null, type: operation.event, described: before };
+    }
+    if (Object.hasOwn(fields, 'status')) {
+      throw new Problem(422, 'validation_failed', 'A status changes by its operation, not as a field.');
+    }
+    const record = checked(kind, {
+      ...before,
+      ...(operation.newVersion ? { version: nextVersion(String(before.version)) } : {}),
+      ...withoutId(kind, fields),
+      ...(operation.to === null ? {} : { status: operation.to }),
+      updatedAt: new Date().toISOString(),
+    });
+    this.state.put(kind, record);
+    return { kind, id, record, type: operation.event, described: record };
+  }
+}
+
+/** Refuses fields that readers would take for the record's id. */
+function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
+  for (const field of [ID_FIELDS[kind], EVENT_ID_FIELDS[kind]]) {
+    if (Object.hasOwn(fields, field)) {
+      throw new Problem(422, 'validation_failed', `${field} is given by the service, not as a field.`);
+    }
+  }
+  return fields;
+}
+
+function checked(kind: Kind, record: JsonObject): JsonObject {
+  const parsed = RECORD_SCHEMAS[kind].safeParse(record);
+  if (!parsed.success) throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
+  return record;
+}

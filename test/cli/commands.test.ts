@@ -1,0 +1,167 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cli } from './executable.ts';
+
+/** A Node on this machine that is too old for us, other than the one that runs the tests. */
+function oldNode(): string | null {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    const node = join(folder, 'node');
+    if (folder.includes('node_modules') || !existsSync(node)) continue;
+    const [major = 0] = execFileSync(node, ['-p', 'process.versions.node'], { encoding: 'utf8' })
+      .split('.')
+      .map(Number);
+    if (major < 22) return node;
+  }
+  return null;
+}
+
+describe('on a Node that is too old', () => {
+  const old = oldNode();
+
+  it.skipIf(old === null)(
+    'a real one (skipped where the machine has none) prints one line and exits 2',
+    async () => {
+      const { code, out, err } = await cli(['status'], {}, { node: old! });
+      expect({ code, out, lines: err.trimEnd().split('\n').length }).toEqual({ code: 2, out: '', lines: 1 });
+      expect(err).toContain('Node 22.12 or newer');
+    },
+  );
+
+  it.each([
+    ['22.11.0', 2],
+    ['20.19.5', 2],
+    ['22.12.0', 0],
+    ['24.0.0', 0],
+  ])('version %s exits %i', async (version, code) => {
+    const pretend = `Object.defineProperty(process,"versions",{value:{...process.versions,node:"${version}"}})`;
+    const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`];
+    expect((await cli(['--help'], {}, { nodeArgs })).code).toBe(code);
+  });
+});
+
+describe('bad usage', () => {
+  it.each([
+    ['an unknown command', ['nonsense'], "unknown command 'nonsense'"],
+    ['no command', [], 'Usage: compliance-mirror'],
+    ['a group without its command', ['events'], 'Usage: compliance-mirror events'],
+    ['an unknown option', ['status', '--jsno'], "unknown option '--jsno'"],
+    ['a limit out of range', ['events', 'list', '--limit', '501'], 'from 1 to 500'],
+    ['an unknown kind', ['records', 'list', 'policies'], 'policy, risk_assessment, vendor'],
+    ['an unknown state', ['events', 'list', '--state', 'lost'], 'pending, done, ignored, dead, discarded'],
+    ['a length of time that is none', ['demo', '--for', 'soon'], '20s'],
+    ['a demo too short for its stories', ['demo', '--for', '1s'], 'at least 4s'],
+    ['tampering with nothing compared', ['demo', '--tamper'], '--for'],
+  ])('%s exits 2 and says what is wrong', async (_, args, message) => {
+    const { code, out, err } = await cli(args);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toContain(message);
+    expect(err).not.toMatch(/\n\s+at /);
+  });
+
+  it('a wrong setting exits 2 and names every variable that is wrong', async () => {
+    const { code, err } = await cli(['status'], { PORT: '99999', SYNC_SETTLE_SECONDS: 'soon' });
+    expect(code).toBe(2);
+    expect(err).toContain('PORT');
+    expect(err).toContain('SYNC_SETTLE_SECONDS');
+  });
+
+  it('a database that is not there exits 2, and is not made by looking', async () => {
+    const path = join(tmpdir(), `no-such-folder-${process.pid}`, 'mirror.db');
+    for (const args of [['status'], ['events', 'retry', 'e1'], ['refetch', 'vendor', 'v1']]) {
+      const { code, err } = await cli(args, { DATABASE_URL: `file:${path}` });
+      expect(code).toBe(2);
+      expect(err).toContain(path);
+    }
+    expect(existsSync(path)).toBe(false);
+  });
+});
+
+describe('on an empty database with no service running', () => {
+  let directory: string;
+  let settings: Record<string, string>;
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
+    settings = { DATABASE_URL: `file:${join(directory, 'mirror.db')}` };
+    expect((await cli(['migrate'], settings)).code).toBe(0);
+  });
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+  it('migrating again changes nothing and succeeds', async () => {
+    expect((await cli(['migrate'], settings)).code).toBe(0);
+  });
+
+  it.each([
+    [['events', 'list']],
+    [['records', 'list', 'policy']],
+    [['gaps', 'list']],
+    [['sweeps', 'list']],
+    [['quarantine', 'list']],
+  ])('%j lists nothing, as JSON in the shape of the API', async (args) => {
+    expect((await cli(args, settings)).out).toBe('(none)\n');
+    const { code, out } = await cli([...args, '--json'], settings);
+    expect({ code, list: JSON.parse(out) }).toEqual({ code: 0, list: { items: [], next: null } });
+  });
+
+  it('the status names each kind and says that no service runs', async () => {
+    const status = JSON.parse((await cli(['status', '--json'], settings)).out);
+    expect(status.service).toBeNull();
+    expect(status.kinds.map((each: { kind: string }) => each.kind)).toEqual([
+      'policy',
+      'risk_assessment',
+      'vendor',
+    ]);
+    expect(status.events).toEqual({ pending: 0, done: 0, ignored: 0, dead: 0, discarded: 0 });
+    expect((await cli(['status'], settings)).out).toContain('No service is running');
+  });
+
+  it.each([
+    [['events', 'show', 'e1'], 'no event with the id e1'],
+    [['events', 'retry', 'e1'], 'no event with the id e1'],
+    [['events', 'discard', '\u001b[2J'], 'no event with the id \\u001b[2J'],
+    [['records', 'show', 'vendor', 'v1'], 'no vendor with the id v1'],
+    [['records', 'history', 'policy', '../p'], 'no policy with the id ../p'],
+    [['gaps', 'show', '7'], 'no gap with the id 7'],
+    [['sweeps', 'show', '7'], 'no sweep with the id 7'],
+    [['sweeps', 'confirm-deletions', '7'], 'no deletions are held under sweep 7'],
+    [['quarantine', 'show', '7'], 'no delivery with the id 7'],
+    [['quarantine', 'release', '7'], 'no delivery with the id 7'],
+    [['sweep'], 'no service is running'],
+  ])('%j exits 1 with one clear line', async (args, message) => {
+    const { code, out, err } = await cli(args, settings);
+    expect({ code, out, lines: err.trimEnd().split('\n').length }).toEqual({ code: 1, out: '', lines: 1 });
+    expect(err).toContain(message);
+  });
+
+  it('an id that can be no id is refused before anything is queued', async () => {
+    const { code, err } = await cli(['refetch', 'vendor', 'a\nb'], settings);
+    expect(code).toBe(2);
+    expect(err).toContain('cannot be a record');
+    expect((await cli(['refetch', 'vendor'], settings)).code).toBe(2);
+  });
+
+  it('a refetch is remembered for the service to come', async () => {
+    const { code, out } = await cli(['refetch', 'vendor', 'v1', 'v2', 'v1'], settings);
+    expect(code).toBe(0);
+    expect(out).toContain('2 records will be read again as soon as the service runs');
+  });
+
+  it('pausing and resuming need no service', async () => {
+    expect((await cli(['pause'], settings)).code).toBe(0);
+    expect((await cli(['resume'], settings)).out).toContain('Resumed');
+  });
+
+  it('a reader that stops early is no failure', () => {
+    const node = process.execPath;
+    const main = new URL('../../dist/main.js', import.meta.url).pathname;
+    const command = `"${node}" "${main}" status --json | head -c 1; echo "\${PIPESTATUS[0]}"`;
+    const text = execFileSync('bash', ['-c', command], {
+      env: { ...process.env, ...settings },
+      encoding: 'utf8',
+    });
+    expect(text).toBe('{0\n');
+  });
+});

@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+/** The built executable: what users run, not what the tests' own loader makes of the sources. */
+export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+
+export interface Finished {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+/** Settings of the machine that runs the tests must not reach the commands. */
+function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
+  return { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: tmpdir(), ...settings };
+}
+
+/** Runs one command to its end. */
+export async function cli(
+  args: readonly string[],
+  settings: Record<string, string> = {},
+  options: { node?: string; nodeArgs?: readonly string[] } = {},
+): Promise<Finished> {
+  if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
+  const child = spawn(options.node ?? process.execPath, [...(options.nodeArgs ?? []), MAIN, ...args], {
+    env: environment(settings),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const finished: Finished = { code: null, out: '', err: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    finished.out += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    finished.err += text;
+  });
+  finished.code = await new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  return finished;
+}
+
+export interface Running {
+  child: ChildProcess;
+  /** What the first line with `part` in it says. Rejects if the process ends before. */
+  line(part: string): Promise<string>;
+  /** SIGTERM; resolves to the exit code. */
+  stop(): Promise<number | null>;
+  exited: Promise<number | null>;
+}
+
+/** Starts a command that runs until it is stopped. */
+export function start(args: readonly string[], settings: Record<string, string> = {}): Running {
+  if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: environment(settings),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const lines: string[] = [];
+  const waiting = new Set<() => void>();
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      lines.push(line);
+      for (const look of waiting) look();
+    });
+  }
+  const exited = new Promise<number | null>((resolve) => child.once('close', resolve));
+  return {
+    child,
+    exited,
+    line: (part) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const found = lines.find((line) => line.includes(part));
+          if (found === undefined) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+        void exited.then((code) => reject(new Error(`it ended with ${code}:\n${lines.join('\n')}`)));
+      }),
+    async stop() {
+      child.kill('SIGTERM');
+      return await exited;
+    },
+  };
+}
+
+/** A directory that is gone after `work`. */
+export async function inTemporaryDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
+  try {
+    return await work(directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

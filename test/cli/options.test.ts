@@ -1,0 +1,51 @@
+import { InvalidArgumentError } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { integerBetween, parseDuration, parseKinds } from '../../src/cli/options.ts';
+
+describe('a length of time', () => {
+  it.each([
+    ['20s', 20_000],
+    ['5', 5_000],
+    ['1.5m', 90_000],
+    ['500ms', 500],
+    ['2h', 7_200_000],
+  ])('%s is %i ms', (text, milliseconds) => {
+    expect(parseDuration(text)).toBe(milliseconds);
+  });
+
+  it.each(['', '0s', 's', '-5s', '1d', '5 s', '1e3s', 'Infinity'])('%j is refused', (text) => {
+    expect(() => parseDuration(text)).toThrow(InvalidArgumentError);
+  });
+});
+
+describe('a whole number', () => {
+  const parse = integerBetween(1, 500);
+  it.each([
+    ['1', 1],
+    ['500', 500],
+    ['042', 42],
+  ])('%s is taken', (text, number) => {
+    expect(parse(text)).toBe(number);
+  });
+
+  it.each(['0', '501', '-1', '+1', '1.0', '0x10', '1e2', ' 1', '', '9'.repeat(400)])(
+    '%j is refused',
+    (text) => {
+      expect(() => parse(text)).toThrow(InvalidArgumentError);
+    },
+  );
+});
+
+describe('kinds of records', () => {
+  it('come one by one or with commas, each once', () => {
+    expect(parseKinds('policy, vendor', undefined)).toEqual(['policy', 'vendor']);
+    expect(parseKinds('risk_assessment', parseKinds('policy,risk_assessment', undefined))).toEqual([
+      'policy',
+      'risk_assessment',
+    ]);
+  });
+
+  it.each(['policies', 'Policy', '', 'policy,,vendor'])('%j is refused', (text) => {
+    expect(() => parseKinds(text, undefined)).toThrow(InvalidArgumentError);
+  });
+});

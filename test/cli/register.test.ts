@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cli, inTemporaryDirectory, type Running, start } from './executable.ts';
+
+const API_KEY = 'a-key-for-the-sandbox';
+const HOOK = 'http://127.0.0.1:1/webhooks';
+
+function settingsFor(directory: string, baseUrl: string): Record<string, string> {
+  return {
+    DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+    COMPLIANCE_BASE_URL: baseUrl,
+    COMPLIANCE_API_KEY: API_KEY,
+    CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+  };
+}
+
+describe('registering with the compliance service', () => {
+  let sandbox: Running;
+  let baseUrl: string;
+
+  beforeAll(async () => {
+    sandbox = start(['sandbox', '--port', '0'], {
+      SANDBOX_API_KEY: API_KEY,
+      SANDBOX_WEBHOOK_SECRET: 'the-secret-that-is-not-to-be-seen',
+    });
+    baseUrl = (await sandbox.line('Sandbox: ')).replace('Sandbox: ', '');
+  });
+  afterAll(async () => {
+    expect(await sandbox.stop()).toBe(0);
+  });
+
+  async function registrations(): Promise<{ url: string; description: string }[]> {
+    const state = await fetch(`${new URL(baseUrl).origin}/_sandbox/state`);
+    return ((await state.json()) as { registrations: { url: string; description: string }[] }).registrations;
+  }
+
+  it('asks once, and the second time says that it is done already', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      const args = ['register', '--url', HOOK, '--description', 'once'];
+      const first = await cli(args, settings);
+      expect({ code: first.code, err: first.err }).toEqual({ code: 0, err: '' });
+      expect(first.out).toContain('Registered as');
+      const again = await cli([...args, '--events', 'vendor.*,risk.*,policy.*'], settings);
+      expect(again.code).toBe(0);
+      expect(again.out).toContain('Registered already');
+      expect((await registrations()).filter((each) => each.description === 'once')).toHaveLength(1);
+    });
+  });
+
+  it('shows the secret nowhere and stores it encrypted', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const { out, err } = await cli(['register', '--url', HOOK], settingsFor(directory, baseUrl));
+      expect(out).toContain('stored, encrypted');
+      expect(out + err).not.toContain('not-to-be-seen');
+      for (const file of readdirSync(directory)) {
+        expect(readFileSync(join(directory, file)).includes('not-to-be-seen')).toBe(false);
+      }
+    });
+  });
+
+  it('warns of event types that will not come', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const args = ['register', '--url', HOOK, '--events', 'policy.*,vendor.added'];
+      const { code, err } = await cli(args, settingsFor(directory, baseUrl));
+      expect(code).toBe(0);
+      expect(err).toContain('not covered');
+      expect(err).toContain('vendor.removed');
+      expect(err).not.toContain('policy.');
+    });
+  });
+
+  it('sends nothing without a key to keep the secret with', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const before = (await registrations()).length;
+      const { code, err } = await cli(['register', '--url', HOOK, '--description', 'keyless'], {
+        ...settingsFor(directory, baseUrl),
+        CREDENTIALS_KEY: '',
+      });
+      expect(code).toBe(2);
+      expect(err).toContain('CREDENTIALS_KEY');
+      expect(await registrations()).toHaveLength(before);
+    });
+  });
+
+  it.each([
+    ['plain http to elsewhere', ['--url', 'http://hooks.example/webhooks'], '--url'],
+    ['no URL at all', ['--url', 'webhooks'], '--url'],
+    ['no events', ['--url', HOOK, '--events', ' , '], '--events'],
+    ['a pattern that is none', ['--url', HOOK, '--events', '*'], '--events'],
+  ])('refuses %s', async (_, args, named) => {
+    await inTemporaryDirectory(async (directory) => {
+      const { code, err } = await cli(['register', ...args], settingsFor(directory, baseUrl));
+      expect(code).toBe(2);
+      expect(err).toContain(named);
+    });
+  });
+
+  it('says why when the API key is refused, and may then be tried again', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      const refused = await cli(['register', '--url', HOOK], { ...settings, COMPLIANCE_API_KEY: 'wrong' });
+      expect(refused.code).toBe(1);
+      expect(refused.err).toContain('COMPLIANCE_API_KEY');
+      expect((await cli(['register', '--url', HOOK], settings)).code).toBe(0);
+    });
+  });
+});
+
+describe('a registration whose answer is lost', () => {
+  let server: Server;
+  let received = 0;
+
+  beforeAll(async () => {
+    server = createServer((request) => {
+      request.on('end', () => {
+        received += 1;
+        request.socket.destroy();
+      });
+      request.resume();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  });
+  afterAll(() => {
+    server.close();
+  });
+
+  it('is reported as unknown, and not sent again unless somebody insists', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const port = (server.address() as AddressInfo).port;
+      const settings = settingsFor(directory, `http://127.0.0.1:${port}/v1`);
+      const args = ['register', '--url', HOOK];
+      const first = await cli(args, settings);
+      expect({ code: first.code, received }).toEqual({ code: 1, received: 1 });
+      expect(first.err).toContain('unknown');
+
+      const second = await cli(args, settings);
+      expect({ code: second.code, received }).toEqual({ code: 1, received: 1 });
+      expect(second.err).toContain('--force');
+
+      await cli([...args, '--force'], settings);
+      expect(received).toBe(2);
+    });
+  });
+});

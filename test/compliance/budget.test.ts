@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createBudget, type Lane, type Ticket, WINDOW_MS } from '../../src/compliance/budget.ts';
+import { HeldClock, settled } from './held-clock.ts';
+
+const never = new AbortController().signal;
+const LANES: readonly Lane[] = ['person', 'live', 'walk'];
+
+function held(requestsPerMinute: number) {
+  const clock = new HeldClock();
+  return { clock, budget: createBudget({ requestsPerMinute, clock }) };
+}
+
+/** Takes places until `lane` has to wait; returns how many it got. The last one goes on waiting. */
+async function burst(budget: ReturnType<typeof createBudget>, lane: Lane): Promise<number> {
+  for (let taken = 0; ; taken++) {
+    let ticket: Ticket | null = null;
+    void budget.take(lane, never).then((granted) => {
+      ticket = granted;
+      granted.arrived();
+    });
+    await settled();
+    if (ticket === null) return taken;
+  }
+}
+
+describe('the bound', () => {
+  test('no 60 seconds see more arrivals than the limit, however slow the requests, and every one is let go', async () => {
+    const call = fc.record({
+      gapMs: fc.integer({ min: 0, max: 9_000 }),
+      lane: fc.constantFrom(...LANES),
+      // Mostly at once: time under way only makes the bound easier to keep.
+      flightMs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 10_000 })),
+      homeMs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 5_000 })),
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 12 }),
+        fc.array(call, { maxLength: 40 }),
+        async (limit, calls) => {
+          const { clock, budget } = held(limit);
+          const arrivals: number[] = [];
+          for (const { gapMs, lane, flightMs, homeMs } of calls) {
+            await clock.advance(gapMs);
+            void budget.take(lane, never).then(async (ticket) => {
+              await clock.sleep(flightMs);
+              arrivals.push(clock.steady());
+              await clock.sleep(homeMs);
+              ticket.arrived();
+            });
+          }
+          await clock.advance(80_000 * (1 + calls.length));
+          expect(arrivals).toHaveLength(calls.length);
+          arrivals.sort((a, b) => a - b);
+          for (const [index, at] of arrivals.entries()) {
+            const within = arrivals.slice(index).filter((other) => other - at <= WINDOW_MS);
+            expect(within.length).toBeLessThanOrEqual(limit);
+          }
+          expect(clock.sleepers).toBe(0);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test('a request under way keeps its place however long it takes, and 60 s more', async () => {
+    const { clock, budget } = held(1);
+    const first = await budget.take('live', never);
+    let isSecondOut = false;
+    void budget.take('live', never).then(() => {
+      isSecondOut = true;
+    });
+    await clock.advance(5 * WINDOW_MS);
+    expect(isSecondOut).toBe(false);
+    expect(budget.left()).toMatchObject({ left: 0, nextFreeInMs: null });
+    first.arrived();
+    await clock.advance(WINDOW_MS);
+    expect(isSecondOut).toBe(false);
+    await clock.advance(1);
+    expect(isSecondOut).toBe(true);
+  });
+
+  test('a place that was not used is free at once, and closing a ticket twice frees nothing more', async () => {
+    const { budget } = held(2);
+    const ticket = await budget.take('live', never);
+    ticket.unused();
+    ticket.unused();
+    ticket.arrived();
+    expect(budget.left()).toMatchObject({ left: 2, nextFreeInMs: 0 });
+  });
+});
+
+describe('sharing', () => {
+  test('a burst of walks leaves a quarter of the window, of walks and repairs a tenth, and a person takes that', async () => {
+    const { budget } = held(60);
+    expect(await burst(budget, 'walk')).toBe(45);
+    expect(await burst(budget, 'live')).toBe(9);
+    expect(await burst(budget, 'person')).toBe(6);
+    expect(budget.left()).toEqual({
+      limit: 60,
+      left: 0,
+      nextFreeInMs: WINDOW_MS + 1,
+      pausedForMs: 0,
+      waiting: { person: 1, live: 1, walk: 1 },
+    });
+  });
+
+  test('while all lanes want more than there is, each is served by its weight and none starves, at any limit', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 40 }), async (limit) => {
+        const { clock, budget } = held(limit);
+        const order: Lane[] = [];
+        for (const lane of LANES.flatMap((each) => Array<Lane>(60).fill(each))) {
+          void budget.take(lane, never).then((ticket) => {
+            order.push(lane);
+            ticket.arrived();
+          });
+        }
+        while (order.length < limit + 70) await clock.advance(WINDOW_MS + 1);
+        // What went out before the window was full follows who asked first.
+        const contended = order.slice(limit, limit + 70);
+        for (let start = 0; start + 12 <= contended.length; start++) {
+          const run = contended.slice(start, start + 12);
+          const waiting = LANES.filter(
+            (lane) => order.slice(0, limit + start + 12).filter((l) => l === lane).length < 60,
+          );
+          for (const lane of waiting) expect(run).toContain(lane);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('within a lane the first to ask is the first to go', async () => {
+    const { clock, budget } = held(1);
+    const order: number[] = [];
+    for (const number of [1, 2, 3, 4]) {
+      void budget.take('live', never).then((ticket) => {
+        order.push(number);
+        ticket.arrived();
+      });
+    }
+    await clock.advance(4 * (WINDOW_MS + 1));
+    expect(order).toEqual([1, 2, 3, 4]);
+  });
+
+  test('a lane that was idle has saved up no turns', async () => {
+    const { clock, budget } = held(1);
+    const order: Lane[] = [];
+    const ask = (lane: Lane) =>
+      void budget.take(lane, never).then((ticket) => {
+        order.push(lane);
+        ticket.arrived();
+      });
+    for (let count = 0; count < 20; count++) ask('live');
+    await clock.advance(10 * (WINDOW_MS + 1));
+    for (let count = 0; count < 20; count++) ask('walk');
+    order.length = 0;
+    await clock.advance(9 * (WINDOW_MS + 1));
+    expect(order.filter((lane) => lane === 'live').length).toBeGreaterThanOrEqual(5);
+  });
+});
+
+describe('waiting', () => {
+  test('a pause holds every lane, and a shorter one after it does not cut it', async () => {
+    const { clock, budget } = held(60);
+    budget.pauseUntil(clock.steady() + 30_000);
+    budget.pauseUntil(clock.steady() + 5_000);
+    const out: Lane[] = [];
+    for (const lane of LANES) void budget.take(lane, never).then(() => out.push(lane));
+    await clock.advance(29_999);
+    expect(out).toEqual([]);
+    expect(budget.left()).toMatchObject({ left: 60, pausedForMs: 1 });
+    await clock.advance(1);
+    expect([...out].sort()).toEqual(['live', 'person', 'walk']);
+  });
+
+  test('a waiter that gives up leaves the queue with its own reason, and no timer stays behind', async () => {
+    const { clock, budget } = held(1);
+    (await budget.take('live', never)).arrived();
+    const giveUp = new AbortController();
+    const waiting = budget.take('live', giveUp.signal);
+    await settled();
+    expect(clock.sleepers).toBe(1);
+    giveUp.abort(new Error('stopping'));
+    await expect(waiting).rejects.toThrow('stopping');
+    expect(clock.sleepers).toBe(0);
+    expect(budget.left().waiting.live).toBe(0);
+    await expect(budget.take('live', giveUp.signal)).rejects.toThrow('stopping');
+  });
+});

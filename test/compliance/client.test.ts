@@ -1,0 +1,448 @@
+import { gzipSync } from 'node:zlib';
+import { afterEach, describe, expect, test } from 'vitest';
+import { UnaddressableError } from '../../src/compliance/errors.ts';
+import { MAX_RESPONSE_BYTES } from '../../src/compliance/transport.ts';
+import { API_KEY, type Handler, json, startUpstream, type Upstream } from './upstream.ts';
+
+const call = { lane: 'live', signal: new AbortController().signal } as const;
+let upstream: Upstream;
+const start = async (...args: Parameters<typeof startUpstream>) => {
+  upstream = await startUpstream(...args);
+  return upstream;
+};
+afterEach(() => upstream.close());
+
+describe('reading', () => {
+  test('a page is asked for with the paging settings, and its rows and meta are handed on', async () => {
+    const meta = { page: 0, perPage: 20, total: 1 };
+    const { client, received } = await start(
+      (response) => json(response, 200, { data: [{ policyId: 'p' }], meta }),
+      {
+        settings: { paging: { pageParam: 'p', perPageParam: 'per page', firstPage: 0, pageSize: 50 } },
+      },
+    );
+    expect(await client.listPage('policy', 0, call)).toMatchObject({
+      objects: [{ policyId: 'p' }],
+      meta,
+      status: 200,
+    });
+    expect(received[0]).toMatchObject({
+      method: 'GET',
+      url: '/api/v1/policies?p=0&per+page=50',
+      headers: {
+        authorization: `Bearer ${API_KEY}`,
+        'accept-encoding': 'gzip',
+        'user-agent': expect.stringMatching(/^compliance-mirror\/\d+\.\d+\.\d+/),
+        'cache-control': 'no-cache',
+      },
+    });
+  });
+
+  test('a record is found under its id, sent as one encoded segment, and unpacked when compressed', async () => {
+    const id = '../a b/ü';
+    const { client, received } = await start((response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' });
+      response.end(gzipSync(JSON.stringify({ data: { vendor: { id, name: 'Acme' } } })));
+    });
+    expect(await client.getRecord('vendor', id, call)).toMatchObject({
+      outcome: 'found',
+      object: { id, name: 'Acme' },
+    });
+    expect(received[0]!.url).toBe('/api/v1/vendors/..%2Fa%20b%2F%C3%BC');
+  });
+
+  test('a request ages out of the budget 60 s after its answer', async () => {
+    const { client, clock, budget } = await start((response) => json(response, 200, { data: [] }));
+    await client.listPage('vendor', 1, call);
+    await clock.advance(60_000);
+    expect(budget.left().left).toBe(59);
+    await clock.advance(1);
+    expect(budget.left().left).toBe(60);
+  });
+
+  test('a 404 for a record is an answer; for a list it is a failure', async () => {
+    const { client, observed } = await start((response) => json(response, 404, { title: 'Not Found' }));
+    expect(await client.getRecord('risk_assessment', 'r1', call)).toMatchObject({ outcome: 'missing' });
+    await expect(client.listPage('vendor', 1, call)).rejects.toMatchObject({
+      kind: 'unexpected_status',
+      status: 404,
+    });
+    expect(observed.map(({ route, status, error }) => ({ route, status, error }))).toEqual([
+      { route: '/risk-assessments/{id}', status: 404, error: null },
+      { route: '/vendors', status: 404, error: 'unexpected_status' },
+    ]);
+  });
+
+  test.each(['.', '..'])('the id %j is refused before anything is sent or counted', async (id) => {
+    const { client, received, budget } = await start((response) => json(response, 200, {}));
+    await expect(client.getRecord('vendor', id, call)).rejects.toThrow(UnaddressableError);
+    expect(received).toEqual([]);
+    expect(budget.left().left).toBe(60);
+  });
+
+  test('a read begins after the wait for the budget, when its caller is told', async () => {
+    const { client, clock, budget } = await start((response) => json(response, 200, { data: [] }));
+    const asked = clock.steady();
+    budget.pauseUntil(asked + 7_000);
+    const told: number[] = [];
+    const page = client.listPage('vendor', 1, { ...call, onSend: () => void told.push(clock.steady()) });
+    await clock.advance(7_000);
+    expect((await page).began).toEqual({ steadyMs: asked + 7_000, wallMs: asked + 7_000 });
+    expect(told).toEqual([asked + 7_000]);
+  });
+});
+
+describe('failures', () => {
+  const raw =
+    (status: number, body: string | Buffer, headers: Record<string, string> = {}): Handler =>
+    (response) =>
+      void response.writeHead(status, headers).end(body);
+
+  test.each<[string, Handler, { kind: string; message?: RegExp; [field: string]: unknown }]>([
+    ['401', raw(401, 'who?'), { kind: 'unauthorized', status: 401, retryable: false, excerpt: 'who?' }],
+    ['403', raw(403, ''), { kind: 'forbidden', status: 403, retryable: false, excerpt: null }],
+    ['429', raw(429, ''), { kind: 'rate_limited', status: 429, retryable: true, retryAfterMs: null }],
+    ['500', raw(500, ''), { kind: 'server', status: 500, retryable: true }],
+    ['418', raw(418, ''), { kind: 'unexpected_status', status: 418 }],
+    ['204', raw(204, ''), { kind: 'unexpected_status', status: 204 }],
+    ['206', raw(206, '{"data":{"id":"v1"}}'), { kind: 'unexpected_status', status: 206 }],
+    [
+      'a redirect',
+      raw(302, '', { location: '/api/v1/vendors/v1' }),
+      { kind: 'malformed', message: /redirect/ },
+    ],
+    ['no JSON', raw(200, '<html>'), { kind: 'malformed', status: 200, excerpt: '<html>' }],
+    ['an empty answer', raw(200, ''), { kind: 'malformed', status: 200 }],
+    ['invalid UTF-8', raw(200, Buffer.from('{"id":"v1","name":"\xff"}', 'latin1')), { kind: 'malformed' }],
+    ['another id', raw(200, '{"data":{"id":"v2"}}'), { kind: 'malformed', message: /the id "v2"/ }],
+    ['no id', raw(200, '{"data":{"name":"x"}}'), { kind: 'malformed', message: /no id/ }],
+    ['an array', raw(200, '[{"id":"v1"}]'), { kind: 'malformed' }],
+    ['brotli', raw(200, 'x', { 'content-encoding': 'br' }), { kind: 'malformed', message: /encoded/ }],
+    ['broken gzip', raw(200, 'x', { 'content-encoding': 'gzip' }), { kind: 'malformed' }],
+    ['a cut connection', (response) => void response.socket!.destroy(), { kind: 'network', status: null }],
+    [
+      'an answer cut short',
+      (response) => {
+        response.writeHead(200, { 'content-length': '100' });
+        response.write('{', () => response.socket!.destroy());
+      },
+      { kind: 'network', status: 200 },
+    ],
+    [
+      'more bytes than allowed, even if few travel',
+      raw(200, gzipSync(Buffer.alloc(MAX_RESPONSE_BYTES + 1, ' ')), { 'content-encoding': 'gzip' }),
+      { kind: 'malformed', message: /larger than/ },
+    ],
+  ])(
+    '%s is never taken for an answer, nor for a missing record',
+    async (_case, handler, { message, ...expected }) => {
+      const { client, received, observed } = await start(handler);
+      const error = await client.getRecord('vendor', 'v1', call).then(
+        () => null,
+        (reason) => reason,
+      );
+      expect(error).toMatchObject({ name: 'UpstreamError', outcomeUnknown: false, ...expected });
+      expect(error.message).toMatch(message ?? /^GET \/vendors\/v1: /);
+      expect(error.hint).toMatch(/\w/);
+      expect(received).toHaveLength(1);
+      expect(observed).toMatchObject([{ method: 'GET', route: '/vendors/{id}', error: expected.kind }]);
+    },
+  );
+
+  test('an answer that never comes, or never ends, is a timeout', async () => {
+    const { client } = await start(
+      (response, _request, count) => {
+        if (count === 2) response.writeHead(200).write('{');
+      },
+      { settings: { timeoutMs: 100 } },
+    );
+    await expect(client.getRecord('vendor', 'v1', call)).rejects.toMatchObject({
+      kind: 'timeout',
+      status: null,
+    });
+    await expect(client.getRecord('vendor', 'v1', call)).rejects.toMatchObject({
+      kind: 'timeout',
+      status: 200,
+    });
+  });
+
+  test('a port where nobody listens is a network failure, certain not to have reached anyone', async () => {
+    const { client, close } = await start((response) => response.end());
+    await close();
+    const failure = {
+      kind: 'network',
+      outcomeUnknown: false,
+      message: expect.stringContaining('ECONNREFUSED'),
+    };
+    await expect(client.getRecord('vendor', 'v1', call)).rejects.toMatchObject(failure);
+    await expect(client.createPolicy({ name: 'x' }, call)).rejects.toMatchObject(failure);
+  });
+
+  test('the excerpt is cut at 2 KiB and shows no credentials', async () => {
+    const { client } = await start((response, request) => {
+      response.writeHead(500).end(`${request.headers.authorization} ${'x'.repeat(100_000)}`);
+    });
+    const error = await client.listPage('vendor', 1, call).then(
+      () => null,
+      (reason) => reason,
+    );
+    expect(error.excerpt).toMatch(/^Bearer \[credentials\] x+$/);
+    expect(error.excerpt.length).toBeLessThanOrEqual(2048);
+    expect(JSON.stringify(error)).not.toContain(API_KEY);
+  });
+
+  test("an aborted read ends with its caller's reason, and its place in the budget stays taken", async () => {
+    const stop = new AbortController();
+    const { client, budget } = await start(() => stop.abort(new Error('stopping')));
+    await expect(client.listPage('vendor', 1, { lane: 'walk', signal: stop.signal })).rejects.toThrow(
+      'stopping',
+    );
+    expect(budget.left().left).toBe(59);
+  });
+});
+
+describe('being asked to wait', () => {
+  test.each<[string, number, Record<string, string>, number | null, number]>([
+    ['429 with seconds', 429, { 'retry-after': '20' }, 20_000, 20_000],
+    [
+      '503 with a date, by the clock of the service',
+      503,
+      { date: 'Mon, 05 Jan 2026 12:00:00 GMT', 'retry-after': 'Mon, 05 Jan 2026 12:00:30 GMT' },
+      30_000,
+      30_000,
+    ],
+    ['429 that names no time', 429, {}, null, 10_000],
+    ['503 that names no time', 503, {}, null, 0],
+    ['500, whose header means nothing', 500, { 'retry-after': '20' }, null, 0],
+    ['429 with a day, cut', 429, { 'retry-after': '86400' }, 900_000, 900_000],
+  ])('%s pauses every lane as long', async (_case, status, headers, retryAfterMs, pausedForMs) => {
+    const { client, budget } = await start((response) => json(response, status, {}, headers));
+    await expect(client.listPage('vendor', 1, call)).rejects.toMatchObject({ status, retryAfterMs });
+    expect(budget.left().pausedForMs).toBe(pausedForMs);
+  });
+});
+
+describe('credentials', () => {
+  test('a key is read at every request, so a rotated one takes effect', async () => {
+    let key = 'first-key';
+    const { client, received } = await start((response) => json(response, 200, { data: [] }), {
+      settings: { apiKey: () => key },
+    });
+    await client.listPage('vendor', 1, call);
+    key = 'second-key';
+    await client.listPage('vendor', 1, call);
+    expect(received.map(({ headers }) => headers.authorization)).toEqual([
+      'Bearer first-key',
+      'Bearer second-key',
+    ]);
+  });
+
+  test('a key that no header can carry is named without being shown, and costs no request', async () => {
+    const { client, budget } = await start((response) => response.end(), {
+      settings: { apiKey: () => 'secret-key\nx' },
+    });
+    const error = await client.listPage('vendor', 1, call).then(
+      () => null,
+      (reason) => reason,
+    );
+    expect(error).toMatchObject({ code: 'usage', message: expect.stringContaining('COMPLIANCE_API_KEY') });
+    expect(`${error.message}${error.stack}`).not.toContain('secret-key');
+    expect(budget.left().left).toBe(60);
+  });
+
+  test('a header that fetch itself refuses does not show up in the error', async () => {
+    const credentials = { authorization: async () => 'Bearer secret\ntoken' };
+    const { client } = await start((response) => response.end(), { credentials });
+    const error = await client.listPage('vendor', 1, call).then(
+      () => null,
+      (reason) => reason,
+    );
+    expect(error).toMatchObject({ name: 'UpstreamError', message: expect.stringContaining('not be built') });
+    expect(`${error.message}${error.stack}${String(error.cause)}`).not.toContain('secret');
+  });
+
+  function renewable(renews: boolean) {
+    let token = 1;
+    return {
+      authorization: async () => `Bearer token-${token}`,
+      renew: async () => {
+        token++;
+        return renews;
+      },
+    };
+  }
+  const onlyToken2: Handler = (response, request) =>
+    request.headers.authorization === 'Bearer token-2'
+      ? json(response, 200, { data: [] })
+      : json(response, 401, {});
+
+  test('a read met by a 401 is sent once more with renewed credentials, and both are counted', async () => {
+    const { client, received, budget } = await start(onlyToken2, { credentials: renewable(true) });
+    expect((await client.listPage('vendor', 1, call)).objects).toEqual([]);
+    expect(received).toHaveLength(2);
+    expect(budget.left().left).toBe(58);
+  });
+
+  test('a second 401 in a row is final, and so is one where nothing could be renewed', async () => {
+    const { client, received } = await start((response) => json(response, 401, {}), {
+      credentials: renewable(true),
+    });
+    await expect(client.listPage('vendor', 1, call)).rejects.toMatchObject({ kind: 'unauthorized' });
+    expect(received).toHaveLength(2);
+    await upstream.close();
+    const other = await start(onlyToken2, { credentials: renewable(false) });
+    await expect(other.client.listPage('vendor', 1, call)).rejects.toMatchObject({ kind: 'unauthorized' });
+    expect(other.received).toHaveLength(1);
+  });
+
+  test('a POST met by a 401 is not sent again, though the credentials are renewed for the next', async () => {
+    const { client, received } = await start(onlyToken2, { credentials: renewable(true) });
+    const failure = { kind: 'unauthorized', outcomeUnknown: false };
+    await expect(client.createPolicy({ name: 'x' }, call)).rejects.toMatchObject(failure);
+    expect(received).toHaveLength(1);
+    expect((await client.listPage('vendor', 1, call)).objects).toEqual([]);
+  });
+});
+
+describe('creating and registering', () => {
+  test.each<[string, number, unknown, object]>([
+    [
+      'wrapped',
+      201,
+      { data: { policyId: 'p1', name: 'x' } },
+      { id: 'p1', object: { policyId: 'p1', name: 'x' } },
+    ],
+    ['bare', 200, { id: 'p1' }, { id: 'p1', object: { id: 'p1' } }],
+    ['without an id', 201, { data: { name: 'x' } }, { id: null, object: { name: 'x' } }],
+  ])('a created policy is read %s', async (_form, status, body, expected) => {
+    const { client, received } = await start((response) => json(response, status, body));
+    expect(await client.createPolicy({ name: 'x' }, call)).toEqual(expected);
+    expect(received[0]).toMatchObject({
+      method: 'POST',
+      url: '/api/v1/policies',
+      body: '{"name":"x"}',
+      headers: { 'content-type': 'application/json' },
+    });
+  });
+
+  test('an assessment is created under its own path', async () => {
+    const { client, received } = await start((response) => json(response, 201, { data: { id: 'r1' } }));
+    expect(await client.createRiskAssessment({ name: 'x' }, call)).toMatchObject({ id: 'r1' });
+    expect(received[0]!.url).toBe('/api/v1/risk-assessments');
+  });
+
+  test.each<[string, Handler, { kind?: string; outcomeUnknown: boolean }]>([
+    ['500', (response) => json(response, 500, {}), { kind: 'server', outcomeUnknown: true }],
+    [
+      '503 with Retry-After',
+      (response) => json(response, 503, {}, { 'retry-after': '1' }),
+      { kind: 'server', outcomeUnknown: true },
+    ],
+    [
+      'a cut connection',
+      (response) => void response.socket!.destroy(),
+      { kind: 'network', outcomeUnknown: true },
+    ],
+    ['silence', () => {}, { kind: 'timeout', outcomeUnknown: true }],
+    [
+      'an unreadable 201',
+      (response) => void response.writeHead(201).end('<'),
+      { kind: 'malformed', outcomeUnknown: true },
+    ],
+    ['202', (response) => json(response, 202, {}), { kind: 'unexpected_status', outcomeUnknown: true }],
+    ['421', (response) => json(response, 421, {}), { outcomeUnknown: true }],
+    [
+      'a redirect',
+      (response) => void response.writeHead(307, { location: '/x' }).end(),
+      { kind: 'malformed', outcomeUnknown: true },
+    ],
+    ['422', (response) => json(response, 422, {}), { kind: 'unexpected_status', outcomeUnknown: false }],
+    ['429', (response) => json(response, 429, {}), { kind: 'rate_limited', outcomeUnknown: false }],
+  ])(
+    'a POST answered by %s is sent once, and says whether it may have taken effect',
+    async (_case, handler, expected) => {
+      const { client, received } = await start(handler, { settings: { timeoutMs: 300 } });
+      const error = await client.createPolicy({ name: 'x' }, call).then(
+        () => null,
+        (reason) => reason,
+      );
+      expect(error).toMatchObject(expected);
+      expect(error.message.includes('took effect is unknown')).toBe(expected.outcomeUnknown);
+      if (expected.outcomeUnknown) expect(error.retryable).toBe(false);
+      expect(received).toHaveLength(1);
+    },
+  );
+
+  test('a POST that its caller gives up on is reported as unknown, not merely as aborted', async () => {
+    const stop = new AbortController();
+    const { client } = await start(() => stop.abort(new Error('interrupted')));
+    const created = client.createPolicy({ name: 'x' }, { lane: 'person', signal: stop.signal });
+    await expect(created).rejects.toMatchObject({ kind: 'cancelled', outcomeUnknown: true });
+  });
+
+  const registration = {
+    url: 'https://mirror.example/webhooks',
+    events: ['policy.*'],
+    description: 'mirror',
+  };
+
+  test.each<[string, unknown]>([
+    ['wrapped', { data: { id: 'w1', secret: 'whsec_x' } }],
+    ['wrapped by name', { data: { webhook: { id: 'w1', secret: 'whsec_x' } } }],
+    ['bare', { id: 'w1', secret: 'whsec_x' }],
+  ])("a registration's answer is read %s", async (_form, body) => {
+    const { client, received } = await start((response) => json(response, 201, body));
+    expect(await client.registerWebhook(registration, call)).toEqual({ id: 'w1', secret: 'whsec_x' });
+    expect(JSON.parse(received[0]!.body)).toEqual(registration);
+  });
+
+  test("a number for the registration's id is taken as its text", async () => {
+    const { client } = await start((response) => json(response, 201, { id: 7 }));
+    expect(await client.registerWebhook(registration, call)).toEqual({ id: '7' });
+  });
+
+  test.each<[string, string]>([
+    ['has no id', '{"secret":"whsec_x"}'],
+    ['is no JSON', 'whsec_x'],
+    ['has a wrong field', '{"id":"w1","secret":"whsec_x","url":5}'],
+  ])(
+    "a registration's answer that %s is unknown in effect, and its secret is in no error",
+    async (_case, body) => {
+      const { client } = await start((response) => void response.writeHead(201).end(body));
+      const error = await client.registerWebhook(registration, call).then(
+        () => null,
+        (reason) => reason,
+      );
+      expect(error).toMatchObject({ kind: 'malformed', outcomeUnknown: true, excerpt: null });
+      expect(`${error.message}${error.stack}${String(error.cause)}`).not.toContain('whsec');
+    },
+  );
+});
+
+describe('any request', () => {
+  test('to the registrations keeps its answer out of errors as well', async () => {
+    const { client } = await start((response) => void response.writeHead(500).end('whsec_x'));
+    const request = { method: 'POST', path: '/webhooks', body: {}, ...call } as const;
+    await expect(client.request(request)).rejects.toMatchObject({ kind: 'server', excerpt: null });
+  });
+
+  test('hands on status and JSON of any success as they are', async () => {
+    const { client, received } = await start((response, _request, count) =>
+      count === 1 ? json(response, 202, [1]) : void response.writeHead(204).end(),
+    );
+    const request = { method: 'POST', path: '/webhooks?dry=1', body: { a: 1 }, ...call } as const;
+    expect(await client.request(request)).toMatchObject({ status: 202, value: [1] });
+    expect(await client.request({ method: 'GET', path: '/policies', ...call })).toMatchObject({
+      status: 204,
+      value: null,
+    });
+    expect(received.map(({ url }) => url)).toEqual(['/api/v1/webhooks?dry=1', '/api/v1/policies']);
+  });
+
+  test("cannot leave the API's own path", async () => {
+    const { client, received } = await start((response) => response.end());
+    const request = { method: 'GET', path: '/../admin', ...call } as const;
+    await expect(client.request(request)).rejects.toThrow(UnaddressableError);
+    expect(received).toEqual([]);
+  });
+});

@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'vitest';
+import { listIn, MAX_DEPTH, MalformedAnswer, objectIn, WRAPPERS } from '../../src/compliance/envelope.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
+import { type IdPointers, type JsonObject, recordIdIn } from '../../src/compliance/pointers.ts';
+
+const pointers: IdPointers = {
+  policy: ['policyId', 'policy.id', 'id'],
+  risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
+  vendor: ['vendorId', 'vendor.id', 'id'],
+};
+const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
+const nested = (levels: number): JsonObject => (levels === 1 ? {} : { inner: nested(levels - 1) });
+
+describe('a list', () => {
+  const rows = [{ policyId: 'a' }, { policyId: 'b' }];
+
+  test.each<[string, unknown, object]>([
+    ['data as an array', { data: rows }, {}],
+    ['data as an object holding one array', { data: { policies: rows, note: 'x' } }, {}],
+    ['a bare array', rows, {}],
+    [
+      'meta beside it',
+      { data: rows, meta: { page: 1, perPage: 2, total: 9, next: 'x' } },
+      { page: 1, perPage: 2, total: 9, next: 'x' },
+    ],
+    ['a meta that is null', { data: rows, meta: null }, {}],
+    ['a total that is null', { data: rows, meta: { total: null } }, {}],
+  ])('is found as %s', (_form, body, meta) => {
+    expect(listIn(body, idOf('policy'))).toEqual({ objects: rows, meta });
+  });
+
+  test.each<[string, unknown]>([
+    ['nothing', undefined],
+    ['null', null],
+    ['text', 'no'],
+    ['an object without data', { policies: rows }],
+    ['data null', { data: null }],
+    ['data an empty object', { data: {} }],
+    ['data holding two arrays', { data: { policies: rows, archived: [] } }],
+    ['data that is one record with an empty array in it', { data: { policyId: 'a', tags: [] } }],
+    ['a row that is null', { data: [null] }],
+    ['a row that is an array', { data: [[]] }],
+    ['rows that are ids', { data: ['a', 'b'] }],
+    ['a row nested too deep', { data: [nested(MAX_DEPTH + 1)] }],
+    ['a total that is text', { data: [], meta: { total: '0' } }],
+    ['a negative total', { data: [], meta: { total: -1 } }],
+    ['meta as an array', { data: [], meta: [] }],
+  ])('is malformed with %s', (_form, body) => {
+    expect(() => listIn(body, idOf('policy'))).toThrow(MalformedAnswer);
+  });
+
+  test('may be empty, and its rows may be as deep as the limit', () => {
+    expect(listIn({ data: [] }, idOf('policy')).objects).toEqual([]);
+    expect(listIn({ data: [nested(MAX_DEPTH)] }, idOf('policy')).objects).toHaveLength(1);
+  });
+});
+
+describe('a single record', () => {
+  const vendor = { id: 'v1', name: 'Acme' };
+
+  test.each<[string, Kind, unknown, object]>([
+    ['data', 'vendor', { data: vendor }, vendor],
+    ['data wrapping it in its name', 'vendor', { data: { vendor } }, vendor],
+    [
+      'data wrapping it, with other objects beside it',
+      'vendor',
+      { data: { vendor, links: { self: '/' } } },
+      vendor,
+    ],
+    ['the body', 'vendor', vendor, vendor],
+    ['the body wrapping it', 'vendor', { vendor }, vendor],
+    [
+      'a body that has a field data of its own',
+      'vendor',
+      { ...vendor, data: { a: 1 } },
+      { ...vendor, data: { a: 1 } },
+    ],
+    [
+      'an assessment under any of its names',
+      'risk_assessment',
+      { data: { riskAssessment: { id: 'r' } } },
+      { id: 'r' },
+    ],
+    [
+      'a record that embeds another of its name',
+      'vendor',
+      { data: { id: 'v1', vendor: { id: 'v2' } } },
+      { id: 'v1', vendor: { id: 'v2' } },
+    ],
+    [
+      'a wrapper that itself has no id inside',
+      'vendor',
+      { data: { vendor: { name: 'x' } } },
+      { vendor: { name: 'x' } },
+    ],
+    ['data without any id', 'policy', { data: { name: 'x' } }, { name: 'x' }],
+  ])('is found as %s', (_form, kind, body, expected) => {
+    expect(objectIn(body, WRAPPERS[kind], idOf(kind))).toEqual(expected);
+  });
+
+  test.each<[string, unknown]>([
+    ['nothing', undefined],
+    ['an array', [vendor]],
+    ['text', 'v1'],
+    ['an object nested too deep', { data: { id: 'v1', ...nested(MAX_DEPTH + 1) } }],
+  ])('is malformed as %s', (_form, body) => {
+    expect(() => objectIn(body, WRAPPERS.vendor, idOf('vendor'))).toThrow(MalformedAnswer);
+  });
+});

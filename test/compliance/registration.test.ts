@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'vitest';
+import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
+import { coverageOf, EVERY_FAMILY, patternSelects } from '../../src/compliance/registration.ts';
+
+describe('what a registration covers', () => {
+  test('the default covers all twelve types', () => {
+    expect(coverageOf(EVERY_FAMILY)).toEqual({
+      covered: [...EVENT_TYPES],
+      missing: [],
+      families: { policy: 'all', risk: 'all', vendor: 'all' },
+      unmatched: [],
+    });
+  });
+
+  test('one family and one type of another leave the other seven out', () => {
+    const coverage = coverageOf(['policy.*', 'risk.assessed', 'policy.created']);
+    expect(coverage.families).toEqual({ policy: 'all', risk: 'some', vendor: 'none' });
+    expect(coverage.missing).toHaveLength(7);
+    expect(coverage.missing).not.toContain('risk.assessed');
+  });
+
+  test('every type of a family one by one is the whole family', () => {
+    const types = EVENT_TYPES.filter((type) => type.startsWith('vendor.'));
+    expect(coverageOf(types).families.vendor).toBe('all');
+  });
+
+  test('patterns that match no known type are named', () => {
+    expect(coverageOf(['polices.*', 'vendor.added', 'vendor.merged']).unmatched).toEqual([
+      'polices.*',
+      'vendor.merged',
+    ]);
+  });
+});
+
+test.each([
+  ['policy.*', 'policy.created', true],
+  ['policy.*', 'policy.', true],
+  ['policy.*', 'policyholder.created', false],
+  ['policy.*', 'policy', false],
+  ['policy.created', 'policy.created', true],
+  ['policy.created', 'policy.created.again', false],
+  ['*', 'policy.created', false],
+  ['.*', '.created', false],
+  ['*.created', 'policy.created', false],
+])('the pattern %s selects %s: %s', (pattern, type, expected) => {
+  expect(patternSelects(pattern, type)).toBe(expected);
+});

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import type { Difference } from '../../src/cli/demo/compare.ts';
+import type { Change } from '../../src/cli/demo/mirror-tables.ts';
+import { differenceRows, healerOf, isInTransit, tally } from '../../src/cli/demo/report.ts';
+import { STORIES, schedule } from '../../src/cli/demo/script.ts';
+import { Watch } from '../../src/cli/demo/watch.ts';
+
+function differs(id: string, field = 'status'): Difference {
+  return { kind: 'vendor', id, fields: [{ field, mirror: 'a', upstream: 'b' }] };
+}
+
+function change(seq: number, recordId: string, cause: string): Change {
+  return { seq, kind: 'vendor', recordId, cause };
+}
+
+describe('the watch over differences', () => {
+  it('names the change that ended a difference, not an earlier one', () => {
+    const watch = new Watch();
+    watch.note({ atMs: 0, differences: [differs('v1')], changes: [change(1, 'v1', 'event:e0')] });
+    watch.note({ atMs: 200, differences: [differs('v1', 'name')], changes: [change(2, 'v1', 'event:e1')] });
+    watch.note({
+      atMs: 400,
+      differences: [],
+      changes: [change(3, 'v1', 'refetch'), change(4, 'v2', 'event:e2')],
+    });
+    const [observation] = watch.all;
+    expect(observation).toMatchObject({ id: 'v1', healedBy: 'refetch', firstSeenMs: 0, healedMs: 400 });
+    expect([...observation!.fields]).toEqual(['status', 'name']);
+  });
+
+  it('keeps apart two differences of one record, one after the other', () => {
+    const watch = new Watch();
+    watch.note({ atMs: 0, differences: [differs('v1')], changes: [] });
+    watch.note({ atMs: 1, differences: [], changes: [change(1, 'v1', 'event:e1')] });
+    watch.note({ atMs: 2, differences: [differs('v1')], changes: [] });
+    watch.note({ atMs: 3, differences: [], changes: [change(2, 'v1', 'sweep:4')] });
+    expect(watch.all.map((observation) => observation.healedBy)).toEqual(['event:e1', 'sweep:4']);
+  });
+
+  it('says so when upstream itself came back', () => {
+    const watch = new Watch();
+    watch.note({ atMs: 0, differences: [differs('v1')], changes: [] });
+    watch.note({ atMs: 1, differences: [], changes: [] });
+    expect(healerOf(watch.all[0]!)).toBe('upstream');
+  });
+
+  it('leaves open what still differs', () => {
+    const watch = new Watch();
+    watch.note({ atMs: 0, differences: [differs('v1')], changes: [] });
+    expect(watch.isOpen('vendor', 'v1')).toBe(true);
+    expect(watch.open.map(healerOf)).toEqual([null]);
+  });
+});
+
+describe('the table of differences', () => {
+  it('puts the staged stories first and leaves out what was only on its way', () => {
+    const watch = new Watch();
+    watch.stage('vendor', 'staged', 'lost delete of a vendor');
+    watch.note({
+      atMs: 5_000,
+      differences: [differs('late'), differs('slow'), differs('staged')],
+      changes: [],
+    });
+    watch.note({
+      atMs: 7_000,
+      differences: [],
+      changes: [change(1, 'late', 'refetch'), change(2, 'slow', 'event:e9'), change(3, 'staged', 'sweep:2')],
+    });
+    const dropped = {
+      kind: 'vendor' as const,
+      recordId: 'late',
+      created: new Date(4_900).toISOString(),
+      outcome: 'dropped',
+      faults: ['drop'],
+    };
+    expect(watch.all.filter(isInTransit).map(({ id }) => id)).toEqual(['slow']);
+    expect(differenceRows(watch.all, [dropped]).rows).toEqual([
+      ['vendor staged', 'status', 'lost delete of a vendor', 2, 'sweep:2'],
+      ['vendor late', 'status', 'delivery dropped', 2, 'refetch'],
+    ]);
+    expect(tally(watch.all)).toBe('1 by refetch, 1 by event, 1 by sweep');
+  });
+});
+
+describe('the script', () => {
+  it.each([4_000, 20_000])('tells every story, in order, within a run of %i ms', (runMs) => {
+    const told = schedule(runMs);
+    expect(told.map(({ story }) => story.name)).toEqual(STORIES.map((story) => story.name));
+    expect(told.every(({ atMs }, index) => atMs > (told[index - 1]?.atMs ?? 0) && atMs < runMs)).toBe(true);
+  });
+});

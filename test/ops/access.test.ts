@@ -1,0 +1,222 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/attempts.ts';
+import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
+import { bearer, type Harness, OPERATE, opsHarness, READ, signIn } from './harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+const form = { 'content-type': 'application/x-www-form-urlencoded' };
+const html = { accept: 'text/html,application/xhtml+xml' };
+const auditActions = async () =>
+  (await h.store.listAudit({ limit: 100 })).map(
+    ({ actor, action, outcome }) => `${actor} ${action} ${outcome}`,
+  );
+
+describe('bearer tokens', () => {
+  test('either role reads', async () => {
+    for (const token of [OPERATE, READ]) {
+      expect((await h.app.request('/api/status', { headers: bearer(token) })).status).toBe(200);
+    }
+  });
+
+  test('all refusals are alike to the byte', async () => {
+    const authorizations = [
+      undefined,
+      '',
+      'Bearer',
+      'Bearer ',
+      'Bearer wrong',
+      `Basic ${OPERATE}`,
+      `Bearer ${OPERATE}x`,
+      OPERATE,
+    ];
+    const answers = await Promise.all(
+      authorizations.map(async (authorization) => {
+        const response = await h.app.request('/api/status', {
+          headers: authorization === undefined ? {} : { authorization },
+        });
+        return JSON.stringify([response.status, [...response.headers], await response.text()]);
+      }),
+    );
+    expect(new Set(answers).size).toBe(1);
+    expect(answers[0]).toContain('401');
+  });
+
+  test('a wrong bearer is refused even beside a good session', async () => {
+    const { cookie } = await signIn(h.app, OPERATE);
+    const response = await h.app.request('/api/status', { headers: { cookie, ...bearer('nonsense') } });
+    expect(response.status).toBe(401);
+  });
+
+  test('too many wrong ones are answered 429, right or wrong, with when to come back', async () => {
+    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) {
+      await h.app.request('/api/status', { headers: bearer('wrong') });
+    }
+    const response = await h.app.request('/api/status', { headers: bearer(OPERATE) });
+    expect(response.status).toBe(429);
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await response.json()).toMatchObject({ code: 'too_many_attempts' });
+    expect(await auditActions()).toEqual(['unknown bearer refused', 'unknown bearer refused']);
+  });
+
+  test('the role read changes nothing, and its try is audited', async () => {
+    const response = await h.app.request('/api/pause', { method: 'POST', headers: bearer(READ) });
+    expect(response.status).toBe(403);
+    expect(await response.json()).toMatchObject({ code: 'forbidden' });
+    expect(h.asked).toEqual([]);
+    expect(await auditActions()).toEqual(['rita change forbidden']);
+  });
+});
+
+describe('signing in', () => {
+  test('a person without a session is led to the sign-in, a script is told 401', async () => {
+    const person = await h.app.request('/', { headers: html });
+    expect([person.status, person.headers.get('location')]).toEqual([303, '/sign-in']);
+    expect((await h.app.request('/')).status).toBe(401);
+  });
+
+  test('the form gives a cookie that scripts cannot read and other sites cannot send', async () => {
+    const { response, cookie } = await signIn(h.app, OPERATE);
+    expect([response.status, response.headers.get('location')]).toEqual([303, '/']);
+    const set = response.headers.get('set-cookie')!;
+    expect(set).toMatch(/^compliance-mirror=[\w-]{43}; /);
+    for (const part of ['HttpOnly', 'SameSite=Strict', 'Path=/', 'Max-Age=43200'])
+      expect(set).toContain(part);
+    expect(set).not.toContain('Secure');
+    expect((await h.app.request('/', { headers: { cookie } })).status).toBe(200);
+    expect(await auditActions()).toEqual(['olga sign_in ok']);
+  });
+
+  test('behind https the cookie is bound to the host and only sent encrypted', async () => {
+    const secure = await opsHarness({ publicUrl: new URL('https://mirror.example/') });
+    const { response } = await signIn(secure.app, OPERATE, 'https://mirror.example');
+    expect(response.headers.get('set-cookie')).toMatch(/^__Host-compliance-mirror=.*; Secure/);
+    await secure.close();
+  });
+
+  test('a wrong token gets the form again, with its reason and without a cookie', async () => {
+    const { response } = await signIn(h.app, 'not-the-token');
+    expect(response.status).toBe(401);
+    expect(response.headers.get('set-cookie')).toBeNull();
+    expect(await response.text()).toContain('This token is not known.');
+    expect(await auditActions()).toEqual(['unknown sign_in refused']);
+  });
+
+  test('too many wrong tokens shut the form for a while', async () => {
+    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) await signIn(h.app, 'wrong');
+    const { response } = await signIn(h.app, OPERATE);
+    expect(response.status).toBe(429);
+    expect(response.headers.get('set-cookie')).toBeNull();
+  });
+
+  test.each([
+    ['another site', { origin: 'https://evil.example' }],
+    ['another port', { origin: 'http://localhost:9999' }],
+    ['nowhere', { origin: 'null' }],
+    ['an unnamed place', {}],
+    ['an unnamed other site', { 'sec-fetch-site': 'cross-site' }],
+  ])('the form is not taken from %s', async (_name, headers) => {
+    const response = await h.app.request('/sign-in', {
+      method: 'POST',
+      headers: { ...form, ...headers } as Record<string, string>,
+      body: new URLSearchParams({ token: OPERATE }),
+    });
+    expect(response.status).toBe(403);
+    expect(response.headers.get('set-cookie')).toBeNull();
+  });
+
+  test('signing out ends the session on the server as well', async () => {
+    const { cookie, csrf } = await signIn(h.app, READ);
+    const response = await h.app.request('/sign-out', {
+      method: 'POST',
+      headers: { ...form, cookie, origin: 'http://localhost' },
+      body: new URLSearchParams({ csrf }),
+    });
+    expect(response.status).toBe(303);
+    expect(response.headers.get('set-cookie')).toContain('Max-Age=0');
+    expect((await h.app.request('/api/status', { headers: { cookie } })).status).toBe(401);
+  });
+
+  test('a session left alone ends', async () => {
+    const clock = { now: Date.now(), wall: () => clock.now, steady: () => clock.now, sleep: async () => {} };
+    const other = await opsHarness({ clock });
+    const { cookie } = await signIn(other.app, OPERATE);
+    clock.now += SESSION_IDLE_MS;
+    expect((await other.app.request('/api/status', { headers: { cookie } })).status).toBe(401);
+    await other.close();
+  });
+
+  test('with the database gone an operator still gets in, to see that it is gone', async () => {
+    await h.store.close();
+    const { response, cookie } = await signIn(h.app, OPERATE);
+    expect(response.status).toBe(303);
+    const page = await h.app.request('/', { headers: { cookie } });
+    expect(await page.text()).toContain('The database cannot be read.');
+  });
+});
+
+describe('changes by a signed-in browser', () => {
+  const post = (cookie: string, headers: Record<string, string>, csrf?: string) =>
+    h.app.request('/actions/pause', {
+      method: 'POST',
+      headers: { ...form, cookie, ...headers },
+      body: new URLSearchParams(csrf === undefined ? {} : { csrf }),
+    });
+
+  test('need this site’s origin and the form’s secret', async () => {
+    const { cookie, csrf } = await signIn(h.app, OPERATE);
+    const other = await signIn(h.app, OPERATE);
+    const refusals: [Record<string, string>, string | undefined][] = [
+      [{ origin: 'https://evil.example' }, csrf],
+      [{}, csrf],
+      [{ origin: 'http://localhost' }, undefined],
+      [{ origin: 'http://localhost' }, ''],
+      [{ origin: 'http://localhost' }, other.csrf],
+    ];
+    for (const [headers, secret] of refusals) expect((await post(cookie, headers, secret)).status).toBe(403);
+    expect(h.asked).toEqual([]);
+    expect((await post(cookie, { origin: 'http://localhost' }, csrf)).status).toBe(303);
+    expect((await post(cookie, { 'sec-fetch-site': 'same-origin', 'x-csrf-token': csrf })).status).toBe(303);
+    expect(h.asked).toEqual(['pause', 'pause']);
+  });
+
+  test('are not for the role read, whose page shows no buttons', async () => {
+    const { cookie, csrf } = await signIn(h.app, READ);
+    expect((await post(cookie, { origin: 'http://localhost' }, csrf)).status).toBe(403);
+    expect(await (await h.app.request('/', { headers: { cookie } })).text()).not.toContain('/actions/');
+  });
+
+  test('are audited by the token’s name', async () => {
+    const { cookie, csrf } = await signIn(h.app, OPERATE);
+    await post(cookie, { origin: 'http://localhost' }, csrf);
+    expect(await auditActions()).toContain('olga pause ok');
+  });
+});
+
+test('every answer, errors too, forbids scripts from elsewhere, framing, sniffing and keeping', async () => {
+  const { cookie } = await signIn(h.app, OPERATE);
+  for (const path of ['/', '/livez', '/sign-in', '/api/status', '/nowhere', '/metrics']) {
+    for (const headers of [{}, { cookie }] as Record<string, string>[]) {
+      const response = await h.app.request(path, { headers });
+      const policy = response.headers.get('content-security-policy')!;
+      expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy).not.toContain('unsafe');
+      expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+      expect(response.headers.get('cache-control')).toBe('no-store');
+    }
+  }
+});
+
+test('a body larger than any form of ours is refused', async () => {
+  const response = await h.app.request('/sign-in', {
+    method: 'POST',
+    headers: { ...form, origin: 'http://localhost' },
+    body: `token=${'x'.repeat(20_000)}`,
+  });
+  expect(response.status).toBe(413);
+});

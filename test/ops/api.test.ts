@@ -1,0 +1,319 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { isUsableId } from '../../src/compliance/pointers.ts';
+import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness } from './harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+const TIMING = { settleMs: 10_000 };
+const POINTERS = {
+  policy: ['policyId', 'id'],
+  risk_assessment: ['riskId', 'id'],
+  vendor: ['vendorId', 'id'],
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely here
+async function get(path: string): Promise<{ status: number; body: any }> {
+  const response = await h.app.request(path, { headers: bearer(OPERATE) });
+  return { status: response.status, body: await response.json() };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as above
+async function post(path: string, body?: unknown): Promise<{ status: number; body: any }> {
+  const response = await h.app.request(path, {
+    method: 'POST',
+    headers: bearer(OPERATE),
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+async function mirrorVendor(id: string, data: Record<string, unknown>): Promise<void> {
+  const now = h.now();
+  await h.store.applyReads(
+    'vendor',
+    [{ id, data: { vendorId: id, ...data } }],
+    { number: await h.store.currentNumber(), beganAt: now.steady, endedAt: now.steady, endedWall: now.wall },
+    { cause: 'sweep:1', sweepId: null, timing: TIMING, pointers: POINTERS },
+  );
+}
+
+async function deadEvent(id: string): Promise<void> {
+  await h.store.accept({ events: [incoming({ id })], unusable: [] }, h.now(), TIMING);
+  const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
+  await h.store.deferEvents([{ event: event!, retryAtMs: null, error: 'it broke' }], h.now(), TIMING);
+}
+
+describe('status', () => {
+  test('tells the verdict and its figures, instants as text', async () => {
+    await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), TIMING);
+    const { body } = await get('/api/status');
+    expect(body).toMatchObject({
+      verdict: 'catching_up',
+      service: { state: 'running', settle_seconds: 10, sweep_minutes: 60 },
+      backlog: { events: 1 },
+      upstream: { origin: 'https://compliance.example', budget_left: 48 },
+    });
+    expect(body.kinds).toHaveLength(3);
+    expect(body.at).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+  });
+
+  test('still answers when the database does not', async () => {
+    await h.store.close();
+    const { status, body } = await get('/api/status');
+    expect([status, body.verdict, body.reason, body.kinds]).toEqual([
+      200,
+      'blocked',
+      'database_unreadable',
+      null,
+    ]);
+  });
+});
+
+describe('lists', () => {
+  test('lead from page to page without gap or repetition', async () => {
+    const ids = Array.from({ length: 7 }, (_, n) => `evt_${n}`);
+    await h.store.accept({ events: ids.map((id) => incoming({ id })), unusable: [] }, h.now(), TIMING);
+    const seen: string[] = [];
+    let next: string | null = '';
+    while (next !== null) {
+      const { body } = await get(`/api/events?limit=3${next === '' ? '' : `&after=${next}`}`);
+      seen.push(...body.items.map((item: { id: string }) => item.id));
+      next = body.next;
+    }
+    expect(seen).toEqual(ids.toReversed());
+  });
+
+  test('of records go on after the last id, whatever it is', async () => {
+    const ids = ['a', 'a/b', 'a b', 'é', '%2e', '?x=1&y'];
+    for (const id of ids) await mirrorVendor(id, { name: id });
+    const seen: string[] = [];
+    let after: string | null = null;
+    do {
+      const { body } = await get(
+        `/api/records/vendor?limit=1${after === null ? '' : `&after=${encodeURIComponent(after)}`}`,
+      );
+      seen.push(...body.items.map((item: { id: string }) => item.id));
+      after = body.next;
+    } while (after !== null);
+    expect(seen.sort()).toEqual(ids.sort());
+  });
+
+  test('filter', async () => {
+    await deadEvent('evt_dead');
+    await h.store.accept(
+      { events: [incoming({ id: 'evt_ok', recordId: 'pol/2' })], unusable: [] },
+      h.now(),
+      TIMING,
+    );
+    expect((await get('/api/events?state=dead')).body.items).toMatchObject([
+      { id: 'evt_dead', error: 'it broke' },
+    ]);
+    expect(
+      (await get(`/api/events?kind=policy&record_id=${encodeURIComponent('pol/2')}`)).body.items,
+    ).toMatchObject([{ id: 'evt_ok' }]);
+    expect((await get('/api/gaps?open=true')).body.items).toMatchObject([{ reason: 'dead_letter' }]);
+    expect((await get('/api/gaps?open=false')).body.items).toEqual([]);
+  });
+
+  test.each([
+    ['/api/events?limit=0', 'limit'],
+    ['/api/events?limit=501', 'limit'],
+    ['/api/events?limit=many', 'limit'],
+    ['/api/events?after=x', 'after'],
+    ['/api/events?state=lost', 'state'],
+    ['/api/events?stat=dead', 'stat'],
+    ['/api/events?kind=person', 'kind'],
+    ['/api/events?limit=1&limit=2', 'limit'],
+    ['/api/records/vendor?deleted=maybe', 'deleted'],
+    ['/api/gaps?open=1', 'open'],
+    ['/api/changes?after=-1', 'after'],
+    ['/api/sweeps?__proto__=x', '__proto__'],
+  ])('%s is a 400 that names %s', async (path, name) => {
+    const { status, body } = await get(path);
+    expect([status, body.code]).toEqual([400, 'invalid_parameter']);
+    expect(body.detail).toContain(`\`${name}\``);
+  });
+
+  test.each([
+    'gaps',
+    'sweeps',
+    'quarantine',
+    'refusals',
+    'audit',
+    'events',
+    'records/policy',
+    'records/risk_assessment',
+  ])('%s are empty at first', async (name) => {
+    expect(await get(`/api/${name}`)).toEqual({ status: 200, body: { items: [], next: null } });
+  });
+});
+
+test('the feed of changes says where to go on from, also when nothing is new', async () => {
+  expect((await get('/api/changes')).body).toEqual({ items: [], next: '0' });
+  await mirrorVendor('v1', { name: 'One' });
+  await mirrorVendor('v2', { name: 'Two' });
+  const first = (await get('/api/changes?after=0&limit=1')).body;
+  expect(first.items).toMatchObject([{ record_id: 'v1', operation: 'insert', cause: 'sweep:1' }]);
+  const second = (await get(`/api/changes?after=${first.next}`)).body;
+  expect(second.items).toMatchObject([{ record_id: 'v2' }]);
+  expect((await get(`/api/changes?after=${second.next}`)).body).toEqual({ items: [], next: second.next });
+});
+
+describe('one thing', () => {
+  test('an event comes with its body', async () => {
+    await h.store.accept({ events: [incoming({ id: 'evt/1' })], unusable: [] }, h.now(), TIMING);
+    const { body } = await get(`/api/events/${encodeURIComponent('evt/1')}`);
+    expect(JSON.parse(body.body)).toMatchObject({ id: 'evt/1' });
+  });
+
+  test('a record comes with its data, and its history apart', async () => {
+    await mirrorVendor('__proto__', { name: '<script>', nested: { constructor: 1 } });
+    expect((await get('/api/records/vendor/__proto__')).body).toMatchObject({
+      id: '__proto__',
+      name: '<script>',
+    });
+    expect((await get('/api/records/vendor/__proto__/history')).body.items).toHaveLength(1);
+  });
+
+  test.each([
+    '/api/events/none',
+    '/api/records/vendor/none',
+    '/api/records/person/1',
+    '/api/sweeps/1',
+    '/api/sweeps/x',
+    '/api/sweeps/1e3',
+    '/api/quarantine/1',
+    '/api/nothing',
+  ])('%s is a 404', async (path) => {
+    const { status, body } = await get(path);
+    expect([status, body.status]).toEqual([404, 404]);
+  });
+
+  test('any usable id reaches the store as it is, percent-encoded in the path', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc
+          .oneof(
+            fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }),
+            fc.stringMatching(/^[%./?#&+\\;:@2eEfF ]{1,12}$/),
+          )
+          .filter((id) => isUsableId(id) && id !== '.' && id !== '..'),
+        async (id) => {
+          h.asked.length = 0;
+          const { status } = await post(`/api/records/policy/${encodeURIComponent(id)}/refetch`);
+          expect([status, h.asked]).toEqual([202, [`refetch policy ${id}`]]);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('changes', () => {
+  test('a dead event is tried again, and one that is not cannot be', async () => {
+    await deadEvent('evt/dead');
+    const path = `/api/events/${encodeURIComponent('evt/dead')}`;
+    expect(await post(`${path}/retry`)).toEqual({ status: 202, body: { status: 'queued', id: 'evt/dead' } });
+    expect((await get(path)).body.state).toBe('pending');
+    expect((await post(`${path}/retry`)).body).toMatchObject({ status: 409, code: 'event_state' });
+    expect((await post('/api/events/none/retry')).status).toBe(404);
+  });
+
+  test('a dead event is discarded', async () => {
+    await deadEvent('evt_dead');
+    expect((await post('/api/events/evt_dead/discard')).status).toBe(200);
+    expect((await get('/api/events/evt_dead')).body.state).toBe('discarded');
+  });
+
+  test('a sweep is of all kinds, or of those named', async () => {
+    expect((await post('/api/sweeps')).body.kinds).toEqual(['policy', 'risk_assessment', 'vendor']);
+    expect((await post('/api/sweeps', { kinds: ['vendor', 'vendor'] })).body.kinds).toEqual(['vendor']);
+    expect(h.asked).toEqual([
+      'sweep policy,risk_assessment,vendor operator:olga',
+      'sweep vendor operator:olga',
+    ]);
+    for (const bad of [{ kinds: ['person'] }, { kinds: [] }, { kind: 'vendor' }, '{', '[]', '"x"']) {
+      expect((await post('/api/sweeps', bad)).status).toBe(400);
+    }
+  });
+
+  test('without credentials there is nothing to sweep or fetch', async () => {
+    h.live.eventsOnly = true;
+    expect((await post('/api/sweeps')).body).toMatchObject({ status: 409, code: 'events_only' });
+    expect((await post('/api/records/vendor/v1/refetch')).body).toMatchObject({
+      status: 409,
+      code: 'events_only',
+    });
+    expect(h.asked).toEqual([]);
+  });
+
+  test('consent to held deletions is for their sweep, and asks for the proof that uses it', async () => {
+    const ids = ['v1', 'v2', 'v3'];
+    for (const id of ids) await mirrorVendor(id, { name: id });
+    const sweep = await h.store.startSweep('vendor', 'test', h.now());
+    const conclusion = await h.store.concludeDeletions(
+      'vendor',
+      { absent: ids, number: sweep.number },
+      { cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
+      h.now(),
+    );
+    expect(conclusion.held).toEqual(ids);
+    const { status, body } = await post(`/api/sweeps/${sweep.id}/confirm-deletions`);
+    expect([status, body.kind, body.ids]).toEqual([200, 'vendor', ids]);
+    expect(Date.parse(body.until)).toBeGreaterThan(Date.now());
+    expect(h.asked).toEqual([`sweep vendor consent:${sweep.id}`]);
+  });
+
+  test('consent where nothing is held is refused', async () => {
+    const sweep = await h.store.startSweep('vendor', 'test', h.now());
+    await h.store.finishSweep(
+      sweep.id,
+      { outcome: 'complete', error: null, progress: NOTHING_SWEPT },
+      h.now(),
+    );
+    expect((await post(`/api/sweeps/${sweep.id}/confirm-deletions`)).body).toMatchObject({
+      code: 'nothing_held',
+    });
+    expect((await post('/api/sweeps/99/confirm-deletions')).status).toBe(404);
+    expect(h.asked).toEqual([]);
+  });
+
+  test('a quarantined delivery is released once', async () => {
+    const unusable = { reason: 'no id', t: '1', body: Buffer.from('{}'), kind: null, recordId: null };
+    await h.store.accept({ events: [], unusable: [unusable] }, h.now(), TIMING);
+    const [delivery] = (await get('/api/quarantine')).body.items;
+    expect((await get(`/api/quarantine/${delivery.id}`)).body.body).toBe('{}');
+    expect((await post(`/api/quarantine/${delivery.id}/release`)).status).toBe(200);
+    expect((await post(`/api/quarantine/${delivery.id}/release`)).body).toMatchObject({
+      code: 'not_releasable',
+    });
+    expect((await post('/api/quarantine/99/release')).status).toBe(404);
+  });
+
+  test('pause and resume', async () => {
+    expect((await post('/api/pause')).body).toEqual({ paused: true });
+    expect((await get('/api/status')).body.service.paused).toBe(true);
+    expect((await post('/api/resume')).body).toEqual({ paused: false });
+    expect(h.asked).toEqual(['pause', 'resume']);
+  });
+
+  test('each is audited with who, what and how it ended', async () => {
+    await deadEvent('evt_1');
+    await post('/api/events/evt_1/discard');
+    await post('/api/events/none/retry');
+    await post('/api/sweeps', { kinds: ['policy'] });
+    h.context.actions.pause = () => Promise.reject(new Error('no'));
+    expect((await post('/api/pause')).status).toBe(500);
+    expect((await get('/api/audit')).body.items.toReversed()).toMatchObject([
+      { actor: 'olga', action: 'event_discard', outcome: 'ok', target: 'evt_1' },
+      { actor: 'olga', action: 'event_retry', outcome: 'not_possible', target: 'none' },
+      { actor: 'olga', action: 'sweep', outcome: 'ok', target: 'policy' },
+      { actor: 'olga', action: 'pause', outcome: 'failed', target: null },
+    ]);
+  });
+});

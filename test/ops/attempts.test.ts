@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import {
+  ATTEMPTS_GLOBALLY,
+  ATTEMPTS_PER_ADDRESS,
+  ATTEMPTS_WINDOW_MS,
+  createAttempts,
+  networkOf,
+} from '../../src/ops/attempts.ts';
+
+function attemptsAt(startMs = 0) {
+  const clock = { now: startMs, steady: () => clock.now };
+  return { clock, attempts: createAttempts(clock) };
+}
+
+test('an address that fails too often waits until its window is over', () => {
+  const { clock, attempts } = attemptsAt();
+  for (let n = 0; n < ATTEMPTS_PER_ADDRESS - 1; n += 1) attempts.failed('10.0.0.1');
+  expect(attempts.waitMs('10.0.0.1')).toBe(0);
+  attempts.failed('10.0.0.1');
+  clock.now += 1000;
+  expect(attempts.waitMs('10.0.0.1')).toBe(ATTEMPTS_WINDOW_MS - 1000);
+  expect(attempts.waitMs('10.0.0.2')).toBe(0);
+  clock.now += ATTEMPTS_WINDOW_MS;
+  expect(attempts.waitMs('10.0.0.1')).toBe(0);
+});
+
+test('many addresses together are shut out, but not one that knew a token', () => {
+  const { attempts } = attemptsAt();
+  attempts.succeeded('192.0.2.9');
+  for (let n = 0; n < ATTEMPTS_GLOBALLY; n += 1) attempts.failed(`10.0.${n}.1`);
+  expect(attempts.waitMs('198.51.100.1')).toBeGreaterThan(0);
+  expect(attempts.waitMs('192.0.2.9')).toBe(0);
+});
+
+test.each([
+  ['127.0.0.1', '127.0.0.1'],
+  ['::ffff:127.0.0.1', '127.0.0.1'],
+  ['::1', '0:0:0:0::/64'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:DB8:1:2::9', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['unknown', 'unknown'],
+])('%s counts as %s', (address, network) => {
+  expect(networkOf(address)).toBe(network);
+});

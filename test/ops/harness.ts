@@ -1,0 +1,163 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import type { HeldDeletions, LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
+import { noDeliveries } from '../../src/ops/recent.ts';
+import { createOps } from '../../src/ops/routes.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { IncomingEvent, Now, Store } from '../../src/store/store.ts';
+
+export const OPERATE = 'operate-token-of-the-tests';
+export const READ = 'read-token-of-the-tests-too';
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+export const NOTHING_SWEPT = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+
+export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
+  return {
+    version: '0.1.0',
+    startedAt: Date.now() - 3_600_000,
+    state: 'running',
+    paused: false,
+    eventsOnly: false,
+    signingSecrets: 1,
+    settleMs: 10_000,
+    sweepMs: 3_600_000,
+    silenceMs: 86_400_000,
+    runningSweeps: [],
+    upstream: {
+      configured: true,
+      origin: 'https://compliance.example',
+      ok: true,
+      lastOkAt: Date.now(),
+      lastErrorAt: null,
+      lastError: null,
+      consecutiveFailures: 0,
+      budgetLeft: 48,
+      budgetPerMinute: 60,
+      skewMs: 120,
+    },
+    deliveries: {
+      lastMinute: noDeliveries(),
+      lastHour: noDeliveries(),
+      perMinute: Array.from({ length: 60 }, () => ({ delivered: 0, refused: 0 })),
+    },
+    ...over,
+  };
+}
+
+export interface Harness {
+  app: ReturnType<typeof createOps>;
+  context: OpsContext;
+  store: Store;
+  /** Whatever the service was asked to do, in order. */
+  asked: string[];
+  live: LiveFacts;
+  held: HeldDeletions[];
+  now(): Now;
+  abort: AbortController;
+  close(): Promise<void>;
+}
+
+/** The operators' listener over a real SQLite file; the rest of the service is only what `live` says. */
+export async function opsHarness(
+  over: { clock?: Clock; publicUrl?: URL | null; tokens?: OpsContext['tokens'] } = {},
+): Promise<Harness> {
+  const dir = mkdtempSync(join(tmpdir(), 'ops-'));
+  const store = await openStore(`file:${join(dir, 'mirror.db')}`);
+  const clock = over.clock ?? systemClock();
+  const abort = new AbortController();
+  const asked: string[] = [];
+  const live = liveFacts();
+  const held: HeldDeletions[] = [];
+  const actions: OpsActions = {
+    async requestSweep(kinds, reason) {
+      asked.push(`sweep ${kinds.join(',')} ${reason}`);
+    },
+    async refetch(kind, ids) {
+      asked.push(`refetch ${kind} ${ids.join(',')}`);
+      return { queued: ids.length };
+    },
+    async pause() {
+      live.paused = true;
+      asked.push('pause');
+    },
+    async resume() {
+      live.paused = false;
+      asked.push('resume');
+    },
+  };
+  const context: OpsContext = {
+    store,
+    actions,
+    facts: () => live,
+    heldDeletions: async () => held,
+    tokens: over.tokens ?? [
+      { name: 'olga', role: 'operate', token: OPERATE },
+      { name: 'rita', role: 'read', token: READ },
+    ],
+    publicUrl: over.publicUrl ?? null,
+    clock,
+    metrics: createMetrics(),
+    logger: pino({ level: 'silent' }),
+    signal: abort.signal,
+  };
+  return {
+    app: createOps(context),
+    context,
+    store,
+    asked,
+    live,
+    held,
+    now: () => ({ wall: clock.wall(), steady: clock.steady() }),
+    abort,
+    async close() {
+      abort.abort();
+      await store.close();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export function incoming(over: Partial<IncomingEvent> = {}): IncomingEvent {
+  const id = over.id ?? 'evt_1';
+  const created = '2026-11-01T12:00:00Z';
+  return {
+    id,
+    type: 'policy.updated',
+    created,
+    createdMs: Date.parse(created),
+    kind: 'policy',
+    recordId: 'pol_1',
+    known: true,
+    body: JSON.stringify({
+      id,
+      type: 'policy.updated',
+      created,
+      data: { policyId: 'pol_1', name: 'Access' },
+    }),
+    contentHash: `hash-${id}`,
+    t: '1793534400',
+    ...over,
+  };
+}
+
+/** Signs in through the form and returns the cookie and the CSRF token of its forms. */
+export async function signIn(
+  app: Harness['app'],
+  token: string,
+  origin = 'http://localhost',
+): Promise<{ cookie: string; csrf: string; response: Response }> {
+  const response = await app.request(`${origin}/sign-in`, {
+    method: 'POST',
+    headers: { origin, 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ token }),
+  });
+  const cookie = (response.headers.get('set-cookie') ?? '').split(';')[0]!;
+  const page = await app.request(`${origin}/`, { headers: { cookie } });
+  const csrf = /name="csrf" value="([^"]+)"/.exec(await page.text())?.[1] ?? '';
+  return { cookie, csrf, response };
+}

@@ -1,0 +1,125 @@
+import { serve } from '@hono/node-server';
+import { Hono } from 'hono';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { StoreUnavailable } from '../../src/errors.ts';
+import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+describe('readiness', () => {
+  const ready = async () => {
+    const response = await h.app.request('/readyz');
+    return [response.status, await response.json()];
+  };
+
+  test('running with a writable database is ready', async () => {
+    expect(await ready()).toEqual([200, { status: 'ready' }]);
+  });
+
+  test.each(['starting', 'migrating', 'draining'] as const)('%s is not', async (state) => {
+    h.live.state = state;
+    expect(await ready()).toEqual([503, { status: 'not_ready', reason: state }]);
+  });
+
+  test('a database that takes no commit is not, and many probes ask it once', async () => {
+    let asked = 0;
+    h.context.store.checkWritable = async () => {
+      asked += 1;
+      throw new StoreUnavailable('disk full');
+    };
+    const answers = await Promise.all([ready(), ready(), ready()]);
+    expect(answers[0]).toEqual([503, { status: 'not_ready', reason: 'database_not_writable' }]);
+    expect(asked).toBe(1);
+  });
+
+  test('live says only that it lives', async () => {
+    h.live.state = 'draining';
+    const response = await h.app.request('/livez');
+    expect([response.status, await response.json()]).toEqual([200, { status: 'live' }]);
+  });
+});
+
+describe('metrics', () => {
+  test('show the state as of the scrape', async () => {
+    await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
+    await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
+    const response = await h.app.request('/metrics', { headers: bearer(READ) });
+    expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=/);
+    const text = await response.text();
+    expect(text).toMatch(/^compliance_mirror_backlog_events 1$/m);
+    expect(text).toMatch(/^compliance_mirror_backlog_oldest_seconds \d/m);
+    expect(text).toMatch(/^compliance_mirror_gaps_open\{reason="silence"\} 1$/m);
+    expect(text).toMatch(/^compliance_mirror_upstream_budget_left 48$/m);
+    expect(text).toMatch(/^compliance_mirror_records\{kind="policy",state="unverified"\} \d+$/m);
+  });
+
+  test('forget a gap that has healed', async () => {
+    const gap = { reason: 'silence', kind: null, recordId: null } as const;
+    await h.store.openGap(gap, null, h.now());
+    await h.app.request('/metrics', { headers: bearer(READ) });
+    await h.store.healGap(gap, h.now());
+    // Any change here makes the next reading a fresh one.
+    await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
+    const text = await (await h.app.request('/metrics', { headers: bearer(READ) })).text();
+    expect(text).not.toContain('reason="silence"');
+  });
+});
+
+test('when the database fails while being asked, the answer is 503 and says when to come back', async () => {
+  h.context.store.listEvents = () => Promise.reject(new StoreUnavailable('disk full', { hint: 'make room' }));
+  const response = await h.app.request('/api/events', { headers: bearer(OPERATE) });
+  expect(response.status).toBe(503);
+  expect(response.headers.get('retry-after')).toBe('5');
+  expect(await response.json()).toMatchObject({ code: 'store_unavailable', detail: 'make room' });
+});
+
+test('an unforeseen failure tells nothing of itself, on a listener that it shares as well', async () => {
+  h.context.store.listEvents = () => Promise.reject(new Error('secret path /etc/x'));
+  const shared = new Hono();
+  shared.post('/webhooks', (c) => c.text('received', 202));
+  shared.route('/', h.app);
+  for (const app of [h.app, shared]) {
+    const response = await app.request('/api/events', { headers: bearer(OPERATE) });
+    expect(response.status).toBe(500);
+    expect(await response.text()).not.toContain('secret');
+    expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+  }
+  expect((await shared.request('/webhooks', { method: 'POST' })).status).toBe(202);
+  expect((await shared.request('/elsewhere')).status).toBe(401);
+});
+
+describe('the stream of the page', () => {
+  async function open(): Promise<{ reader: ReadableStreamDefaultReader<Uint8Array>; close(): void }> {
+    const server = await new Promise<{ port: number; close(): void }>((resolve) => {
+      const handle = serve({ fetch: h.app.fetch, hostname: '127.0.0.1', port: 0 }, ({ port }) =>
+        resolve({ port, close: () => handle.close() }),
+      );
+    });
+    const response = await fetch(`http://127.0.0.1:${server.port}/events/stream`, { headers: bearer(READ) });
+    expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
+    return { reader: response.body!.getReader(), close: server.close };
+  }
+  const text = async (reader: ReadableStreamDefaultReader<Uint8Array>) =>
+    new TextDecoder().decode((await reader.read()).value);
+
+  test('sends the parts at once, again when something has changed, and ends when the service drains', async () => {
+    const { reader, close } = await open();
+    expect(await text(reader)).toMatch(/^event: status\ndata: <section class="verdict/);
+    h.live.paused = true;
+    expect(await text(reader)).toContain('The mirror is paused');
+    h.abort.abort();
+    expect((await reader.read()).done).toBe(true);
+    close();
+  });
+
+  test('costs nothing when only its head is asked for', async () => {
+    for (let n = 0; n < 100; n += 1) {
+      const response = await h.app.request('/events/stream', { method: 'HEAD', headers: bearer(READ) });
+      expect(response.status).toBe(200);
+    }
+  });
+});

@@ -1,0 +1,130 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from './harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+const page = async (token = OPERATE) => (await h.app.request('/', { headers: bearer(token) })).text();
+const HOSTILE = [
+  '<script>alert(1)</script>',
+  '"><img src=x onerror=alert(1)>',
+  "'-alert(1)-'",
+  '</code></main><iframe>',
+  '__proto__',
+  '&lt;b&gt;',
+];
+
+test('the page says the verdict first, as its only heading of the first rank', async () => {
+  const html = await page();
+  expect(html.startsWith('<!doctype html><html lang="en">')).toBe(true);
+  expect(html.match(/<h1>/g)).toHaveLength(1);
+  expect(html.indexOf('<h1>')).toBeLessThan(html.indexOf('<h2'));
+  expect(html).toMatch(
+    /<h1>The first sweep of the policies, risk assessments and vendors is not finished yet\./,
+  );
+});
+
+test('ids, errors and reasons from outside are shown as text and never as markup', async () => {
+  for (const id of HOSTILE) {
+    await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: id }, id, h.now());
+    const sweep = await h.store.startSweep('vendor', id, h.now());
+    await h.store.finishSweep(sweep.id, { outcome: 'failed', error: id, progress: NOTHING_SWEPT }, h.now());
+  }
+  h.live.upstream = { ...h.live.upstream, ok: false, lastError: HOSTILE[1]!, origin: HOSTILE[0]! };
+  h.live.deliveries.lastHour.refused[HOSTILE[0]!] = 3;
+  const html = await page();
+  expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+  expect(html).not.toMatch(/<script>|<img|<iframe|<b>/);
+  // The one script and the one style sheet, both of files.
+  expect(html.match(/<script/g)).toHaveLength(1);
+  expect(html).not.toMatch(/<[^>]* (style|on\w+)=/);
+});
+
+test('what is open is named with its remedy, what needs a person first', async () => {
+  await h.store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, h.now());
+  await h.store.openGap(
+    { reason: 'dead_letter', kind: 'policy', recordId: 'pol_7' },
+    'data is not usable',
+    h.now(),
+  );
+  const html = await page();
+  expect(html.indexOf('An event could not be processed')).toBeLessThan(html.indexOf('The service was down'));
+  expect(html).toContain('Read its error, then retry or discard the event.');
+  expect(html).toContain('<code>pol_7</code>');
+  expect(html).toContain('data is not usable');
+});
+
+test('deletions on hold ask for consent with a box to tick, and the form does what it says', async () => {
+  for (const id of ['v1', 'v2', 'v3']) {
+    const now = h.now();
+    await h.store.applyReads(
+      'vendor',
+      [{ id, data: { vendorId: id } }],
+      {
+        number: await h.store.currentNumber(),
+        beganAt: now.steady,
+        endedAt: now.steady,
+        endedWall: now.wall,
+      },
+      {
+        cause: 'test',
+        sweepId: null,
+        timing: { settleMs: 1 },
+        pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['vendorId'] },
+      },
+    );
+  }
+  const sweep = await h.store.startSweep('vendor', 'test', h.now());
+  await h.store.concludeDeletions(
+    'vendor',
+    { absent: ['v1', 'v2', 'v3'], number: sweep.number },
+    { cause: 'test', sweepId: sweep.id, onlyAnnounced: false },
+    h.now(),
+  );
+  h.held.push({ sweepId: sweep.id, kind: 'vendor', count: 3 });
+  const html = await page();
+  expect(html).toContain('3 deletions await your consent.');
+  expect(html).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
+  expect(await page(READ)).not.toContain('type="checkbox"');
+
+  const consent = (fields: Record<string, string>) =>
+    h.app.request('/actions/confirm-deletions', {
+      method: 'POST',
+      headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams(fields),
+    });
+  expect((await consent({ sweep: String(sweep.id) })).status).toBe(400);
+  expect((await consent({ sweep: 'x', sure: 'yes' })).status).toBe(400);
+  expect((await consent({ sweep: String(sweep.id), sure: 'yes' })).status).toBe(303);
+  expect(h.asked).toEqual([`sweep vendor consent:${sweep.id}`]);
+});
+
+test('a running sweep shows its bar, one of unknown length an endless one', async () => {
+  const startedAt = Date.now();
+  h.live.runningSweeps = [
+    { id: 1, kind: 'vendor', pages: 2, seen: 200, estimatedTotal: 564, startedAt },
+    { id: 2, kind: 'policy', pages: 0, seen: 0, estimatedTotal: null, startedAt },
+  ];
+  const html = await page();
+  expect(html).toContain('200 of 564, 2 pages');
+  expect(html).toMatch(/<progress[^>]* value="200" max="564"/);
+  expect(html).toMatch(/<progress aria-labelledby="sweep-2">/);
+});
+
+test('figures follow the store at once after a change made here', async () => {
+  expect(await page()).toContain('<p class="big">0 ');
+  await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
+  await h.app.request('/actions/pause', { method: 'POST', headers: bearer(OPERATE) });
+  expect(await page()).toContain('The mirror is paused; 1 event waits.');
+});
+
+test('without credentials the page offers no sweep and says what it cannot know', async () => {
+  h.live.eventsOnly = true;
+  h.live.upstream = { ...h.live.upstream, configured: false, origin: null };
+  const html = await page();
+  expect(html).toContain('cannot check it');
+  expect(html).not.toContain('/actions/sweep');
+});

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { createRecent, refusedTotal } from '../../src/ops/recent.ts';
+
+function ring(startMs = 1_700_000_000_000) {
+  const clock = { now: startMs, steady: () => clock.now };
+  return { clock, recent: createRecent(clock) };
+}
+
+test('deliveries of this minute count in the minute and in the hour', () => {
+  const { recent } = ring();
+  recent.count('accepted');
+  recent.count('accepted');
+  recent.count('duplicate');
+  recent.countRefused('bad_signature');
+  const report = recent.report();
+  expect(report.lastMinute).toEqual({ accepted: 2, duplicate: 1, refused: { bad_signature: 1 } });
+  expect(report.lastHour).toEqual(report.lastMinute);
+  expect(report.perMinute.at(-1)).toEqual({ delivered: 3, refused: 1 });
+});
+
+test('what is older than a minute leaves the minute, and what is older than an hour leaves both', () => {
+  const { clock, recent } = ring();
+  recent.count('accepted');
+  clock.now += 70_000;
+  expect(recent.report().lastMinute.accepted).toBe(0);
+  expect(recent.report().lastHour.accepted).toBe(1);
+  expect(recent.report().perMinute.at(-2)).toEqual({ delivered: 1, refused: 0 });
+  clock.now += 3_600_000;
+  expect(recent.report().lastHour.accepted).toBe(0);
+});
+
+test('a place that comes round again starts from nothing', () => {
+  const { clock, recent } = ring();
+  recent.count('accepted');
+  clock.now += 3_600_000;
+  recent.count('accepted');
+  expect(recent.report().lastHour.accepted).toBe(1);
+});
+
+test('reasons beyond the limit are counted together', () => {
+  const { recent } = ring();
+  for (let n = 0; n < 100; n += 1) recent.countRefused(`reason_${n}`);
+  const { refused } = recent.report().lastHour;
+  expect(Object.keys(refused)).toHaveLength(65);
+  expect(refused['other']).toBe(36);
+  expect(refusedTotal(recent.report().lastHour)).toBe(100);
+});

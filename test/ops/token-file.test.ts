@@ -1,0 +1,33 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { UsageError } from '../../src/errors.ts';
+import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../../src/ops/token-file.ts';
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'ops-token-'));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+test('the first start makes a token that only its owner can read', () => {
+  const made = loadOrCreateOpsToken(dir);
+  expect(made.role).toBe('operate');
+  expect(made.token).toMatch(/^[\w-]{43}$/);
+  expect(statSync(join(dir, OPS_TOKEN_FILE)).mode & 0o777).toBe(0o600);
+  expect(readFileSync(join(dir, OPS_TOKEN_FILE), 'utf8')).toBe(`${made.token}\n`);
+});
+
+test('a later start takes the same token', () => {
+  expect(loadOrCreateOpsToken(dir)).toEqual(loadOrCreateOpsToken(dir));
+});
+
+test('the folder is made where it is missing', () => {
+  expect(loadOrCreateOpsToken(join(dir, 'a', 'b')).token).toHaveLength(43);
+});
+
+test.each(['', 'short', 'two words in one long line'])('a file that holds %j is refused', (content) => {
+  writeFileSync(join(dir, OPS_TOKEN_FILE), content);
+  expect(() => loadOrCreateOpsToken(dir)).toThrow(UsageError);
+});

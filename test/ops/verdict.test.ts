@@ -1,0 +1,310 @@
+import { describe, expect, test } from 'vitest';
+import type { Kind } from '../../src/compliance/kinds.ts';
+import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import { judge, type VerdictInput } from '../../src/ops/verdict.ts';
+import type { GapReport, KindStatus, StoreSummary } from '../../src/store/reports.ts';
+import type { GapReason } from '../../src/store/store.ts';
+import { liveFacts } from './harness.ts';
+
+const NOW = Date.parse('2026-11-20T12:00:00Z');
+const MINUTE = 60_000;
+const ago = (minutes: number) => new Date(NOW - minutes * MINUTE).toISOString();
+
+function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
+  return {
+    kind,
+    verdict: 'in_step',
+    in_step_since: ago(30),
+    records: 10,
+    unverified: 0,
+    oldest_unverified_at: null,
+    last_full_sweep_at: ago(20),
+    open_gaps: 0,
+    coverage: '',
+    ...over,
+  };
+}
+
+function summary(over: Partial<StoreSummary> = {}, policies: Partial<KindStatus> = {}): StoreSummary {
+  return {
+    kinds: [kindStatus('policy', policies), kindStatus('risk_assessment'), kindStatus('vendor')],
+    events: { pending: 0, done: 5, ignored: 0, dead: 0, discarded: 0 },
+    oldest_pending_at: null,
+    last_delivery_at: ago(3),
+    quarantined: 0,
+    open_gaps: 0,
+    database_bytes: 1,
+    wal_bytes: 1,
+    ...over,
+  };
+}
+
+function gap(reason: GapReason, over: Partial<GapReport> = {}): GapReport {
+  return {
+    id: 1,
+    kind: null,
+    record_id: null,
+    reason,
+    opened_at: ago(5),
+    healed_at: null,
+    attempts: 1,
+    error: null,
+    ...over,
+  };
+}
+
+function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['live']> = {}): VerdictInput {
+  return {
+    summary: summary(),
+    gaps: [],
+    held: [],
+    now: NOW,
+    live: { ...liveFacts({ startedAt: NOW - 600 * MINUTE }), ...live },
+    ...over,
+  };
+}
+
+const backlog = { pending: 3, done: 0, ignored: 0, dead: 0, discarded: 0 };
+const upstream = liveFacts().upstream;
+const down = { ...upstream, ok: false, lastOkAt: NOW - 20 * MINUTE, consecutiveFailures: 9 };
+
+const cases: [name: string, VerdictInput, verdict: string, reason: string, sentence: RegExp][] = [
+  ['all is well', input(), 'in_step', 'in_step', /in step with the compliance service\.$/],
+  [
+    'a record the API does not show',
+    input({ gaps: [gap('unresolved', { kind: 'policy', record_id: 'p' })] }),
+    'in_step',
+    'in_step_but_unresolved',
+    /does not show 1 record that/,
+  ],
+  // blocked
+  [
+    'the database cannot be read',
+    input({ summary: null }),
+    'blocked',
+    'database_unreadable',
+    /cannot be read/,
+  ],
+  [
+    'no secret is known',
+    input({}, { signingSecrets: 0 }),
+    'blocked',
+    'no_signing_secret',
+    /No signing secret/,
+  ],
+  [
+    'it is paused',
+    input({ summary: summary({ events: backlog }) }, { paused: true }),
+    'blocked',
+    'paused',
+    /3 events wait/,
+  ],
+  [
+    'one event waits while paused',
+    input({ summary: summary({ events: { ...backlog, pending: 1 } }) }, { paused: true }),
+    'blocked',
+    'paused',
+    /1 event waits/,
+  ],
+  [
+    'the credentials are rejected',
+    input({ gaps: [gap('credentials_rejected')] }),
+    'blocked',
+    'credentials_rejected',
+    /rejects our credentials/,
+  ],
+  [
+    'deletions are held',
+    input({ held: [{ sweepId: 4, kind: 'vendor', count: 7 }] }),
+    'blocked',
+    'deletion_held',
+    /^7 deletions await your consent/,
+  ],
+  [
+    'the upstream has been down for long',
+    input({ gaps: [gap('upstream_unavailable', { opened_at: ago(45) })] }),
+    'blocked',
+    'upstream_unavailable',
+    /not answered for 45 minutes/,
+  ],
+  [
+    'the upstream has been down for long, and no gap says so yet',
+    input({}, { upstream: down }),
+    'blocked',
+    'upstream_unavailable',
+    /20 minutes/,
+  ],
+  [
+    'deletions cannot be proven',
+    input({ gaps: [gap('deletions_unproven', { kind: 'policy' })] }),
+    'blocked',
+    'deletions_unproven',
+    /could not be proven/,
+  ],
+  [
+    'the view calls a kind blocked',
+    input({ summary: summary({}, { verdict: 'blocked' }) }),
+    'blocked',
+    'kind_blocked',
+    /policies/,
+  ],
+  // stale
+  [
+    'the last full sweep is too long ago',
+    input({ summary: summary({}, { last_full_sweep_at: ago(140) }) }),
+    'stale',
+    'sweep_overdue',
+    /policies were last compared in full 2 hours ago/,
+  ],
+  [
+    'a record has long been unverified',
+    input({ summary: summary({}, { unverified: 2, oldest_unverified_at: ago(50) }) }),
+    'stale',
+    'verification_overdue',
+    /2 policies have been unverified for up to 50 minutes/,
+  ],
+  [
+    'nothing has arrived for a day',
+    input({ summary: summary({ last_delivery_at: ago(26 * 60) }) }, { startedAt: NOW - 3000 * MINUTE }),
+    'stale',
+    'silence',
+    /26 hours/,
+  ],
+  [
+    'nothing has ever arrived',
+    input({ summary: summary({ last_delivery_at: null }) }, { startedAt: NOW - 3000 * MINUTE }),
+    'stale',
+    'silence',
+    /No delivery has ever/,
+  ],
+  ['the silence is a gap already', input({ gaps: [gap('silence')] }), 'stale', 'silence', /3 minutes/],
+  [
+    'the heart has stopped',
+    input({ summary: summary({}, { verdict: 'stale' }) }),
+    'stale',
+    'heartbeat_missed',
+    /stopped saying/,
+  ],
+  // unverified
+  [
+    'there are no credentials',
+    input({}, { eventsOnly: true }),
+    'unverified',
+    'events_only',
+    /cannot check it\.$/,
+  ],
+  [
+    'there are no credentials, and events wait',
+    input({ summary: summary({ events: backlog }) }, { eventsOnly: true }),
+    'unverified',
+    'events_only',
+    /3 events still/,
+  ],
+  // catching up
+  ['it is starting', input({}, { state: 'starting' }), 'catching_up', 'starting', /is starting/],
+  ['it is migrating', input({}, { state: 'migrating' }), 'catching_up', 'migrating', /is starting/],
+  ['it is draining', input({}, { state: 'draining' }), 'catching_up', 'draining', /stops/],
+  [
+    'the first sweep is not finished',
+    input({ summary: summary({}, { last_full_sweep_at: null }) }),
+    'catching_up',
+    'first_sweep',
+    /first sweep of the policies is not finished/,
+  ],
+  [
+    'events wait',
+    input({ summary: summary({ events: backlog }) }),
+    'catching_up',
+    'backlog',
+    /working off 3 events/,
+  ],
+  [
+    'a record is unverified',
+    input({ summary: summary({}, { unverified: 1, oldest_unverified_at: ago(1) }) }),
+    'catching_up',
+    'verifying',
+    /^1 record is being checked/,
+  ],
+  [
+    'the view calls a kind catching up',
+    input({ summary: summary({}, { verdict: 'catching_up' }), gaps: [gap('downtime')] }),
+    'catching_up',
+    'gaps_open',
+    /policies are being brought/,
+  ],
+];
+
+test.each(cases)('when %s', (_name, given, verdict, reason, sentence) => {
+  const judged = judge(given);
+  expect(judged).toMatchObject({ verdict, reason });
+  expect(judged.sentence).toMatch(sentence);
+});
+
+test.each(cases.filter(([, , verdict]) => ['blocked', 'stale', 'unverified'].includes(verdict)))(
+  'when %s, it also says what to do',
+  (_name, given) => {
+    expect(judge(given).remedy).toMatch(/\w{3}.*\.$/);
+  },
+);
+
+describe('what does not yet make it worse', () => {
+  test.each([
+    ['a sweep within twice its interval', input({ summary: summary({}, { last_full_sweep_at: ago(125) }) })],
+    [
+      'no timer for sweeps',
+      input({ summary: summary({}, { last_full_sweep_at: ago(9999) }) }, { sweepMs: 0 }),
+    ],
+    [
+      'silence that nobody asked about',
+      input({ summary: summary({ last_delivery_at: ago(9999) }) }, { silenceMs: 0 }),
+    ],
+    ['silence since a start that is younger', input({ summary: summary({ last_delivery_at: ago(9999) }) })],
+    ['a short outage of the upstream', input({ gaps: [gap('upstream_unavailable')] })],
+    [
+      'no heartbeat just after the start',
+      input({ summary: summary({}, { verdict: 'stale' }) }, { startedAt: NOW - 5000 }),
+    ],
+  ])('%s', (_name, given) => {
+    expect(judge(given).verdict).toBe('in_step');
+  });
+});
+
+test('what a person must mend is said before what is merely late', () => {
+  const late = summary({ events: backlog }, { last_full_sweep_at: ago(9999), unverified: 3 });
+  expect(judge(input({ summary: late, gaps: [gap('credentials_rejected')] })).reason).toBe(
+    'credentials_rejected',
+  );
+  expect(judge(input({ summary: late })).verdict).toBe('stale');
+});
+
+test('an old record that the API does not show makes the others neither late nor hidden', () => {
+  const gaps = [gap('unresolved', { kind: 'policy', record_id: 'p' })];
+  const judged = judge(
+    input({ gaps, summary: summary({}, { unverified: 1, oldest_unverified_at: ago(500) }) }),
+  );
+  expect(judged.reason).toBe('verifying');
+});
+
+test('it is in step since the last kind came into step', () => {
+  expect(judge(input({ summary: summary({}, { in_step_since: ago(4) }) })).since).toBe(ago(4));
+  expect(judge(input({ summary: summary({}, { in_step_since: null }) })).since).toBeNull();
+});
+
+test.each([
+  ['resume', input({}, { paused: true })],
+  ['consent', input({ held: [{ sweepId: 1, kind: 'policy', count: 3 }] })],
+  ['sweep', input({ summary: summary({}, { last_full_sweep_at: ago(500) }) })],
+])('the button %s stands beside the verdict that it ends', (action, given) => {
+  expect(judge(given).action).toBe(action);
+});
+
+test('without credentials no button offers a sweep', () => {
+  expect(judge(input({ gaps: [gap('silence')] }, { eventsOnly: true })).action).toBeNull();
+});
+
+test('every reason for a gap has words and a remedy', () => {
+  for (const [reason, text] of Object.entries(GAP_TEXTS)) {
+    expect(text.title, reason).toMatch(/^[A-Z].*[^.]$/);
+    expect(text.remedy, reason).toMatch(/^[A-Z].*\.$/);
+  }
+});

@@ -1,0 +1,196 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { IdPointers } from '../../src/compliance/pointers.ts';
+import { parseEnvelope } from '../../src/receive/envelope.ts';
+import { eventBody } from './sign.ts';
+
+const pointers: IdPointers = {
+  policy: ['policyId', 'policy.id', 'id'],
+  risk_assessment: ['riskAssessmentId', 'risk.id', 'id'],
+  vendor: ['vendorId', 'vendor.id', 'id'],
+};
+const T = '1767225600';
+const parse = (body: string | Uint8Array) => parseEnvelope(Buffer.from(body), { pointers, t: T });
+
+describe('an event', () => {
+  it('is read with its record, its instant and the body as it came', () => {
+    const body = ` {"id":"evt_1","type":"policy.updated","created":"2026-01-01T01:00:00+01:00",\n"data":{"policyId":"é"}} `;
+    const canonical =
+      '{"created":"2026-01-01T01:00:00+01:00","data":{"policyId":"é"},"type":"policy.updated"}';
+    expect(parse(body)).toEqual({
+      ok: true,
+      event: {
+        id: 'evt_1',
+        type: 'policy.updated',
+        created: '2026-01-01T01:00:00+01:00',
+        createdMs: 1_767_225_600_000,
+        kind: 'policy',
+        recordId: 'é',
+        known: true,
+        body,
+        contentHash: createHash('sha256').update(canonical).digest('hex'),
+        t: T,
+      },
+    });
+  });
+
+  it.each([
+    ['risk.identified', { risk: { id: 'r1' } }, 'risk_assessment', 'r1', true],
+    ['vendor.added', { id: 7 }, 'vendor', '7', true],
+    ['vendor.added', { policyId: 'p' }, 'vendor', null, true],
+    ['policy.deleted', { id: '../admin' }, 'policy', '../admin', true],
+    ['policy.archived', { policyId: 'p' }, 'policy', 'p', false],
+    ['control.tested', { id: 'c1' }, null, null, false],
+    ['policy', { id: 'c1' }, null, null, false],
+  ])('of type %s with data %j is about %s %s', (type, data, kind, recordId, known) => {
+    expect(parse(eventBody({ type, data }))).toMatchObject({ ok: true, event: { kind, recordId, known } });
+  });
+
+  it('is told from another by its content, and not by the form of it', () => {
+    const hashOf = (body: string) => {
+      const parsed = parse(body);
+      return parsed.ok ? parsed.event.contentHash : null;
+    };
+    const base = hashOf(eventBody());
+    const reordered = `{"data":{"name":"Access\\u0020control","policyId":"pol_1"},"created":"2026-01-01T00:00:00Z","type":"policy.updated","id":"other","extra":1}`;
+    expect(hashOf(reordered)).toBe(base);
+    expect(hashOf(eventBody({ data: { policyId: 'pol_1', name: 'Access Control' } }))).not.toBe(base);
+    expect(hashOf(eventBody({ type: 'policy.created' }))).not.toBe(base);
+    expect(hashOf(eventBody({ created: '2026-01-01T00:00:01Z' }))).not.toBe(base);
+  });
+
+  it('keeps __proto__ as data', () => {
+    const parsed = parse(
+      '{"__proto__":{"id":"inherited"},"id":"evt_1","type":"policy.updated","created":"2026-01-01T00:00:00Z","data":{"__proto__":{"policyId":"evil"},"id":"pol_1"}}',
+    );
+    expect(parsed).toMatchObject({ ok: true, event: { id: 'evt_1', recordId: 'pol_1' } });
+    expect(({} as Record<string, unknown>)['policyId']).toBeUndefined();
+    expect(
+      parse('{"__proto__":{"id":"evt_1"},"type":"a.b","created":"2026-01-01T00:00:00Z","data":{}}'),
+    ).toMatchObject({
+      reason: 'missing_id',
+    });
+  });
+
+  it('may nest 64 deep, and not 65', () => {
+    const deep = (levels: number) =>
+      eventBody().replace('"Access control"', '['.repeat(levels - 2) + ']'.repeat(levels - 2));
+    expect(parse(deep(64)).ok).toBe(true);
+    expect(parse(deep(65))).toMatchObject({ code: 'invalid_event', reason: 'nested_too_deep' });
+    expect(parse(deep(200_000))).toMatchObject({
+      reason: 'nested_too_deep',
+      unusable: { kind: 'policy', recordId: 'pol_1' },
+    });
+  });
+
+  it('may hold many brackets side by side, and in its texts', () => {
+    const name = '[{'.repeat(100);
+    expect(parse(eventBody({ data: { name, list: Array.from({ length: 100 }, () => [{}]) } })).ok).toBe(true);
+  });
+
+  it.each(['x'.repeat(255), ' ', '../admin', '😀', '<b>'])('may have the id %j', (id) => {
+    expect(parse(eventBody({ id }))).toMatchObject({ ok: true, event: { id } });
+  });
+});
+
+describe('a body that is no JSON object', () => {
+  it.each([
+    ['empty_body', ''],
+    ['not_json', ' '],
+    ['not_json', 'id=evt_1'],
+    ['not_json', eventBody().slice(0, -1)],
+    ['not_json', `${eventBody()}x`],
+    ['not_json', '{"a":1,}'],
+    ['invalid_utf8', Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xff]), Buffer.from('"}')])],
+    ['invalid_utf8', Buffer.from('7b2261223a22eda0bd227d', 'hex')],
+    ['byte_order_mark', `\ufeff${eventBody()}`],
+    ['not_an_object', `[${eventBody()}]`],
+    ['not_an_object', '"text"'],
+    ['not_an_object', '1'],
+    ['not_an_object', 'null'],
+  ])('is invalid_json for the reason %s: %j', (reason, body) => {
+    const bytes = Buffer.from(body);
+    const parsed = parse(bytes);
+    expect(parsed).toMatchObject({ ok: false, code: 'invalid_json', reason });
+    expect(parsed).toMatchObject({ unusable: { reason, t: T, body: bytes, recordId: null } });
+  });
+
+  it.each([
+    [eventBody().slice(0, -1), 'policy'],
+    [`[${eventBody({ type: 'vendor.removed' })}]`, 'vendor'],
+    [`{"type" : "risk.assessed"`, 'risk_assessment'],
+    ['{"type":"other.thing"', null],
+    ['{"type":"constructor.x"', null],
+  ])('still tells its kind where it can: %s', (body, kind) => {
+    expect(parse(body)).toMatchObject({ unusable: { kind } });
+  });
+});
+
+describe('an object that is no event', () => {
+  it.each([
+    ['missing_id', { id: undefined }],
+    ['invalid_id', { id: 7 }],
+    ['invalid_id', { id: null }],
+    ['invalid_id', { id: '' }],
+    ['invalid_id', { id: 'x'.repeat(256) }],
+    ['invalid_id', { id: 'a\u0000b' }],
+    ['invalid_id', { id: 'a\nb' }],
+    ['invalid_id', { id: '\ud800' }],
+    ['missing_type', { type: undefined }],
+    ['invalid_type', { type: '' }],
+    ['invalid_type', { type: ['policy.updated'] }],
+    ['missing_created', { created: undefined }],
+    ['invalid_created', { created: '2026-02-30T00:00:00Z' }],
+    ['invalid_created', { created: '2026-01-01T00:00:00' }],
+    ['invalid_created', { created: 1767225600 }],
+    ['missing_data', { data: undefined }],
+    ['invalid_data', { data: [] }],
+    ['invalid_data', { data: null }],
+    ['invalid_data', { data: 'policyId' }],
+  ])('is invalid_event for the reason %s: %j', (reason, fields) => {
+    const body = Buffer.from(eventBody(fields));
+    expect(parse(body)).toMatchObject({
+      ok: false,
+      code: 'invalid_event',
+      reason,
+      unusable: { reason, t: T, body },
+    });
+  });
+
+  it('still tells its record, else its kind', () => {
+    expect(parse(eventBody({ id: 7 }))).toMatchObject({ unusable: { kind: 'policy', recordId: 'pol_1' } });
+    expect(parse(eventBody({ data: [] }))).toMatchObject({ unusable: { kind: 'policy', recordId: null } });
+    expect(parse(eventBody({ type: 7 }))).toMatchObject({ unusable: { kind: null, recordId: null } });
+  });
+});
+
+it('every body gets an answer, and every event of it has what the table needs', () => {
+  const field = <Value>(good: fc.Arbitrary<Value>) =>
+    fc.oneof({ weight: 3, arbitrary: good }, fc.jsonValue());
+  const objects = fc.record({
+    id: field(fc.string({ minLength: 1 })),
+    type: field(fc.constantFrom('policy.updated', 'vendor.removed', 'x.y')),
+    created: field(
+      fc
+        .date({ noInvalidDate: true, min: new Date(0), max: new Date(4e12) })
+        .map((date) => date.toISOString()),
+    ),
+    data: field(fc.dictionary(fc.string(), fc.jsonValue())),
+  });
+  const bodies = fc.oneof(
+    objects.map((value) => Buffer.from(JSON.stringify(value))),
+    fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
+  );
+  fc.assert(
+    fc.property(bodies, (body) => {
+      const parsed = parse(body);
+      if (!parsed.ok) expect(parsed.unusable).toMatchObject({ t: T, body });
+      else {
+        expect(Buffer.from(parsed.event.body)).toEqual(body);
+        expect(parsed.event.contentHash).toMatch(/^[0-9a-f]{64}$/);
+        expect(Number.isSafeInteger(parsed.event.createdMs)).toBe(true);
+      }
+    }),
+  );
+});

@@ -1,0 +1,193 @@
+import { createHmac } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
+import { testReceiver, testSandbox } from './support.ts';
+
+/** Quick enough to wait for, with the schedule's eight attempts. */
+const SOON = { retryDelaysMs: [0, 1, 1, 1, 1, 1, 1, 1] };
+const ALL = ['policy.*', 'risk.*', 'vendor.*'];
+
+test('a delivery is the event as JSON, signed over its raw bytes with the registration’s secret', async () => {
+  const { api, register, quiesce } = await testSandbox();
+  const receiver = await testReceiver();
+  const { secret } = await register(receiver.url, ALL);
+  await api('POST', '/policies', { name: 'Größe & <b>Maß</b> ✓' });
+  await quiesce();
+  const [{ headers, raw, event }] = receiver.received as [(typeof receiver.received)[0]];
+  expect(Object.keys(event)).toEqual(['id', 'type', 'created', 'data']);
+  expect(new Date(event.created).toISOString()).toBe(event.created);
+  expect(headers['content-type']).toBe('application/json');
+  const [, t, v1] = /^t=([0-9]+), v1=([0-9a-f]{64})$/.exec(String(headers['x-webhook-signature']))!;
+  expect(createHmac('sha256', secret).update(`${t}.${raw}`, 'utf8').digest('hex')).toBe(v1);
+  expect(Math.abs(Date.now() / 1000 - Number(t))).toBeLessThan(60);
+});
+
+test('the twelve event types each come from their operation', async () => {
+  const { control, register, quiesce } = await testSandbox({ deliveryConcurrency: 1 });
+  const receiver = await testReceiver();
+  await register(receiver.url, ALL);
+  const mutate = async (kind: string, id: string, ...ops: string[]) => {
+    for (const op of ops) {
+      const answer = await control('POST', '/mutate', { kind, op, id, fields: op === 'create' ? named : {} });
+      expect(answer.status).toBe(200);
+    }
+  };
+  const named = { name: 'Made for this' };
+  await mutate('policy', 'p', 'create', 'submit', 'approve', 'delete');
+  await mutate('risk_assessment', 'r', 'create', 'assess', 'escalate', 'mitigate');
+  await mutate('vendor', 'v', 'create', 'update', 'assess', 'delete');
+  await quiesce();
+  expect(receiver.types()).toEqual([
+    'policy.created',
+    'policy.updated',
+    'policy.approved',
+    'policy.deleted',
+    'risk.identified',
+    'risk.assessed',
+    'risk.escalated',
+    'risk.mitigated',
+    'vendor.added',
+    'vendor.updated',
+    'vendor.assessed',
+    'vendor.removed',
+  ]);
+  expect(receiver.types().toSorted()).toEqual([...EVENT_TYPES].toSorted());
+  expect(new Set(receiver.received.map(({ event }) => event.id)).size).toBe(12);
+});
+
+test('a subscription gets its exact types and its families, and nothing else', async () => {
+  const { control, register, quiesce } = await testSandbox();
+  const [exact, family, both] = await Promise.all([testReceiver(), testReceiver(), testReceiver()]);
+  await register(exact.url, ['vendor.updated']);
+  await register(family.url, ['policy.*']);
+  await register(both.url, ['policy.*', 'policy.updated', 'vendor.removed']);
+  const mutations = [
+    { kind: 'policy', op: 'update', id: 'policy-0005' },
+    { kind: 'vendor', op: 'update', id: 'vendor-0001' },
+    { kind: 'vendor', op: 'remove', id: 'vendor-0002' },
+  ];
+  for (const mutation of mutations) await control('POST', '/mutate', mutation);
+  await quiesce();
+  expect(exact.types()).toEqual(['vendor.updated']);
+  expect(family.types()).toEqual(['policy.updated']);
+  expect(both.types().toSorted()).toEqual(['policy.updated', 'vendor.removed']);
+});
+
+test('thin payloads hold the id alone, full ones the fields besides', async () => {
+  const { control, register, quiesce } = await testSandbox({ deliveryConcurrency: 1 });
+  const receiver = await testReceiver();
+  await register(receiver.url, ['vendor.*', 'policy.*']);
+  const update = { kind: 'vendor', op: 'update', id: 'vendor-0003', fields: { owner: 'Legal' } };
+  await control('POST', '/mutate', update);
+  await control('POST', '/faults', { payloads: 'thin' });
+  await control('POST', '/mutate', update);
+  await control('POST', '/mutate', { kind: 'policy', op: 'update', id: 'policy-0001' });
+  await quiesce();
+  const [full, thin, policy] = receiver.received.map(({ event }) => event.data);
+  expect(full).toMatchObject({
+    vendorId: 'vendor-0003',
+    name: 'Cobalt Fern Analytics',
+    owner: 'Legal',
+    status: 'prospective',
+  });
+  expect(full).not.toHaveProperty('id');
+  expect(thin).toEqual({ vendorId: 'vendor-0003' });
+  expect(policy).toEqual({
+    policyId: 'policy-0001',
+    name: 'Access control',
+    version: '2.1',
+    status: 'approved',
+  });
+});
+
+describe('retries', () => {
+  test('go on until a 2xx, with the same body and a signature made anew', async () => {
+    const { api, control, register, quiesce } = await testSandbox({ retryDelaysMs: [0, 1_300, 1] });
+    const receiver = await testReceiver((place) => [503, 302, 204][place]!);
+    await register(receiver.url, ALL);
+    await api('POST', '/policies', { name: 'Twice refused' });
+    await quiesce();
+    expect(receiver.received).toHaveLength(3);
+    expect(new Set(receiver.received.map(({ raw }) => raw)).size).toBe(1);
+    const signatures = receiver.received.map(({ headers }) => headers['x-webhook-signature']);
+    expect(signatures[1]).not.toBe(signatures[0]);
+    const [delivery] = (await control('GET', '/deliveries')).body.data;
+    expect(delivery.outcome).toBe('delivered');
+    expect(delivery.attempts.map(({ status }: { status: number }) => status)).toEqual([503, 302, 204]);
+  });
+
+  test('end after the eighth attempt', async () => {
+    const { api, control, register, quiesce } = await testSandbox(SOON);
+    const receiver = await testReceiver(() => 500);
+    await register(receiver.url, ALL);
+    await api('POST', '/policies', { name: 'Never taken' });
+    await quiesce();
+    expect(receiver.received).toHaveLength(8);
+    expect((await control('GET', '/deliveries')).body.data[0].outcome).toBe('abandoned');
+  });
+
+  test('follow a receiver that does not answer in time, or at all', async () => {
+    const { api, control, register, quiesce } = await testSandbox({
+      retryDelaysMs: [0, 1],
+      deliveryTimeoutMs: 100,
+    });
+    const silent = await testReceiver((place) => (place === 0 ? 0 : 200));
+    await register(silent.url, ALL);
+    await register('http://127.0.0.1:1/closed', ALL);
+    await api('POST', '/policies', { name: 'Slow' });
+    await quiesce();
+    const { data } = (await control('GET', '/deliveries')).body;
+    const byOutcome = Object.fromEntries(data.map((row: { outcome: string }) => [row.outcome, row]));
+    expect(byOutcome.delivered.attempts[0]).toMatchObject({
+      status: null,
+      error: expect.stringMatching(/Timeout/),
+    });
+    expect(byOutcome.abandoned.attempts).toHaveLength(2);
+  });
+
+  test('come sooner when time is scaled, also for those already waiting', async () => {
+    const { api, control, register, quiesce } = await testSandbox({ retryDelaysMs: [0, 48 * 3_600_000] });
+    const receiver = await testReceiver((place) => (place === 0 ? 500 : 200));
+    await register(receiver.url, ALL);
+    await api('POST', '/policies', { name: 'In two days' });
+    expect((await control('POST', '/quiesce', { timeoutMs: 200 })).body).toMatchObject({
+      quiet: false,
+      retrying: 1,
+    });
+    expect((await control('POST', '/time', { scale: 100_000_000 })).body).toEqual({ scale: 100_000_000 });
+    await quiesce();
+    expect(receiver.received).toHaveLength(2);
+  });
+});
+
+test('a 410 disables its registration, and what was still to be sent to it is cancelled', async () => {
+  const { api, control, register, quiesce } = await testSandbox({ retryDelaysMs: [0, 3_600_000] });
+  const gone = await testReceiver((place) => [500, 410][place]!);
+  const other = await testReceiver();
+  await register(gone.url, ALL);
+  await register(other.url, ALL);
+  await api('POST', '/policies', { name: 'Will be retried in an hour' });
+  expect((await control('POST', '/quiesce', { timeoutMs: 200 })).body.retrying).toBe(1);
+  await api('POST', '/policies', { name: 'Meets the 410' });
+  await quiesce();
+  await api('POST', '/policies', { name: 'Is not sent to it' });
+  await quiesce();
+  expect(gone.received).toHaveLength(2);
+  expect(other.received).toHaveLength(3);
+  const { body } = await control('GET', '/deliveries?outcome=cancelled');
+  expect(body.data).toHaveLength(2);
+  const { registrations } = (await control('GET', '/state')).body;
+  expect(registrations.map(({ disabled }: { disabled: boolean }) => disabled)).toEqual([true, false]);
+});
+
+test('no more deliveries are under way at once than allowed', async () => {
+  const { api, register, control } = await testSandbox({ deliveryConcurrency: 2 });
+  const receiver = await testReceiver(() => 0);
+  await register(receiver.url, ALL);
+  for (let count = 0; count < 5; count += 1) await api('POST', '/policies', { name: `Policy ${count}` });
+  expect((await control('POST', '/quiesce', { timeoutMs: 300 })).body).toMatchObject({
+    quiet: false,
+    underWay: 5,
+  });
+  expect(receiver.received).toHaveLength(2);
+});

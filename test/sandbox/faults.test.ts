@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'vitest';
+import { TokenBucket } from '../../src/sandbox/rest-faults.ts';
+import { API_KEY, testReceiver, testSandbox } from './support.ts';
+
+const update = { kind: 'vendor', op: 'update', id: 'vendor-0001' };
+
+test('faults are changed field by field while it runs, and shown', async () => {
+  const { control } = await testSandbox();
+  await control('POST', '/faults', { drop: 0.5 });
+  const changed = await control('PATCH', '/faults', { staleMs: 300 });
+  expect(changed.body).toMatchObject({ drop: 0.5, staleMs: 300, duplicate: 0 });
+  expect((await control('GET', '/faults')).body).toEqual(changed.body);
+});
+
+test.each([
+  { drop: 1.5 },
+  { delay: { probability: 1, minMs: 5, maxMs: 1 } },
+  { delay: { probability: 1 } },
+  { staleMs: -1 },
+  { rateLimit: 0 },
+  { payloads: 'huge' },
+  { dorp: 1 },
+])('a bad fault setting is refused: %o', async (patch) => {
+  const { control } = await testSandbox();
+  expect((await control('POST', '/faults', patch)).status).toBe(422);
+});
+
+describe('of deliveries', () => {
+  test('a dropped one is never sent, and is in the log as dropped', async () => {
+    const { control, register, quiesce } = await testSandbox();
+    const receiver = await testReceiver();
+    await register(receiver.url, ['vendor.*']);
+    await control('POST', '/faults', { drop: 1 });
+    const { body } = await control('POST', '/mutate', update);
+    await quiesce();
+    expect(receiver.received).toEqual([]);
+    const [logged] = (await control('GET', `/deliveries?eventId=${body.event.id}`)).body.data;
+    expect(logged).toMatchObject({
+      outcome: 'dropped',
+      faults: ['drop'],
+      attempts: [],
+      recordId: 'vendor-0001',
+    });
+  });
+
+  test('a duplicated one comes twice with the same id', async () => {
+    const { control, register, quiesce } = await testSandbox();
+    const receiver = await testReceiver();
+    await register(receiver.url, ['vendor.*']);
+    await control('POST', '/faults', { duplicate: 1 });
+    await control('POST', '/mutate', update);
+    await quiesce();
+    expect(receiver.received.map(({ event }) => event.id)).toEqual([
+      receiver.received[0]!.event.id,
+      receiver.received[0]!.event.id,
+    ]);
+  });
+
+  test('a delayed one waits, and quiesce waits for it', async () => {
+    const { control, register, quiesce } = await testSandbox();
+    const receiver = await testReceiver();
+    await register(receiver.url, ['vendor.*']);
+    await control('POST', '/faults', { delay: { probability: 1, minMs: 200, maxMs: 300 } });
+    await control('POST', '/mutate', update);
+    expect((await control('GET', '/deliveries')).body.data[0]).toMatchObject({
+      outcome: 'waiting',
+      faults: ['delay'],
+    });
+    await quiesce();
+    expect(receiver.received).toHaveLength(1);
+  });
+
+  test('a reordered one is overtaken by the next', async () => {
+    const { control, register, quiesce } = await testSandbox();
+    const receiver = await testReceiver();
+    await register(receiver.url, ['vendor.*']);
+    await control('POST', '/faults', { reorder: 1 });
+    const first = await control('POST', '/mutate', update);
+    await control('POST', '/faults', { reorder: 0 });
+    const second = await control('POST', '/mutate', update);
+    await quiesce();
+    expect(receiver.received.map(({ event }) => event.id)).toEqual([
+      second.body.event.id,
+      first.body.event.id,
+    ]);
+  });
+
+  test('are the same for the same seed number', async () => {
+    const course = async (seedNumber: number) => {
+      const { control, register, quiesce } = await testSandbox({ seedNumber });
+      const receiver = await testReceiver();
+      await register(receiver.url, ['vendor.*']);
+      await control('POST', '/faults', { drop: 0.5 });
+      for (let count = 0; count < 24; count += 1) await control('POST', '/mutate', update);
+      await quiesce();
+      return receiver.received.map(({ event }) => event.id).toSorted();
+    };
+    const [first, again, other] = [await course(11), await course(11), await course(12)];
+    expect(again).toEqual(first);
+    expect(other).not.toEqual(first);
+    expect(first.length).toBeGreaterThan(0);
+    expect(first.length).toBeLessThan(24);
+  });
+});
+
+describe('of the API', () => {
+  test('stale reads show an earlier state, and the present one again when switched off', async () => {
+    const { api, control } = await testSandbox();
+    await control('POST', '/faults', { staleMs: 60_000 });
+    await control('POST', '/mutate', { ...update, fields: { owner: 'New' }, silent: true });
+    await control('POST', '/mutate', { kind: 'vendor', op: 'remove', id: 'vendor-0002', silent: true });
+    const isStale = async (path: string) => {
+      const { status, body } = await api('GET', path);
+      return status === 200 && body.data.owner === undefined;
+    };
+    // A read is fresh only if it draws one of the few milliseconds since the change, of sixty thousand.
+    expect(await isStale('/vendors/vendor-0001')).toBe(true);
+    expect(await isStale('/vendors/vendor-0002')).toBe(true);
+    expect((await api('GET', '/vendors')).body.meta.total).toBe(8);
+    await control('POST', '/faults', { staleMs: 0 });
+    expect(await isStale('/vendors/vendor-0001')).toBe(false);
+    expect((await api('GET', '/vendors/vendor-0002')).status).toBe(404);
+    expect((await api('GET', '/vendors')).body.meta.total).toBe(7);
+  });
+
+  test('errors come as 5xx problems and have no effect', async () => {
+    const { api, control } = await testSandbox();
+    const before = (await control('GET', '/state')).body.policies;
+    await control('POST', '/faults', { errorRate: 1 });
+    const answer = await api('POST', '/policies', { name: 'Lost' });
+    expect(answer.status).toBeGreaterThanOrEqual(500);
+    expect(answer.body.code).toBe('injected_error');
+    expect((await control('GET', '/state')).body.policies).toEqual(before);
+  });
+
+  test('above the rate limit the answer is 429 with Retry-After', async () => {
+    const { api, control } = await testSandbox();
+    await control('POST', '/faults', { rateLimit: 2 });
+    const answers = [
+      await api('GET', '/policies'),
+      await api('GET', '/vendors'),
+      await api('GET', '/vendors'),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    expect(Number(answers[2]!.headers.get('retry-after'))).toBeGreaterThan(0);
+    await control('POST', '/faults', { rateLimit: null });
+    expect((await api('GET', '/policies')).status).toBe(200);
+  });
+
+  test('a hanging request gets no answer', async () => {
+    const { url, control } = await testSandbox();
+    await control('POST', '/faults', { hang: 1 });
+    const hanging = fetch(`${url}/v1/policies`, {
+      headers: { authorization: `Bearer ${API_KEY}` },
+      signal: AbortSignal.timeout(300),
+    });
+    await expect(hanging).rejects.toThrow(/timeout/i);
+  });
+
+  test('a truncated page lacks rows that the total still counts', async () => {
+    const { api, control } = await testSandbox();
+    await control('POST', '/faults', { truncatedPages: 1 });
+    const { body } = await api('GET', '/policies');
+    expect(body.meta.total).toBe(12);
+    expect(body.data.length).toBeLessThan(12);
+  });
+});
+
+test('the rate limit allows a minute’s worth at once and then refills evenly', () => {
+  const bucket = new TokenBucket();
+  const takes: [limit: number | null, atMs: number, expectedWaitSeconds: number][] = [
+    [3, 0, 0],
+    [3, 0, 0],
+    [3, 0, 0],
+    [3, 0, 20],
+    [3, 15_000, 5],
+    [3, 20_000, 0],
+    [3, 20_000, 20],
+    [null, 20_001, 0],
+    [1, 20_002, 0],
+    [1, 20_002, 60],
+  ];
+  for (const [limit, atMs, wait] of takes) expect([atMs, bucket.take(limit, atMs)]).toEqual([atMs, wait]);
+});

@@ -1,0 +1,161 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { UsageError } from '../../src/errors.ts';
+import { resolveOptions, sandboxOptionsFromEnv } from '../../src/sandbox/options.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { loadSeed } from '../../src/sandbox/seed.ts';
+import { testSandbox } from './support.ts';
+
+function file(content: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'file');
+  writeFileSync(path, content);
+  return path;
+}
+
+describe('settings', () => {
+  test('are read from the environment, and only what is set', () => {
+    expect(sandboxOptionsFromEnv({ PATH: '/bin', SANDBOX_HOST: '' })).toEqual({});
+    const options = sandboxOptionsFromEnv({
+      SANDBOX_HOST: '0.0.0.0',
+      SANDBOX_PORT: '0',
+      SANDBOX_TOKEN: 'sixteen characters',
+      SANDBOX_API_KEY: 'first, second',
+      SANDBOX_SEED_NUMBER: '42',
+      SANDBOX_TIME_SCALE: '2.5',
+      SANDBOX_PAGE_SIZE: '7',
+      SANDBOX_MAX_PAGE_SIZE: '9',
+      SANDBOX_RATE_LIMIT: '60',
+      SANDBOX_WEBHOOK_SECRET: 'also sixteen or more',
+    });
+    expect(options).toMatchObject({
+      host: '0.0.0.0',
+      port: 0,
+      token: 'sixteen characters',
+      apiKeys: ['first', 'second'],
+      seedNumber: 42,
+      timeScale: 2.5,
+      pageSize: 7,
+      maxPageSize: 9,
+      faults: { rateLimit: 60, drop: 0 },
+      signing: { secret: 'also sixteen or more', algorithm: 'sha256' },
+    });
+  });
+
+  test('that are secret can come from files', () => {
+    const path = file('a token from a file\n');
+    expect(sandboxOptionsFromEnv({ SANDBOX_TOKEN_FILE: path })).toEqual({ token: 'a token from a file' });
+  });
+
+  test.each([
+    ['SANDBOX_PORT', '70000'],
+    ['SANDBOX_PORT', '80a'],
+    ['SANDBOX_HOST', 'a b'],
+    ['SANDBOX_TOKEN', 'short'],
+    ['SANDBOX_API_KEY', 'one,,two'],
+    ['SANDBOX_SEED_NUMBER', '-1'],
+    ['SANDBOX_TIME_SCALE', '0'],
+    ['SANDBOX_TIME_SCALE', 'fast'],
+    ['SANDBOX_PAGE_SIZE', '0'],
+    ['SANDBOX_MAX_PAGE_SIZE', '1.5'],
+    ['SANDBOX_RATE_LIMIT', '0'],
+    ['SANDBOX_WEBHOOK_SECRET', 'short'],
+    ['SANDBOX_TOKEN_FILE', '/nowhere/at/all'],
+  ])('a bad %s (%s) is one clear error that names it', (name, value) => {
+    const read = () => sandboxOptionsFromEnv({ [name]: value });
+    expect(read).toThrow(UsageError);
+    expect(read).toThrow(name);
+  });
+
+  test('a bad secret is not repeated in the error', () => {
+    expect(() => sandboxOptionsFromEnv({ SANDBOX_TOKEN: 'hunter2' })).not.toThrow(/hunter2/);
+  });
+
+  test.each(['0.0.0.0', '::', '192.0.2.7', 'sandbox.example', '127.0.0.1.example'])(
+    'beyond loopback (%s) it does not start without a token',
+    (host) => {
+      expect(() => resolveOptions({ host })).toThrow(/SANDBOX_TOKEN/);
+      expect(resolveOptions({ host, token: 'sixteen characters' }).host).toBe(host);
+    },
+  );
+
+  test.each(['127.0.0.1', '127.1.2.3', '::1', '[::1]', 'localhost'])('on loopback (%s) it does', (host) => {
+    expect(resolveOptions({ host }).token).toBeNull();
+  });
+
+  test('without an API key one is made, another each time', () => {
+    const [first] = resolveOptions({}).apiKeys;
+    expect(first).toMatch(/^sandbox_[0-9a-f]{48}$/);
+    expect(resolveOptions({}).apiKeys[0]).not.toBe(first);
+  });
+
+  test('a port in use is a clear error', async () => {
+    const { url } = await testSandbox();
+    const port = Number(new URL(url).port);
+    await expect(startSandbox({ port })).rejects.toThrow(/SANDBOX|listen/);
+    await expect(startSandbox({ port })).rejects.toBeInstanceOf(UsageError);
+  });
+});
+
+describe('a seed file', () => {
+  test('is what the sandbox starts with: rows keep their fields and get what they lack', async () => {
+    const path = file(
+      JSON.stringify({
+        policies: [
+          { name: 'Named', policyId: 'p-1', status: 'odd', version: '7' },
+          { name: 'Bare', id: 9 },
+        ],
+        riskAssessments: [{ name: 'Flood', description: 'Water' }, { riskAssessmentId: 'r-x' }],
+        vendors: [{ name: 'With a list', domains: ['a.example'], id: 'vendor-0002' }, { name: 'Second' }],
+      }),
+    );
+    const { control } = await testSandbox({ seed: loadSeed(path) });
+    expect((await control('GET', '/state')).body).toMatchObject({
+      policies: [
+        { name: 'Named', policyId: 'p-1', status: 'odd', version: '7' },
+        { name: 'Bare', policyId: '9', status: 'draft', version: '1.0' },
+      ],
+      riskAssessments: [
+        { id: 'risk-0001', name: 'Flood', description: 'Water', status: 'identified' },
+        { id: 'r-x', riskAssessmentId: 'r-x', status: 'identified' },
+      ],
+      vendors: [
+        { id: 'vendor-0002', name: 'With a list', domains: ['a.example'], status: 'prospective' },
+        { id: 'vendor-0002x', name: 'Second', status: 'prospective' },
+      ],
+    });
+  });
+
+  test('may leave sections out', () => {
+    expect(loadSeed(file('{"vendors":[{}]}'))).toEqual({
+      policies: [],
+      riskAssessments: [],
+      vendors: [{ id: 'vendor-0001', status: 'prospective' }],
+    });
+  });
+
+  test.each([
+    ['{', /not JSON/],
+    ['[]', /shape/],
+    ['{"vendor":[]}', /vendor/],
+    ['{"vendors":{}}', /vendors/],
+    ['{"vendors":["x"]}', /vendors/],
+    ['{"policies":[{"version":"1"}]}', /policies\[0\].*name/s],
+    ['{"vendors":[{"id":"a"},{"id":"a"}]}', /vendors\[1\].*earlier row, a/],
+    ['{"vendors":[{"id":""}]}', /vendors\[0\].*id/],
+    ['{"vendors":[{"id":1.5}]}', /vendors\[0\].*id/],
+    ['{"vendors":[{"id":{}}]}', /vendors\[0\].*id/],
+  ])('%s is refused with the reason', (content, reason) => {
+    const load = () => loadSeed(file(content));
+    expect(load).toThrow(UsageError);
+    expect(load).toThrow(reason);
+  });
+
+  test('that is not there is refused by name', () => {
+    expect(() => loadSeed('/nowhere/seed.json')).toThrow(/nowhere\/seed\.json/);
+    expect(() => sandboxOptionsFromEnv({ SANDBOX_SEED: '/nowhere/seed.json' })).toThrow(UsageError);
+  });
+});
