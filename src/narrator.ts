@@ -50,7 +50,6 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
       for (const { id: record_id, outcome, lagMs, differences } of applied) {
         if (lagMs !== null) metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
         if (outcome === 'unchanged') continue;
-        if (cause.startsWith('sweep:')) metrics.sweepDrift.inc({ kind, difference: outcome });
         if (backfill.isLevelEnabled('debug'))
           backfill.debug({ kind, record_id, outcome, cause, differences }, 'read');
       }
@@ -59,9 +58,6 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
     concluded(kind, conclusion, cause) {
       for (const { id: record_id, cause: reason } of conclusion.deleted) {
         backfill.info({ kind, record_id, outcome: 'deleted', reason, cause }, 'deletion');
-      }
-      if (conclusion.deleted.length > 0 && cause.startsWith('sweep:')) {
-        metrics.sweepDrift.inc({ kind, difference: 'deleted' }, conclusion.deleted.length);
       }
       if (conclusion.held.length > 0) {
         backfill.warn({ kind, outcome: 'held', count: conclusion.held.length, cause }, 'deletion');
@@ -72,6 +68,12 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
       const { kind, id: sweep_id, outcome, reason, error, durationMs: duration_ms } = result;
       metrics.sweeps.inc({ kind, outcome });
       metrics.sweepSeconds.observe({ kind }, duration_ms / 1000);
+      // A walk on behalf of hints finds what events have announced: that is no drift.
+      if (reason !== 'hints') {
+        for (const difference of ['inserted', 'updated', 'deleted'] as const) {
+          metrics.sweepDrift.inc({ kind, difference }, result.progress[difference]);
+        }
+      }
       const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
       const line = { kind, sweep_id, outcome, reason, error, duration_ms };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';

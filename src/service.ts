@@ -28,6 +28,9 @@ import { version } from './version.ts';
 /** How often the service says that it lives: the resolution of what counts as our downtime. */
 const HEARTBEAT_MS = 5_000;
 
+/** How soon a registration made meanwhile counts. */
+const SECRETS_LOOK_MS = 500;
+
 /** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow. */
 const DRAIN_MS = 5_000;
 
@@ -171,6 +174,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         if (done) worker.wake();
         return done;
       },
+      async releaseQuarantined(id, at, hintTiming) {
+        const done = await store.releaseQuarantined(id, at, hintTiming);
+        if (done) backfill?.wake();
+        return done;
+      },
       async confirmDeletions(sweepId, untilWall) {
         const held = await store.confirmDeletions(sweepId, untilWall);
         // The consent lasts an hour, and the next proof deletes: so it is sought at once.
@@ -197,10 +205,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       },
     },
     facts: liveFacts,
-    async heldDeletions() {
-      const bySweep = Map.groupBy(await store.heldDeletions(), (held) => held.sweepId);
-      return [...bySweep].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
-    },
     tokens: tokens.all,
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },
@@ -257,7 +261,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   async function beat(): Promise<void> {
     const { sweepMs, settleMs } = config.sync;
     await store.beat(now(), { eventsOnly: config.compliance === null, settleMs, sweepMs, blocked: paused });
-    await storedSecrets.refresh();
     await watchSilence();
   }
 
@@ -269,6 +272,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     if (clock.wall() - last < silenceMs) await gaps.heal(gap);
     else if (!silent) await gaps.open(gap, `no delivery since ${new Date(last).toISOString()}`);
     silent = clock.wall() - last >= silenceMs;
+  }
+
+  /** `register` is a process of its own, and the first delivery may follow it at once. */
+  async function keepSecretsFresh(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await clock.sleep(SECRETS_LOOK_MS, stopping.signal);
+      if (!stopping.signal.aborted) await storedSecrets.refresh().catch(onError);
+    }
   }
 
   async function keepBeating(): Promise<void> {
@@ -305,7 +316,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error;
   }
 
-  const runs = [worker.run(stopping.signal), backfill?.run(stopping.signal), keepBeating()];
+  const runs = [
+    worker.run(stopping.signal),
+    backfill?.run(stopping.signal),
+    keepBeating(),
+    keepSecretsFresh(),
+  ];
   for (const run of runs) run?.catch((error) => fatal.reject(error));
   state = 'running';
   const receiverUrl = urlOf(config.host, receiverListener.port);

@@ -106,7 +106,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   // ─── sweeps ───────────────────────────────────────────────────────────────────────────────────────────
 
-  function startSweep(kind: Kind, reason: string, lane: 'live' | 'walk' | 'person'): void {
+  function startSweep(kind: Kind, reason: string, lane: 'live' | 'walk'): void {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
@@ -120,7 +120,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       });
   }
 
-  async function runSweep(kind: Kind, reason: string, lane: 'live' | 'walk' | 'person'): Promise<void> {
+  async function runSweep(kind: Kind, reason: string, lane: 'live' | 'walk'): Promise<void> {
     const plan = planOf(kind);
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const result = await sweeper.sweep(kind, reason, lane);
@@ -148,9 +148,11 @@ export function createBackfill(options: BackfillOptions): Backfill {
       if (plan.running !== null) continue;
       const requested = plan.reasons.size > 0;
       const dueAt = sweepDueAt({ ...plan, requested, everyMs: options.sweepMs });
-      if (plan.reasons.has('operator') || (dueAt !== null && dueAt <= clock.steady())) {
+      // A person who asks is not made to wait for a backoff.
+      const asked = [...plan.reasons].some((reason) => reason.startsWith('operator'));
+      if (asked || (dueAt !== null && dueAt <= clock.steady())) {
         const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
-        startSweep(kind, reason, plan.reasons.has('operator') ? 'person' : 'walk');
+        startSweep(kind, reason, 'walk');
       }
     }
   }

@@ -56,20 +56,20 @@ export function createRefetch(options: RefetchOptions): Refetch {
   }
 
   /** Reads something that we hold alive, to tell a deletion from credentials that no longer see. */
-  async function seekWitness(request: RefetchRequest): Promise<boolean> {
+  async function seekWitness(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
       const other = await store.someLiveRecord(kind, request.id);
       if (other === null) continue;
       const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromWalk: false });
-      if (seen.outcome !== 'applied' || !seen.applied.witness) return false;
+      if (seen.outcome !== 'applied' || !seen.applied.witness) return 'failed';
       // Only where its own kind holds nothing else may another kind speak for it.
       upstream.witness(request.kind, upstream.witnessedAt(kind) ?? 0);
-      return true;
+      return 'seen';
     }
     return await seePolicies(request);
   }
 
-  async function seePolicies(request: RefetchRequest): Promise<boolean> {
+  async function seePolicies(request: RefetchRequest): Promise<'seen' | 'none'> {
     const { answer, read } = await upstream.page('policy', options.firstPage, request.lane);
     const objects = answer.objects.flatMap((data) => {
       const id = recordIdIn(data, 'policy', options.pointers);
@@ -78,9 +78,9 @@ export function createRefetch(options: RefetchOptions): Refetch {
     const context = { cause: 'refetch', sweepId: null, timing, pointers: options.pointers };
     const applied = await store.applyReads('policy', objects, read, context);
     options.onApplied('policy', applied, 'refetch');
-    if (!applied.some((one) => one.witness)) return false;
+    if (!applied.some((one) => one.witness)) return 'none';
     upstream.witness(request.kind, read.beganAt);
-    return true;
+    return 'seen';
   }
 
   async function missing(request: RefetchRequest, read: Parameters<BackfillStore['recordMissing']>[2]) {
@@ -113,13 +113,18 @@ export function createRefetch(options: RefetchOptions): Refetch {
         return { outcome: 'applied', applied };
       }
       let outcome = await missing(request, read);
-      // The witness is read after the absence, so both lie within one proof.
-      if (outcome === 'unwitnessed' && (await seekWitness(request))) outcome = await missing(request, read);
       if (outcome === 'unwitnessed') {
-        await gaps.open(
-          { reason: 'deletions_unproven', kind, recordId: id },
-          'nothing that lives could be read to compare with',
-        );
+        // The witness is read after the absence, so that both lie within one proof.
+        const witness = await seekWitness(request);
+        if (witness === 'seen') outcome = await missing(request, read);
+        if (witness === 'none') {
+          await gaps.open(
+            { reason: 'deletions_unproven', kind, recordId: id },
+            'nothing that lives could be read to compare with',
+          );
+        }
+      }
+      if (outcome === 'unwitnessed') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
       if (outcome === 'unresolved') {

@@ -18,6 +18,7 @@ export const HEALED_BY_SWEEP: readonly GapReason[] = [
 /** What a verified record makes good. */
 const HEALED_BY_READ: readonly GapReason[] = [
   'unresolved',
+  'deletions_unproven',
   'dead_letter',
   'conflicting_content',
   'unusable_delivery',
