@@ -12,7 +12,7 @@ export interface Parser<Value> {
 }
 
 /** Shorter secrets can be guessed from one recorded delivery, away from us and without limit. */
-export const MIN_SECRET_CHARACTERS = 16;
+const MIN_SECRET_CHARACTERS = 16;
 /** AES-256's key. */
 const CREDENTIALS_KEY_BYTES = 32;
 /** How often a secret's file is looked at, at most: a rotation may wait this long, a delivery should not wait for a stat. */
@@ -135,7 +135,7 @@ function parseTemplate(template: string): TemplatePart[] | null {
 // ─── parsers of secrets ─────────────────────────────────────────────────────────────────────────────────
 
 /** Bytes of a secret's text, or null where the text is not wholly in that encoding. */
-export function decodeSecret(secret: string, encoding: 'utf8' | 'hex' | 'base64'): Uint8Array | null {
+function decodeSecret(secret: string, encoding: 'utf8' | 'hex' | 'base64'): Uint8Array | null {
   if (encoding === 'utf8') return Buffer.from(secret, 'utf8');
   // Buffer.from stops silently at the first bad character, so the result is compared with what it came from.
   const bytes = Buffer.from(secret, encoding);

@@ -37,18 +37,25 @@ const REDACTED = '[redacted]';
 export function createLogger(options: LoggerOptions): Logger {
   const withStacks = options.level === 'debug' || options.level === 'trace';
   const filter = (fields: Record<string, unknown>) => allowed(fields, withStacks);
-  return pino(
+  const logger: Logger = pino(
     {
       level: options.level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }), bindings: filter, log: filter },
+      formatters: { level: (label) => ({ level: label }), log: filter },
       // pino would put its own description of an error here, stack and all.
       serializers: { err: (value: unknown) => value },
       hooks: { streamWrite: createScrubber(options.secrets ?? (() => [])) },
     },
     options.destination ?? pino.destination({ dest: 1, sync: false }),
   );
+  // pino has a formatter for a child's bindings and does not pass it on to children.
+  const { child } = logger;
+  const filteredChild = function (this: unknown, bindings: pino.Bindings, ...rest: unknown[]): unknown {
+    return Reflect.apply(child, this, [filter(bindings), ...rest]);
+  };
+  logger.child = filteredChild as unknown as Logger['child'];
+  return logger;
 }
 
 /** The logger of one stage. */

@@ -1,4 +1,4 @@
-import type { SweepResult } from './backfill/sweep.ts';
+import type { RunningSweep, SweepResult } from './backfill/sweep.ts';
 import type { Kind } from './compliance/kinds.ts';
 import type { ObservedRequest } from './compliance/requester.ts';
 import { type Logger, stage } from './logger.ts';
@@ -12,6 +12,7 @@ export interface Narrator {
   applied(kind: Kind, applied: readonly Applied[], cause: string): void;
   concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
   swept(result: SweepResult): void;
+  sweeping(sweep: RunningSweep): void;
   gapOpened(gap: GapKey, error: string | null): void;
   gapHealed(gap: GapKey): void;
   requested(request: ObservedRequest): void;
@@ -68,16 +69,17 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
       const { kind, id: sweep_id, outcome, reason, error, durationMs: duration_ms } = result;
       metrics.sweeps.inc({ kind, outcome });
       metrics.sweepSeconds.observe({ kind }, duration_ms / 1000);
-      // A walk on behalf of hints finds what events have announced: that is no drift.
-      if (reason !== 'hints') {
-        for (const difference of ['inserted', 'updated', 'deleted'] as const) {
-          metrics.sweepDrift.inc({ kind, difference }, result.progress[difference]);
-        }
+      for (const difference of ['missing', 'extra', 'different'] as const) {
+        metrics.sweepDrift.inc({ kind, difference }, result.drift[difference]);
       }
       const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
       const line = { kind, sweep_id, outcome, reason, error, duration_ms };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
       backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged }, 'sweep');
+    },
+
+    sweeping({ kind, id: sweep_id, pages, seen, reason }) {
+      backfill.info({ kind, sweep_id, outcome: 'running', reason, pages, seen }, 'sweep');
     },
 
     gapOpened(gap, error) {

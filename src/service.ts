@@ -1,10 +1,11 @@
 import { dirname, resolve } from 'node:path';
 import { createBackfill } from './backfill/backfill.ts';
-import { createGapKeeper, downtimeSince } from './backfill/gaps.ts';
+import { createBurstWatch, createGapKeeper, downtimeSince, silenceLimitMs } from './backfill/gaps.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { createBudget } from './compliance/budget.ts';
 import { createClient } from './compliance/client.ts';
 import { apiKeyCredentials } from './compliance/credentials.ts';
+import { KINDS } from './compliance/kinds.ts';
 import type { ComplianceSettings, Config, OpsToken } from './config.ts';
 import { describeError, StoreUnavailable, UsageError } from './errors.ts';
 import { createInbox } from './inbox/inbox.ts';
@@ -27,6 +28,11 @@ import { version } from './version.ts';
 
 /** How often the service says that it lives: the resolution of what counts as our downtime. */
 const HEARTBEAT_MS = 5_000;
+
+/** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
+const USUAL_AMONG = 200;
+
+const REFUSED_SIGNATURES = { reason: 'refused_signatures', kind: null, recordId: null } as const;
 
 /** How soon a registration made meanwhile counts. */
 const SECRETS_LOOK_MS = 500;
@@ -141,10 +147,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
           onApplied: tell.applied,
           onConcluded: tell.concluded,
           onSweep: tell.swept,
+          onProgress: tell.sweeping,
+          interrupted: await store.interruptSweeps(now()),
         });
 
   const inbox = createInbox({ store, clock, timing, onAccepted: worker.wake, onError });
 
+  const burst = createBurstWatch();
   let lastReplaySweep = Number.NEGATIVE_INFINITY;
   const receiver = createReceiver({
     ...{ inbox, clock, logger, metrics },
@@ -153,6 +162,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     onDelivery: (outcome, reason) => {
       if (outcome === 'accepted' || outcome === 'duplicate') recent.count(outcome);
       else recent.countRefused(reason || outcome);
+      if (outcome === 'refused' && reason === 'bad_signature' && burst.refusedOne()) {
+        const error = 'several deliveries in a row carry a signature of no secret we know';
+        gaps.open(REFUSED_SIGNATURES, error).catch(onError);
+      } else if (outcome === 'accepted' && burst.acceptedOne()) {
+        // What was refused meanwhile is lost on us, unless the sender still tries.
+        backfill?.requestSweep(KINDS, 'refused deliveries');
+        gaps.heal(REFUSED_SIGNATURES).catch(onError);
+      }
     },
     onRefusedTimestamp: (reason) => {
       const distance = Math.max(REPLAY_SWEEP_DISTANCE_MS, config.sync.sweepMs);
@@ -205,6 +222,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       },
     },
     facts: liveFacts,
+    async heldDeletions() {
+      const bySweep = Map.groupBy(await store.heldDeletions(), (held) => held.sweepId);
+      return [...bySweep].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
+    },
     tokens: tokens.all,
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },
@@ -245,7 +266,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
   // ─── start ────────────────────────────────────────────────────────────────────────────────────────────
 
-  await store.interruptSweeps(now());
   const away = downtimeSince(await store.lastBeat(), clock.wall());
   if (away !== null && backfill !== null) {
     await gaps.open(
@@ -256,7 +276,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   await store.rehintUnverified(now(), timing);
   await beat();
   if (paused) setPaused(true);
-  backfill?.requestSweep(['policy', 'risk_assessment', 'vendor'], 'start');
+  backfill?.requestSweep(KINDS, 'start');
 
   async function beat(): Promise<void> {
     const { sweepMs, settleMs } = config.sync;
@@ -268,10 +288,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const { silenceMs } = config.sync;
     if (silenceMs === 0) return;
     const gap = { reason: 'silence', kind: null, recordId: null } as const;
-    const last = (await store.lastDelivery()) ?? startedAt;
-    if (clock.wall() - last < silenceMs) await gaps.heal(gap);
+    const delivery = await store.lastDelivery(USUAL_AMONG);
+    const last = delivery.wall ?? startedAt;
+    const isSilent = clock.wall() - last >= silenceLimitMs(silenceMs, delivery.longestPauseMs);
+    if (!isSilent) await gaps.heal(gap);
     else if (!silent) await gaps.open(gap, `no delivery since ${new Date(last).toISOString()}`);
-    silent = clock.wall() - last >= silenceMs;
+    silent = isSilent;
   }
 
   /** `register` is a process of its own, and the first delivery may follow it at once. */

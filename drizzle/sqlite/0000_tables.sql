@@ -196,6 +196,7 @@ CREATE TABLE `sweeps` (
 	`unchanged` integer DEFAULT 0 NOT NULL,
 	`outcome` text,
 	`error` text,
+	`drift` text,
 	`number` integer NOT NULL
 );
 --> statement-breakpoint

@@ -37,11 +37,14 @@ WITH kinds AS (
     (SELECT value FROM facts WHERE name = 'heartbeat') AS heartbeat,
     coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
     coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    CAST(coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0') AS REAL) AS settle_ms,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0') AS REAL) AS sweep_ms
 ), told AS (
   SELECT k.*, service.*,
     (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
     (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
+    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sweeps
+      WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
     (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)) AS open_gaps,
     (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
       AND reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')) AS blocking_gaps,
@@ -60,6 +63,6 @@ WITH kinds AS (
   FROM told
 )
 SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, deleted, unverified,
-  oldest_unverified_at, last_full_sweep_at, open_gaps,
+  oldest_unverified_at, last_full_sweep_at, covered_until, open_gaps,
   CASE WHEN events_only THEN 'payloads of events only' ELSE reach END AS coverage
 FROM judged;

@@ -6,6 +6,8 @@ import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Applied, BackfillStore, Conclusion, HintTiming } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
+import type { DriftReport } from './drift.ts';
+import { createDryRun } from './dry-run.ts';
 import type { GapKeeper } from './gaps.ts';
 import { SWEEP_BACKOFF, sweepDueAt, walkCost, wayToVerify } from './plan.ts';
 import { createRefetch, type FetchedKind } from './refetch.ts';
@@ -21,6 +23,9 @@ const LONGEST_NAP_MS = 1_000;
 /** And at most this often, so that a record due at once does not turn it into a busy loop. */
 const SHORTEST_NAP_MS = 20;
 
+/** An interrupted sweep that had read fewer pages than this is simply begun again. */
+const PAGES_WORTH_RESUMING = 10;
+
 /** After the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
@@ -34,12 +39,15 @@ export interface BackfillOptions {
   paging: { firstPage: number; pageSize: number };
   /** 0: sweeps run at start and on demand only. */
   sweepMs: number;
+  /** How far the last process had come with sweeps that it did not finish. */
+  interrupted: readonly { kind: Kind; pages: number }[];
   random: () => number;
   /** Ids to hold besides those seen; asked anew before each cycle. */
   riskIds: () => Promise<readonly string[]>;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
   onSweep: (result: SweepResult) => void;
+  onProgress: (sweep: RunningSweep) => void;
   onError: (error: unknown) => void;
 }
 
@@ -48,6 +56,8 @@ export interface Backfill {
   requestSweep(kinds: readonly Kind[], reason: string): void;
   /** A person asks for these records now. */
   refetch(kind: Kind, ids: readonly string[]): Promise<void>;
+  /** Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read. */
+  dryRun(kind: Kind): Promise<DriftReport>;
   wake(): void;
   pause(): void;
   resume(): void;
@@ -98,6 +108,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
   const walk = createWalk({ ...shared, upstream });
   const conclude = createConclude(options);
   const sweeper = createSweeper({ ...shared, walk, refetch, conclude, reserved, onEnded: options.onSweep });
+  const dryRun = createDryRun({ ...shared, upstream });
+  const resumable = new Map(
+    options.interrupted
+      .filter(({ kind, pages }) => kind !== 'risk_assessment' && pages >= PAGES_WORTH_RESUMING)
+      .map(({ kind, pages }) => [kind, pages]),
+  );
 
   function wake(): void {
     woken = true;
@@ -123,10 +139,18 @@ export function createBackfill(options: BackfillOptions): Backfill {
   async function runSweep(kind: Kind, reason: string, lane: 'live' | 'walk'): Promise<void> {
     const plan = planOf(kind);
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
-    const result = await sweeper.sweep(kind, reason, lane);
+    const skip = resumable.get(kind) ?? 0;
+    resumable.delete(kind);
+    const result = await sweeper.sweep(kind, reason, lane, skip);
+    if (result.resumed && result.outcome === 'incomplete') {
+      // Its rows are fresh; only a whole one shows what is gone.
+      plan.reasons.add('resumed');
+      return;
+    }
     if (result.outcome === 'complete') {
       plan.failures = 0;
       await gaps.heal({ reason: 'walk_incomplete', kind, recordId: null });
+      await gaps.heal({ reason: 'total_mismatch', kind, recordId: null });
       return;
     }
     if (result.outcome === 'interrupted') return;
@@ -134,7 +158,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
     plan.retryAt = clock.steady() + backoffMs(SWEEP_BACKOFF, plan.failures, options.random());
     // Once is chance: a page that failed, a list that moved while it was read.
     if (plan.failures > 1) {
-      await gaps.open({ reason: 'walk_incomplete', kind, recordId: null }, result.error);
+      const reason = result.mismatch ? 'total_mismatch' : 'walk_incomplete';
+      await gaps.open({ reason, kind, recordId: null }, result.error);
     }
   }
 
@@ -234,6 +259,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       await store.makeDue(kind, ids, now());
       wake();
     },
+    dryRun: (kind) => dryRun(kind, 'person'),
     health: upstream.health,
     runningSweeps: sweeper.running,
 

@@ -10,8 +10,8 @@ export interface ConclusionRequest {
   onlyAnnounced: boolean;
 }
 
-/** Turns proven absences into tombstones, or into a gap that asks an operator. Resolves with how many were deleted. */
-export type Conclude = (kind: Kind, request: ConclusionRequest) => Promise<number>;
+/** Turns proven absences into tombstones, or into a gap that asks an operator. */
+export type Conclude = (kind: Kind, request: ConclusionRequest) => Promise<Conclusion>;
 
 export function createConclude(options: {
   store: Pick<BackfillStore, 'concludeDeletions' | 'heldDeletions'>;
@@ -34,6 +34,6 @@ export function createConclude(options: {
     } else if (!(await store.heldDeletions()).some((held) => held.kind === kind)) {
       await gaps.heal(gap);
     }
-    return conclusion.deleted.length;
+    return conclusion;
   };
 }

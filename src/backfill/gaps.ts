@@ -53,3 +53,35 @@ export function listed(ids: readonly string[]): string {
   const named = ids.slice(0, NAMED_IDS).join(', ');
   return ids.length > NAMED_IDS ? `${named} and ${ids.length - NAMED_IDS} more` : named;
 }
+
+/** Silence is remarked on after this many times the longest pause that is usual … */
+const USUAL_TIMES = 4;
+/** … but never before this: a quiet hour is nothing. */
+const USUAL_AT_LEAST_MS = 3_600_000;
+
+/** After how long without a delivery something may be wrong: as configured, or as is unusual here. Pure. */
+export function silenceLimitMs(configuredMs: number, longestPauseMs: number | null): number {
+  if (longestPauseMs === null) return configuredMs;
+  return Math.min(configuredMs, Math.max(USUAL_AT_LEAST_MS, USUAL_TIMES * longestPauseMs));
+}
+
+/** Refused signatures in a row, without an accepted delivery between, that look like a rotated secret … */
+const REFUSED_BURST = 5;
+
+/** … rather than a stranger: counts them, and says when the burst begins and when it is over. Pure but for its count. */
+export function createBurstWatch() {
+  let refused = 0;
+  return {
+    /** True: this one makes it a burst. */
+    refusedOne(): boolean {
+      refused += 1;
+      return refused === REFUSED_BURST;
+    },
+    /** True: this one ends a burst. */
+    acceptedOne(): boolean {
+      const ends = refused >= REFUSED_BURST;
+      refused = 0;
+      return ends;
+    },
+  };
+}

@@ -4,7 +4,8 @@ import { isAddressable } from '../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { BackfillStore, HintTiming, SweepOutcome, SweepProgress } from '../store/store.ts';
-import type { Conclude } from './conclude.ts';
+import type { Conclude, ConclusionRequest } from './conclude.ts';
+import { createDrift, type Drift, type DriftReport } from './drift.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF } from './plan.ts';
 import type { FetchedKind, Refetch } from './refetch.ts';
@@ -23,6 +24,9 @@ const TRIES_PER_RECORD = 4;
 /** Ids taken from the database at a time. */
 const CYCLE_BATCH = 100;
 
+/** A sweep that takes longer than this says now and then how far it is. */
+const PROGRESS_EVERY_MS = 10_000;
+
 /** What a running sweep shows of itself. */
 export interface RunningSweep extends SweepProgress {
   id: number;
@@ -39,6 +43,11 @@ export interface SweepResult {
   outcome: SweepOutcome;
   error: string | null;
   progress: SweepProgress;
+  drift: DriftReport;
+  /** It went on where an interrupted one had stopped: its rows are fresh, and a whole one is still to come. */
+  resumed: boolean;
+  /** The service's own total contradicts its list. */
+  mismatch: boolean;
   durationMs: number;
 }
 
@@ -54,12 +63,16 @@ export interface SweeperOptions {
   signal: AbortSignal;
   /** Ids that the sweep reads itself, so that nobody else does at the same time. */
   reserved: Set<string>;
+  onProgress: (sweep: RunningSweep) => void;
   onEnded: (result: SweepResult) => void;
 }
 
 export interface Sweeper {
-  /** Brings a whole kind into step. Resolves with how it went; rejects only when the store fails. */
-  sweep(kind: Kind, reason: string, lane: Lane): Promise<SweepResult>;
+  /**
+   * Brings a whole kind into step, leaving out the first `skip` pages. Resolves with how it went; rejects only when
+   * the store fails.
+   */
+  sweep(kind: Kind, reason: string, lane: Lane, skip: number): Promise<SweepResult>;
   running(): RunningSweep[];
   /** What the last complete walk of the kind said it holds. */
   total(kind: Kind): number | null;
@@ -74,22 +87,29 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   interface Ending {
     outcome: SweepOutcome;
     error: string | null;
+    mismatch?: boolean;
   }
 
-  async function sweep(kind: Kind, reason: string, lane: Lane): Promise<SweepResult> {
+  interface Running extends RunningSweep {
+    drift: Drift;
+    number: number;
+    skip: number;
+    saidAt: number;
+  }
+
+  async function sweep(kind: Kind, reason: string, lane: Lane, skip: number): Promise<SweepResult> {
     const startedAt = clock.steady();
     const { id, number } = await store.startSweep(kind, reason, now());
-    const progress: RunningSweep = {
+    const progress: Running = {
       ...{ id, kind, reason, startedWall: clock.wall(), estimatedTotal: totals.get(kind) ?? null },
-      ...{ pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
+      ...{ pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
+      ...{ drift: createDrift(), number, skip, saidAt: startedAt },
     };
     running.set(kind, progress);
     let ending: Ending;
     try {
       ending =
-        kind === 'risk_assessment'
-          ? await cycle(progress, lane)
-          : await readList(kind, progress, number, lane);
+        kind === 'risk_assessment' ? await cycle(progress, lane) : await readList(kind, progress, lane);
     } catch (error) {
       running.delete(kind);
       if (error instanceof StoreUnavailable) throw error;
@@ -98,18 +118,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         : { outcome: 'failed', error: describeError(error) };
     }
     running.delete(kind);
-    gaps.healed(await store.finishSweep(id, { ...ending, progress }, now()));
-    const result = { kind, id, reason, ...ending, progress, durationMs: clock.steady() - startedAt };
+    const drift = progress.drift.report();
+    gaps.healed(await store.finishSweep(id, { ...ending, progress, drift: { ...drift } }, now()));
+    const result: SweepResult = {
+      ...{ kind, id, reason, progress, drift, resumed: skip > 0, mismatch: false, ...ending },
+      durationMs: clock.steady() - startedAt,
+    };
     options.onEnded(result);
     return result;
   }
 
-  async function readList(
-    kind: ListedKind,
-    sweep: RunningSweep,
-    number: number,
-    lane: Lane,
-  ): Promise<Ending> {
+  async function readList(kind: ListedKind, sweep: Running, lane: Lane): Promise<Ending> {
     const walkOnce = (seenBefore: ReadonlySet<string>) =>
       options.walk({
         seenBefore,
@@ -117,15 +136,18 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         sweepId: sweep.id,
         lane,
         progress: sweep,
-        onPage: (total) => {
+        skip: seenBefore.size === 0 ? sweep.skip : 0,
+        onPage: (applied, total) => {
+          sweep.drift.read(applied);
           sweep.estimatedTotal = total ?? sweep.estimatedTotal;
+          say(sweep);
         },
       });
     let first = await walkOnce(new Set());
-    if (!first.complete) return { outcome: 'incomplete', error: first.error };
+    if (!first.complete) return { outcome: 'incomplete', error: first.error, mismatch: first.mismatch };
     totals.set(kind, first.total ?? first.ids.size);
 
-    const absent = await store.unseenBy(kind, sweep.id, number);
+    const absent = await store.unseenBy(kind, sweep.id, sweep.number);
     if (absent.length === 0) return { outcome: 'complete', error: null };
     if (kind === 'vendor') {
       await proveByReading(kind, sweep, absent, lane, true);
@@ -143,10 +165,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         const still = (await store.unseenBy(kind, sweep.id, first.number)).filter(
           (id) => !first.ids.has(id) && !second.ids.has(id),
         );
-        sweep.deleted += await options.conclude(kind, {
-          proof: { absent: still, number: first.number },
-          ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
-        });
+        await conclude(kind, sweep, { absent: still, number: first.number });
         await gaps.heal({ reason: 'deletions_unproven', kind, recordId: null });
         return { outcome: 'complete', error: null };
       }
@@ -160,7 +179,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** Every known assessment, one by one: there is no list of them. */
-  async function cycle(sweep: RunningSweep, lane: Lane): Promise<Ending> {
+  async function cycle(sweep: Running, lane: Lane): Promise<Ending> {
     const kind = 'risk_assessment';
     sweep.estimatedTotal = await store.countKnown(kind);
     const missing: string[] = [];
@@ -177,6 +196,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         else sweep.seen += 1;
       });
       await store.progressSweep(sweep.id, sweep);
+      say(sweep);
     }
     if (missing.length > 0) await proveByReading(kind, sweep, missing, lane, false);
     if (failed === 0) return { outcome: 'complete', error: null };
@@ -189,7 +209,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
    */
   async function proveByReading(
     kind: FetchedKind,
-    sweep: RunningSweep,
+    sweep: Running,
     ids: readonly string[],
     lane: Lane,
     absentFromWalk: boolean,
@@ -213,15 +233,30 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     } finally {
       for (const key of keys) options.reserved.delete(key);
     }
-    sweep.deleted += await options.conclude(kind, {
-      proof: null,
-      ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
+    await conclude(kind, sweep, null);
+  }
+
+  async function conclude(kind: Kind, sweep: Running, proof: ConclusionRequest['proof']): Promise<void> {
+    const cause = `sweep:${sweep.id}`;
+    const conclusion = await options.conclude(kind, {
+      proof,
+      cause,
+      sweepId: sweep.id,
+      onlyAnnounced: false,
     });
+    sweep.deleted += conclusion.deleted.length;
+    sweep.drift.concluded(conclusion);
+  }
+
+  function say(sweep: Running): void {
+    if (clock.steady() - sweep.saidAt < PROGRESS_EVERY_MS) return;
+    sweep.saidAt = clock.steady();
+    options.onProgress(sweep);
   }
 
   async function readFor(
     kind: FetchedKind,
-    sweep: RunningSweep,
+    sweep: Running,
     id: string,
     lane: Lane,
     absentFromWalk: boolean,
@@ -233,6 +268,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       });
       if (result.outcome === 'applied') {
         tally(sweep, result.applied.outcome);
+        sweep.drift.read([result.applied]);
         return 'shown';
       }
       if (result.outcome === 'missing') return result.missing === 'first' ? 'missing' : 'settled';

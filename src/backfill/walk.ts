@@ -21,6 +21,8 @@ export interface Walk {
   complete: boolean;
   /** Why not. */
   error: string | null;
+  /** The list was read to its end, and its own total says otherwise. */
+  mismatch: boolean;
   ids: Set<string>;
   /** The counter as it began, and when. */
   number: number;
@@ -49,7 +51,9 @@ export interface WalkRequest {
   progress: SweepProgress;
   /** Counted already: the second walk of a proof shows the same records. */
   seenBefore: ReadonlySet<string>;
-  onPage: (total: number | null) => void;
+  onPage: (applied: readonly Applied[], total: number | null) => void;
+  /** Pages to leave out, which an interrupted sweep has read: such a walk is never complete. */
+  skip: number;
 }
 
 export type DoWalk = (request: WalkRequest) => Promise<Walk>;
@@ -75,6 +79,7 @@ export function createWalk(options: WalkOptions): DoWalk {
     const walk: Walk = {
       complete: false,
       error: null,
+      mismatch: false,
       ids: new Set(),
       number: await store.currentNumber(),
       endedAt: clock.steady(),
@@ -82,13 +87,13 @@ export function createWalk(options: WalkOptions): DoWalk {
     };
     let before = '';
     try {
-      for (let page = 0; page < PAGES_MAX; page += 1) {
+      for (let page = request.skip; page < PAGES_MAX; page += 1) {
         const { answer, read } = await readPage(kind, options.firstPage + page, request.lane);
         walk.total = answer.meta.total ?? walk.total;
         walk.endedAt = read.endedAt;
         progress.pages += 1;
         if (answer.objects.length === 0) {
-          Object.assign(walk, judgeEnd(walk));
+          Object.assign(walk, judgeEnd(walk, request.skip));
           break;
         }
         const objects = identify(kind, answer.objects, options.pointers);
@@ -110,7 +115,7 @@ export function createWalk(options: WalkOptions): DoWalk {
         options.onApplied(kind, applied, cause);
         count(progress, applied, walk.ids, request.seenBefore);
         await store.progressSweep(sweepId, progress);
-        request.onPage(walk.total);
+        request.onPage(applied, walk.total);
       }
     } catch (error) {
       if (options.signal.aborted || !(error instanceof MirrorError) || error.code === 'store_unavailable')
@@ -121,10 +126,13 @@ export function createWalk(options: WalkOptions): DoWalk {
   };
 }
 
-function judgeEnd(walk: Walk): Pick<Walk, 'complete' | 'error'> {
-  if (walk.total === null || walk.total === walk.ids.size) return { complete: true, error: null };
+function judgeEnd(walk: Walk, skipped: number): Pick<Walk, 'complete' | 'error' | 'mismatch'> {
+  if (skipped > 0) return { complete: false, error: 'resumed, so it proves no absence', mismatch: false };
+  if (walk.total === null || walk.total === walk.ids.size)
+    return { complete: true, error: null, mismatch: false };
   return {
     complete: false,
+    mismatch: true,
     error: `the list shows ${walk.ids.size} records where its total says ${walk.total}`,
   };
 }

@@ -1,10 +1,11 @@
 import { loadConfig } from '../config.ts';
-import { holderOf, type LockHolder, lockFile } from '../store/lock.ts';
+import type { LockHolder } from '../store/lock.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 
 /** Loaded when first needed: the engines take half a second, which help and a wrong option should not cost. */
 const engines = () => import('../store/open.ts');
+const locks = () => import('../store/lock.ts');
 
 /** Opens the configured database for writing; it is made, or migrated, if need be. */
 export async function openForWriting(databaseUrl: string): Promise<Store> {
@@ -25,17 +26,17 @@ export async function withStore<T>(cli: Cli, work: (store: Store) => Promise<T>)
 /** Runs `work` on the configured store as its only writer; a UsageError names the service that holds it. */
 export async function withLockedStore<T>(cli: Cli, work: (store: Store) => Promise<T>): Promise<T> {
   const { databaseUrl } = loadConfig(cli.env);
-  // Opened first, because the lock stands beside a file whose folder has to exist.
-  const store = await openForWriting(databaseUrl);
+  // Before it is opened, since opening migrates, and that must not happen under a running service.
+  const lock = (await locks()).lockFile(databaseUrl, new Date().toISOString());
   try {
-    const lock = lockFile(await databasePath(databaseUrl), new Date().toISOString());
+    const store = await openForWriting(databaseUrl);
     try {
       return await work(store);
     } finally {
-      lock.release();
+      await store.close();
     }
   } finally {
-    await store.close();
+    lock.release();
   }
 }
 
@@ -46,5 +47,5 @@ export async function databasePath(databaseUrl: string): Promise<string> {
 
 /** The service that holds the configured database, or null. */
 export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder | null> {
-  return holderOf(await databasePath(databaseUrl));
+  return (await locks()).holderOf(databaseUrl);
 }

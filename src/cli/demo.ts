@@ -4,6 +4,7 @@ import type { Cli } from './cli.ts';
 import { keepRunning } from './demo/endless.ts';
 import { runOnce } from './demo/once.ts';
 import { onStage } from './demo/stage.ts';
+import { DifferenceFound } from './exit.ts';
 import { integerBetween, parseDuration } from './options.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
@@ -49,8 +50,10 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     sandboxPort: options.sandboxPort,
     sweepMinutes: options.for === undefined ? ENDLESS_SWEEP_MINUTES : 0,
   };
-  const keep = (directory: string) => {
-    if (!stop.signal.aborted) cli.err.write(`Logs and database of this run are kept in ${directory}\n`);
+  const keep = (error: unknown, directory: string): boolean => {
+    const wasAskedFor = stop.signal.aborted || (options.tamper === true && error instanceof DifferenceFound);
+    if (!wasAskedFor) cli.err.write(`Logs and database of this run are kept in ${directory}\n`);
+    return !wasAskedFor;
   };
   const interrupted = aborted(stop.signal).then(() => {
     throw new MirrorError('interrupted', 'stopped before anything was compared');

@@ -4,7 +4,7 @@ import { createBudget } from '../compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../compliance/client.ts';
 import { apiKeyCredentials } from '../compliance/credentials.ts';
 import { UpstreamError } from '../compliance/errors.ts';
-import { coverageOf, EVERY_FAMILY } from '../compliance/registration.ts';
+import { coverageOf, EVERY_FAMILY, REGISTRATION_PURPOSE } from '../compliance/registration.ts';
 import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
 import { sealSecret } from '../compliance/secrets.ts';
 import { type Config, loadConfig, requireHttpsOrLoopback } from '../config.ts';
@@ -13,9 +13,6 @@ import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { openForWriting } from './database.ts';
 import { printable } from './text.ts';
-
-/** Authenticated with the sealed secret, so that it opens as nothing else. The service opens it under the same name. */
-export const REGISTRATION_PURPOSE = 'registration';
 
 const DEFAULT_DESCRIPTION = 'compliance-mirror';
 

@@ -1,10 +1,10 @@
 /**
  * Text from events and records is anyone's. On a terminal, control characters in it could move the cursor,
  * rename the window or hide what follows, and marks of writing direction could reorder a line; they are shown
- * as escapes instead.
+ * as escapes instead. The joiners U+200C and U+200D stay: names in several scripts are spelt with them.
  */
 const UNPRINTABLE =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Surrogate}/gu;
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Surrogate}/gu;
 
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);

@@ -175,13 +175,15 @@ function wantsPage(c: OpsHandlerContext): boolean {
   return !changes(c) && (c.req.header('accept') ?? '').includes('text/html');
 }
 
-async function csrfToken(c: OpsHandlerContext): Promise<unknown> {
-  const header = c.req.header('x-csrf-token');
-  if (header !== undefined) return header;
+async function csrfToken(c: OpsHandlerContext): Promise<string | null> {
+  return c.req.header('x-csrf-token') ?? (await formFields(c)).get(CSRF_FIELD);
+}
+
+/** What a form posted; nothing when it was not a form, so that no odd body makes a fault of ours. */
+export async function formFields(c: OpsHandlerContext): Promise<URLSearchParams> {
   const type = c.req.header('content-type') ?? '';
-  return type.startsWith('application/x-www-form-urlencoded')
-    ? (await c.req.parseBody())[CSRF_FIELD]
-    : undefined;
+  const isForm = type.startsWith('application/x-www-form-urlencoded');
+  return new URLSearchParams(isForm ? await c.req.text() : '');
 }
 
 /** The peer of the connection. Headers that name another are not believed: anyone can send them. */

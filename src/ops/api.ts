@@ -96,8 +96,7 @@ async function list<Schema extends z.ZodType<{ limit: number }>, Row>(
   if (!query.ok) return query.response;
   const items = await read(query.value);
   const last = items.length < query.value.limit ? undefined : items.at(-1);
-  const next = last === undefined ? undefined : key(last);
-  return c.json({ items, next: next === undefined ? null : String(next) });
+  return c.json({ items, next: last === undefined ? null : String(key(last)) });
 }
 
 export async function withKind(

@@ -3,24 +3,16 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { OpsToken } from '../config.ts';
 import type { Logger } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
-import type { AuditReport, KindStatus, Paging, RefusalReport, ReportStore } from '../store/reports.ts';
+import type { ReportStore } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
 import type { RecentDeliveries } from './recent.ts';
 
 /** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
-export type OpsStore = Omit<ReportStore, 'listRefusals' | 'listAudit'> & {
-  listRefusals(paging: Paging): Promise<Numbered<RefusalReport>[]>;
-  listAudit(paging: Paging): Promise<Numbered<AuditReport>[]>;
-} & Pick<
+export type OpsStore = ReportStore &
+  Pick<
     Store,
     'retryEvent' | 'discardEvent' | 'releaseQuarantined' | 'confirmDeletions' | 'audit' | 'checkWritable'
   >;
-
-/** Rows that an engine may number. Without their number there is no key for a further page, and the first is all. */
-export type Numbered<Row> = Row & { id?: number };
-
-/** With the count of tombstones, where the engine tells it. */
-export type CountedKind = KindStatus & { deleted?: number };
 
 /** What an operator can set in motion besides the store's verbs. Each resolves once it is queued, not once it is done. */
 export interface OpsActions {

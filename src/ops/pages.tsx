@@ -1,5 +1,5 @@
 import { problem } from '../problem.ts';
-import { type Access, foreignOrigin, type OpsHandlerContext } from './access.ts';
+import { type Access, foreignOrigin, formFields, type OpsHandlerContext } from './access.ts';
 import { SignInPage } from './dashboard/sign-in-page.tsx';
 import { StatusPage, StatusParts } from './dashboard/status-page.tsx';
 import type { Done, Operations } from './operations.ts';
@@ -29,8 +29,8 @@ export function createPages(access: Access, operations: Operations, snapshots: S
 
     async signIn(c: OpsHandlerContext): Promise<Response> {
       if (!access.fromThisSite(c)) return foreignOrigin();
-      const { token } = await c.req.parseBody();
-      const outcome = await access.signIn(c, typeof token === 'string' ? token.trim() : '');
+      const token = (await formFields(c)).get('token') ?? '';
+      const outcome = await access.signIn(c, token.trim());
       if (outcome.status === 'ok') return c.redirect('/', 303);
       if (outcome.status === 'refused') {
         return c.html(page(<SignInPage failure="This token is not known." />), 401);
@@ -49,8 +49,9 @@ export function createPages(access: Access, operations: Operations, snapshots: S
     pause: async (c: OpsHandlerContext) => back(c, await operations.pause(actor(c))),
     resume: async (c: OpsHandlerContext) => back(c, await operations.resume(actor(c))),
     async confirmDeletions(c: OpsHandlerContext): Promise<Response> {
-      const { sweep, sure } = await c.req.parseBody();
-      if (sure !== 'yes' || typeof sweep !== 'string' || !/^[1-9]\d{0,14}$/.test(sweep)) {
+      const fields = await formFields(c);
+      const sweep = fields.get('sweep') ?? '';
+      if (fields.get('sure') !== 'yes' || !/^[1-9]\d{0,14}$/.test(sweep)) {
         return problem(
           400,
           'invalid_form',

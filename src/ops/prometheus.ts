@@ -1,5 +1,4 @@
 import type { Metrics } from '../metrics.ts';
-import type { CountedKind } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** Gauges that show a state rather than count events are set when somebody scrapes, from the figures the page shows. */
@@ -10,10 +9,10 @@ export async function scrape(metrics: Metrics, { live, summary, gaps, at }: Snap
     metrics.backlogEvents.set(summary.events.pending);
     const oldest = summary.oldest_pending_at;
     metrics.backlogOldestSeconds.set(oldest === null ? 0 : Math.max(0, at - Date.parse(oldest)) / 1000);
-    for (const { kind, records, unverified, deleted } of summary.kinds as CountedKind[]) {
+    for (const { kind, records, unverified, deleted } of summary.kinds) {
       metrics.records.set({ kind, state: 'verified' }, Math.max(0, records - unverified));
       metrics.records.set({ kind, state: 'unverified' }, unverified);
-      if (deleted !== undefined) metrics.records.set({ kind, state: 'deleted' }, deleted);
+      metrics.records.set({ kind, state: 'deleted' }, deleted);
     }
     metrics.gapsOpen.reset();
     for (const { reason } of gaps) metrics.gapsOpen.inc({ reason });

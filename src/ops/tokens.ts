@@ -23,3 +23,10 @@ export function createTokenMatcher(tokens: readonly OpsToken[]): TokenMatcher {
 function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'utf8').digest();
 }
+
+/** Signs in whoever opens it. The token stands behind the `#`, which browsers send to nobody. */
+export function signInLink(baseUrl: string | URL, token: string): string {
+  const url = new URL('/sign-in', baseUrl);
+  url.hash = new URLSearchParams({ token }).toString();
+  return url.href;
+}

@@ -63,16 +63,25 @@ export function createWorker(options: WorkerOptions): Worker {
 
   async function nap(signal: AbortSignal): Promise<void> {
     if (woken || signal.aborted) return;
-    const retryAt = paused ? null : await store.nextAttemptWall();
+    const retryAt = paused ? null : await nextRetry();
     const ms =
       retryAt === null ? LONGEST_NAP_MS : Math.min(LONGEST_NAP_MS, Math.max(1, retryAt - clock.wall()));
     const nap = new AbortController();
     wakeUp = () => nap.abort();
     const stop = () => nap.abort();
     signal.addEventListener('abort', stop, { once: true });
-    if (!woken) await clock.sleep(ms, nap.signal);
+    if (!woken && !signal.aborted) await clock.sleep(ms, nap.signal);
     signal.removeEventListener('abort', stop);
     wakeUp = () => undefined;
+  }
+
+  async function nextRetry(): Promise<number | null> {
+    try {
+      return await store.nextAttemptWall();
+    } catch (error) {
+      options.onError(error);
+      return null;
+    }
   }
 
   async function claim(): Promise<readonly ClaimedEvent[]> {
@@ -86,23 +95,38 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   }
 
+  /** What is claimed is worked on at once: a claim that only waits would keep its records from others. */
+  async function slotFree(): Promise<void> {
+    while (queue.pending >= options.concurrency) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      queue.addEventListener('next', () => resolve(), { once: true });
+      await promise;
+    }
+  }
+
   async function work(batch: readonly ClaimedEvent[]): Promise<void> {
     try {
-      const outcomes = await store.previewEvents(batch, options.rules, now());
-      outcomes.forEach(options.onOutcome);
+      await preview(batch);
     } catch (error) {
-      if (error instanceof StoreUnavailable) {
-        // Ours, not theirs: no attempt is counted.
-        options.onError(error);
-        await store.releaseEvents(batch);
-        await clock.sleep(STORE_PAUSE_MS);
-      } else if (batch.length > 1) {
-        // One of them breaks the batch: each alone shows which.
-        for (const event of batch) await work([event]);
-      } else {
-        await fail(batch[0]!, error);
-      }
+      // Ours, not theirs: no attempt is counted. Claims are kept meanwhile, so that nobody else tries either.
+      options.onError(error);
+      await clock.sleep(STORE_PAUSE_MS);
+    } finally {
+      await store.releaseEvents(batch);
     }
+  }
+
+  async function preview(batch: readonly ClaimedEvent[]): Promise<void> {
+    let outcomes: readonly PreviewOutcome[] = [];
+    try {
+      outcomes = await store.previewEvents(batch, options.rules, now());
+    } catch (error) {
+      if (error instanceof StoreUnavailable) throw error;
+      // One of them breaks the batch: each alone shows which.
+      if (batch.length > 1) for (const event of batch) await preview([event]);
+      else for (const event of batch) await fail(event, error);
+    }
+    outcomes.forEach(options.onOutcome);
   }
 
   async function fail(event: ClaimedEvent, error: unknown): Promise<void> {
@@ -130,7 +154,7 @@ export function createWorker(options: WorkerOptions): Worker {
         const batch = paused ? [] : await claim();
         const claimed = batch.length;
         if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
-        await queue.onSizeLessThan(1);
+        await slotFree();
         // Deliveries come first: their answers wait for the turn of the event loop that this gives up.
         if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
         else if (queue.pending > 0) await queue.onIdle();

@@ -32,6 +32,7 @@ export function readBody(
     const onGone = () => finish('aborted');
     incoming.on('data', onData);
     incoming.on('end', onEnd);
+    // Either may come alone: an error before the close, or a close without one.
     incoming.on('error', onGone);
     incoming.on('close', onGone);
     if (incoming.destroyed && !incoming.readableEnded) onGone();

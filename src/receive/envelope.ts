@@ -36,7 +36,7 @@ type NoEvent =
   | 'invalid_data';
 
 /** Objects and arrays inside each other, the document itself counted. Everything behind this may recurse. */
-export const MAX_DEPTH = 64;
+const MAX_DEPTH = 64;
 
 /** How far into a body that cannot be parsed its type is looked for. */
 const SNIFFED_BYTES = 4096;

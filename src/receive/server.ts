@@ -4,18 +4,29 @@ import { getRequestListener, RequestError } from '@hono/node-server';
 import { UsageError } from '../errors.ts';
 import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
 
-/** Headers fit in one packet, or a few; the adapter alone would wait 89 s for them. */
-const HEADERS_TIMEOUT_MS = 10_000;
-/** The whole request, body included. A sender counts 15 s as a failure, so what takes longer is lost on it anyway. */
-const REQUEST_TIMEOUT_MS = 15_000;
-/** The two above are judged only this often. */
-const CONNECTIONS_CHECK_MS = 2_000;
-/** Longer than the 60 s for which common proxies keep an idle connection, so that they close first and race nobody. */
-const KEEP_ALIVE_TIMEOUT_MS = 75_000;
-/** Enough for a signature header of 1 KiB and whatever a chain of proxies adds. */
-const MAX_HEADER_BYTES = 16_384;
-/** A connection costs a descriptor, and at worst a body in memory; the soft limit of descriptors is 1,024 on many systems. */
-const MAX_CONNECTIONS = 900;
+export interface ServerLimits {
+  headersTimeoutMs: number;
+  requestTimeoutMs: number;
+  connectionsCheckMs: number;
+  keepAliveTimeoutMs: number;
+  maxHeaderBytes: number;
+  maxConnections: number;
+}
+
+export const SERVER_LIMITS: ServerLimits = {
+  /** Headers fit in one packet, or a few; the adapter alone would wait 89 s for them. */
+  headersTimeoutMs: 10_000,
+  /** The whole request, body included. A sender counts 15 s as a failure, so what takes longer is lost on it anyway. */
+  requestTimeoutMs: 15_000,
+  /** The two above are judged only this often. */
+  connectionsCheckMs: 2_000,
+  /** Longer than the 60 s for which common proxies keep an idle connection, so that they close first and race nobody. */
+  keepAliveTimeoutMs: 75_000,
+  /** Enough for a signature header of 1 KiB and whatever a chain of proxies adds. */
+  maxHeaderBytes: 16_384,
+  /** A connection costs a descriptor, and at worst a body in memory; the soft limit of descriptors is 1,024 on many systems. */
+  maxConnections: 900,
+};
 
 export interface ListenOptions {
   /** A Hono app's. */
@@ -25,6 +36,8 @@ export interface ListenOptions {
   port: number;
   /** Stops accepting when it aborts; `close` must be called all the same. */
   signal?: AbortSignal;
+  /** Default: SERVER_LIMITS. */
+  limits?: Partial<ServerLimits>;
 }
 
 export interface Listener {
@@ -43,15 +56,16 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     hostname: options.host,
     errorHandler: answerBrokenRequest,
   });
+  const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
   const connections = new Set<Socket>();
   const server = createServer(
     {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      connectionsCheckingInterval: limits.connectionsCheckMs,
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      maxHeaderSize: limits.maxHeaderBytes,
     },
     (request: IncomingMessage, response: ServerResponse) => {
       if (closing) response.shouldKeepAlive = false;
@@ -59,7 +73,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       void handle(request, response);
     },
   );
-  server.maxConnections = MAX_CONNECTIONS;
+  server.maxConnections = limits.maxConnections;
   server.on('clientError', answerClientError);
   server.on('connection', (socket) => {
     connections.add(socket);
@@ -74,6 +88,8 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     for (const socket of connections) {
       const response = currentResponse(socket);
       if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
+      // Node counts one that has not said anything yet as busy, and would wait for it.
+      if (socket.bytesRead === 0) socket.destroy();
     }
     const closed = new Promise<void>((resolve) => {
       // An error says only that it was closed before, by the signal.

@@ -23,7 +23,7 @@ export interface BadSignatureHeader {
 /** Twice what eight SHA-256 signatures fill, near enough. */
 export const MAX_HEADER_CHARACTERS = 1024;
 /** More secrets than this are never in rotation at once; each one costs a comparison. */
-export const MAX_SIGNATURES = 8;
+const MAX_SIGNATURES = 8;
 
 /** Blanks may follow a comma and stand nowhere else. */
 const ELEMENT = /^[ \t]*([A-Za-z0-9_-]+)=([^\s,]*)$/;

@@ -86,7 +86,11 @@ export function verifySignature(delivery: SignedDelivery, settings: Verification
 }
 
 /** Position of the first secret under which any of the header's signatures is right, or -1. */
-function findSigner(header: SignatureHeader, delivery: SignedDelivery, settings: VerificationSettings): number {
+function findSigner(
+  header: SignatureHeader,
+  delivery: SignedDelivery,
+  settings: VerificationSettings,
+): number {
   const candidates = header.signatures.map((hex) => Buffer.from(hex.toLowerCase(), 'latin1'));
   for (let position = 0; position < delivery.secrets.length; position++) {
     const mac = signatureOf(delivery.secrets[position]!, header.t, delivery, settings);

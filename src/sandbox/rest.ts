@@ -31,7 +31,6 @@ interface RestParts {
 const MAX_NAME_LENGTH = 500;
 
 const name = z.string().min(1).max(MAX_NAME_LENGTH);
-const assigned = z.undefined('given by the service');
 const createPolicySchema = z.looseObject({
   name,
   version: z
@@ -39,13 +38,10 @@ const createPolicySchema = z.looseObject({
     .regex(/^\d+(\.\d+)*$/, 'a dotted number such as 1.0')
     .optional(),
   status: z.literal('draft').optional(),
-  policyId: assigned.optional(),
 });
 const createAssessmentSchema = z.looseObject({
   name,
   status: z.literal('identified').optional(),
-  id: assigned.optional(),
-  riskAssessmentId: assigned.optional(),
 });
 
 const pageNumber = z.coerce.number().int().min(1);

@@ -79,6 +79,8 @@ export interface SweepReport {
   unchanged: number;
   outcome: string | null;
   error: string | null;
+  /** What differed although nothing had announced it; null while it runs. */
+  drift: JsonObject | null;
 }
 
 export interface QuarantineReport {
@@ -123,6 +125,8 @@ export interface KindStatus {
   unverified: number;
   oldest_unverified_at: string | null;
   last_full_sweep_at: string | null;
+  /** Everything that the upstream held at this instant has been read since, as far as `coverage` goes. */
+  covered_until: string | null;
   open_gaps: number;
   coverage: string;
 }

@@ -158,6 +158,8 @@ export const sweeps = sqliteTable(
     unchanged: integer('unchanged').notNull().default(0),
     outcome: text('outcome'),
     error: text('error'),
+    /** What differed although nothing had announced it, JSON. */
+    drift: text('drift'),
     /** The counter as it began. */
     number: integer('number').notNull(),
   },

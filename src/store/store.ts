@@ -189,6 +189,8 @@ export interface Applied {
   lagMs: number | null;
   /** It was alive in the mirror before this read and still is: the credentials see what lives. */
   witness: boolean;
+  /** It was unverified before: something had announced that it may differ. */
+  announced: boolean;
 }
 
 export interface DueRecord {
@@ -281,6 +283,15 @@ export interface BackfillStore {
     read: ReadMoment,
     context: { cause: string; sweepId: number | null; timing: HintTiming; pointers: IdPointers },
   ): Promise<Applied[]>;
+  /** How objects of a read differ from their rows. Writes nothing. */
+  compareReads(
+    kind: Kind,
+    objects: readonly ReadObject[],
+  ): Promise<{ id: string; what: 'same' | 'missing' | 'different'; fields: readonly string[] }[]>;
+  /** Ids of live rows, in order, after `after`. */
+  liveIds(kind: Kind, after: string, limit: number): Promise<string[]>;
+  /** How many rows of the kind are alive. */
+  countLive(kind: Kind): Promise<number>;
   /** A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive. */
   recordMissing(
     kind: Kind,
@@ -328,11 +339,11 @@ export interface BackfillStore {
   /** A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. */
   finishSweep(
     id: number,
-    result: { outcome: SweepOutcome; error: string | null; progress: SweepProgress },
+    result: { outcome: SweepOutcome; error: string | null; progress: SweepProgress; drift?: JsonObject },
     now: Now,
   ): Promise<GapKey[]>;
-  /** Sweeps that an earlier process left open become `interrupted`. */
-  interruptSweeps(now: Now): Promise<void>;
+  /** Sweeps that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
+  interruptSweeps(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 
   /** Opens the gap, or counts one more occurrence on the open one. True: it was not open before. */
   openGap(gap: GapKey, error: string | null, now: Now): Promise<boolean>;
@@ -343,8 +354,11 @@ export interface BackfillStore {
   beat(now: Now, facts: ServiceFacts): Promise<void>;
   /** Wall-clock milliseconds of the last beat, or null. */
   lastBeat(): Promise<number | null>;
-  /** Wall-clock milliseconds of the last delivery of an event, new or not, or null. */
-  lastDelivery(): Promise<number | null>;
+  /**
+   * The last delivery of an event, new or not, wall-clock milliseconds, or null; and the longest that two
+   * consecutive ones of the newest `among` events lay apart, milliseconds, or null with fewer than ten.
+   */
+  lastDelivery(among: number): Promise<{ wall: number | null; longestPauseMs: number | null }>;
 }
 
 /** What the view `sync_status` needs to know of the running service. */

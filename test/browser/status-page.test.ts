@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { signInLink } from '../../src/ops/tokens.ts';
 import { type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from '../ops/harness.ts';
 import { launchBrowser } from './browser.ts';
 
@@ -53,7 +54,7 @@ async function newContext(options: Parameters<Browser['newContext']>[0] = {}): P
 }
 
 const verdict = () => page.locator('h1');
-const signInByLink = (token: string) => page.goto(`${server.url}/sign-in#token=${token}`);
+const signInByLink = (token: string) => page.goto(signInLink(server.url, token));
 
 async function shoot(name: string): Promise<void> {
   if (SHOTS === undefined) return;
@@ -143,13 +144,13 @@ test('the buttons do what they say, by keyboard too, and keep the focus when the
 });
 
 test('a box that somebody has ticked is not swept away by an update', async () => {
-  h.held.push({ sweepId: 7, kind: 'vendor', count: 12 });
+  await h.hold('vendor', ['v1', 'v2', 'v3']);
   await signInByLink(OPERATE);
   await page.waitForURL(`${server.url}/`);
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.getByRole('checkbox').check();
   h.live.deliveries.lastHour.accepted = 77;
-  h.held.push({ sweepId: 8, kind: 'policy', count: 5 });
+  await h.hold('policy', ['p1', 'p2', 'p3']);
   await page.locator('[data-part="deliveries"]', { hasText: '77' }).waitFor();
   expect(await page.getByRole('checkbox').isChecked()).toBe(true);
 });
@@ -163,8 +164,15 @@ test('it works without scripts', async () => {
   await page.waitForURL(`${server.url}/`);
   expect(await verdict().textContent()).toContain('first sweep');
   h.live.paused = true;
-  await page.getByRole('link', { name: 'Reload' }).click();
-  await page.getByText('The mirror is paused').waitFor();
+  await expect
+    .poll(
+      async () => {
+        await page.getByRole('link', { name: 'Reload' }).click();
+        return verdict().textContent();
+      },
+      { timeout: 10_000 },
+    )
+    .toContain('The mirror is paused');
   expect(await page.getByRole('button', { name: 'Resume' }).count()).toBe(0);
 });
 
@@ -197,15 +205,17 @@ test('it reads well in light and dark, and fits a phone', async () => {
   }
   expect(complaints).toEqual([]);
 
-  h.held.push({ sweepId: 9, kind: 'vendor', count: 12 });
-  await page.getByText('12 deletions await your consent.').waitFor();
+  await h.hold('vendor', ['v1', 'v2', 'v3']);
+  await page.getByText('3 deletions await your consent.').waitFor();
   await shoot('held-phone-dark');
-  h.held.length = 0;
+  await page.getByRole('checkbox').check();
+  await page.getByRole('button', { name: 'Consent' }).click();
+  await page.waitForLoadState();
   await sweepAll();
   h.live.runningSweeps = [];
   await page.setViewportSize({ width: 1200, height: 900 });
   await page.emulateMedia({ colorScheme: 'light' });
-  await page.waitForTimeout(1500);
+  await page.locator('[data-part="sweeps"] progress').waitFor({ state: 'detached' });
   await shoot('later-light');
 });
 

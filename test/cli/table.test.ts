@@ -36,16 +36,11 @@ describe('a table', () => {
     const table = renderTable(
       ['A', 'B'],
       [
-        ['👩‍👩‍👧', 'x'],
+        ['👩‍👩‍👧!', 'x'],
         ['e\u0301e', 'x'],
       ],
     );
-    expect(
-      table
-        .split('\n')
-        .slice(1, 3)
-        .map((line) => line.endsWith('x')),
-    ).toEqual([true, true]);
+    expect(table).toBe('A   B\n👩‍👩‍👧!  x\ne\u0301e  x\n');
   });
 
   it('never passes a character on that a terminal would obey', () => {

@@ -39,7 +39,7 @@ describe('the watch over differences', () => {
 
   it('says so when upstream itself came back', () => {
     const watch = new Watch();
-    watch.note({ atMs: 0, differences: [differs('v1')], changes: [] });
+    watch.note({ atMs: 0, differences: [differs('v1')], changes: [change(1, 'v1', 'event:e0')] });
     watch.note({ atMs: 1, differences: [], changes: [] });
     expect(healerOf(watch.all[0]!)).toBe('upstream');
   });

@@ -10,11 +10,6 @@ beforeEach(async () => {
 afterEach(() => h.close());
 
 const TIMING = { settleMs: 10_000 };
-const POINTERS = {
-  policy: ['policyId', 'id'],
-  risk_assessment: ['riskId', 'id'],
-  vendor: ['vendorId', 'id'],
-};
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely here
 async function get(path: string): Promise<{ status: number; body: any }> {
@@ -32,15 +27,7 @@ async function post(path: string, body?: unknown): Promise<{ status: number; bod
   return { status: response.status, body: await response.json() };
 }
 
-async function mirrorVendor(id: string, data: Record<string, unknown>): Promise<void> {
-  const now = h.now();
-  await h.store.applyReads(
-    'vendor',
-    [{ id, data: { vendorId: id, ...data } }],
-    { number: await h.store.currentNumber(), beganAt: now.steady, endedAt: now.steady, endedWall: now.wall },
-    { cause: 'sweep:1', sweepId: null, timing: TIMING, pointers: POINTERS },
-  );
-}
+const mirrorVendor = (id: string, data: Record<string, unknown>) => h.mirror('vendor', id, data);
 
 async function deadEvent(id: string): Promise<void> {
   await h.store.accept({ events: [incoming({ id })], unusable: [] }, h.now(), TIMING);
@@ -254,19 +241,14 @@ describe('changes', () => {
 
   test('consent to held deletions is for their sweep, and asks for the proof that uses it', async () => {
     const ids = ['v1', 'v2', 'v3'];
-    for (const id of ids) await mirrorVendor(id, { name: id });
-    const sweep = await h.store.startSweep('vendor', 'test', h.now());
-    const conclusion = await h.store.concludeDeletions(
-      'vendor',
-      { absent: ids, number: sweep.number },
-      { cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
-      h.now(),
-    );
-    expect(conclusion.held).toEqual(ids);
-    const { status, body } = await post(`/api/sweeps/${sweep.id}/confirm-deletions`);
+    const sweep = await h.hold('vendor', ids);
+    expect((await get('/api/status')).body.held_deletions).toEqual([
+      { sweep_id: sweep, kind: 'vendor', count: 3 },
+    ]);
+    const { status, body } = await post(`/api/sweeps/${sweep}/confirm-deletions`);
     expect([status, body.kind, body.ids]).toEqual([200, 'vendor', ids]);
     expect(Date.parse(body.until)).toBeGreaterThan(Date.now());
-    expect(h.asked).toEqual([`sweep vendor consent:${sweep.id}`]);
+    expect(h.asked).toEqual([`sweep vendor consent:${sweep}`]);
   });
 
   test('consent where nothing is held is refused', async () => {

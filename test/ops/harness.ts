@@ -3,12 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { type Clock, systemClock } from '../../src/clock.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { HeldDeletions, LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
+import type { LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
 import { noDeliveries } from '../../src/ops/recent.ts';
 import { createOps } from '../../src/ops/routes.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Now, Store } from '../../src/store/store.ts';
+
+const POINTERS = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] };
 
 export const OPERATE = 'operate-token-of-the-tests';
 export const READ = 'read-token-of-the-tests-too';
@@ -56,7 +59,9 @@ export interface Harness {
   /** Whatever the service was asked to do, in order. */
   asked: string[];
   live: LiveFacts;
-  held: HeldDeletions[];
+  /** Puts deletions on hold, as a sweep that proved too many does. Returns the sweep's id. */
+  hold(kind: Kind, ids: readonly string[]): Promise<number>;
+  mirror(kind: Kind, id: string, data: Record<string, unknown>): Promise<void>;
   now(): Now;
   abort: AbortController;
   close(): Promise<void>;
@@ -72,7 +77,6 @@ export async function opsHarness(
   const abort = new AbortController();
   const asked: string[] = [];
   const live = liveFacts();
-  const held: HeldDeletions[] = [];
   const actions: OpsActions = {
     async requestSweep(kinds, reason) {
       asked.push(`sweep ${kinds.join(',')} ${reason}`);
@@ -90,11 +94,35 @@ export async function opsHarness(
       asked.push('resume');
     },
   };
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const mirror = async (kind: Kind, id: string, data: Record<string, unknown>) => {
+    const { wall, steady } = now();
+    await store.applyReads(
+      kind,
+      [{ id, data: { id, ...data } }],
+      { number: await store.currentNumber(), beganAt: steady, endedAt: steady, endedWall: wall },
+      { cause: 'sweep:1', sweepId: null, timing: { settleMs: 10_000 }, pointers: POINTERS },
+    );
+  };
+  const hold = async (kind: Kind, ids: readonly string[]) => {
+    for (const id of ids) await mirror(kind, id, { name: id });
+    const sweep = await store.startSweep(kind, 'test', now());
+    await store.concludeDeletions(
+      kind,
+      { absent: ids, number: sweep.number },
+      { cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
+      now(),
+    );
+    return sweep.id;
+  };
   const context: OpsContext = {
     store,
     actions,
     facts: () => live,
-    heldDeletions: async () => held,
+    heldDeletions: async () => {
+      const groups = Map.groupBy(await store.heldDeletions(), ({ sweepId }) => sweepId);
+      return [...groups].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
+    },
     tokens: over.tokens ?? [
       { name: 'olga', role: 'operate', token: OPERATE },
       { name: 'rita', role: 'read', token: READ },
@@ -111,8 +139,9 @@ export async function opsHarness(
     store,
     asked,
     live,
-    held,
-    now: () => ({ wall: clock.wall(), steady: clock.steady() }),
+    hold,
+    mirror,
+    now,
     abort,
     async close() {
       abort.abort();

@@ -44,12 +44,12 @@ test('ids, errors and reasons from outside are shown as text and never as markup
 });
 
 test('what is open is named with its remedy, what needs a person first', async () => {
-  await h.store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, h.now());
   await h.store.openGap(
     { reason: 'dead_letter', kind: 'policy', recordId: 'pol_7' },
     'data is not usable',
     h.now(),
   );
+  await h.store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, h.now());
   const html = await page();
   expect(html.indexOf('An event could not be processed')).toBeLessThan(html.indexOf('The service was down'));
   expect(html).toContain('Read its error, then retry or discard the event.');
@@ -58,33 +58,7 @@ test('what is open is named with its remedy, what needs a person first', async (
 });
 
 test('deletions on hold ask for consent with a box to tick, and the form does what it says', async () => {
-  for (const id of ['v1', 'v2', 'v3']) {
-    const now = h.now();
-    await h.store.applyReads(
-      'vendor',
-      [{ id, data: { vendorId: id } }],
-      {
-        number: await h.store.currentNumber(),
-        beganAt: now.steady,
-        endedAt: now.steady,
-        endedWall: now.wall,
-      },
-      {
-        cause: 'test',
-        sweepId: null,
-        timing: { settleMs: 1 },
-        pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['vendorId'] },
-      },
-    );
-  }
-  const sweep = await h.store.startSweep('vendor', 'test', h.now());
-  await h.store.concludeDeletions(
-    'vendor',
-    { absent: ['v1', 'v2', 'v3'], number: sweep.number },
-    { cause: 'test', sweepId: sweep.id, onlyAnnounced: false },
-    h.now(),
-  );
-  h.held.push({ sweepId: sweep.id, kind: 'vendor', count: 3 });
+  const sweep = await h.hold('vendor', ['v1', 'v2', 'v3']);
   const html = await page();
   expect(html).toContain('3 deletions await your consent.');
   expect(html).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
@@ -96,10 +70,10 @@ test('deletions on hold ask for consent with a box to tick, and the form does wh
       headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
       body: new URLSearchParams(fields),
     });
-  expect((await consent({ sweep: String(sweep.id) })).status).toBe(400);
+  expect((await consent({ sweep: String(sweep) })).status).toBe(400);
   expect((await consent({ sweep: 'x', sure: 'yes' })).status).toBe(400);
-  expect((await consent({ sweep: String(sweep.id), sure: 'yes' })).status).toBe(303);
-  expect(h.asked).toEqual([`sweep vendor consent:${sweep.id}`]);
+  expect((await consent({ sweep: String(sweep), sure: 'yes' })).status).toBe(303);
+  expect(h.asked).toEqual([`sweep vendor consent:${sweep}`]);
 });
 
 test('a running sweep shows its bar, one of unknown length an endless one', async () => {

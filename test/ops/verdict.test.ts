@@ -17,6 +17,7 @@ function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
     in_step_since: ago(30),
     records: 10,
     unverified: 0,
+    deleted: 0,
     oldest_unverified_at: null,
     last_full_sweep_at: ago(20),
     open_gaps: 0,

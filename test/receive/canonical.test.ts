@@ -18,11 +18,19 @@ function turned(value: unknown): unknown {
 
 describe('canonical JSON', () => {
   it('parses back to the same document', () => {
-    fc.assert(fc.property(json, (value) => { expect(JSON.parse(canonicalJson(value))).toEqual(value); }));
+    fc.assert(
+      fc.property(json, (value) => {
+        expect(JSON.parse(canonicalJson(value))).toEqual(value);
+      }),
+    );
   });
 
   it('does not depend on the order of fields', () => {
-    fc.assert(fc.property(json, (value) => { expect(canonicalJson(turned(value))).toBe(canonicalJson(value)); }));
+    fc.assert(
+      fc.property(json, (value) => {
+        expect(canonicalJson(turned(value))).toBe(canonicalJson(value));
+      }),
+    );
   });
 
   it('differs where the documents do', () => {

@@ -57,6 +57,10 @@ describe('an ISO 8601 instant', () => {
       max: new Date('9999-12-31T23:59:59Z'),
       noInvalidDate: true,
     });
-    fc.assert(fc.property(dates, (date) => { expect(parseInstant(date.toISOString())).toBe(date.getTime()); }));
+    fc.assert(
+      fc.property(dates, (date) => {
+        expect(parseInstant(date.toISOString())).toBe(date.getTime());
+      }),
+    );
   });
 });

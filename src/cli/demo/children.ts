@@ -17,8 +17,8 @@ export interface Child {
 
 /** A service drains within 10 s; what takes longer than this is stuck. */
 const STOP_TIMEOUT_MS = 12_000;
-/** Enough of a failed process's output to see why. Lines. */
-const TAIL_LINES = 8;
+/** How a command's last words on stderr begin. */
+const COMPLAINT = 'compliance-mirror: ';
 
 /** The executable, built beside this file. */
 const MAIN = fileURLToPath(
@@ -49,9 +49,9 @@ export function startChild(
   let stopping = false;
   const failed = gone.then((how): never | Promise<never> => {
     if (stopping) return new Promise<never>(() => {});
-    const tail = output.tail.length > 0 ? `\n${output.tail.join('\n')}` : '';
-    throw new MirrorError('child_ended', `the ${name} ended unexpectedly (${how})`, {
-      hint: `its output is in ${logPath}${tail}`,
+    const why = output.complaint() ?? how;
+    throw new MirrorError('child_ended', `the ${name} ended unexpectedly: ${why}`, {
+      hint: `its output is in ${logPath}`,
     });
   });
   // Whoever waits for something races it against this; until then it must not count as unhandled.
@@ -103,13 +103,12 @@ export async function freePort(): Promise<number> {
 function collectOutput(child: ChildProcess, logPath: string) {
   const log = createWriteStream(logPath, { mode: 0o600 });
   const waiting: { part: string; resolve: (line: string) => void }[] = [];
-  const tail: string[] = [];
+  let complaint: string | null = null;
   for (const stream of [child.stdout, child.stderr]) {
     if (stream === null) continue;
     createInterface({ input: stream }).on('line', (line) => {
       log.write(`${line}\n`);
-      tail.push(line);
-      if (tail.length > TAIL_LINES) tail.shift();
+      if (line.startsWith(COMPLAINT)) complaint = line.slice(COMPLAINT.length);
       for (const waiter of [...waiting]) {
         if (!line.includes(waiter.part)) continue;
         waiting.splice(waiting.indexOf(waiter), 1);
@@ -119,7 +118,7 @@ function collectOutput(child: ChildProcess, logPath: string) {
   }
   child.once('close', () => log.end());
   return {
-    tail,
+    complaint: () => complaint,
     line: (part: string) => new Promise<string>((resolve) => waiting.push({ part, resolve })),
   };
 }

@@ -26,7 +26,7 @@ export interface Difference {
 }
 
 /** The mirror has never held it. */
-export const MISSING = '(missing)';
+const MISSING = '(missing)';
 
 /**
  * Record by record and field by field, both ways: what upstream holds and the mirror lacks, what the mirror shows

@@ -1,6 +1,6 @@
 import type { Cli } from '../cli.ts';
 import { printable } from '../text.ts';
-import { createLookout, LOOK_EVERY_MS } from './lookout.ts';
+import { createLookout, intoStep, LOOK_EVERY_MS } from './lookout.ts';
 import { introduce, pause } from './narration.ts';
 import { tally } from './report.ts';
 import { FAULTS, LIVELY_PER_SECOND, STORIES } from './script.ts';
@@ -13,9 +13,10 @@ const REPORT_EVERY_MS = 10_000;
 export async function keepRunning(cli: Cli, stage: Stage, signal: AbortSignal): Promise<void> {
   introduce(cli, stage);
   cli.out.write('Ctrl-C ends it.\n\n');
+  const lookout = createLookout(stage);
+  await intoStep(lookout, signal);
   await stage.sandbox.setFaults(FAULTS);
   await stage.sandbox.startLively(LIVELY_PER_SECOND);
-  const lookout = createLookout(stage);
   let nextStoryMs = Date.now() + STORY_EVERY_MS;
   let nextReportMs = Date.now() + REPORT_EVERY_MS;
   let told = 0;
@@ -24,7 +25,7 @@ export async function keepRunning(cli: Cli, stage: Stage, signal: AbortSignal): 
     if (Date.now() >= nextStoryMs) {
       const story = STORIES[told % STORIES.length]!;
       const record = await lookout.tell(story);
-      cli.out.write(`${clock()}  ${story.told}: ${printable(record)}\n`);
+      cli.out.write(`${clock()}  ${story.told}: ${printable(record ?? 'no record is left for it')}\n`);
       told += 1;
       nextStoryMs = Date.now() + STORY_EVERY_MS;
     }

@@ -1,3 +1,5 @@
+import { KINDS } from '../../compliance/kinds.ts';
+import { MirrorError } from '../../errors.ts';
 import {
   compare,
   type Difference,
@@ -5,12 +7,15 @@ import {
   type UpstreamRecords,
   unknowableAssessments,
 } from './compare.ts';
+import { pause } from './narration.ts';
 import type { StagedStory } from './script.ts';
 import type { Stage } from './stage.ts';
 import { Watch } from './watch.ts';
 
 /** How long a staged story may take to show as a difference. */
 const SHOW_TIMEOUT_MS = 2_000;
+/** The first reading of everything takes a second or two. */
+const FIRST_SWEEP_TIMEOUT_MS = 20_000;
 /** Between two looks. */
 export const LOOK_EVERY_MS = 200;
 
@@ -26,8 +31,8 @@ export interface Sight {
 export interface Lookout {
   watch: Watch;
   look(): Promise<Sight>;
-  /** Tells a story and looks until it shows, where it must; resolves to the record that it is about. */
-  tell(story: StagedStory): Promise<string>;
+  /** Tells a story and looks until it shows, where it must; resolves to the record that it is about, or null. */
+  tell(story: StagedStory): Promise<string | null>;
 }
 
 export function createLookout(stage: Stage): Lookout {
@@ -45,8 +50,8 @@ export function createLookout(stage: Stage): Lookout {
     return { mirror: records, upstream, differences, unknowable, pendingEvents };
   }
 
-  async function tell(story: StagedStory): Promise<string> {
-    const { records } = await stage.sandbox.tell(story.name);
+  async function tell(story: StagedStory): Promise<string | null> {
+    const records = await stage.sandbox.tell(story.name);
     if (story.differs) for (const { kind, id } of records) watch.stage(kind, id, story.told);
     const deadline = Date.now() + SHOW_TIMEOUT_MS;
     do await look();
@@ -55,8 +60,38 @@ export function createLookout(stage: Stage): Lookout {
       !records.every(({ kind, id }) => watch.isOpen(kind, id)) &&
       Date.now() < deadline
     );
-    return records.map(({ kind, id }) => `${kind} ${id}`).join(', ');
+    return records.length === 0 ? null : records.map(({ kind, id }) => `${kind} ${id}`).join(', ');
   }
 
   return { watch, look, tell };
+}
+
+/** Waits for the first sweep, and forgets what differed until then: that the mirror was empty is no loss. */
+export async function intoStep(lookout: Lookout, signal: AbortSignal): Promise<Sight> {
+  const sight = await until(lookout, signal, FIRST_SWEEP_TIMEOUT_MS, isEqual);
+  if (!isEqual(sight) && !signal.aborted) {
+    throw new MirrorError('demo', 'the first sweep did not bring the mirror into step');
+  }
+  lookout.watch.takeEnded();
+  return sight;
+}
+
+/** Looks until `isDone`, or time is up, or `signal` aborts; resolves to the last sight. */
+export async function until(
+  lookout: Lookout,
+  signal: AbortSignal,
+  timeoutMs: number,
+  isDone: (sight: Sight) => boolean | Promise<boolean>,
+): Promise<Sight> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const sight = await lookout.look();
+    if ((await isDone(sight)) || Date.now() > deadline || signal.aborted) return sight;
+    await pause(LOOK_EVERY_MS, signal);
+  }
+}
+
+export function isEqual(sight: Sight): boolean {
+  const rows = KINDS.reduce((sum, kind) => sum + sight.mirror[kind].size, 0);
+  return sight.differences.length === 0 && rows > 0;
 }

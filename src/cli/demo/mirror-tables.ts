@@ -11,14 +11,14 @@ export interface Change {
   cause: string;
 }
 
-export interface MirrorSnapshot {
+interface MirrorSnapshot {
   records: MirrorRecords;
   /** Those after the sequence number asked for, in order. */
   changes: Change[];
   pendingEvents: number;
 }
 
-export interface EventCounts {
+interface EventCounts {
   events: number;
   redeliveries: number;
 }

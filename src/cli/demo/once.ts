@@ -4,7 +4,15 @@ import { type Cli, writeTable } from '../cli.ts';
 import { DifferenceFound } from '../exit.ts';
 import { printable } from '../text.ts';
 import { unverifiedRows } from './compare.ts';
-import { createLookout, LOOK_EVERY_MS, type Lookout, type Sight } from './lookout.ts';
+import {
+  createLookout,
+  intoStep,
+  isEqual,
+  LOOK_EVERY_MS,
+  type Lookout,
+  type Sight,
+  until,
+} from './lookout.ts';
 import { tamper } from './mirror-tables.ts';
 import { introduce, pause } from './narration.ts';
 import { describeDifferences, differenceRows, isInTransit, TABLE_HEADS, tally } from './report.ts';
@@ -17,22 +25,21 @@ export interface RunSettings {
   signal: AbortSignal;
 }
 
-/** The first reading of everything takes a second or two. */
-const FIRST_SWEEP_TIMEOUT_MS = 20_000;
 /** The longest delay and the longest wait for an overtaking delivery are below 4 s. */
 const QUIESCE_TIMEOUT_MS = 10_000;
 /** Two walks or two 404 answers a second apart, and the reads between. */
 const SETTLE_TIMEOUT_MS = 25_000;
+/** As many as the listener gives at once: those of the last minutes are always among them. */
+const NEWEST_SWEEPS = 500;
 /** How often held deletions and sweeps are looked for, while settling. */
-const STATUS_EVERY_MS = 1_000;
+const STATUS_EVERY_MS = 500;
 
 /** One run of a given length; rejects with DifferenceFound unless mirror and upstream end equal. */
 export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Promise<void> {
   const say = narrator(cli);
   introduce(cli, stage);
   const lookout = createLookout(stage);
-  const first = await until(lookout, settings.signal, FIRST_SWEEP_TIMEOUT_MS, isEqual);
-  if (!isEqual(first)) throw new MirrorError('demo', 'the first sweep did not bring the mirror into step');
+  const first = await intoStep(lookout, settings.signal);
   say(`in step after the first sweep: ${countText(first)}`);
 
   await play(stage, lookout, settings, say);
@@ -44,8 +51,9 @@ export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Pr
   }
   const before = await lookout.look();
   say(`quiet; ${recordsText(before.differences.length)} differ before the last repair, sweeps are asked for`);
+  const sweepsBefore = new Set((await sweepsOf(stage)).map((sweep) => sweep.id));
   await stage.ops.post('/api/sweeps', {});
-  let sight = await settle(stage, lookout, settings.signal, say);
+  let sight = await settle(stage, lookout, { sweepsBefore, signal: settings.signal }, say);
 
   await writeHistory(cli, stage, lookout);
   if (settings.tamper) {
@@ -69,7 +77,7 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
     const next = stories[0];
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {
       stories.shift();
-      say(`${next.story.told}: ${await lookout.tell(next.story)}`);
+      say(`${next.story.told}: ${(await lookout.tell(next.story)) ?? 'no record is left for it'}`);
     } else {
       await lookout.look();
     }
@@ -77,19 +85,38 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
   }
 }
 
-/** Until nothing differs, waits or is unverified; consents to held deletions as an operator would. */
-async function settle(stage: Stage, lookout: Lookout, signal: AbortSignal, say: Say): Promise<Sight> {
+/**
+ * Until nothing differs, waits or is unverified, and each kind has been swept once more, since a sweep might also break
+ * what was whole. Consents to held deletions, as an operator would.
+ */
+async function settle(
+  stage: Stage,
+  lookout: Lookout,
+  request: { sweepsBefore: ReadonlySet<number>; signal: AbortSignal },
+  say: Say,
+): Promise<Sight> {
   let nextStatusMs = 0;
-  const sight = await until(lookout, signal, SETTLE_TIMEOUT_MS, async (current) => {
+  let swept = false;
+  const sight = await until(lookout, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
     if (Date.now() >= nextStatusMs) {
       nextStatusMs = Date.now() + STATUS_EVERY_MS;
       await consent(stage, say);
+      const ended = (await sweepsOf(stage)).filter((sweep) => sweep.finished_at !== null);
+      swept = KINDS.every((kind) =>
+        ended.some((sweep) => sweep.kind === kind && !request.sweepsBefore.has(sweep.id)),
+      );
     }
-    return isSettled(current);
+    return swept && isSettled(current);
   });
-  if (isSettled(sight)) say('settled');
-  else say(`not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
+  say(isSettled(sight) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
   return sight;
+}
+
+async function sweepsOf(stage: Stage): Promise<{ id: number; kind: string; finished_at: string | null }[]> {
+  const { items } = (await stage.ops.get(`/api/sweeps?limit=${NEWEST_SWEEPS}`)) as {
+    items: { id: number; kind: string; finished_at: string | null }[];
+  };
+  return items;
 }
 
 async function consent(stage: Stage, say: Say): Promise<void> {
@@ -102,26 +129,8 @@ async function consent(stage: Stage, say: Say): Promise<void> {
   }
 }
 
-function isEqual(sight: Sight): boolean {
-  return sight.differences.length === 0 && currentRows(sight) > 0;
-}
-
 function isSettled(sight: Sight): boolean {
   return isEqual(sight) && sight.pendingEvents === 0 && unverifiedRows(sight.mirror).length === 0;
-}
-
-async function until(
-  lookout: Lookout,
-  signal: AbortSignal,
-  timeoutMs: number,
-  isDone: (sight: Sight) => boolean | Promise<boolean>,
-): Promise<Sight> {
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    const sight = await lookout.look();
-    if ((await isDone(sight)) || Date.now() > deadline || signal.aborted) return sight;
-    await pause(LOOK_EVERY_MS, signal);
-  }
 }
 
 /** What differed on the way, and what ended each difference. */
@@ -171,10 +180,6 @@ function countText(sight: Sight): string {
 }
 
 const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor: 'vendors' } as const;
-
-function currentRows(sight: Sight): number {
-  return KINDS.reduce((sum, kind) => sum + sight.mirror[kind].size, 0);
-}
 
 function recordsText(count: number): string {
   return count === 1 ? '1 record' : `${count} records`;

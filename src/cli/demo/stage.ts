@@ -42,12 +42,12 @@ const LOOK_EVERY_MS = 100;
 
 /**
  * Starts the sandbox and the mirror as two processes on loopback, with keys made for this run and files in a
- * directory of their own, runs `act`, and ends both, whatever happens. The directory is removed unless `act`
- * failed: then `keep` is told where the logs are.
+ * directory of their own, runs `act`, and ends both, whatever happens. The directory is removed unless `keep`, told
+ * of a failure and where the logs are, wants it.
  */
 export async function onStage<T>(
   settings: StageSettings,
-  keep: (directory: string) => void,
+  keep: (error: unknown, directory: string) => boolean,
   act: (stage: Stage) => Promise<T>,
 ): Promise<T> {
   const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-demo-'));
@@ -59,7 +59,7 @@ export async function onStage<T>(
     return result;
   } catch (error) {
     await tearDown(closers);
-    keep(directory);
+    if (!keep(error, directory)) rmSync(directory, { recursive: true, force: true });
     throw error;
   }
 }

@@ -6,7 +6,8 @@ import type { UpstreamRecords } from './compare.ts';
 /** The sandbox's own controls, by HTTP: what it holds, and what is done to it. */
 export interface SandboxControls {
   state(): Promise<UpstreamState>;
-  tell(story: string): Promise<{ records: { kind: Kind; id: string }[] }>;
+  /** The records that it is about; none when no record is left that it could be told of. */
+  tell(story: string): Promise<{ kind: Kind; id: string }[]>;
   startLively(perSecond: number): Promise<void>;
   setFaults(faults: JsonObject): Promise<void>;
   /** Stops the scenario and waits until no delivery is under way. False: some still are. */
@@ -14,7 +15,7 @@ export interface SandboxControls {
   deliveries(): Promise<DeliveryLogEntry[]>;
 }
 
-export interface UpstreamState {
+interface UpstreamState {
   records: UpstreamRecords;
   /** Assessments of which no event was ever delivered. */
   unannounced: string[];
@@ -26,6 +27,15 @@ export interface DeliveryLogEntry {
   created: string;
   outcome: string;
   faults: string[];
+}
+
+class SandboxRefusal extends MirrorError {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super('sandbox', message);
+    this.status = status;
+  }
 }
 
 const TIMEOUT_MS = 10_000;
@@ -47,8 +57,8 @@ export function sandboxControls(url: string): SandboxControls {
     });
     const text = await response.text();
     if (!response.ok) {
-      throw new MirrorError(
-        'sandbox',
+      throw new SandboxRefusal(
+        response.status,
         `the sandbox answered ${response.status} to ${path}: ${text.slice(0, 300)}`,
       );
     }
@@ -77,7 +87,15 @@ export function sandboxControls(url: string): SandboxControls {
       };
     },
     async tell(story) {
-      return (await ask('POST', 'scenario', { name: story })) as { records: { kind: Kind; id: string }[] };
+      try {
+        const told = (await ask('POST', 'scenario', { name: story })) as {
+          records: { kind: Kind; id: string }[];
+        };
+        return told.records;
+      } catch (error) {
+        if (error instanceof SandboxRefusal && error.status === 409) return [];
+        throw error;
+      }
     },
     async startLively(perSecond) {
       await ask('POST', 'scenario', { name: 'lively', perSecond });

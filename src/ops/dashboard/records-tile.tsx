@@ -1,12 +1,10 @@
-import type { CountedKind } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Ago, Tile } from './pieces.tsx';
 import { VERDICT_WORDS } from './verdict-section.tsx';
 
 export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
-  const kinds: CountedKind[] = summary?.kinds ?? [];
-  const counted = kinds.some(({ deleted }) => deleted !== undefined);
+  const kinds = summary?.kinds ?? [];
   return (
     <Tile part="records" title="Records">
       {kinds.length === 0 ? <p class="note">The database could not be read.</p> : null}
@@ -25,11 +23,9 @@ export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
               <th scope="col" class="n">
                 Unverified
               </th>
-              {counted ? (
-                <th scope="col" class="n">
-                  Deleted
-                </th>
-              ) : null}
+              <th scope="col" class="n">
+                Deleted
+              </th>
               <th scope="col">Compared in full</th>
             </tr>
           </thead>
@@ -40,14 +36,22 @@ export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
                   {sentenceCase(kindPlural(kind.kind))}
                   <div class="reach">{kind.coverage}</div>
                 </th>
-                <td>
+                <td class="full">
                   <span class={`dot ${kind.verdict}`}>{VERDICT_WORDS[kind.verdict]}</span>
                 </td>
-                <td class="n">{figure(kind.records)}</td>
-                <td class="n">{figure(Math.max(0, kind.records - kind.unverified))}</td>
-                <td class="n">{figure(kind.unverified)}</td>
-                {counted ? <td class="n">{figure(kind.deleted ?? 0)}</td> : null}
-                <td>
+                <td class="n" data-label="Held">
+                  {figure(kind.records)}
+                </td>
+                <td class="n" data-label="Verified">
+                  {figure(Math.max(0, kind.records - kind.unverified))}
+                </td>
+                <td class="n" data-label="Unverified">
+                  {figure(kind.unverified)}
+                </td>
+                <td class="n" data-label="Deleted">
+                  {figure(kind.deleted)}
+                </td>
+                <td class="full" data-label="Compared in full">
                   {kind.last_full_sweep_at === null ? (
                     <span class="quiet">not yet</span>
                   ) : (

@@ -3,7 +3,7 @@ import { Layout } from './layout.tsx';
 export function SignInPage({ failure }: { failure: string | null }) {
   return (
     <Layout title="Sign in">
-      <main class="door blocked">
+      <main class="door">
         <h1>compliance mirror</h1>
         <form method="post" action="/sign-in" data-sign-in>
           <label for="token">Token</label>

@@ -40,7 +40,7 @@ a { color: inherit; text-underline-offset: .2em }
 .eyebrow { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; color: var(--soft); font-size: .9375rem }
 .eyebrow strong { display: inline-flex; align-items: center; gap: .6rem; color: var(--accent); font-weight: 600 }
 .eyebrow strong::before { content: ""; width: .7rem; height: .7rem; border-radius: 50%; background: var(--accent) }
-.verdict h1 { max-width: 24ch; margin-top: .9rem; font: 400 clamp(2rem, 5.4vw, 3.5rem)/1.12 var(--serif); letter-spacing: -.018em; text-wrap: balance }
+.verdict h1 { max-width: 26ch; margin-top: .9rem; font: 400 clamp(2rem, 5.4vw, 3.5rem)/1.12 var(--serif); letter-spacing: -.018em; text-wrap: balance }
 .remedy { max-width: 60ch; margin-top: 1.25rem; color: var(--soft); font-size: 1.0625rem; text-wrap: pretty }
 .actions { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem; margin-top: 1.75rem }
 .button { appearance: none; min-height: 2.75rem; padding: .5rem 1.15rem; border: 1px solid var(--line); border-radius: .55rem; background: var(--card); color: var(--ink); font: 500 .9375rem/1.2 var(--sans); cursor: pointer }
@@ -69,7 +69,7 @@ input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem;
 table { width: 100%; border-collapse: collapse; font-size: .9375rem }
 th { padding: .35rem 1rem .5rem 0; text-align: left; font-weight: 500; font-size: .8125rem; color: var(--soft); white-space: nowrap; vertical-align: bottom }
 td { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); vertical-align: baseline }
-th.n, td.n { text-align: right } th:last-child, td:last-child { padding-right: 0 }
+th.n, td.n { text-align: right } .n + :not(.n) { padding-left: 1.25rem } th:last-child, td:last-child { padding-right: 0 }
 tbody th { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); font-size: .9375rem; color: var(--ink); vertical-align: baseline }
 .dot { display: inline-flex; align-items: baseline; gap: .5rem; white-space: nowrap; color: var(--accent) }
 .dot::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); transform: translateY(-.05rem) }
@@ -92,11 +92,24 @@ code { font: .8125rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation 
 .ids code { padding: .05rem .45rem; border-radius: .3rem; background: var(--wash) }
 .foot { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; padding: 2rem 0 3rem; font-size: .875rem; color: var(--soft) }
 
+@media (max-width: 40rem) {
+  .big small { display: block; margin-top: .15rem }
+  .scroll { overflow: visible }
+  table, tbody, thead, tr, th, td { display: block }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
+  tbody tr { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: .5rem .75rem; padding: 1rem 0; border-top: 1px solid var(--line) }
+  tbody tr:first-child { border-top: 0; padding-top: .5rem } tbody tr:last-child { padding-bottom: 0 }
+  tbody th, tbody td, td.n, .n + :not(.n) { padding: 0; border: 0; text-align: left }
+  tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
+  td.wide { grid-column: span 2 } td.full { grid-column: 1 / -1 }
+  td[data-label]::before { content: attr(data-label); display: block; font-size: .75rem; color: var(--soft) }
+}
+
 .door { max-width: 26rem; min-height: 82vh; margin: 0 auto; padding: 2rem clamp(1.1rem, 4vw, 2.5rem); display: grid; align-content: center; gap: 1.6rem }
 .door h1 { font: 400 2.25rem/1.15 var(--serif); letter-spacing: -.018em }
 .door form { display: grid; gap: .55rem }
 .door label { font-size: .9375rem; font-weight: 500 }
-.door input { width: 100%; min-height: 2.9rem; padding: .5rem .85rem; border: 1px solid var(--line); border-radius: .55rem; background: var(--card); color: var(--ink); font: 1rem/1.4 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace }
+.door input { width: 100%; min-height: 2.9rem; padding: .5rem .85rem; border: 1px solid var(--soft); border-radius: .55rem; background: var(--card); color: var(--ink); font: 1rem/1.4 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace }
 .door .button { margin-top: .6rem; background: var(--ink); border-color: var(--ink); color: var(--paper) }
 .door .note { margin: 0 }
 @media (prefers-reduced-motion: no-preference) { .button { transition: border-color .15s } }

@@ -85,13 +85,19 @@ function Ended({ sweep, now }: { sweep: SweepReport; now: number }) {
       <th scope="row">
         {sweep.id} · {kindPlural(sweep.kind)}
       </th>
-      <td>
+      <td class="wide" data-label="Began">
         <Instant at={sweep.started_at} now={now} />
       </td>
-      <td class="quiet">{codeWords(sweep.reason)}</td>
-      <td class="n">{figure(sweep.seen)}</td>
-      <td class={drift.length === 0 ? 'quiet' : ''}>{drift.length === 0 ? 'nothing' : drift.join(', ')}</td>
-      <td>
+      <td class="quiet" data-label="Why">
+        {codeWords(sweep.reason)}
+      </td>
+      <td class="n" data-label="Seen">
+        {figure(sweep.seen)}
+      </td>
+      <td class={`wide ${drift.length === 0 ? 'quiet' : ''}`} data-label="Found different">
+        {drift.length === 0 ? 'nothing' : drift.join(', ')}
+      </td>
+      <td class="wide" data-label="Outcome">
         <span class={outcome === 'failed' ? 'warn' : ''}>{codeWords(outcome)}</span>
         {sweep.error === null ? null : <div class="error">{sweep.error}</div>}
       </td>

@@ -68,6 +68,14 @@ export function createBackfillVerbs(
     Kind,
     ReturnType<typeof unseen>
   >;
+  const selectLive = (kind: Kind) =>
+    db
+      .prepare(`SELECT id FROM ${TABLES[kind]} WHERE deleted_at IS NULL AND id > ? ORDER BY id LIMIT ?`)
+      .pluck();
+  const liveIds = Object.fromEntries(KINDS.map((kind) => [kind, selectLive(kind)])) as Record<
+    Kind,
+    ReturnType<typeof selectLive>
+  >;
   const touched = db
     .prepare('SELECT id FROM record_state WHERE kind = ? AND (hint > ? OR write > ?)')
     .pluck();
@@ -139,6 +147,7 @@ export function createBackfillVerbs(
       verified,
       lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
       witness: wasAlive,
+      announced: unverifiedSince !== null,
     };
   }
 
@@ -235,6 +244,25 @@ export function createBackfillVerbs(
         }
         return applied;
       });
+    },
+
+    async compareReads(kind, objects) {
+      return objects.map(({ id, data }) => {
+        const { row } = records.load(kind, id);
+        if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [] };
+        const change = diffContent(row, contentOf(kind, data, null));
+        return change === null
+          ? { id, what: 'same', fields: [] }
+          : { id, what: 'different', fields: differingNames(change) };
+      });
+    },
+
+    async liveIds(kind, after, limit) {
+      return liveIds[kind].all(after, limit) as string[];
+    },
+
+    async countLive(kind) {
+      return records.countLive(kind);
     },
 
     async recordMissing(kind, id, read, context) {

@@ -7,7 +7,6 @@ export const HEALED_BY_SWEEP: readonly GapReason[] = [
   'downtime',
   'upstream_unavailable',
   'refused_timestamp',
-  'refused_signatures',
   'unusable_delivery',
   'conflicting_content',
   'dead_letter',

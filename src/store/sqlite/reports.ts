@@ -68,6 +68,7 @@ export function createReports(connection: Connection): ReportStore {
     unchanged: sweeps.unchanged,
     outcome: sweeps.outcome,
     error: sweeps.error,
+    drift: sweeps.drift,
   };
   const quarantineColumns = {
     id: quarantine.id,
@@ -237,14 +238,13 @@ export function createReports(connection: Connection): ReportStore {
         .where(after === undefined ? undefined : lt(sweeps.id, after))
         .orderBy(desc(sweeps.id))
         .limit(limitOf(paging))
-        .all() as SweepReport[];
+        .all()
+        .map(sweepReport);
     },
 
     async showSweep(id) {
-      return (
-        (db.select(sweepColumns).from(sweeps).where(eq(sweeps.id, id)).get() as SweepReport | undefined) ??
-        null
-      );
+      const row = db.select(sweepColumns).from(sweeps).where(eq(sweeps.id, id)).get();
+      return row === undefined ? null : sweepReport(row);
     },
 
     async listQuarantine(paging) {
@@ -344,6 +344,13 @@ function changeReport(row: typeof tables.changes.$inferSelect): ChangeReport {
     cause: row.cause,
     at: row.at,
   };
+}
+
+function sweepReport(
+  row: Omit<SweepReport, 'kind' | 'drift'> & { kind: string; drift: string | null },
+): SweepReport {
+  const drift = row.drift === null ? null : (JSON.parse(row.drift) as SweepReport['drift']);
+  return { ...row, kind: row.kind as Kind, drift };
 }
 
 function sizeOf(path: string): number {

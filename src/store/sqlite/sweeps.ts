@@ -18,6 +18,9 @@ type SweepVerbs = Pick<
   | 'lastDelivery'
 >;
 
+/** Fewer deliveries than this say nothing of what is usual. */
+const FEWEST_FOR_USUAL = 10;
+
 /** Sweeps, gaps and the heartbeat: the mirror's own diary. */
 export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps): SweepVerbs {
   const insert = db.prepare(
@@ -27,21 +30,22 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     'UPDATE sweeps SET pages = ?, seen = ?, inserted = ?, updated = ?, deleted = ?, unchanged = ? WHERE id = ?',
   );
   const finish = db.prepare(
-    'UPDATE sweeps SET finished_at = ?, outcome = ?, error = ? WHERE id = ? RETURNING kind, number',
+    'UPDATE sweeps SET finished_at = ?, outcome = ?, error = ?, drift = ? WHERE id = ? RETURNING kind, number',
   );
   const interrupt = db.prepare(
-    "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL",
+    "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL RETURNING id, kind, pages",
   );
   const writeFact = db.prepare(
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   );
   const readBeat = db.prepare("SELECT value FROM facts WHERE name = 'heartbeat'").pluck();
   // A late duplicate of an old event is the exception: the newest rows tell.
-  const readDelivery = db
-    .prepare(
-      'SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 100)',
-    )
-    .pluck();
+  const readDelivery = db.prepare(
+    `SELECT max(last_delivered_at) AS last, count(*) AS deliveries,
+       max((julianday(received_at) - julianday(before)) * 86400000) AS pause
+     FROM (SELECT last_delivered_at, received_at, lag(received_at) OVER (ORDER BY seq) AS before
+       FROM (SELECT seq, last_delivered_at, received_at FROM events ORDER BY seq DESC LIMIT ?))`,
+  );
   const verdicts = db.prepare('SELECT kind, verdict FROM sync_status');
   const keepSince = db.prepare(
     `INSERT INTO kind_state (kind, in_step_since) VALUES (?, ?)
@@ -69,13 +73,29 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
       return transact(() => {
         save(id, result.progress);
         const nowIso = iso(now.wall);
-        const sweep = finish.get(nowIso, result.outcome, result.error, id) as { kind: Kind; number: number };
+        const sweep = finish.get(
+          nowIso,
+          result.outcome,
+          result.error,
+          result.drift === undefined ? null : JSON.stringify(result.drift),
+          id,
+        ) as {
+          kind: Kind;
+          number: number;
+        };
         return result.outcome === 'complete' ? gaps.healAfterSweep(sweep.kind, sweep.number, nowIso) : [];
       });
     },
 
     async interruptSweeps(now) {
-      transact(() => interrupt.run(iso(now.wall)));
+      const open = transact(
+        () => interrupt.all(iso(now.wall)) as { id: number; kind: Kind; pages: number }[],
+      );
+      // The last one of a kind is how far reading has come; those before it were left by crashes before that.
+      const last = new Map(
+        open.sort((a, b) => a.id - b.id).map(({ kind, pages }) => [kind, { kind, pages }]),
+      );
+      return [...last.values()];
     },
 
     async openGap(gap, error, now) {
@@ -104,9 +124,17 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
       });
     },
 
-    async lastDelivery() {
-      const at = readDelivery.get() as string | null;
-      return at === null ? null : Date.parse(at);
+    async lastDelivery(among) {
+      const row = readDelivery.get(among) as {
+        last: string | null;
+        deliveries: number;
+        pause: number | null;
+      };
+      return {
+        wall: row.last === null ? null : Date.parse(row.last),
+        longestPauseMs:
+          row.deliveries < FEWEST_FOR_USUAL || row.pause === null ? null : Math.round(row.pause),
+      };
     },
 
     async lastBeat() {

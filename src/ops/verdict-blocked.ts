@@ -1,0 +1,96 @@
+import type { GapReport } from '../store/reports.ts';
+import { GAP_TEXTS } from './gap-texts.ts';
+import type { Verdict, VerdictInput } from './verdict.ts';
+import { gapOf, instant } from './verdict-facts.ts';
+import { age, count, kindPlural } from './words.ts';
+
+/** Shorter outages of the upstream are everyday, and repair themselves; after this a person should look. */
+export const UPSTREAM_OUTAGE_BLOCKS_MS = 15 * 60_000;
+
+/** What only a person can mend. */
+export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdict | null {
+  const say = (reason: string, sentence: string, remedy: string, rest: Partial<Verdict> = {}): Verdict => ({
+    verdict: 'blocked',
+    reason,
+    sentence,
+    remedy,
+    action: null,
+    since: null,
+    ...rest,
+  });
+
+  if (summary === null) {
+    return say(
+      'database_unreadable',
+      'The database cannot be read.',
+      'Look at the disk it is on and at the log. Deliveries are answered 503, so that the sender tries again.',
+    );
+  }
+  if (live.signingSecrets === 0) {
+    return say(
+      'no_signing_secret',
+      'No signing secret is known, so every delivery is turned away.',
+      'Set WEBHOOK_SECRETS, or register the webhook with `compliance-mirror register`.',
+    );
+  }
+  if (live.paused) {
+    return say(
+      'paused',
+      `The mirror is paused; ${count(summary.events.pending, 'event')} ${summary.events.pending === 1 ? 'waits' : 'wait'}.`,
+      'Deliveries are still received and kept. Resume when whatever it was paused for is done.',
+      { action: 'resume' },
+    );
+  }
+  const rejected = gapOf(gaps, 'credentials_rejected');
+  if (rejected !== null) {
+    return say(
+      'credentials_rejected',
+      'The compliance service rejects our credentials, so nothing can be verified.',
+      GAP_TEXTS.credentials_rejected.remedy,
+      { since: rejected.opened_at },
+    );
+  }
+  const heldCount = held.reduce((sum, one) => sum + one.count, 0);
+  if (heldCount > 0) {
+    return say(
+      'deletion_held',
+      `${count(heldCount, 'deletion')} ${heldCount === 1 ? 'awaits' : 'await'} your consent.`,
+      GAP_TEXTS.deletion_held.remedy,
+      { action: 'consent', since: gapOf(gaps, 'deletion_held')?.opened_at ?? null },
+    );
+  }
+  const outageSince = upstreamOutageSince(gaps, live);
+  if (outageSince !== null && now - outageSince >= UPSTREAM_OUTAGE_BLOCKS_MS) {
+    return say(
+      'upstream_unavailable',
+      `The compliance service has not answered for ${age(now - outageSince)}.`,
+      'Look at its status page and at the network between. Deliveries are still received, and repairs resume by themselves.',
+      { since: new Date(outageSince).toISOString() },
+    );
+  }
+  const unproven = gapOf(gaps, 'deletions_unproven');
+  if (unproven !== null) {
+    return say(
+      'deletions_unproven',
+      'Some records may be gone upstream, and that could not be proven.',
+      GAP_TEXTS.deletions_unproven.remedy,
+      { action: 'sweep', since: unproven.opened_at },
+    );
+  }
+  const kind = summary.kinds.find((one) => one.verdict === 'blocked');
+  if (kind !== undefined) {
+    return say(
+      'kind_blocked',
+      `The ${kindPlural(kind.kind)} cannot be brought into step without you.`,
+      'The open gaps below say what is in the way.',
+    );
+  }
+  return null;
+}
+
+function upstreamOutageSince(gaps: readonly GapReport[], live: VerdictInput['live']): number | null {
+  const gap = gapOf(gaps, 'upstream_unavailable');
+  if (gap !== null) return instant(gap.opened_at);
+  const { configured, ok, lastOkAt } = live.upstream;
+  return configured && ok === false ? (lastOkAt ?? live.startedAt) : null;
+}

@@ -1,0 +1,88 @@
+import type { GapReport, KindStatus } from '../store/reports.ts';
+import { GAP_TEXTS } from './gap-texts.ts';
+import type { Verdict, VerdictInput } from './verdict.ts';
+import { gapOf, instant, isUnreadable } from './verdict-facts.ts';
+import { age, figure, kindNoun, kindPlural } from './words.ts';
+
+/** Twice the interval means that a sweep was missed altogether; the rest is the time that one may take. */
+const SWEEP_LATENESS_FACTOR = 2;
+const SWEEP_LENGTH_MS = 10 * 60_000;
+
+/** A read falls due six times SETTLE after a hint at the latest; this is far beyond, with room for a tight budget. */
+const UNVERIFIED_SETTLES = 20;
+const UNVERIFIED_FLOOR_MS = 30 * 60_000;
+
+/** The heart beats more often than this; until then a fresh start has not told the database that it lives. */
+const FIRST_BEAT_MS = 60_000;
+
+/** What has gone out of date, or may have without anybody noticing. */
+export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | null {
+  if (summary === null) return null;
+  const say = (reason: string, sentence: string, remedy: string, since: string | null): Verdict => ({
+    verdict: 'stale',
+    reason,
+    sentence,
+    remedy,
+    action: live.eventsOnly ? null : 'sweep',
+    since,
+  });
+
+  if (!live.eventsOnly) {
+    const overdue = summary.kinds.find((kind) => isSweepOverdue(kind, live.sweepMs, now));
+    if (overdue !== undefined) {
+      return say(
+        'sweep_overdue',
+        `The ${kindPlural(overdue.kind)} were last compared in full ${age(now - instant(overdue.last_full_sweep_at)!)} ago.`,
+        'Sweeps fail or take too long. Look at the last ones below, then sweep now.',
+        overdue.last_full_sweep_at,
+      );
+    }
+    const lagging = summary.kinds.find((kind) => isLagging(kind, gaps, live.settleMs, now));
+    if (lagging !== undefined) {
+      return say(
+        'verification_overdue',
+        `${figure(lagging.unverified)} ${kindNoun(lagging.kind, lagging.unverified)} ${lagging.unverified === 1 ? 'has' : 'have'} been unverified for up to ${age(now - instant(lagging.oldest_unverified_at)!)}.`,
+        'Repairs do not keep up. Look at the compliance service and its budget below, then sweep now.',
+        lagging.oldest_unverified_at,
+      );
+    }
+  }
+  const lastDelivery = instant(summary.last_delivery_at);
+  const quietMs = now - Math.max(lastDelivery ?? 0, live.startedAt);
+  if (gapOf(gaps, 'silence') !== null || (live.silenceMs > 0 && quietMs > live.silenceMs)) {
+    return say(
+      'silence',
+      lastDelivery === null
+        ? 'No delivery has ever arrived.'
+        : `No delivery has arrived for ${age(now - lastDelivery)}.`,
+      GAP_TEXTS.silence.remedy,
+      summary.last_delivery_at,
+    );
+  }
+  // Sweeps are in time, and still the view calls it stale: then it is the service's heart that it misses.
+  if (summary.kinds.some((kind) => kind.verdict === 'stale') && now - live.startedAt > FIRST_BEAT_MS) {
+    return {
+      ...say(
+        'heartbeat_missed',
+        'The service has stopped saying that it lives.',
+        'Look at its log, then restart it. Nothing that was acknowledged is lost.',
+        null,
+      ),
+      action: null,
+    };
+  }
+  return null;
+}
+
+function isSweepOverdue(kind: KindStatus, sweepMs: number, now: number): boolean {
+  const last = instant(kind.last_full_sweep_at);
+  return sweepMs > 0 && last !== null && now - last > SWEEP_LATENESS_FACTOR * sweepMs + SWEEP_LENGTH_MS;
+}
+
+function isLagging(kind: KindStatus, gaps: readonly GapReport[], settleMs: number, now: number): boolean {
+  const oldest = instant(kind.oldest_unverified_at);
+  if (kind.unverified === 0 || oldest === null) return false;
+  // The oldest one may be a record that no read can verify, and then says nothing about the others.
+  if (gaps.some((gap) => gap.kind === kind.kind && isUnreadable(gap))) return false;
+  return now - oldest > Math.max(UNVERIFIED_FLOOR_MS, UNVERIFIED_SETTLES * settleMs);
+}

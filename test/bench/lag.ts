@@ -1,0 +1,1 @@
+export async function measureLag(_options: { main?: string; say: (line: string) => void }): Promise<void> {}

@@ -1,0 +1,25 @@
+/**
+ * Preloaded into a server (`node --import`): tells its parent, over the channel that `spawn` opened, what the
+ * process has used so far. The process itself is asked because /proc counts in hundredths of a second, and only
+ * on Linux.
+ */
+export interface Usage {
+  /** User and system time of all threads. */
+  cpuMs: number;
+  rssBytes: number;
+  /** The highest that it ever was. */
+  maxRssBytes: number;
+}
+
+process.on('message', (message) => {
+  if (message !== 'usage') return;
+  const { user, system } = process.cpuUsage();
+  const usage: Usage = {
+    cpuMs: (user + system) / 1000,
+    rssBytes: process.memoryUsage.rss(),
+    maxRssBytes: process.resourceUsage().maxRSS * 1024,
+  };
+  process.send?.(usage);
+});
+// Nobody should live on because somebody might ask.
+process.channel?.unref();

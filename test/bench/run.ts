@@ -1,0 +1,56 @@
+import { parseArgs } from 'node:util';
+import { measureLag } from './lag.ts';
+import { profile } from './profile.ts';
+import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
+
+/**
+ * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag] [--main FILE]`. `--main` measures another build.
+ * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
+ */
+const { values: flags } = parseArgs({
+  options: {
+    profile: { type: 'boolean', default: false },
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string' },
+    main: { type: 'string' },
+  },
+});
+
+const say = (line: string) => process.stdout.write(`${line}\n`);
+const main = flags.main === undefined ? {} : { main: flags.main };
+
+if (flags.profile) {
+  await profile({ ...main, say });
+} else {
+  if (flags.only !== 'lag') await ratios();
+  if (flags.only !== 'ratios') await measureLag({ ...main, say });
+}
+
+async function ratios(): Promise<void> {
+  const rounds = Number(flags.rounds);
+  say(`${CONNECTIONS} connections, ${RECORDS} records, bodies of 480 bytes; LOG_LEVEL=warn, events only, synchronous=FULL.`);
+  say('Baseline: Hono on @hono/node-server reads the same body and answers 202.\n');
+  const { baseline, accept, mirror } = await measureRatios({ rounds, say, ...main });
+
+  say(`\nMedians of ${rounds} interleaved runs, process CPU until the backlog is empty:\n`);
+  row('', 'µs CPU/request', 'requests/s', 'p50 ms', 'p99 ms', 'max RSS MiB');
+  for (const [name, run] of Object.entries({ baseline, accept, 'accept + mirror': mirror })) {
+    row(name, run.cpuUs, Math.round(run.perSecond), run.p50Ms, run.p99Ms, Math.round(run.maxRssMiB));
+  }
+  say('');
+  row('', 'measured', 'target', '');
+  verdict('accept, ratio', baseline.cpuUs / accept.cpuUs, 0.45, 'at least');
+  verdict('accept + mirror, ratio', baseline.cpuUs / mirror.cpuUs, 0.35, 'at least');
+  verdict('acknowledgement p99, × baseline', mirror.p99Ms / baseline.p99Ms, 5, 'at most');
+  verdict('backlog at the end, s of arrivals', mirror.backlogSeconds, 1, 'at most');
+}
+
+function verdict(name: string, value: number, target: number, sense: 'at least' | 'at most'): void {
+  const met = sense === 'at least' ? value >= target : value <= target;
+  row(name, value, `${sense} ${target}`, met ? 'met' : 'MISSED');
+}
+
+function row(name: string, ...cells: (string | number)[]): void {
+  const texts = cells.map((cell) => (typeof cell === 'number' && !Number.isInteger(cell) ? cell.toFixed(2) : `${cell}`));
+  say(`  ${name.padEnd(34)}${texts.map((text) => text.padStart(15)).join('')}`);
+}

@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cli, type Running, start } from './executable.ts';
+
+describe('beside a running service', () => {
+  let directory: string;
+  let sandbox: Running;
+  let service: Running;
+  let sandboxUrl: string;
+  let settings: Record<string, string>;
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
+    sandbox = start(['sandbox', '--port', '0']);
+    const baseUrl = (await sandbox.line('Sandbox: ')).replace('Sandbox: ', '');
+    sandboxUrl = new URL(baseUrl).origin;
+    settings = {
+      PORT: '0',
+      OPS_PORT: '0',
+      DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+      COMPLIANCE_BASE_URL: baseUrl,
+      COMPLIANCE_API_KEY: (await sandbox.line('API key: ')).replace('API key: ', ''),
+      COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
+      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+      SYNC_SETTLE_SECONDS: '0.2',
+      SYNC_SWEEP_MINUTES: '0',
+    };
+    service = start(['serve'], settings);
+    await service.line('Operators: ');
+  });
+  afterAll(async () => {
+    expect(await service.stop()).toBe(0);
+    expect(await sandbox.stop()).toBe(0);
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  async function mutate(mutation: object): Promise<void> {
+    const body = JSON.stringify({ silent: true, ...mutation });
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${sandboxUrl}/_sandbox/mutate`, { method: 'POST', body, headers });
+    expect(answer.ok).toBe(true);
+  }
+
+  async function firstRecord(kind: string): Promise<{ id: string; name: string }> {
+    const { out } = await cli(['records', 'list', kind, '--limit', '1', '--json'], settings);
+    return JSON.parse(out).items[0];
+  }
+
+  it('a sweep can be asked for and waited for, and repairs what was never announced', async () => {
+    expect((await cli(['sweep', '--wait'], settings)).code).toBe(0);
+    const { id } = await firstRecord('vendor');
+    await mutate({ kind: 'vendor', op: 'update', id, fields: { name: 'Renamed in silence' } });
+    const { code, out } = await cli(['sweep', '--kind', 'vendor', '--wait'], settings);
+    expect(code).toBe(0);
+    expect(out).toMatch(/Sweep \d+ of vendor: complete, \d+ seen/);
+    expect(JSON.parse((await cli(['records', 'show', 'vendor', id, '--json'], settings)).out).name).toBe(
+      'Renamed in silence',
+    );
+    const history = JSON.parse((await cli(['records', 'history', 'vendor', id, '--json'], settings)).out);
+    expect(history.items[0]).toMatchObject({ operation: 'update', after: { name: 'Renamed in silence' } });
+    expect(history.items[0].cause).toMatch(/^sweep:\d+$/);
+    expect((await cli(['sweeps', 'list'], settings)).out).toContain('complete');
+  });
+
+  it('one record is read again on demand', async () => {
+    const { id } = await firstRecord('vendor');
+    await mutate({ kind: 'vendor', op: 'update', id, fields: { name: 'Renamed again' } });
+    expect((await cli(['refetch', 'vendor', id], settings)).out).toContain('1 record will be read again now');
+    await expect
+      .poll(async () => (await firstRecord('vendor')).name, { timeout: 20_000 })
+      .toBe('Renamed again');
+  });
+
+  it('the status names the process and where its page is', async () => {
+    const status = JSON.parse((await cli(['status', '--json'], settings)).out);
+    expect(status.service.pid).toBe(service.child.pid);
+    expect((await fetch(`${status.service.ops_url}/livez`)).status).toBe(200);
+    expect(status.kinds).toHaveLength(3);
+  });
+
+  it.each([[['serve']], [['migrate']]])('a second %j exits 2 and names the first', async (args) => {
+    const { code, err } = await cli(args, settings);
+    expect(code).toBe(2);
+    expect(err).toContain(String(service.child.pid));
+  });
+
+  it('pausing goes through the service, and so does resuming', async () => {
+    const status = JSON.parse((await cli(['status', '--json'], settings)).out);
+    expect((await cli(['pause'], settings)).code).toBe(0);
+    expect((await fetch(`${status.service.ops_url}/api/pause`, { method: 'POST' })).status).toBe(401);
+    expect((await cli(['resume'], settings)).out).toBe('Resumed.\n');
+  });
+
+  it.each([
+    [['events', 'retry', 'a/../b']],
+    [['events', 'discard', 'e1']],
+    [['quarantine', 'release', '1']],
+    [['sweeps', 'confirm-deletions', '1']],
+    [['sweeps', 'confirm-deletions', '999']],
+  ])('%j of what is not there exits 1 and says so', async (args) => {
+    const { code, err } = await cli(args, settings);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^compliance-mirror: no (event|delivery|deletions)/);
+  });
+
+  it('a token that the service does not know is refused with what to do', async () => {
+    const { code, err } = await cli(['pause'], {
+      ...settings,
+      OPS_TOKENS: 'me:operate:not-the-right-token-at-all',
+    });
+    expect(code).toBe(1);
+    expect(err).toContain('OPS_TOKENS');
+  });
+
+  it('a token that may only read is not even tried', async () => {
+    const { code, err } = await cli(['pause'], { ...settings, OPS_TOKENS: 'me:read:a-token-that-may-read' });
+    expect(code).toBe(2);
+    expect(err).toContain('operate');
+  });
+});
+
+describe('a service that is started by another program', () => {
+  it('stops by itself, and cleanly, when that program closes its standard input', async () => {
+    const sandbox = start(['sandbox', '--port', '0', '--attached']);
+    await sandbox.line('Sandbox: ');
+    sandbox.child.stdin?.end();
+    expect(await sandbox.exited).toBe(0);
+  });
+});

@@ -1,0 +1,383 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { configWarnings, loadConfig, requireHttpsOrLoopback, secretTexts } from '../src/config.ts';
+import type { Environment } from '../src/config-parsers.ts';
+import { UsageError } from '../src/errors.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'config-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let files = 0;
+function file(content: string): string {
+  const path = join(folder, `setting-${++files}`);
+  writeFileSync(path, content);
+  return path;
+}
+
+/** What is wrong, a line each; empty when nothing is. */
+function problems(env: Environment): string[] {
+  try {
+    loadConfig(env);
+    return [];
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError);
+    return (error as UsageError).message.split('\n');
+  }
+}
+
+const SECRET = '0123456789abcdef';
+const API = { COMPLIANCE_BASE_URL: 'https://api.example.com/v1', COMPLIANCE_API_KEY: 'key' };
+const KEY = Buffer.alloc(32, 7).toString('base64');
+
+describe('with nothing set', () => {
+  it('every default is the one that the contract names', () => {
+    const { webhook, ops, credentialsKey, ...rest } = loadConfig({});
+    expect({ ...rest, credentialsKey }).toEqual({
+      host: '127.0.0.1',
+      port: 8080,
+      databaseUrl: 'file:./data/mirror.db',
+      compliance: null,
+      credentialsKey: null,
+      idPointers: {
+        policy: ['policyId', 'policy.id', 'id'],
+        risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
+        vendor: ['vendorId', 'vendor.id', 'id'],
+      },
+      riskIdsFile: null,
+      sync: { settleMs: 10_000, sweepMs: 3_600_000, silenceMs: 86_400_000 },
+      process: { concurrency: 8, retryMaxAttempts: 10 },
+      retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 },
+      notifyUrl: null,
+      logLevel: 'info',
+    });
+    expect(ops).toEqual({ host: '127.0.0.1', port: 8081, tokens: [], publicUrl: null });
+    expect(webhook.secrets()).toEqual([]);
+    expect(webhook).toMatchObject({
+      secretEncoding: 'utf8',
+      template: [{ kind: 'timestamp' }, { kind: 'text', text: '.' }, { kind: 'body' }],
+      algorithm: 'sha256',
+      header: 'x-webhook-signature',
+      toleranceSeconds: 300,
+      maxBodyBytes: 1_048_576,
+    });
+  });
+
+  it('and the API’s defaults too, once it is given', () => {
+    const { compliance } = loadConfig(API);
+    expect(compliance?.apiKey?.()).toBe('key');
+    expect(compliance).toMatchObject({
+      baseUrl: new URL('https://api.example.com/v1'),
+      auth: 'api_key',
+      scopes: ['read'],
+      pkce: true,
+      requestsPerMinute: 60,
+      paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+      timeoutMs: 10_000,
+    });
+  });
+
+  it('an empty text counts as unset', () => {
+    expect(loadConfig({ PORT: '', WEBHOOK_SECRETS: '', LOG_LEVEL_FILE: '' }).port).toBe(8080);
+  });
+});
+
+describe('a setting is taken', () => {
+  it.each<[Environment, (config: ReturnType<typeof loadConfig>) => unknown, unknown]>([
+    [{ PORT: '0' }, (c) => c.port, 0],
+    [{ HOST: '::1' }, (c) => c.host, '::1'],
+    [{ DATABASE_URL: 'postgres://u:p@h/d' }, (c) => c.databaseUrl, 'postgres://u:p@h/d'],
+    [{ SYNC_SETTLE_SECONDS: '0.5' }, (c) => c.sync.settleMs, 500],
+    [{ SYNC_SWEEP_MINUTES: '0' }, (c) => c.sync.sweepMs, 0],
+    [{ WEBHOOK_SIGNATURE_HEADER: 'X-Signed' }, (c) => c.webhook.header, 'x-signed'],
+    [{ ID_POINTERS_VENDOR: 'a.b, c' }, (c) => c.idPointers.vendor, ['a.b', 'c']],
+    [
+      { WEBHOOK_SECRETS: ` ${SECRET} ,${SECRET}2` },
+      (c) => c.webhook.secrets().map(String),
+      [SECRET, `${SECRET}2`],
+    ],
+    [
+      { WEBHOOK_SECRETS: 'AA'.repeat(8), WEBHOOK_SECRET_ENCODING: 'hex' },
+      (c) => c.webhook.secrets()[0]?.length,
+      8,
+    ],
+    [{ WEBHOOK_SECRETS: KEY, WEBHOOK_SECRET_ENCODING: 'base64' }, (c) => c.webhook.secrets()[0]?.length, 32],
+    [{ CREDENTIALS_KEY: KEY }, (c) => c.credentialsKey?.length, 32],
+    [
+      { OPS_TOKENS: `a:read:${SECRET},b:operate:${SECRET}:x` },
+      (c) => c.ops.tokens,
+      [
+        { name: 'a', role: 'read', token: SECRET },
+        { name: 'b', role: 'operate', token: `${SECRET}:x` },
+      ],
+    ],
+    [
+      { ...API, COMPLIANCE_BASE_URL: 'http://127.0.0.1:9090/v1/' },
+      (c) => c.compliance?.baseUrl.href,
+      'http://127.0.0.1:9090/v1',
+    ],
+    [{ ...API, COMPLIANCE_SCOPES: 'read  write' }, (c) => c.compliance?.scopes, ['read', 'write']],
+    [{ ...API, COMPLIANCE_OAUTH_PKCE: 'off' }, (c) => c.compliance?.pkce, false],
+    [
+      { WEBHOOK_SIGNED_CONTENT: 'v0:{header:X-Id}:{t}:{body}' },
+      (c) => c.webhook.template,
+      [
+        { kind: 'text', text: 'v0:' },
+        { kind: 'header', name: 'x-id' },
+        { kind: 'text', text: ':' },
+        { kind: 'timestamp' },
+        { kind: 'text', text: ':' },
+        { kind: 'body' },
+      ],
+    ],
+  ])('%j', (env, pick, expected) => {
+    const value = pick(loadConfig(env));
+    expect(Array.isArray(value) && value[0] instanceof Uint8Array ? value.map(String) : value).toEqual(
+      expected,
+    );
+  });
+});
+
+describe('a bad setting is named, with what it takes', () => {
+  it.each<[Environment, RegExp]>([
+    [{ PORT: 'abc' }, /^PORT: got "abc"; takes a whole number from 0 to 65535$/],
+    [{ PORT: '65536' }, /^PORT: got "65536"/],
+    [{ PORT: '80.5' }, /^PORT/],
+    [{ PORT: '-1' }, /^PORT/],
+    [{ PORT: '1e3' }, /^PORT/],
+    [{ HOST: 'a b' }, /^HOST: got "a b"/],
+    [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL: got "loud"; takes one of trace, debug, info/],
+    [{ DATABASE_URL: './mirror.db' }, /^DATABASE_URL: .*takes file:PATH/],
+    [{ DATABASE_URL: 'file:' }, /^DATABASE_URL/],
+    [{ DATABASE_URL: 'mysql://u:p@h/d' }, /^DATABASE_URL/],
+    [
+      { WEBHOOK_SECRETS: 'short' },
+      /^WEBHOOK_SECRETS: got a text of 5 characters; takes .* at least 16 characters/,
+    ],
+    [{ WEBHOOK_SECRETS: `${SECRET},` }, /^WEBHOOK_SECRETS/],
+    [{ WEBHOOK_SECRETS: `${SECRET}\n${SECRET}` }, /^WEBHOOK_SECRETS/],
+    [
+      { WEBHOOK_SECRETS: 'g'.repeat(16), WEBHOOK_SECRET_ENCODING: 'hex' },
+      /^WEBHOOK_SECRETS: .*wholly in hex/,
+    ],
+    [{ WEBHOOK_SECRETS: 'a'.repeat(17), WEBHOOK_SECRET_ENCODING: 'hex' }, /^WEBHOOK_SECRETS/],
+    [{ WEBHOOK_SECRETS: `${'a'.repeat(16)}!`, WEBHOOK_SECRET_ENCODING: 'base64' }, /^WEBHOOK_SECRETS/],
+    [{ WEBHOOK_SECRETS: 'YWFhYWFhYWFhYWFhYQ', WEBHOOK_SECRET_ENCODING: 'base64' }, /^WEBHOOK_SECRETS/],
+    [
+      { WEBHOOK_SECRET_ENCODING: 'ascii' },
+      /^WEBHOOK_SECRET_ENCODING: got "ascii"; takes one of utf8, hex, base64$/,
+    ],
+    [
+      { WEBHOOK_SIGNED_CONTENT: '{t}.' },
+      /^WEBHOOK_SIGNED_CONTENT: got "\{t\}\."; takes text with \{t\} and \{body\}/,
+    ],
+    [{ WEBHOOK_SIGNED_CONTENT: '{body}' }, /^WEBHOOK_SIGNED_CONTENT/],
+    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}{id}' }, /^WEBHOOK_SIGNED_CONTENT/],
+    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body' }, /^WEBHOOK_SIGNED_CONTENT/],
+    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}}' }, /^WEBHOOK_SIGNED_CONTENT/],
+    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}{header:}' }, /^WEBHOOK_SIGNED_CONTENT/],
+    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}{header:a b}' }, /^WEBHOOK_SIGNED_CONTENT/],
+    [{ WEBHOOK_SIGNATURE_HEADER: 'a b' }, /^WEBHOOK_SIGNATURE_HEADER/],
+    [
+      { WEBHOOK_TOLERANCE_SECONDS: '0' },
+      /^WEBHOOK_TOLERANCE_SECONDS: got "0"; takes a whole number of seconds/,
+    ],
+    [{ WEBHOOK_MAX_BODY_BYTES: '1MB' }, /^WEBHOOK_MAX_BODY_BYTES/],
+    [
+      { ...API, COMPLIANCE_BASE_URL: 'http://api.example.com/v1' },
+      /^COMPLIANCE_BASE_URL: .*takes an https URL/,
+    ],
+    [{ ...API, COMPLIANCE_BASE_URL: 'http://127.0.0.1.example.com/v1' }, /^COMPLIANCE_BASE_URL/],
+    [{ ...API, COMPLIANCE_BASE_URL: 'http://localhost@evil.example/v1' }, /^COMPLIANCE_BASE_URL/],
+    [{ ...API, COMPLIANCE_BASE_URL: 'https://api.example.com/v2' }, /^COMPLIANCE_BASE_URL: .*ends in \/v1/],
+    [{ ...API, COMPLIANCE_BASE_URL: 'https://api.example.com/v1?x=1' }, /^COMPLIANCE_BASE_URL/],
+    [
+      { ...API, COMPLIANCE_BASE_URL: 'https://u:pw@api.example.com/v1' },
+      /^COMPLIANCE_BASE_URL: got a text of/,
+    ],
+    [{ ...API, COMPLIANCE_BASE_URL: 'api.example.com/v1' }, /^COMPLIANCE_BASE_URL/],
+    [{ COMPLIANCE_AUTH_URL: 'http://auth.example.com' }, /^COMPLIANCE_AUTH_URL/],
+    [
+      { COMPLIANCE_BASE_URL: API.COMPLIANCE_BASE_URL },
+      /^COMPLIANCE_API_KEY: not set; COMPLIANCE_AUTH=api_key needs it$/,
+    ],
+    [{ ...API, COMPLIANCE_API_KEY: 'a b' }, /^COMPLIANCE_API_KEY: got a text of 3 characters/],
+    [{ ...API, COMPLIANCE_OAUTH_PKCE: 'no' }, /^COMPLIANCE_OAUTH_PKCE: got "no"; takes one of on, off$/],
+    [{ ...API, COMPLIANCE_TIMEOUT_SECONDS: '0' }, /^COMPLIANCE_TIMEOUT_SECONDS/],
+    [{ CREDENTIALS_KEY: Buffer.alloc(31).toString('base64') }, /^CREDENTIALS_KEY: .*32 bytes in base64/],
+    [{ OPS_TOKENS: SECRET }, /^OPS_TOKENS: got a text of 16 characters; takes name:role:token/],
+    [{ OPS_TOKENS: `a:admin:${SECRET}` }, /^OPS_TOKENS/],
+    [{ OPS_TOKENS: 'a:read:short' }, /^OPS_TOKENS/],
+    [{ OPS_TOKENS: `a:read:${SECRET},a:read:${SECRET}2` }, /^OPS_TOKENS/],
+    [{ OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}` }, /^OPS_TOKENS/],
+    [{ OPS_PUBLIC_URL: 'ops.example.com' }, /^OPS_PUBLIC_URL/],
+    [{ NOTIFY_URL: 'ftp://x' }, /^NOTIFY_URL/],
+    [{ ID_POINTERS_POLICY: 'a..b' }, /^ID_POINTERS_POLICY/],
+    [{ RISK_IDS_FILE: '/nowhere/ids' }, /^RISK_IDS_FILE: \/nowhere\/ids cannot be read/],
+    [{ SYNC_SETTLE_SECONDS: '-1' }, /^SYNC_SETTLE_SECONDS: .*a number of seconds from 0 to 3600/],
+    [{ PROCESS_CONCURRENCY: '0' }, /^PROCESS_CONCURRENCY/],
+    [{ DEDUPE_DAYS: '10' }, /^DEDUPE_DAYS: got 10; takes at least RETENTION_BODY_DAYS \(90\)/],
+    [{ PORT_FILE: '/nowhere/port' }, /^PORT_FILE: \/nowhere\/port cannot be read/],
+    [{ PORT_FILE: file('\n') }, /^PORT_FILE: .*the file is empty/],
+    [{ PORT: '1', PORT_FILE: file('2') }, /^PORT and PORT_FILE are both set/],
+  ])('%j', (env, line) => {
+    const found = problems(env);
+    expect(found).toHaveLength(1);
+    expect(found[0]).toMatch(line);
+  });
+
+  it('all of them at once, a line each', () => {
+    expect(problems({ PORT: 'x', OPS_PORT: 'y', LOG_LEVEL: 'z' })).toHaveLength(3);
+  });
+
+  it('and what its way to authenticate lacks', () => {
+    const env = { COMPLIANCE_BASE_URL: API.COMPLIANCE_BASE_URL, COMPLIANCE_AUTH: 'oauth' };
+    expect(problems(env).map((line) => line.split(':')[0])).toEqual([
+      'COMPLIANCE_AUTH_URL',
+      'COMPLIANCE_CLIENT_ID',
+      'COMPLIANCE_CLIENT_SECRET',
+      'COMPLIANCE_REDIRECT_URI',
+      'CREDENTIALS_KEY',
+    ]);
+    expect(problems({ ...env, COMPLIANCE_AUTH: 'service_account' })).toHaveLength(3);
+  });
+
+  it('and never a secret’s text', () => {
+    const leaks = {
+      WEBHOOK_SECRETS: 'leak',
+      OPS_TOKENS: 'leak',
+      CREDENTIALS_KEY: 'leak',
+      COMPLIANCE_API_KEY: 'leak leak',
+      COMPLIANCE_CLIENT_SECRET: 'leak leak',
+      DATABASE_URL: 'mysql://user:leak@host/x',
+    };
+    const found = problems(leaks);
+    expect(found).toHaveLength(Object.keys(leaks).length);
+    expect(found.join('\n')).not.toContain('leak');
+  });
+});
+
+describe('NAME_FILE', () => {
+  it('is read in place of NAME, without the line break at its end', () => {
+    expect(loadConfig({ PORT_FILE: file('9000\n') }).port).toBe(9000);
+    expect(
+      loadConfig({
+        ...API,
+        COMPLIANCE_API_KEY: '',
+        COMPLIANCE_API_KEY_FILE: file('k\r\n'),
+      }).compliance?.apiKey?.(),
+    ).toBe('k');
+  });
+
+  it('of a secret is read again when it has changed, at most every second, and the last good value stays', () => {
+    const path = file(`${SECRET}\n`);
+    const tokens = file(`a:read:${SECRET}`);
+    const told: string[] = [];
+    let now = 0;
+    const config = loadConfig(
+      { WEBHOOK_SECRETS_FILE: path, OPS_TOKENS_FILE: tokens },
+      { monotonicMs: () => now, onSecretProblem: (message) => told.push(message) },
+    );
+    const texts = () => config.webhook.secrets().map((each) => Buffer.from(each).toString());
+    const first = config.webhook.secrets();
+
+    writeFileSync(path, `second secret of two,${SECRET}`);
+    now = 999;
+    expect(config.webhook.secrets()).toBe(first);
+    now = 1000;
+    expect(texts()).toEqual(['second secret of two', SECRET]);
+    const same = config.webhook.secrets();
+    now = 5000;
+    expect(config.webhook.secrets()).toBe(same);
+
+    writeFileSync(path, 'short');
+    now = 6000;
+    expect(config.webhook.secrets()).toBe(same);
+    rmSync(path);
+    now = 7000;
+    expect(config.webhook.secrets()).toBe(same);
+    now = 8000;
+    expect(config.webhook.secrets()).toBe(same);
+    expect(told).toHaveLength(2);
+    expect(told.join()).not.toMatch(/short\b|second secret/);
+
+    renameSync(file('the third secret of all'), path);
+    now = 9000;
+    expect(texts()).toEqual(['the third secret of all']);
+
+    writeFileSync(tokens, `b:operate:${SECRET}`);
+    now = 10_000;
+    expect(config.ops.tokens).toMatchObject([{ name: 'b', role: 'operate' }]);
+  });
+});
+
+describe('warnings', () => {
+  it.each([
+    ['WEBHOOK_SECRET', /did you mean WEBHOOK_SECRETS\?/],
+    ['WEBHOK_SECRETS', /did you mean WEBHOOK_SECRETS\?/],
+    ['WEBHOOK_SECRET_FILE', /^WEBHOOK_SECRET_FILE: .*did you mean WEBHOOK_SECRETS\?/],
+    ['DATABASE_URI', /did you mean DATABASE_URL\?/],
+    ['SYNC_EVERYTHING_ALWAYS', /no such setting; it has no effect/],
+    ['OPS_PASSWORD', /no such setting/],
+  ])('name %s', (name, warning) => {
+    expect(configWarnings({ [name]: 'x' })).toMatchObject([expect.stringMatching(warning)]);
+  });
+
+  it('say nothing of settings, their files, others’ names and what an orchestrator adds', () => {
+    expect(
+      configWarnings({
+        PATH: '/bin',
+        HOME: '/',
+        PORT: '1',
+        PORT_FILE: 'x',
+        RISK_IDS_FILE: 'x',
+        WEBHOOK_SECRETS_FILE: 'x',
+        SANDBOX_PORT: '1',
+        WEBHOOK_UNSET: '',
+        COMPLIANCE_MIRROR_SERVICE_HOST: '10.0.0.1',
+        COMPLIANCE_MIRROR_PORT_8080_TCP_ADDR: '10.0.0.1',
+      }),
+    ).toEqual([]);
+  });
+
+  it('tell of credentials that no base URL makes use of', () => {
+    expect(configWarnings({ COMPLIANCE_API_KEY: 'k' })).toMatchObject([
+      expect.stringContaining('COMPLIANCE_BASE_URL'),
+    ]);
+    expect(configWarnings(API)).toEqual([]);
+  });
+});
+
+it('https or loopback is demanded of a URL, by the name it was given under', () => {
+  expect(requireHttpsOrLoopback('https://x.example/webhooks', '--url').host).toBe('x.example');
+  expect(requireHttpsOrLoopback('http://[::1]:8080/webhooks', '--url').port).toBe('8080');
+  for (const url of ['http://x.example/', 'http://10.0.0.1/', 'ftp://localhost/', 'x', '']) {
+    expect(() => requireHttpsOrLoopback(url, '--url')).toThrow(/^--url: takes an https URL/);
+  }
+});
+
+it('every secret is listed in the forms it may turn up in', () => {
+  const config = loadConfig({
+    ...API,
+    COMPLIANCE_API_KEY: 'the-api-key',
+    COMPLIANCE_CLIENT_SECRET: 'the-client-secret',
+    WEBHOOK_SECRETS: SECRET,
+    OPS_TOKENS: 'a:read:the-token-of-an-operator',
+    CREDENTIALS_KEY: KEY,
+    DATABASE_URL: 'postgres://u:p%40ss@h/d',
+  });
+  const hex = Buffer.from(SECRET).toString('hex');
+  expect(secretTexts(config)).toEqual(
+    expect.arrayContaining([
+      'the-api-key',
+      'the-client-secret',
+      SECRET,
+      hex,
+      'the-token-of-an-operator',
+      KEY,
+      'p@ss',
+      'p%40ss',
+    ]),
+  );
+});

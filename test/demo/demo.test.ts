@@ -1,0 +1,105 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cli, start } from '../cli/executable.ts';
+
+/** Both services, fifteen seconds of scenario and settling, and a slow machine. */
+const TIMEOUT_MS = 120_000;
+
+let directory: string;
+/** So that what the demo leaves behind is seen. */
+let settings: Record<string, string>;
+
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
+  // Settings of a mirror of one's own must not reach the demo's.
+  settings = {
+    TMPDIR: directory,
+    WEBHOOK_TOLERANCE_SECONDS: 'nonsense',
+    COMPLIANCE_BASE_URL: 'https://elsewhere/v1',
+  };
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Resolves once nothing answers at `url` any more. */
+async function silence(url: string): Promise<void> {
+  for (;;) {
+    try {
+      await (await fetch(url)).body?.cancel();
+    } catch {
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function addresses(demo: ReturnType<typeof start>): Promise<string[]> {
+  const lines = [await demo.line('Sandbox, '), await demo.line('sign in: ')];
+  return lines.map((line) => new URL(/http\S+/.exec(line)![0]).origin);
+}
+
+describe('the demo', () => {
+  it(
+    'of a given length ends equal, after differences whose healing causes it names',
+    async () => {
+      const { code, out, err } = await cli(['demo', '--for', '5s'], settings);
+      expect({ code, err }).toEqual({ code: 0, err: '' });
+      const row = (story: string) =>
+        out.split('\n').find((line) => / {2,}/.test(line) && line.includes(`  ${story}  `));
+      expect(row('lost delete of a policy')).toMatch(/^policy \S+ +deleted_at .* sweep:\d+$/);
+      expect(row('lost delete of a vendor')).toMatch(/^vendor \S+ +deleted_at .* sweep:\d+$/);
+      expect(row('overtaken update')).toMatch(/^policy \S+ +.*data\.owner.* (sweep:\d+|refetch|event:\S+)$/);
+      expect(row('assessment whose first event was lost')).toMatch(
+        /^risk_assessment \S+ +\(missing\) .*(refetch|sweep:\d+)$/,
+      );
+      expect(out).toMatch(/\nEqual, record by record and field by field: \d+ policies/);
+      expect(out).toMatch(/\n[3-9] risk assessments were never announced and are unknowable/);
+      expect(readdirSync(directory)).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'with --tamper exits 3 and names the record and the field',
+    async () => {
+      const { code, out, err } = await cli(['demo', '--for', '4s', '--tamper'], settings);
+      const edited = /tampered: status of (vendor \S+) edited/.exec(out)?.[1];
+      expect({ code, err }).toEqual({
+        code: 3,
+        err: expect.stringMatching(
+          new RegExp(`\\n${edited}: status \\(mirror: "tampered with", upstream: "\\w+"\\)\\n`),
+        ),
+      });
+      expect(out).not.toContain('Equal');
+      expect(readdirSync(directory)).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'without a length runs until SIGINT, and takes both services along',
+    async () => {
+      const demo = start(['demo'], settings);
+      const urls = await addresses(demo);
+      await demo.line('lost delete of a vendor');
+      demo.child.kill('SIGINT');
+      expect(await demo.exited).toBe(0);
+      await Promise.all(urls.map(silence));
+      expect(readdirSync(directory)).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'leaves no process behind when it is killed',
+    async () => {
+      const demo = start(['demo'], settings);
+      const urls = await addresses(demo);
+      demo.child.kill('SIGKILL');
+      await demo.exited;
+      await Promise.all(urls.map(silence));
+    },
+    TIMEOUT_MS,
+  );
+});

@@ -1,0 +1,193 @@
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { ListOrder } from './model.ts';
+import { type Chance, createChance } from './random.ts';
+
+/**
+ * One history, as data: what happens to the upstream, to its messages, to the network and to us, and when. Built
+ * whole before anything runs, so that a failing one can be cut down to what it takes to fail.
+ */
+export interface Plan {
+  seed: number;
+  settings: Settings;
+  operations: readonly Operation[];
+}
+
+export interface Settings {
+  settleMs: number;
+  pageSize: number;
+  order: ListOrder;
+  givesTotal: boolean;
+  requestsPerMinute: number;
+  sweepMs: number;
+  timeoutMs: number;
+  /** Share of requests that fail for no lasting reason. */
+  errorRate: number;
+  /** Usual and longest time of an answer. */
+  latencyMs: number;
+  longestLatencyMs: number;
+  /** The sender's clock is ahead of the true time by this. */
+  skewMs: number;
+  wholeSeconds: boolean;
+  /** Records that exist before anything begins, and were never announced. */
+  initial: Readonly<Record<Kind, number>>;
+  /** Which assessment a record names, by `kind id`. */
+  references: readonly (readonly [string, string])[];
+  /** The operator's file of assessments. */
+  riskIds: readonly string[];
+}
+
+/** How the event of a change fares. */
+export interface Message {
+  /** `lost` before any attempt, or the delays of its copies. */
+  copiesMs: readonly number[];
+  payload: 'full' | 'partial' | 'thin' | 'unusable' | 'broken';
+  /** Which of the family's types, where several would do; `odd`: one that the specification does not name. */
+  type: number | 'odd';
+  /** Carries the id of the event before it, with its own content. */
+  reusesId: boolean;
+}
+
+export type Fault =
+  | { fault: 'outage' | 'unauthorized' | 'forbidden' | 'rate_limited' | 'lost_path' }
+  | { fault: 'truncated' | 'gappy' | 'malformed' | 'page_ignored' | 'total_wrong' | 'forgetful'; kind: Kind };
+
+export type Operation = { at: number } & (
+  | { do: 'write' | 'delete'; kind: Kind; id: string; message: Message | null }
+  | { do: 'fault'; fault: Fault; forMs: number }
+  /** After so many more commits (0: at once); before the commit, or after it and before anyone hears of it. */
+  | { do: 'crash'; commits: number; when: 'before' | 'after'; downMs: number; stepMs: number }
+  | { do: 'step'; offsetMs: number }
+  | { do: 'slow'; forMs: number; delayMs: number }
+  | { do: 'disk_full'; forMs: number }
+  | { do: 'sweep'; kinds: readonly Kind[] }
+  | { do: 'refetch'; kind: Kind; id: string }
+);
+
+const HOUR_MS = 3_600_000;
+
+export const initialIds = (settings: Settings, kind: Kind): string[] =>
+  Array.from({ length: settings.initial[kind] }, (_, index) => idOf(kind, index));
+
+const idOf = (kind: Kind, index: number) => `${kind[0]}${index}`;
+
+/** The plan of a seed. The same seed has the same plan for ever, as long as this file stays as it is. */
+export function planOf(seed: number): Plan {
+  const chance = createChance(seed);
+  const settings = settingsOf(chance);
+  const { settleMs } = settings;
+  const spanMs = settleMs * chance.between('span', 12, 40);
+  const operations: Operation[] = [];
+  const add = (count: number, make: (at: number) => Operation) => {
+    for (let i = 0; i < count; i += 1) operations.push(make(Math.floor(chance.draw('at') * spanMs)));
+  };
+  const universe: Record<Kind, number> = {
+    policy: settings.initial.policy + chance.between('more', 0, 3),
+    vendor: settings.initial.vendor + chance.between('more', 0, 3),
+    risk_assessment: settings.initial.risk_assessment + chance.between('more', 0, 3),
+  };
+  const faulty = chance.happens('faulty', 0.6);
+  const deletes = chance.pick('deletes', [0.05, 0.2, 0.4]);
+  const loss = chance.pick('loss', [0, 0.2, 0.5]);
+  const patient = chance.happens('hours', 0.02);
+
+  add(chance.between('writes', 15, 50), (at) => {
+    const kind = chance.pick('kind', ['policy', 'policy', 'vendor', 'vendor', 'risk_assessment'] as const);
+    // Half of all changes fall on the first records: hot ones.
+    const range = Math.max(1, chance.happens('hot', 0.5) ? 2 : universe[kind]);
+    const id = idOf(kind, chance.between('id', 0, range - 1));
+    const gone = chance.happens('gone', kind === 'risk_assessment' ? deletes / 2 : deletes);
+    return { at, do: gone ? 'delete' : 'write', kind, id, message: messageOf(chance, settings, loss, patient) };
+  });
+  if (faulty) add(chance.between('faults', 1, 3), (at) => faultOf(chance, at, settings));
+  if (chance.happens('crashes', 0.5)) add(chance.between('crashes', 1, 3), (at) => crashOf(chance, at, settings));
+  if (chance.happens('steps', 0.15)) {
+    add(1, (at) => ({ at, do: 'step', offsetMs: chance.pick('step', [-HOUR_MS, -5_000, 5_000, HOUR_MS]) }));
+  }
+  if (chance.happens('slow', 0.3)) {
+    add(2, (at) => ({
+      ...{ at, do: 'slow' as const, forMs: settleMs * 6 },
+      delayMs: Math.round(settleMs * (0.3 + 4 * chance.draw('slowness'))),
+    }));
+  }
+  if (chance.happens('full', 0.1)) add(1, (at) => ({ at, do: 'disk_full', forMs: settleMs * chance.between('full', 1, 5) }));
+  add(chance.between('sweeps', 0, 4), (at) => ({ at, do: 'sweep', kinds: [chance.pick('swept', KINDS)] }));
+  add(chance.between('refetches', 0, 3), (at) => {
+    const kind = chance.pick('refetched', ['vendor', 'risk_assessment'] as const);
+    return { at, do: 'refetch', kind, id: idOf(kind, chance.between('refetched', 0, universe[kind])) };
+  });
+  operations.sort((a, b) => a.at - b.at);
+  return { seed, settings, operations };
+}
+
+function settingsOf(chance: Chance): Settings {
+  const settleMs = chance.pick('settle', [400, 1_000, 2_500]);
+  const initial = {
+    policy: chance.between('policies', 0, 8),
+    vendor: chance.between('vendors', 0, 8),
+    risk_assessment: chance.between('assessments', 0, 4),
+  };
+  const references = ['p0', 'p1', 'v0', 'v1'].flatMap((id, index) =>
+    chance.happens('names', 0.4)
+      ? [[`${index < 2 ? 'policy' : 'vendor'} ${id}`, `r${chance.between('named', 0, 5)}`] as const]
+      : [],
+  );
+  return {
+    settleMs,
+    pageSize: chance.pick('page', [1, 2, 3, 100]),
+    order: chance.pick('order', ['id', 'oldest', 'newest'] as const),
+    givesTotal: chance.happens('total', 0.7),
+    requestsPerMinute: chance.pick('budget', [6_000, 6_000, 6_000, 600]),
+    sweepMs: chance.pick('timer', [0, settleMs * 5, 3_600_000]),
+    timeoutMs: settleMs * 8,
+    errorRate: chance.pick('errors', [0, 0, 0.05, 0.2]),
+    latencyMs: Math.round(settleMs * chance.pick('latency', [0.01, 0.1, 0.4])),
+    longestLatencyMs: settleMs * chance.pick('tail', [1, 4, 7]),
+    skewMs: chance.pick('skew', [0, 0, -120_000, 3_000, 120_000]),
+    wholeSeconds: chance.happens('seconds', 0.5),
+    initial,
+    references,
+    riskIds: chance.happens('file', 0.3) ? ['r0', 'r1'] : [],
+  };
+}
+
+function messageOf(chance: Chance, { settleMs }: Settings, loss: number, patient: boolean): Message | null {
+  if (chance.happens('lost', loss)) return null;
+  const delay = () => {
+    const kind = chance.draw('delay');
+    if (kind < 0.6) return chance.between('delay', 0, settleMs / 4);
+    if (kind < 0.9) return chance.between('delay', 0, settleMs * 4);
+    return chance.between('delay', 0, patient ? 3 * HOUR_MS : settleMs * 25);
+  };
+  const copies = chance.happens('twice', 0.2) ? chance.between('copies', 2, 3) : 1;
+  const payload = chance.draw('payload');
+  return {
+    copiesMs: Array.from({ length: copies }, delay),
+    payload:
+      payload < 0.5 ? 'full' : payload < 0.75 ? 'partial' : payload < 0.94 ? 'thin' : payload < 0.97 ? 'unusable' : 'broken',
+    type: chance.happens('odd', 0.04) ? 'odd' : chance.between('type', 0, 2),
+    reusesId: chance.happens('reused', 0.03),
+  };
+}
+
+function faultOf(chance: Chance, at: number, { settleMs }: Settings): Operation {
+  const listed = chance.pick('listed', ['policy', 'vendor'] as const);
+  const fault: Fault = chance.pick('fault', [
+    ...(['outage', 'unauthorized', 'forbidden', 'rate_limited', 'lost_path'] as const).map((name) => ({ fault: name })),
+    ...(['truncated', 'gappy', 'malformed', 'page_ignored', 'total_wrong', 'forgetful'] as const).map((name) => ({
+      fault: name,
+      kind: listed,
+    })),
+  ]);
+  const long = fault.fault === 'outage' && chance.happens('hour', 0.1);
+  return { at, do: 'fault', fault, forMs: long ? HOUR_MS : settleMs * chance.between('lasts', 1, 15) };
+}
+
+function crashOf(chance: Chance, at: number, { settleMs }: Settings): Operation {
+  const stepped = chance.happens('stepped', 0.4);
+  return {
+    ...{ at, do: 'crash', commits: chance.pick('commits', [0, 1, 1, 2, 3, 5, 8, 13]) },
+    when: chance.pick('when', ['before', 'after'] as const),
+    downMs: chance.pick('down', [1, settleMs / 2, settleMs * 2, 40_000]),
+    stepMs: stepped ? chance.pick('step', [-HOUR_MS, -5_000, 5_000, HOUR_MS]) : 0,
+  };
+}

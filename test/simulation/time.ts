@@ -1,0 +1,134 @@
+import type { Clock } from '../../src/clock.ts';
+
+/** The wall clock as the simulated world begins. The exact instant says nothing. */
+const EPOCH_MS = 1_800_000_000_000;
+
+/** Bound before any run puts its own in place. */
+const nextTurn = globalThis.setImmediate;
+
+interface Task {
+  at: number;
+  order: number;
+  owner: object | null;
+  work: () => void;
+}
+
+/**
+ * The world's time. It stands still while anything can go on without it, and then jumps to the next task. Whether
+ * anything can is known for certain: a turn of the real event loop begins only when no microtask is left, and what
+ * the code puts into `setImmediate` is kept here and run before time moves.
+ */
+export interface World {
+  /** Milliseconds since the world began, as nobody in it can measure them. */
+  now(): number;
+  /** Runs `work` at an instant. `owner` names whose death cancels it. Returns a function that cancels it. */
+  at(instant: number, owner: object | null, work: () => void): () => void;
+  /** A clock of one process: its steady time starts from the wall clock of its start, and no step moves it. */
+  clock(owner: object): Clock;
+  /** Nothing that belongs to `owner` happens any more. */
+  forget(owner: object): void;
+  /** Who owns what is put into setImmediate from now on. */
+  setOwner(owner: object): void;
+  /** Wall time of our machine is off by this much from the world's. */
+  stepTo(offsetMs: number): void;
+  wallOffset(): number;
+  trueWall(): number;
+  /** Runs until the instant, or until `stop` says so. */
+  runUntil(instant: number, stop: () => boolean): Promise<void>;
+  /** Gives setImmediate back. */
+  end(): void;
+}
+
+export function createWorld(): World {
+  let now = 0;
+  let order = 0;
+  let offset = 0;
+  let tasks: Task[] = [];
+  let immediates: { owner: object | null; work: () => void }[] = [];
+  let current: object | null = null;
+
+  const kept = globalThis.setImmediate;
+  globalThis.setImmediate = ((work: (...args: unknown[]) => void, ...args: unknown[]) => {
+    immediates.push({ owner: current, work: () => work(...args) });
+    return undefined;
+  }) as unknown as typeof setImmediate;
+
+  function at(instant: number, owner: object | null, work: () => void): () => void {
+    order += 1;
+    const task = { at: Math.max(now, instant), order, owner, work };
+    tasks.push(task);
+    return () => {
+      const index = tasks.indexOf(task);
+      if (index >= 0) tasks.splice(index, 1);
+    };
+  }
+
+  /** The earliest, and of those the first that was asked for. */
+  function takeNext(until: number): Task | null {
+    let best = -1;
+    for (let i = 0; i < tasks.length; i += 1) {
+      const task = tasks[i]!;
+      const leader = best < 0 ? null : tasks[best]!;
+      if (leader === null || task.at < leader.at || (task.at === leader.at && task.order < leader.order)) best = i;
+    }
+    if (best < 0 || tasks[best]!.at > until) return null;
+    return tasks.splice(best, 1)[0]!;
+  }
+
+  const trueWall = () => EPOCH_MS + now;
+  const wall = () => trueWall() + offset;
+
+  return {
+    now: () => now,
+    at,
+    clock(owner) {
+      const origin = wall() - now;
+      return {
+        wall,
+        steady: () => origin + now,
+        sleep: (ms, signal) =>
+          new Promise((resolve) => {
+            if (signal?.aborted) return resolve();
+            const wake = () => {
+              cancel();
+              signal?.removeEventListener('abort', wake);
+              resolve();
+            };
+            const cancel = at(now + Math.max(1, Math.ceil(ms)), owner, wake);
+            signal?.addEventListener('abort', wake, { once: true });
+          }),
+      };
+    },
+    forget(owner) {
+      tasks = tasks.filter((task) => task.owner !== owner);
+      immediates = immediates.filter((immediate) => immediate.owner !== owner);
+    },
+    setOwner(owner) {
+      current = owner;
+    },
+    stepTo(offsetMs) {
+      offset = offsetMs;
+    },
+    wallOffset: () => offset,
+    trueWall,
+    async runUntil(instant, stop) {
+      for (;;) {
+        await new Promise<void>((resolve) => nextTurn(resolve));
+        if (stop()) return;
+        const immediate = immediates.shift();
+        if (immediate !== undefined) {
+          immediate.work();
+          continue;
+        }
+        const task = takeNext(instant);
+        if (task === null) break;
+        now = task.at;
+        task.work();
+      }
+      now = Math.max(now, instant);
+    },
+    end() {
+      globalThis.setImmediate = kept;
+    },
+  };
+}

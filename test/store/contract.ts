@@ -1,0 +1,32 @@
+import { describe } from 'vitest';
+import { describeAbsences } from './contract/absences.ts';
+import { describeAccepting } from './contract/accepting.ts';
+import { describeClaims } from './contract/claims.ts';
+import { describeCounters } from './contract/counters.ts';
+import { describeDue } from './contract/due.ts';
+import { describeFeed } from './contract/feed.ts';
+import { describeHostileInput } from './contract/hostile.ts';
+import { describePreviews } from './contract/previews.ts';
+import { describeReads } from './contract/reads.ts';
+import { describeReports } from './contract/reports.ts';
+import { describeStatus } from './contract/status.ts';
+import { describeSweeps } from './contract/sweeps.ts';
+import type { OpenEngine } from './scene.ts';
+
+/** What every engine behind the port must do. Speaks only of the port's verbs and of the tables that users read. */
+export function describeStoreContract(name: string, open: OpenEngine): void {
+  describe(`the store on ${name}`, () => {
+    describeAccepting(open);
+    describeClaims(open);
+    describePreviews(open);
+    describeCounters(open);
+    describeReads(open);
+    describeDue(open);
+    describeAbsences(open);
+    describeSweeps(open);
+    describeFeed(open);
+    describeStatus(open);
+    describeReports(open);
+    describeHostileInput(open);
+  });
+}

@@ -1,0 +1,358 @@
+import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../../src/compliance/kinds.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+
+const HOUR_MS = 3_600_000;
+const named = (count: number) => Array.from({ length: count }, (_, n) => `ven_${n}`);
+
+async function showAll(scene: Scene, kind: Kind, ids: readonly string[]) {
+  await scene.apply(
+    kind,
+    ids.map((id) => ({ id, data: { id, name: id } })),
+  );
+}
+
+/** Two 404 answers SETTLE apart. */
+async function prove(scene: Scene, kind: Kind, ids: readonly string[]) {
+  for (const id of ids) expect(await scene.missing(kind, id)).toBe('first');
+  scene.pass(SETTLE_MS);
+  for (const id of ids) expect(await scene.missing(kind, id)).toBe('proven');
+}
+
+const live = async (scene: Scene, kind: Kind) =>
+  (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).map((row) => row.id);
+const held = async (scene: Scene) => (await scene.store.heldDeletions()).map((one) => one.id);
+
+export function describeAbsences(open: OpenEngine): void {
+  describe('a record that the API does not find', () => {
+    it(
+      'is unresolved, and no deletion, if the API never returned it',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
+        await scene.work();
+        for (let round = 0; round < 3; round += 1) {
+          scene.pass(2 * SETTLE_MS);
+          expect(await scene.missing('risk_assessment', 'risk_7')).toBe('unresolved');
+        }
+        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], held: [] });
+      }),
+    );
+
+    it(
+      'is asked for again after SETTLE before anything is concluded',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null });
+        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
+        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 1, proven: 0 });
+
+        scene.pass(SETTLE_MS - 1);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        scene.pass(1);
+        const due = await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10);
+        expect(due).toMatchObject([{ id: 'ven_1', missing: true }]);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+        expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
+        expect(await live(scene, 'vendor')).toContain('ven_1');
+
+        expect(await scene.conclude('vendor')).toEqual({
+          deleted: [{ id: 'ven_1', cause: 'absence' }],
+          held: [],
+        });
+        const at = isoOf(scene.now().wall);
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({
+          ...{ deleted_at: at, verified_at: at, unverified_since: null, name: 'ven_1', cause: 'sweep:1' },
+        });
+        expect(await scene.missing('vendor', 'ven_1')).toBe('known');
+      }),
+    );
+
+    it(
+      'is not proven gone when an event came between the two answers',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1']);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      }),
+    );
+
+    it(
+      'is not proven gone when a read found it between the two answers',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1']);
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        scene.pass(SETTLE_MS);
+        await showAll(scene, 'vendor', ['ven_1']);
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      }),
+    );
+
+    it(
+      'is not concluded gone when an event came after the proof',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        await prove(scene, 'vendor', ['ven_1']);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [] });
+        expect(await live(scene, 'vendor')).toContain('ven_1');
+      }),
+    );
+
+    it.each([
+      { witness: 'nothing was read meanwhile', witnessedAt: null },
+      { witness: 'what was read, was read before', witnessedAt: -1 },
+    ])(
+      'is not proven gone while $witness: the credentials may see nothing any more',
+      async ({ witnessedAt }) => {
+        await inScene(open, async (scene) => {
+          await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+          const before = witnessedAt === null ? null : scene.now().steady + witnessedAt;
+          expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('first');
+          scene.pass(SETTLE_MS);
+          expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('unwitnessed');
+          expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [] });
+          expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+        })();
+      },
+    );
+
+    it(
+      'needs no witness once a delete event has announced it',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1']);
+        scene.pass(SETTLE_MS);
+        await scene.accept(
+          scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_1', shows: {} }),
+        );
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1', { witnessedAt: null })).toBe('first');
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1', { witnessedAt: null })).toBe('proven');
+        const deletedAt = (await scene.row('vendor', 'ven_1'))?.deleted_at;
+        expect(await scene.conclude('vendor')).toEqual({
+          deleted: [{ id: 'ven_1', cause: 'event' }],
+          held: [],
+        });
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({
+          deleted_at: deletedAt,
+          unverified_since: null,
+        });
+      }),
+    );
+
+    it(
+      'that no read ever showed is proven gone when a complete walk misses it, and leaves no row',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ghost', shows: { name: 'Preview' } }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ghost', { absentFromWalk: true })).toBe('first');
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ghost', { absentFromWalk: true })).toBe('proven');
+        expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ghost', cause: 'absence' }]);
+        expect(await live(scene, 'vendor')).toEqual(['ven_1', 'ven_2']);
+      }),
+    );
+
+    it(
+      'comes back to life when a later read shows it',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        await prove(scene, 'vendor', ['ven_1']);
+        await scene.conclude('vendor');
+        scene.pass(SETTLE_MS);
+        expect(await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Back' })).toMatchObject({
+          outcome: 'revived',
+        });
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null, name: 'Back' });
+      }),
+    );
+  });
+
+  describe('many deletions at once', () => {
+    it.each([
+      { live: 3, gone: 1, holds: false, rule: 'one is deleted' },
+      { live: 1, gone: 1, holds: false, rule: 'the only one is deleted' },
+      { live: 3, gone: 2, holds: false, rule: 'two of three are deleted' },
+      { live: 2, gone: 2, holds: true, rule: 'both of two are held' },
+      { live: 15, gone: 3, holds: false, rule: 'three that are exactly a fifth are deleted' },
+      { live: 14, gone: 3, holds: true, rule: 'three that are more than a fifth are held' },
+      { live: 30, gone: 6, holds: false, rule: 'six of thirty are deleted' },
+      { live: 30, gone: 7, holds: true, rule: 'seven of thirty are held' },
+      { live: 4, gone: 4, holds: true, rule: 'all of four are held' },
+    ])('$rule', async (example) => {
+      await inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', named(example.live));
+        const gone = named(example.gone);
+        await prove(scene, 'vendor', gone);
+        const conclusion = await scene.conclude('vendor');
+        expect(conclusion.held).toEqual(example.holds ? gone : []);
+        expect(conclusion.deleted.map((one) => one.id).sort()).toEqual(example.holds ? [] : gone);
+        expect(await live(scene, 'vendor')).toHaveLength(
+          example.holds ? example.live : example.live - example.gone,
+        );
+        expect(await held(scene)).toEqual(example.holds ? gone : []);
+      })();
+    });
+
+    it(
+      'does not hold what delivered events have announced, however many they are',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', named(4));
+        scene.pass(SETTLE_MS);
+        for (const recordId of named(4)) {
+          await scene.accept(scene.event({ kind: 'vendor', type: 'vendor.removed', recordId, shows: {} }));
+        }
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        await prove(scene, 'vendor', named(4));
+        const { deleted, held } = await scene.conclude('vendor');
+        expect(deleted.map((one) => one.cause)).toEqual(['event', 'event', 'event', 'event']);
+        expect(held).toEqual([]);
+      }),
+    );
+
+    it(
+      'lets the announced go while the others wait to be judged together',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', named(9));
+        scene.pass(SETTLE_MS);
+        await scene.accept(
+          scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_0', shows: {} }),
+        );
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        await prove(scene, 'vendor', ['ven_0', 'ven_1']);
+        expect(await scene.conclude('vendor', { onlyAnnounced: true })).toEqual({
+          deleted: [{ id: 'ven_0', cause: 'event' }],
+          held: [],
+        });
+        expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
+        expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_1', cause: 'absence' }]);
+      }),
+    );
+
+    it(
+      'waits for consent to exactly the held ids, and for an hour only',
+      inScene(open, async (scene) => {
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await showAll(scene, 'vendor', named(10));
+        await prove(scene, 'vendor', named(4));
+        expect((await scene.conclude('vendor', { sweepId: sweep.id })).held).toEqual(named(4));
+        expect(await scene.store.confirmDeletions(sweep.id + 1, scene.now().wall + HOUR_MS)).toMatchObject({
+          ids: [],
+        });
+
+        const until = scene.now().wall + HOUR_MS;
+        expect(await scene.store.confirmDeletions(sweep.id, until)).toEqual({
+          kind: 'vendor',
+          ids: named(4),
+        });
+        expect(await live(scene, 'vendor')).toHaveLength(10);
+
+        // The next proof deletes; three more that nobody consented to are held by themselves.
+        await prove(scene, 'vendor', named(7));
+        const next = await scene.conclude('vendor', { sweepId: sweep.id });
+        expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
+        expect(next.held).toEqual(['ven_4', 'ven_5', 'ven_6']);
+        expect(await held(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
+      }),
+    );
+
+    it(
+      'takes no consent that has run out',
+      inScene(open, async (scene) => {
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await showAll(scene, 'vendor', named(10));
+        await prove(scene, 'vendor', named(4));
+        await scene.conclude('vendor', { sweepId: sweep.id });
+        await scene.store.confirmDeletions(sweep.id, scene.now().wall + HOUR_MS);
+        scene.pass(HOUR_MS - SETTLE_MS);
+        await prove(scene, 'vendor', named(4));
+        expect((await scene.conclude('vendor', { sweepId: sweep.id })).held).toEqual(named(4));
+      }),
+    );
+
+    it(
+      'lets go of what shows itself alive again',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', named(4));
+        await prove(scene, 'vendor', named(4));
+        await scene.conclude('vendor');
+        scene.pass(SETTLE_MS);
+        await showAll(scene, 'vendor', ['ven_0']);
+        expect(await held(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
+        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
+      }),
+    );
+  });
+
+  describe('what a pair of walks proves', () => {
+    it(
+      'deletes the absentees that nothing touched since the first began',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'policy', ['a', 'b', 'c', 'd', 'e', 'f']);
+        const number = await scene.store.currentNumber();
+        scene.pass(SETTLE_MS);
+        await scene.accept(scene.event({ recordId: 'b' }));
+        const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
+        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], held: [] });
+        expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
+      }),
+    );
+
+    it(
+      'tells what a sweep has not seen from what it has, and from what was touched since',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'policy', ['a', 'b', 'c', 'd']);
+        scene.pass(SETTLE_MS);
+        const sweep = await scene.store.startSweep('policy', 'timer', scene.now());
+        await scene.apply('policy', [{ id: 'a', data: { id: 'a', name: 'a' } }], { sweepId: sweep.id });
+        await scene.accept(scene.event({ recordId: 'b' }));
+        expect(await scene.store.unseenBy('policy', sweep.id, sweep.number)).toEqual(['c', 'd']);
+        expect(await scene.store.touchedSince('policy', sweep.number)).toEqual(new Set(['b']));
+        await scene.conclude('policy', { absent: ['c'], number: sweep.number });
+        const later = await scene.store.currentNumber();
+        expect(await scene.store.unseenBy('policy', sweep.id, later)).toEqual(['b', 'd']);
+      }),
+    );
+
+    it(
+      'counts a row as seen by a sweep also when the read came too late for it',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'policy', ['a']);
+        const sweep = await scene.store.startSweep('policy', 'timer', scene.now());
+        const began = await scene.beginRead();
+        await scene.accept(scene.event({ recordId: 'a', shows: { name: 'New' } }));
+        await scene.work();
+        const [late] = await scene.apply('policy', [{ id: 'a', data: { id: 'a' } }], {
+          began,
+          sweepId: sweep.id,
+        });
+        expect(late?.outcome).toBe('refused');
+        const later = await scene.store.currentNumber();
+        expect(await scene.store.unseenBy('policy', sweep.id, later)).toEqual([]);
+      }),
+    );
+
+    it(
+      'offers a verified live record as a witness, and never the one in question',
+      inScene(open, async (scene) => {
+        expect(await scene.store.someLiveRecord('vendor', 'ven_1')).toBeNull();
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        expect(await scene.store.someLiveRecord('vendor', 'ven_1')).toBe('ven_2');
+        await prove(scene, 'vendor', ['ven_2']);
+        await scene.conclude('vendor');
+        expect(await scene.store.someLiveRecord('vendor', 'ven_1')).toBeNull();
+      }),
+    );
+  });
+}

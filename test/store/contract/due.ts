@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import { inScene, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+
+const due = async (scene: Scene, kind: 'vendor' | 'risk_assessment' = 'vendor', limit = 10) =>
+  (await scene.store.dueRecords(kind, scene.now(), TIMING, limit)).map((record) => record.id);
+const hint = async (scene: Scene, recordId: string) =>
+  scene.accept(scene.event({ kind: 'vendor', recordId, shows: {} }));
+
+export function describeDue(open: OpenEngine): void {
+  describe('what is due for a read', () => {
+    it(
+      'is a record SETTLE after its hint, and no sooner',
+      inScene(open, async (scene) => {
+        await hint(scene, 'ven_1');
+        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        scene.pass(SETTLE_MS - 1);
+        expect(await due(scene)).toEqual([]);
+        scene.pass(1);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
+        expect(await due(scene)).toEqual(['ven_1']);
+        expect(await scene.store.nextDueAt('policy')).toBeNull();
+      }),
+    );
+
+    it(
+      'comes longest due first, up to the limit',
+      inScene(open, async (scene) => {
+        for (const id of ['c', 'a', 'b']) {
+          await hint(scene, id);
+          scene.pass(1_000);
+        }
+        scene.pass(SETTLE_MS);
+        expect(await due(scene, 'vendor', 2)).toEqual(['c', 'a']);
+        expect(await scene.store.countDue('vendor', scene.now(), 2)).toBe(2);
+      }),
+    );
+
+    it(
+      'waits SETTLE after the latest hint, and at most six SETTLEs after the earliest',
+      inScene(open, async (scene) => {
+        await hint(scene, 'hot');
+        const first = scene.now().steady;
+        for (;;) {
+          scene.pass(SETTLE_MS / 2);
+          if ((await due(scene)).length > 0) break;
+          await hint(scene, 'hot');
+          expect(scene.now().steady - first).toBeLessThan(10 * SETTLE_MS);
+        }
+        expect(scene.now().steady - first).toBe(6 * SETTLE_MS);
+      }),
+    );
+
+    it(
+      'is what something named and nobody knew, soon; and nothing that is known',
+      inScene(open, async (scene) => {
+        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1' });
+        expect(
+          await scene.store.makeKnown('risk_assessment', ['ra_1', 'ra_2', 'ra_3', 'ra_2'], scene.now()),
+        ).toBe(2);
+        expect(await scene.store.makeKnown('risk_assessment', ['ra_2'], scene.now())).toBe(0);
+        expect(await scene.store.countKnown('risk_assessment')).toBe(3);
+        scene.pass(SETTLE_MS);
+        expect((await due(scene, 'risk_assessment')).sort()).toEqual(['ra_2', 'ra_3']);
+      }),
+    );
+
+    it(
+      'is what a person asked for, verified or not, known or not',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await scene.store.makeDue('vendor', ['ven_1', 'ven_2'], scene.now());
+        expect(await due(scene)).toContain('ven_1');
+        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).toBeNull();
+        scene.pass(SETTLE_MS);
+        expect((await due(scene)).sort()).toEqual(['ven_1', 'ven_2']);
+      }),
+    );
+
+    it(
+      'is laid anew after a restart, when no clock of before can be compared',
+      inScene(open, async (scene) => {
+        if (!scene.canReopen) return;
+        await scene.show('vendor', 'calm', { id: 'calm' });
+        await hint(scene, 'ven_1');
+        await scene.work();
+        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
+        await scene.reopen();
+        expect(await scene.store.rehintUnverified(scene.now(), TIMING)).toBe(1);
+        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        scene.pass(SETTLE_MS - 1);
+        expect((await scene.show('vendor', 'ven_1', { id: 'ven_1' })).verified).toBe(false);
+        scene.pass(SETTLE_MS);
+        expect((await scene.show('vendor', 'ven_1', { id: 'ven_1' })).verified).toBe(true);
+      }),
+    );
+
+    it(
+      'forgets at a restart the first of two 404 answers',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        scene.pass(2 * SETTLE_MS);
+        await scene.store.rehintUnverified(scene.now(), TIMING);
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      }),
+    );
+  });
+}

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { inScene, type OpenEngine, SETTLE_MS } from '../scene.ts';
+
+const HOSTILE_IDS = [
+  '__proto__',
+  'constructor',
+  '../admin',
+  '..',
+  "'; DROP TABLE policies; --",
+  '"quoted" and \'quoted\'',
+  '<script>alert(1)</script>',
+  '%00%2e%2e',
+  '💥 emoji \u{1F469}\u200D\u{1F4BB}',
+  'e\u0301 is not \u00e9',
+  '\u202eright to left',
+  ' leading and trailing ',
+  'a b',
+  '{"json": true}',
+  'x'.repeat(255),
+];
+
+export function describeHostileInput(open: OpenEngine): void {
+  describe('hostile ids and payloads', () => {
+    it.each(HOSTILE_IDS)('are data: the id %j goes the whole way', async (id) => {
+      await inScene(open, async (scene) => {
+        const event = scene.event({ id, recordId: id, shows: { name: id } });
+        await scene.accept(event);
+        expect(await scene.accept(event)).toMatchObject([{ status: 'duplicate', conflicting: false }]);
+        expect(await scene.work()).toMatchObject([{ outcome: 'previewed' }]);
+        scene.pass(SETTLE_MS);
+        expect(await scene.show('policy', id, { id, name: id })).toMatchObject({ id, verified: true });
+        expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });
+        expect(await scene.store.showEvent(id)).toMatchObject({ id, record_id: id, state: 'done' });
+        expect((await scene.store.recordHistory('policy', id, { limit: 10 })).length).toBeGreaterThan(0);
+        const found = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
+        expect(found.map((row) => row.id)).toEqual([id]);
+        await scene.store.openGap({ reason: 'unresolved', kind: 'policy', recordId: id }, id, scene.now());
+        expect(await scene.openGaps()).toEqual([`unresolved policy ${id}`]);
+      })();
+    });
+
+    it(
+      'are never taken for one another where they look alike',
+      inScene(open, async (scene) => {
+        const alike = ['e\u0301', '\u00e9', 'A', 'a', 'a ', 'ａ'];
+        await scene.apply(
+          'vendor',
+          alike.map((id) => ({ id, data: { id } })),
+        );
+        expect(await scene.store.listRecords('vendor', {}, { limit: 10 })).toHaveLength(alike.length);
+      }),
+    );
+
+    it(
+      'in fields named like those of a prototype stay fields',
+      inScene(open, async (scene) => {
+        const data = JSON.parse(
+          '{"policyId":"pol_1","__proto__":{"polluted":true},"constructor":"x","name":"N"}',
+        );
+        await scene.accept(scene.event({ data }));
+        await scene.work();
+        const row = await scene.row('policy', 'pol_1');
+        expect(JSON.stringify(row?.data)).toBe(JSON.stringify(data));
+        expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
+        scene.pass(SETTLE_MS);
+        expect(await scene.show('policy', 'pol_1', data)).toMatchObject({
+          outcome: 'unchanged',
+          verified: true,
+        });
+      }),
+    );
+
+    it.each([
+      ['a number that JSON writes otherwise', '{"id":"x","n":-0,"deep":{"n":[-0]}}'],
+      ['a number beyond every double', '{"id":"x","n":1e999,"deep":{"n":[1e999]}}'],
+      ['half a surrogate pair', '{"id":"x","name":"\\ud800","status":"\\udc00 open"}'],
+      ['a NUL', '{"id":"x","name":"a\\u0000b"}'],
+      ['columns that are not text', '{"id":"x","name":7,"status":{"code":1},"version":[2]}'],
+    ])('with %s are read again without a change', async (_what, json) => {
+      await inScene(open, async (scene) => {
+        await scene.show('policy', 'x', JSON.parse(json));
+        scene.pass(SETTLE_MS);
+        expect(await scene.show('policy', 'x', JSON.parse(json))).toMatchObject({ outcome: 'unchanged' });
+        expect(await scene.changes()).toHaveLength(1);
+      })();
+    });
+  });
+}

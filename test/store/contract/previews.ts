@@ -1,0 +1,293 @@
+import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../../src/compliance/kinds.ts';
+import { inScene, isoOf, type OpenEngine, SETTLE_MS, TOLERANCE_MS } from '../scene.ts';
+
+export function describePreviews(open: OpenEngine): void {
+  describe('previewing events', () => {
+    it(
+      'shows a payload in a new row and names the event as its cause',
+      inScene(open, async (scene) => {
+        const shows = { name: 'Access', version: '1.0', status: 'draft', owner: { name: 'Ann' } };
+        const event = scene.event({ id: 'evt_a', type: 'policy.created', shows });
+        await scene.accept(event);
+        const since = scene.now().wall;
+        scene.pass(3_000);
+        expect(await scene.work()).toMatchObject([{ outcome: 'previewed', error: null }]);
+        const at = isoOf(scene.now().wall);
+        expect(await scene.row('policy', 'pol_1')).toEqual({
+          ...{ id: 'pol_1', name: 'Access', version: '1.0', status: 'draft' },
+          data: { policyId: 'pol_1', ...shows },
+          ...{ first_seen_at: at, synced_at: at, verified_at: null, unverified_since: isoOf(since) },
+          ...{ deleted_at: null, last_event_id: 'evt_a', last_event_at: isoOf(since), cause: 'event:evt_a' },
+        });
+        expect(await scene.changes()).toMatchObject([
+          { kind: 'policy', record_id: 'pol_1', operation: 'insert', cause: 'event:evt_a', at },
+        ]);
+      }),
+    );
+
+    it(
+      'lays a payload over what the API has shown, and takes nothing away',
+      inScene(open, async (scene) => {
+        await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Old', status: 'draft', owner: 'Ann' });
+        await scene.accept(scene.event({ shows: { name: 'New', reviewer: 'Bob' } }));
+        await scene.work();
+        const row = await scene.row('policy', 'pol_1');
+        expect(row?.data).toEqual({
+          id: 'pol_1',
+          name: 'New',
+          status: 'draft',
+          owner: 'Ann',
+          reviewer: 'Bob',
+        });
+        expect(row).toMatchObject({ name: 'New', status: 'draft' });
+        expect((await scene.changes()).at(-1)).toMatchObject({
+          operation: 'update',
+          before: { name: 'Old', data: { name: 'Old' } },
+          after: { name: 'New', data: { name: 'New', reviewer: 'Bob' } },
+        });
+      }),
+    );
+
+    it(
+      'does not show an event that a later one of the same record has overtaken',
+      inScene(open, async (scene) => {
+        const at = scene.now().wall;
+        await scene.accept(scene.event({ id: 'later', createdMs: at, shows: { name: 'Later' } }));
+        await scene.accept(scene.event({ id: 'earlier', createdMs: at - 1_000, shows: { name: 'Earlier' } }));
+        const outcomes = await scene.work();
+        expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'overtaken']);
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('Later');
+        expect(await scene.store.showEvent('earlier')).toMatchObject({ state: 'done' });
+      }),
+    );
+
+    it.each([
+      { mode: 'lets the API decide between two of one second', eventsOnly: false, name: 'First' },
+      {
+        mode: 'takes the later arrival of two of one second without the API',
+        eventsOnly: true,
+        name: 'Second',
+      },
+    ])('$mode', async ({ eventsOnly, name }) => {
+      await inScene(open, async (scene) => {
+        const createdMs = scene.now().wall;
+        await scene.accept(scene.event({ createdMs, shows: { name: 'First' } }));
+        await scene.work({ eventsOnly });
+        await scene.accept(scene.event({ createdMs, shows: { name: 'Second' } }));
+        await scene.work({ eventsOnly });
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe(name);
+      })();
+    });
+
+    it(
+      'believes no timestamp further ahead than the tolerance',
+      inScene(open, async (scene) => {
+        const year = 365 * 86_400_000;
+        await scene.accept(scene.event({ createdMs: scene.now().wall + year, shows: { name: 'From 2027' } }));
+        await scene.work();
+        scene.pass(TOLERANCE_MS + 1);
+        await scene.accept(scene.event({ shows: { name: 'Now' } }));
+        await scene.work();
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('Now');
+      }),
+    );
+
+    it(
+      'leaves alone what a read that began after the event has shown',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ shows: { name: 'Stale by now' } }));
+        scene.pass(1_000);
+        await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'As read' });
+        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('As read');
+      }),
+    );
+
+    it(
+      'leaves a verified row alone whatever a late event says',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ shows: { name: 'Late' } }));
+        scene.pass(SETTLE_MS);
+        expect((await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'As read' })).verified).toBe(true);
+        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('As read');
+      }),
+    );
+
+    it.each([
+      ['policy', 'policy.deleted'],
+      ['vendor', 'vendor.removed'],
+    ] as const)(
+      'shows a deleted %s as deleted, keeps its content, and buries no second time',
+      async (kind, type) => {
+        await inScene(open, async (scene) => {
+          await scene.show(kind, 'x', { id: 'x', name: 'One' });
+          await scene.accept(scene.event({ kind, type, recordId: 'x', shows: {} }));
+          expect(await scene.work()).toMatchObject([{ outcome: 'previewed' }]);
+          const at = isoOf(scene.now().wall);
+          expect(await scene.row(kind, 'x')).toMatchObject({
+            deleted_at: at,
+            name: 'One',
+            unverified_since: at,
+          });
+          expect((await scene.changes()).at(-1)).toMatchObject({
+            operation: 'delete',
+            before: { deleted_at: null },
+            after: { deleted_at: at },
+          });
+          scene.pass(1_000);
+          await scene.accept(scene.event({ kind, type, recordId: 'x', shows: {} }));
+          await scene.work();
+          expect((await scene.row(kind, 'x'))?.deleted_at).toBe(at);
+          expect(await scene.changes()).toHaveLength(2);
+        })();
+      },
+    );
+
+    it(
+      'makes no row of a delete event alone',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ type: 'policy.deleted', shows: { name: 'Never seen' } }));
+        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }]);
+        expect(await scene.row('policy', 'pol_1')).toBeNull();
+      }),
+    );
+
+    it.each([
+      { eventsOnly: false, alive: false, mode: 'only the API revives what is deleted' },
+      { eventsOnly: true, alive: true, mode: 'a later payload revives what is deleted when there is no API' },
+    ])('$mode', async ({ eventsOnly, alive }) => {
+      await inScene(open, async (scene) => {
+        await scene.accept(scene.event({ shows: { name: 'One' } }));
+        await scene.work({ eventsOnly });
+        scene.pass(1_000);
+        await scene.accept(scene.event({ type: 'policy.deleted', shows: {} }));
+        await scene.work({ eventsOnly });
+        scene.pass(1_000);
+        await scene.accept(scene.event({ shows: { name: 'Again' } }));
+        await scene.work({ eventsOnly });
+        expect((await scene.row('policy', 'pol_1'))?.deleted_at === null).toBe(alive);
+      })();
+    });
+
+    it.each([
+      { eventsOnly: false, outcome: 'hinted', rows: 0 },
+      { eventsOnly: true, outcome: 'previewed', rows: 1 },
+    ])('makes $rows assessments of a risk payload when events only is $eventsOnly', async (example) => {
+      await inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ kind: 'risk_assessment', recordId: 'ra_1', shows: { severity: 'high' } }),
+        );
+        expect(await scene.work({ eventsOnly: example.eventsOnly })).toMatchObject([
+          { outcome: example.outcome },
+        ]);
+        const rows = await scene.query('SELECT id FROM risk_assessments');
+        expect(rows).toHaveLength(example.rows);
+        expect(await scene.store.countKnown('risk_assessment')).toBe(1);
+      })();
+    });
+
+    it(
+      'lays a risk payload over an assessment that the API has shown',
+      inScene(open, async (scene) => {
+        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', status: 'open' });
+        await scene.accept(
+          scene.event({ kind: 'risk_assessment', recordId: 'ra_1', shows: { status: 'mitigated' } }),
+        );
+        await scene.work();
+        expect((await scene.row('risk_assessment', 'ra_1'))?.status).toBe('mitigated');
+      }),
+    );
+
+    it(
+      'takes a payload that names only its record for a hint',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} }));
+        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }]);
+        expect(await scene.row('vendor', 'ven_1')).toBeNull();
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
+      }),
+    );
+
+    it(
+      'makes known the assessments that a payload of another kind names',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { assessmentId: 'ra_5' } }),
+        );
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        const due = await scene.store.dueRecords('risk_assessment', scene.now(), { settleMs: SETTLE_MS }, 10);
+        expect(due).toMatchObject([{ id: 'ra_5', attempts: 0, missing: false }]);
+        expect(await scene.row('risk_assessment', 'ra_5')).toBeNull();
+      }),
+    );
+
+    it.each([
+      { recordId: 'pol_1', gap: 'dead_letter policy pol_1' },
+      { recordId: null, gap: 'dead_letter policy -' },
+    ])('dead-letters unusable data and asks the API: $gap', async ({ recordId, gap }) => {
+      await inScene(open, async (scene) => {
+        await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One' });
+        await scene.accept(scene.event({ id: 'bad', recordId, data: { name: 'whose?' } }));
+        const [outcome] = await scene.work();
+        expect(outcome).toMatchObject({ outcome: 'dead', error: expect.stringContaining('policyId') });
+        expect(await scene.store.showEvent('bad')).toMatchObject({ state: 'dead', error: outcome!.error });
+        expect(await scene.openGaps()).toEqual([gap]);
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('One');
+        expect((await scene.row('policy', 'pol_1'))?.unverified_since !== null).toBe(recordId !== null);
+      })();
+    });
+
+    it(
+      'hints a record again when an event about it dies among others that do not',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ id: 'good' }));
+        await scene.accept(scene.event({ id: 'bad', data: {} }));
+        scene.pass(SETTLE_MS);
+        const outcomes = await scene.work();
+        expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'dead']);
+        // Hinted at this moment: a read that begins now cannot cover it yet.
+        expect((await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'good' })).verified).toBe(false);
+      }),
+    );
+
+    it(
+      'marks an event done in the commit that holds its effect',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ id: 'a', recordId: 'pol_a' }),
+          scene.event({ id: 'b', recordId: 'pol_b' }),
+        );
+        const [a, b] = await scene.claim();
+        const broken = { ...b!, body: 'not JSON' };
+        await expect(scene.store.previewEvents([a!, broken], scene.rules(), scene.now())).rejects.toThrow();
+        expect(await scene.row('policy', 'pol_a')).toBeNull();
+        expect(await scene.changes()).toEqual([]);
+        for (const id of ['a', 'b'])
+          expect(await scene.store.showEvent(id)).toMatchObject({ state: 'pending' });
+        // The claims are still held: each alone shows which of them breaks.
+        await scene.store.previewEvents([a!], scene.rules(), scene.now());
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'done' });
+      }),
+    );
+
+    it.each(['policy', 'vendor', 'risk_assessment'] as Kind[])(
+      'has the effect of each event of a %s once, however often it is delivered',
+      async (kind) => {
+        await inScene(open, async (scene) => {
+          await scene.show(kind, 'x', { id: 'x', name: 'Old' });
+          const event = scene.event({ kind, recordId: 'x', shows: { name: 'New' } });
+          for (let delivery = 0; delivery < 4; delivery += 1) {
+            await scene.accept(event);
+            await scene.work();
+            scene.pass(1_000);
+          }
+          expect(await scene.changes()).toHaveLength(2);
+        })();
+      },
+    );
+  });
+}

@@ -1,0 +1,244 @@
+import { describe, expect, it } from 'vitest';
+import { inScene, isoOf, type OpenEngine, SETTLE_MS } from '../scene.ts';
+
+export function describeReads(open: OpenEngine): void {
+  describe('applying what the API shows', () => {
+    it(
+      'inserts, leaves unchanged, updates, and says what differed',
+      inScene(open, async (scene) => {
+        const first = await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One', status: 'draft' });
+        expect(first).toMatchObject({
+          ...{ id: 'pol_1', outcome: 'inserted', verified: true, lagMs: null, witness: false },
+          differences: ['data.id', 'data.name', 'data.status', 'name', 'status'],
+        });
+        const at = isoOf(scene.now().wall);
+        expect(await scene.row('policy', 'pol_1')).toEqual({
+          ...{ id: 'pol_1', name: 'One', version: null, status: 'draft' },
+          data: { id: 'pol_1', name: 'One', status: 'draft' },
+          ...{ first_seen_at: at, synced_at: at, verified_at: at, unverified_since: null, deleted_at: null },
+          ...{ last_event_id: null, last_event_at: null, cause: 'refetch' },
+        });
+
+        scene.pass(60_000);
+        const same = await scene.show('policy', 'pol_1', { status: 'draft', name: 'One', id: 'pol_1' });
+        expect(same).toMatchObject({ outcome: 'unchanged', differences: [], witness: true });
+        const verified = isoOf(scene.now().wall);
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({ synced_at: at, verified_at: verified });
+        expect(await scene.changes()).toHaveLength(1);
+
+        scene.pass(60_000);
+        const [changed] = await scene.apply('policy', [{ id: 'pol_1', data: { id: 'pol_1', name: 'Two' } }], {
+          cause: 'sweep:7',
+        });
+        expect(changed).toMatchObject({
+          outcome: 'updated',
+          differences: ['data.name', 'data.status', 'name', 'status'],
+        });
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({
+          ...{ name: 'Two', status: null, first_seen_at: at, cause: 'sweep:7' },
+          data: { id: 'pol_1', name: 'Two' },
+        });
+        expect((await scene.changes()).at(-1)).toMatchObject({
+          before: { name: 'One', status: 'draft', data: { name: 'One', status: 'draft' } },
+          after: { name: 'Two', status: null, data: { name: 'Two' } },
+        });
+      }),
+    );
+
+    it(
+      'covers an event that is SETTLE older than the read, and says how long it had been open',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ shows: { name: 'New' } }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        const applied = await scene.show('policy', 'pol_1', { policyId: 'pol_1', name: 'New' });
+        expect(applied).toMatchObject({ outcome: 'unchanged', verified: true, lagMs: SETTLE_MS });
+        expect((await scene.row('policy', 'pol_1'))?.unverified_since).toBeNull();
+        expect(await scene.store.nextDueAt('policy')).toBeNull();
+      }),
+    );
+
+    it(
+      'covers no event that is less than SETTLE older than the read: what it showed may be older',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ shows: { name: 'New' } }));
+        await scene.work();
+        scene.pass(SETTLE_MS - 1);
+        const applied = await scene.show('policy', 'pol_1', { policyId: 'pol_1', name: 'New' });
+        expect(applied).toMatchObject({ outcome: 'unchanged', verified: false, lagMs: null });
+        expect((await scene.row('policy', 'pol_1'))?.unverified_since).not.toBeNull();
+        expect(await scene.store.nextDueAt('policy')).not.toBeNull();
+      }),
+    );
+
+    it(
+      'covers an event as old as the beginning of a slow read, not as its end',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event());
+        await scene.work();
+        const began = await scene.beginRead();
+        scene.pass(2 * SETTLE_MS);
+        const applied = await scene.show('policy', 'pol_1', { policyId: 'pol_1', name: 'evt_1' }, began);
+        expect(applied.verified).toBe(false);
+      }),
+    );
+
+    it(
+      'refuses a read that began before the row was written, and stays due',
+      inScene(open, async (scene) => {
+        await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Old' });
+        const began = await scene.beginRead();
+        await scene.accept(scene.event({ shows: { name: 'New' } }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        const applied = await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Old' }, began);
+        expect(applied).toMatchObject({
+          outcome: 'refused',
+          verified: false,
+          differences: ['data.name', 'name'],
+        });
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('New');
+        expect(await scene.store.countDue('policy', scene.now(), 10)).toBe(1);
+      }),
+    );
+
+    it(
+      'gives way after three refusals, and stays unverified',
+      inScene(open, async (scene) => {
+        await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Read' });
+        const outcomes: string[] = [];
+        for (let round = 0; round < 4; round += 1) {
+          const began = await scene.beginRead();
+          scene.pass(2 * SETTLE_MS);
+          await scene.accept(scene.event({ shows: { name: `Event ${round}` } }));
+          await scene.work();
+          const data = { id: 'pol_1', name: `Read ${round}` };
+          const applied = await scene.show('policy', 'pol_1', data, {
+            ...began,
+            beganAt: scene.now().steady,
+          });
+          outcomes.push(applied.outcome);
+          expect(applied.verified).toBe(false);
+        }
+        expect(outcomes).toEqual(['refused', 'refused', 'refused', 'updated']);
+        expect((await scene.row('policy', 'pol_1'))?.name).toBe('Read 3');
+      }),
+    );
+
+    it(
+      'decides nothing between two reads less than SETTLE apart that differ',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'New' });
+        scene.pass(SETTLE_MS - 1);
+        const stale = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Old' });
+        expect(stale).toMatchObject({ outcome: 'deferred', verified: false });
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ name: 'New', cause: 'refetch' });
+        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
+
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
+        const settled = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'New' });
+        expect(settled).toMatchObject({ outcome: 'unchanged', verified: true });
+      }),
+    );
+
+    it(
+      'applies a read that begins SETTLE after the last one ended',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Old' });
+        scene.pass(SETTLE_MS);
+        const applied = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'New' });
+        expect(applied).toMatchObject({ outcome: 'updated', verified: true });
+      }),
+    );
+
+    it(
+      'doubts a read that shows alive what an event has just said is gone, and believes it after SETTLE',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'One' });
+        scene.pass(2 * SETTLE_MS);
+        await scene.accept(
+          scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_1', shows: {} }),
+        );
+        await scene.work();
+        scene.pass(SETTLE_MS - 1);
+        expect(await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'One' })).toMatchObject({
+          outcome: 'deferred',
+        });
+        expect((await scene.row('vendor', 'ven_1'))?.deleted_at).not.toBeNull();
+        scene.pass(SETTLE_MS);
+        const revived = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'One' });
+        expect(revived).toMatchObject({
+          outcome: 'revived',
+          verified: true,
+          differences: ['deleted_at'],
+          witness: false,
+        });
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null });
+        expect((await scene.changes()).at(-1)).toMatchObject({
+          operation: 'restore',
+          after: { deleted_at: null },
+        });
+      }),
+    );
+
+    it(
+      'judges each object of a page by itself, in one commit',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'b', { id: 'b', name: 'B' });
+        scene.pass(SETTLE_MS);
+        const page = ['a', 'b', 'c'].map((id) => ({ id, data: { id, name: id.toUpperCase() } }));
+        const applied = await scene.apply('vendor', page);
+        expect(applied.map((one) => `${one.id} ${one.outcome}`)).toEqual([
+          'a inserted',
+          'b unchanged',
+          'c inserted',
+        ]);
+      }),
+    );
+
+    it(
+      'makes known the assessments that a vendor names, and no other kind',
+      inScene(open, async (scene) => {
+        const data = { id: 'ven_1', riskAssessmentId: 'ra_1', policyId: 'pol_9' };
+        await scene.show('vendor', 'ven_1', data);
+        expect(await scene.store.countKnown('risk_assessment')).toBe(1);
+        expect(await scene.store.countKnown('policy')).toBe(0);
+      }),
+    );
+
+    it(
+      'heals what a verified record makes good, and leaves the gaps of its kind',
+      inScene(open, async (scene) => {
+        for (const recordId of ['ven_1', null]) {
+          await scene.store.openGap({ reason: 'dead_letter', kind: 'vendor', recordId }, 'x', scene.now());
+        }
+        await scene.store.openGap(
+          { reason: 'unresolved', kind: 'vendor', recordId: 'ven_1' },
+          'x',
+          scene.now(),
+        );
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        expect(await scene.openGaps()).toEqual(['dead_letter vendor -']);
+      }),
+    );
+
+    it(
+      'remembers a read that told nothing, and tries again at its time',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        const again = scene.now().steady + 7_000;
+        await scene.store.recordReadFailure('vendor', 'ven_1', 'the API answered 503', again);
+        expect(await scene.store.nextDueAt('vendor')).toBe(again);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        scene.pass(7_000);
+        const due = await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10);
+        expect(due).toEqual([{ kind: 'vendor', id: 'ven_1', attempts: 1, missing: false }]);
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+      }),
+    );
+  });
+}

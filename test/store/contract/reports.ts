@@ -1,0 +1,241 @@
+import { describe, expect, it } from 'vitest';
+import { PAGE_LIMIT_MAX, type Paging } from '../../../src/store/reports.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
+
+/** Reads a list to its end, two rows at a time. */
+async function pages<Row>(
+  read: (paging: Paging) => Promise<Row[]>,
+  key: (row: Row) => string | number,
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  let after: string | undefined;
+  for (;;) {
+    const page = await read({ limit: 2, after });
+    expect(page.length).toBeLessThanOrEqual(2);
+    rows.push(...page);
+    const last = page.at(-1);
+    if (last === undefined) return rows;
+    after = String(key(last));
+  }
+}
+
+async function fill(scene: Scene): Promise<void> {
+  for (const n of [1, 2, 3, 4, 5]) {
+    await scene.accept(scene.event({ id: `evt_${n}`, recordId: 'pol_1', shows: { name: `Name ${n}` } }));
+    await scene.work();
+    await scene.show('vendor', `ven_${n}`, { id: `ven_${n}`, name: `Vendor ${n}` });
+    await scene.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: `x${n}` }, null, scene.now());
+    await scene.store.startSweep('policy', 'timer', scene.now());
+    await scene.store.audit({ actor: 'olga', action: 'retry', outcome: 'ok', target: `${n}` }, scene.now());
+    const refusal = { reason: 'no_match', t: `${n}`, bytes: n, bodySha256: null, header: null, body: null };
+    await scene.store.recordRefusals([{ ...refusal, wall: scene.now().wall }]);
+    const unusable = {
+      reason: 'invalid_json',
+      t: `${n}`,
+      body: Buffer.from('x'),
+      kind: null,
+      recordId: null,
+    };
+    await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
+    scene.pass(1_000);
+  }
+}
+
+const NEWEST_FIRST = ['5', '4', '3', '2', '1'];
+
+export function describeReports(open: OpenEngine): void {
+  describe('lists', () => {
+    it(
+      'can be read page by page to their end, every row once, newest first',
+      inScene(open, async (scene) => {
+        await fill(scene);
+        const { store } = scene;
+        const events = await pages(
+          (paging) => store.listEvents({}, paging),
+          (row) => row.seq,
+        );
+        expect(events.map((row) => row.id)).toEqual(NEWEST_FIRST.map((n) => `evt_${n}`));
+        expect(events.every((row) => row.body === null)).toBe(true);
+        const gaps = await pages(
+          (paging) => store.listGaps({ open: true }, paging),
+          (row) => row.id,
+        );
+        expect(gaps.flatMap((row) => row.record_id ?? [])).toEqual(NEWEST_FIRST.map((n) => `x${n}`));
+        const audit = await pages(
+          (paging) => store.listAudit(paging),
+          (row) => row.id,
+        );
+        expect(audit.map((row) => row.target)).toEqual(NEWEST_FIRST);
+        const refusals = await pages(
+          (paging) => store.listRefusals(paging),
+          (row) => row.id,
+        );
+        expect(refusals.map((row) => row.t)).toEqual(NEWEST_FIRST);
+        const quarantine = await pages(
+          (paging) => store.listQuarantine(paging),
+          (row) => row.id,
+        );
+        expect(quarantine.map((row) => row.t)).toEqual(NEWEST_FIRST);
+        const sweeps = await pages(
+          (paging) => store.listSweeps(paging),
+          (row) => row.id,
+        );
+        expect(sweeps.map((row) => row.id)).toEqual([...sweeps.map((row) => row.id)].sort((a, b) => b - a));
+        expect(sweeps).toHaveLength(5);
+        const history = await pages(
+          (paging) => store.recordHistory('policy', 'pol_1', paging),
+          (row) => row.seq,
+        );
+        expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
+      }),
+    );
+
+    it(
+      'of records are in the order of their ids',
+      inScene(open, async (scene) => {
+        await fill(scene);
+        const rows = await pages(
+          (paging) => scene.store.listRecords('vendor', {}, paging),
+          (row) => row.id,
+        );
+        expect(rows.map((row) => row.id)).toEqual(['ven_1', 'ven_2', 'ven_3', 'ven_4', 'ven_5']);
+        expect(rows[0]).not.toHaveProperty('version');
+        expect((await scene.store.listRecords('policy', {}, { limit: 1 }))[0]).toHaveProperty(
+          'version',
+          null,
+        );
+      }),
+    );
+
+    it(
+      'of changes go on after any number, oldest first',
+      inScene(open, async (scene) => {
+        await fill(scene);
+        const all = await scene.store.listChanges(0, 500);
+        expect(all.map((change) => change.seq)).toEqual(
+          all.map((change) => change.seq).sort((a, b) => a - b),
+        );
+        expect(await scene.store.listChanges(all[3]!.seq, 2)).toEqual(all.slice(4, 6));
+        expect(await scene.store.listChanges(all.at(-1)!.seq, 2)).toEqual([]);
+      }),
+    );
+
+    it(
+      'never give more rows than their limit allows, nor none for a limit of nothing',
+      inScene(open, async (scene) => {
+        const ids = Array.from({ length: PAGE_LIMIT_MAX + 1 }, (_, n) => `ven_${n}`);
+        await scene.apply(
+          'vendor',
+          ids.map((id) => ({ id, data: { id } })),
+        );
+        expect(await scene.store.listRecords('vendor', {}, { limit: 10_000 })).toHaveLength(PAGE_LIMIT_MAX);
+        expect(await scene.store.listRecords('vendor', {}, { limit: 0 })).toHaveLength(1);
+        expect(await scene.store.listChanges(0, 10_000)).toHaveLength(PAGE_LIMIT_MAX);
+      }),
+    );
+
+    it(
+      'of events are filtered by state, type, kind and record',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ id: 'a', kind: 'policy', recordId: 'x' }),
+          scene.event({ id: 'b', kind: 'vendor', recordId: 'x' }),
+          scene.event({ id: 'c', kind: 'vendor', type: 'vendor.added', recordId: 'y' }),
+          scene.event({ id: 'd', kind: 'vendor', type: 'vendor.odd', recordId: 'y', known: false }),
+        );
+        const ids = async (filter: Parameters<typeof scene.store.listEvents>[0]) =>
+          (await scene.store.listEvents(filter, { limit: 10 })).map((row) => row.id).join('');
+        expect(await ids({})).toBe('dcba');
+        expect(await ids({ state: 'ignored' })).toBe('d');
+        expect(await ids({ type: 'vendor.added' })).toBe('c');
+        expect(await ids({ kind: 'vendor' })).toBe('dcb');
+        expect(await ids({ recordId: 'x' })).toBe('ba');
+        expect(await ids({ recordId: 'x', kind: 'vendor', state: 'pending' })).toBe('b');
+        expect(await ids({ recordId: 'nobody' })).toBe('');
+      }),
+    );
+
+    it.each([
+      { search: 'ven', found: ['ven_1', 'ven_2'] },
+      { search: 'ven_1', found: ['ven_1'] },
+      { search: 'Acme', found: ['ven_1', 'zed'] },
+      { search: 'acme', found: ['ven_1', 'zed'] },
+      { search: '100%', found: ['pct'] },
+      { search: '1_0', found: ['und'] },
+      { search: 'back\\', found: ['bsl'] },
+      { search: 'cme', found: [] },
+    ])('of records are searched by how ids and names begin: $search', async ({ search, found }) => {
+      await inScene(open, async (scene) => {
+        const names = {
+          ven_1: 'Acme Ltd',
+          ven_2: 'Zenith',
+          zed: 'ACME Inc',
+          pct: '100% sure',
+          und: '1_0',
+          off: '1x0',
+          bsl: 'back\\slash',
+        };
+        await scene.apply(
+          'vendor',
+          Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
+        );
+        const rows = await scene.store.listRecords('vendor', { search }, { limit: 10 });
+        expect(rows.map((row) => row.id)).toEqual(found);
+      })();
+    });
+
+    it(
+      'of records are filtered by what is outstanding and what is deleted',
+      inScene(open, async (scene) => {
+        for (const id of ['a', 'b', 'c']) await scene.show('policy', id, { id });
+        await scene.conclude('policy', { absent: ['b'] });
+        await scene.accept(scene.event({ recordId: 'c' }));
+        const ids = async (filter: { unverified?: boolean; deleted?: boolean }) =>
+          (await scene.store.listRecords('policy', filter, { limit: 10 })).map((row) => row.id).join('');
+        expect(await ids({ unverified: true })).toBe('c');
+        expect(await ids({ unverified: false })).toBe('ab');
+        expect(await ids({ deleted: true })).toBe('b');
+        expect(await ids({ deleted: false, unverified: false })).toBe('a');
+        const current = await scene.query('SELECT id FROM current_policies ORDER BY id');
+        expect(current.map((row) => row['id'])).toEqual(['a', 'c']);
+      }),
+    );
+
+    it(
+      'and single reports say null for what is not there',
+      inScene(open, async (scene) => {
+        expect(await scene.store.showEvent('x')).toBeNull();
+        expect(await scene.store.showRecord('policy', 'x')).toBeNull();
+        expect(await scene.store.showSweep(1)).toBeNull();
+        expect(await scene.store.showQuarantined(1)).toBeNull();
+        expect(await scene.store.recordHistory('policy', 'x', { limit: 10 })).toEqual([]);
+      }),
+    );
+  });
+
+  describe('the summary', () => {
+    it(
+      'says what waits, since when, and when a delivery last came in',
+      inScene(open, async (scene) => {
+        expect(await scene.store.summary()).toMatchObject({
+          ...{ oldest_pending_at: null, last_delivery_at: null, quarantined: 0, open_gaps: 0 },
+        });
+        const first = scene.event();
+        await scene.accept(first);
+        const oldest_pending_at = isoOf(scene.now().wall);
+        scene.pass(1_000);
+        await scene.accept(scene.event());
+        scene.pass(1_000);
+        await scene.accept(first);
+        await scene.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, scene.now());
+        const summary = await scene.store.summary();
+        expect(summary).toMatchObject({
+          oldest_pending_at,
+          last_delivery_at: isoOf(scene.now().wall),
+          open_gaps: 1,
+        });
+        expect(summary.kinds.map((one) => one.kind).sort()).toEqual(['policy', 'risk_assessment', 'vendor']);
+      }),
+    );
+  });
+}

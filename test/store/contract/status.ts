@@ -1,0 +1,181 @@
+import { describe, expect, it } from 'vitest';
+import { KINDS, type Kind } from '../../../src/compliance/kinds.ts';
+import type { ServiceFacts } from '../../../src/store/store.ts';
+import { createScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+
+const MINUTE_MS = 60_000;
+const progress = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+
+async function beat(scene: Scene, over: Partial<ServiceFacts> = {}) {
+  const facts = { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 60 * MINUTE_MS, blocked: false, ...over };
+  await scene.store.beat(scene.now(), facts);
+}
+
+async function sweepAll(scene: Scene) {
+  for (const kind of KINDS) {
+    const { id } = await scene.store.startSweep(kind, 'timer', scene.now());
+    await scene.store.finishSweep(id, { outcome: 'complete', error: null, progress, drift: {} }, scene.now());
+  }
+}
+
+async function status(scene: Scene, kind: Kind = 'policy') {
+  const [row] = await scene.query(`SELECT * FROM sync_status WHERE kind = '${kind}'`);
+  const report = (await scene.store.summary()).kinds.find((one) => one.kind === kind);
+  expect(report).toEqual(row);
+  return report!;
+}
+
+/** The view asks the database's own clock, so these stories play in the present. */
+function inPresent(open: OpenEngine, story: (scene: Scene) => Promise<void>, agoMs = 0) {
+  return async () => {
+    const scene = await createScene(open, { wall: Date.now() - agoMs });
+    try {
+      await story(scene);
+    } finally {
+      await scene.close();
+    }
+  };
+}
+
+export function describeStatus(open: OpenEngine): void {
+  describe('the view sync_status', () => {
+    it(
+      'promises nothing before the service has run',
+      inPresent(open, async (scene) => {
+        const rows = await scene.query('SELECT kind, verdict FROM sync_status ORDER BY kind');
+        expect(rows).toEqual(KINDS.map((kind) => ({ kind, verdict: 'unverified' })));
+      }),
+    );
+
+    it(
+      'goes from catching up to in step, and says since when',
+      inPresent(open, async (scene) => {
+        await beat(scene);
+        expect(await status(scene)).toMatchObject({ verdict: 'catching_up', last_full_sweep_at: null });
+        await sweepAll(scene);
+        await beat(scene);
+        const since = isoOf(scene.now().wall);
+        scene.pass(1_000);
+        await beat(scene);
+        expect(await status(scene)).toMatchObject({
+          ...{ verdict: 'in_step', in_step_since: since, last_full_sweep_at: since, open_gaps: 0 },
+          coverage: 'every record that the API lists',
+        });
+      }),
+    );
+
+    it(
+      'is catching up from an event until a read covers it, for its kind alone',
+      inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene);
+        await scene.accept(scene.event());
+        expect(await status(scene)).toMatchObject({
+          verdict: 'catching_up',
+          in_step_since: null,
+          unverified: 1,
+        });
+        expect((await status(scene, 'vendor')).verdict).toBe('in_step');
+        await beat(scene);
+        await scene.work();
+        const since = (await scene.row('policy', 'pol_1'))?.unverified_since;
+        expect(await status(scene)).toMatchObject({ records: 1, unverified: 1, oldest_unverified_at: since });
+        scene.pass(SETTLE_MS);
+        await scene.show('policy', 'pol_1', { policyId: 'pol_1', name: 'evt_1' });
+        await beat(scene);
+        expect(await status(scene)).toMatchObject({
+          verdict: 'in_step',
+          unverified: 0,
+          oldest_unverified_at: null,
+        });
+        expect((await status(scene)).in_step_since).toBe(isoOf(scene.now().wall));
+      }),
+    );
+
+    it(
+      'counts the living, the deleted and the known',
+      inPresent(open, async (scene) => {
+        await beat(scene);
+        for (const id of ['a', 'b', 'c']) await scene.show('risk_assessment', id, { id });
+        await scene.conclude('risk_assessment', { absent: ['a'] });
+        await scene.store.makeKnown('risk_assessment', ['d'], scene.now());
+        expect(await status(scene, 'risk_assessment')).toMatchObject({
+          ...{ records: 2, deleted: 1, unverified: 1, coverage: 'known ids only: 4' },
+        });
+      }),
+    );
+
+    it(
+      'does not wait for a record that the API will never show',
+      inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene);
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
+        await scene.work();
+        expect((await status(scene, 'risk_assessment')).verdict).toBe('catching_up');
+        await scene.store.openGap(
+          { reason: 'unresolved', kind: 'risk_assessment', recordId: 'risk_7' },
+          '404',
+          scene.now(),
+        );
+        expect(await status(scene, 'risk_assessment')).toMatchObject({ verdict: 'in_step', open_gaps: 1 });
+      }),
+    );
+
+    it.each([
+      { reason: 'credentials_rejected', verdict: 'blocked' },
+      { reason: 'deletion_held', verdict: 'blocked' },
+      { reason: 'downtime', verdict: 'catching_up' },
+      { reason: 'silence', verdict: 'in_step' },
+    ] as const)('with an open gap "$reason" is $verdict', async ({ reason, verdict }) => {
+      await inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene);
+        await scene.store.openGap({ reason, kind: null, recordId: null }, 'x', scene.now());
+        expect(await status(scene)).toMatchObject({ verdict, open_gaps: 1 });
+      })();
+    });
+
+    it.each([
+      { facts: { blocked: true }, verdict: 'blocked', coverage: 'every record that the API lists' },
+      { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
+    ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
+      await inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene, facts);
+        expect(await status(scene)).toMatchObject({ verdict, coverage, in_step_since: null });
+      })();
+    });
+
+    it(
+      'is stale when the service has not been heard of for more than a minute',
+      inPresent(
+        open,
+        async (scene) => {
+          await sweepAll(scene);
+          await beat(scene);
+          expect((await status(scene)).verdict).toBe('stale');
+        },
+        2 * MINUTE_MS,
+      ),
+    );
+
+    it(
+      'is stale when two sweeps in a row are long overdue, unless none are wanted',
+      inPresent(
+        open,
+        async (scene) => {
+          await sweepAll(scene);
+          scene.pass(15 * MINUTE_MS);
+          await beat(scene, { sweepMs: 2 * MINUTE_MS });
+          expect((await status(scene)).verdict).toBe('stale');
+          await beat(scene, { sweepMs: 3 * MINUTE_MS });
+          expect((await status(scene)).verdict).toBe('in_step');
+          await beat(scene, { sweepMs: 0 });
+          expect((await status(scene)).verdict).toBe('in_step');
+        },
+        15 * MINUTE_MS,
+      ),
+    );
+  });
+}

@@ -1,0 +1,30 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { openStore } from '../../src/store/open.ts';
+import { describeStoreContract } from './contract.ts';
+import type { EngineHarness } from './scene.ts';
+
+async function openInFile(): Promise<EngineHarness> {
+  const folder = await mkdtemp(join(tmpdir(), 'mirror-store-'));
+  const path = join(folder, 'mirror.db');
+  let store = await openStore(`file:${path}`);
+  const reader = new Database(path, { readonly: true });
+  return {
+    store,
+    query: async (sql) => reader.prepare(sql).all() as Record<string, unknown>[],
+    async reopen() {
+      await store.close();
+      store = await openStore(`file:${path}`);
+      return store;
+    },
+    async close() {
+      reader.close();
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+describeStoreContract('SQLite in a file', openInFile);
