@@ -46,7 +46,7 @@ export const SCRIPT = `
   source.addEventListener('open', () => show('live', 'live'));
   source.addEventListener('status', (event) => {
     show('live', 'live');
-
+    update(event.data);
   });
   source.addEventListener('error', () => {
     show('lost', 'connection lost, trying again');

@@ -72,6 +72,8 @@ export function migrateSchema(db: Connection): number {
   try {
     migrate(drizzle(db), { migrationsFolder: MIGRATIONS });
   } catch (error) {
+    const translated = translate(error instanceof Error && error.cause !== undefined ? error.cause : error);
+    if (translated instanceof StoreUnavailable) throw translated;
     throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
       cause: error,
       hint: 'nothing was changed; free disk space or restore a backup, then start again',

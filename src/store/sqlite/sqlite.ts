@@ -21,13 +21,13 @@ export function openSqlite(options: SqliteOptions): Store {
   const readOnly = options.readOnly ?? false;
   const db = connect(options.path, { readOnly });
   try {
-    if (readOnly && !schemaIsCurrent(db)) {
+    if (readOnly && !guarded(() => schemaIsCurrent(db))) {
       throw new UsageError(
         'the database has the schema of another version',
         'run `compliance-mirror migrate`',
       );
     }
-    if (!readOnly) migrateSchema(db);
+    if (!readOnly) guarded(() => migrateSchema(db));
     return guarded(() => {
       const transact = transactions(db);
       const records = createRecords(db);

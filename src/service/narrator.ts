@@ -1,9 +1,9 @@
-import type { RunningSweep, SweepResult } from './backfill/sweep.ts';
-import type { Kind } from './compliance/kinds.ts';
-import type { ObservedRequest } from './compliance/requester.ts';
-import { type Logger, stage } from './logger.ts';
-import type { Metrics } from './metrics.ts';
-import type { Applied, ClaimedEvent, Conclusion, GapKey, PreviewOutcome } from './store/store.ts';
+import type { RunningSweep, SweepResult } from '../backfill/sweep.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import type { ObservedRequest } from '../compliance/requester.ts';
+import { type Logger, stage } from '../logger.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Applied, ClaimedEvent, Conclusion, GapKey, PreviewOutcome } from '../store/store.ts';
 
 /** Tells logs and metrics what the stages did, so that the stages need to know neither. */
 export interface Narrator {

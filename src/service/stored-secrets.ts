@@ -1,6 +1,6 @@
-import { REGISTRATION_PURPOSE } from './compliance/registration.ts';
-import { openSecret } from './compliance/secrets.ts';
-import type { OperatorStore } from './store/store.ts';
+import { REGISTRATION_PURPOSE } from '../compliance/registration.ts';
+import { openSecret } from '../compliance/secrets.ts';
+import type { OperatorStore } from '../store/store.ts';
 
 export interface StoredSecrets {
   /** Keys that registrations brought: the same array until they change. */

@@ -1,0 +1,181 @@
+import type { Clock } from '../clock.ts';
+import type { ComplianceSettings } from '../config.ts';
+import { UsageError } from '../errors.ts';
+import { MalformedAnswer } from './envelope.ts';
+import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { type Tokens, tokensIn } from './oauth-tokens.ts';
+import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
+import { type Answer, ExchangeFailure, exchange } from './transport.ts';
+import { userAgent } from './user-agent.ts';
+
+/**
+ * Our own small client of the two OAuth addresses, over the same transport as the API. The libraries were
+ * looked at: openid-client, oauth4webapi and arctic send forms only, and the specification wants JSON;
+ * simple-oauth2 5.1 can send JSON, but writes whole request bodies, the client's secret in them, to its debug
+ * log, loses the refresh token when an answer does not repeat it, and cannot be aborted.
+ */
+export interface TokenEndpoint {
+  /** The address at which a person consents. */
+  authorizationUrl(request: { scopes: readonly string[]; state: string; challenge: string | null }): URL;
+  /** Section 5 of the specification: five fields, and `code_verifier` where PKCE is on. */
+  exchangeCode(
+    request: { code: string; redirectUri: string; verifier: string | null; scopes: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<Tokens>;
+  refresh(before: Tokens & { refreshToken: string }, signal: AbortSignal): Promise<Tokens>;
+  /** For service accounts. */
+  clientCredentials(scopes: readonly string[], signal: AbortSignal): Promise<Tokens>;
+}
+
+/**
+ * The authorization server has answered that it will not: the grant is used up or revoked, or it does not know
+ * the client. Asking again the same way is of no use.
+ */
+export class GrantRefused extends UpstreamError {
+  /** RFC 6749, section 5.2: `invalid_grant`, `invalid_client`, …; `http_<status>` where the answer names none. */
+  readonly reason: string;
+
+  constructor(reason: string, status: number, hint: string) {
+    super('unauthorized', `the authorization server refuses: ${reason}`, { status, hint });
+    this.reason = reason;
+  }
+}
+
+const CLIENT_HINT =
+  'Check COMPLIANCE_CLIENT_ID, COMPLIANCE_CLIENT_SECRET and what the compliance service allows this client.';
+const GRANT_HINT = 'Consent is needed again: run `compliance-mirror login`.';
+
+/** After an abort a request under way may take this much longer: with its answer a rotated token would be lost. */
+const LAST_WORDS_MS = 2_000;
+
+export function createTokenEndpoint(options: {
+  settings: ComplianceSettings;
+  clock: Pick<Clock, 'wall'>;
+}): TokenEndpoint {
+  const { settings, clock } = options;
+  const { authUrl, clientId, clientSecret } = settings;
+  if (authUrl === null || clientId === null || clientSecret === null) {
+    throw new UsageError(
+      'COMPLIANCE_AUTH_URL, COMPLIANCE_CLIENT_ID and COMPLIANCE_CLIENT_SECRET must be set',
+      `COMPLIANCE_AUTH=${settings.auth} needs them`,
+    );
+  }
+  const addressOf = (path: string) => {
+    const url = new URL(authUrl);
+    url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
+    return url;
+  };
+  const agent = userAgent();
+
+  async function grant(
+    fields: Readonly<Record<string, string>>,
+    context: { askedScopes: readonly string[]; before: Tokens | null },
+    signal: AbortSignal,
+  ): Promise<Tokens> {
+    signal.throwIfAborted();
+    const own = new AbortController();
+    let mercy: NodeJS.Timeout | undefined;
+    const leave = () => {
+      mercy = setTimeout(() => own.abort(), LAST_WORDS_MS);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      const headers = {
+        accept: 'application/json',
+        'accept-encoding': 'gzip',
+        'content-type': 'application/json',
+        'user-agent': agent,
+      };
+      const body = JSON.stringify(fields);
+      const request = { method: 'POST', headers, body };
+      const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
+      if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
+      const answer = answerOf(reply, clock.wall());
+      try {
+        return tokensIn(answer, { ...context, nowWall: clock.wall() });
+      } catch (error) {
+        if (!(error instanceof MalformedAnswer)) throw error;
+        throw failed('malformed', error.message, {});
+      }
+    } finally {
+      clearTimeout(mercy);
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  const client = () => ({ client_id: clientId, client_secret: clientSecret() });
+
+  return {
+    authorizationUrl({ scopes, state, challenge }) {
+      const url = addressOf('/oauth/authorize');
+      url.search = new URLSearchParams({
+        client_id: clientId,
+        response_type: 'code',
+        redirect_uri: settings.redirectUri ?? '',
+        scope: scopes.join(' '),
+        state,
+        ...(challenge === null ? {} : { code_challenge: challenge, code_challenge_method: 'S256' }),
+      }).toString();
+      return url;
+    },
+
+    exchangeCode({ code, redirectUri, verifier, scopes }, signal) {
+      const fields = { grant_type: 'authorization_code', code, ...client(), redirect_uri: redirectUri };
+      const proof = verifier === null ? {} : { code_verifier: verifier };
+      return grant({ ...fields, ...proof }, { askedScopes: scopes, before: null }, signal);
+    },
+
+    refresh(before, signal) {
+      const fields = { grant_type: 'refresh_token', refresh_token: before.refreshToken, ...client() };
+      return grant(fields, { askedScopes: before.askedScopes, before }, signal);
+    },
+
+    clientCredentials(scopes, signal) {
+      const fields = { grant_type: 'client_credentials', ...client(), scope: scopes.join(' ') };
+      return grant(fields, { askedScopes: scopes, before: null }, signal);
+    },
+  };
+}
+
+/** The JSON of a 2xx; every other reply is thrown. Nothing of its text is kept: it may echo what we sent. */
+function answerOf(reply: Answer | ExchangeFailure, nowWall: number): unknown {
+  if (reply instanceof ExchangeFailure) {
+    const details = { status: reply.status, cause: reply.cause };
+    throw failed(reply.kind === 'cancelled' ? 'network' : reply.kind, reply.message, details);
+  }
+  const { status, headers } = reply;
+  if (status >= 200 && status < 300) return parse(reply.body);
+  if (status === 429 || status >= 500) {
+    const theirs = parseHttpDate(headers.get('date'));
+    const retryAfterMs = parseRetryAfter(headers.get('retry-after'), theirs ?? nowWall);
+    throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
+  }
+  const reason = reasonIn(parse(reply.body)) ?? `http_${status}`;
+  const grantIsOver = reason === 'invalid_grant';
+  throw new GrantRefused(reason, status, grantIsOver ? GRANT_HINT : CLIENT_HINT);
+}
+
+function parse(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(body));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only what has the form of a code: the description beside it is free text, and may hold anything. */
+function reasonIn(answer: unknown): string | null {
+  const error = typeof answer === 'object' && answer !== null ? (answer as { error?: unknown }).error : null;
+  return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
+}
+
+function failed(
+  kind: UpstreamErrorKind,
+  what: string,
+  details: { status?: number | null; retryAfterMs?: number | null; cause?: unknown },
+): UpstreamError {
+  return new UpstreamError(kind, `the authorization server: ${what}`, {
+    ...details,
+    hint: 'Check COMPLIANCE_AUTH_URL and the way to it; it is asked again with the next request.',
+  });
+}

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import { MalformedAnswer } from './envelope.ts';
+
+/** What a grant brought, and when it must be renewed. Wall-clock milliseconds: a token outlives the process. */
+export interface Tokens {
+  accessToken: string;
+  /** Null: there is no way to renew but to ask the person again. */
+  refreshToken: string | null;
+  expiresWall: number;
+  renewWall: number;
+  /** What was asked for, and what the answer says was granted (null: it says nothing). */
+  askedScopes: readonly string[];
+  grantedScopes: readonly string[] | null;
+}
+
+/** Of an answer that does not say. The specification shows no token answer at all. */
+const DEFAULT_LIFETIME_SECONDS = 3600;
+/** A token this near its end is renewed before it is sent: requests and clocks take time. */
+export const RENEW_EARLY_MS = 60_000;
+/** For short-lived tokens: to renew 60 s early what lives for 60 s would renew at every request. */
+const RENEW_AT_LEAST_AFTER = 1 / 2;
+/** A longer lifetime is taken as this; it keeps sums of milliseconds whole. Ten years. */
+const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
+
+/** What an Authorization header can carry. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/** RFC 6749, section 5.1, read with tolerance: numbers as text, a missing token_type, null for absent. */
+const answerSchema = z.looseObject({
+  access_token: z.string().regex(TOKEN),
+  token_type: z
+    .string()
+    .regex(/^bearer$/i)
+    .nullish(),
+  expires_in: z.coerce.number().positive().nullish(),
+  refresh_token: z.string().regex(TOKEN).nullish(),
+  scope: z.string().nullish(),
+});
+
+/**
+ * The tokens that an answer of the token endpoint holds. `before` are those it renews: an answer without a
+ * refresh token leaves the old one in force (RFC 6749, section 6).
+ * @throws MalformedAnswer; its message names fields and never their values.
+ */
+export function tokensIn(
+  answer: unknown,
+  context: { askedScopes: readonly string[]; before: Tokens | null; nowWall: number },
+): Tokens {
+  const parsed = answerSchema.safeParse(answer);
+  if (!parsed.success) {
+    const fields = parsed.error.issues.map((issue) => issue.path.join('.') || 'the whole').join(', ');
+    throw new MalformedAnswer(`the token answer is unusable in: ${fields}`);
+  }
+  const { access_token, expires_in, refresh_token, scope } = parsed.data;
+  const lifetimeMs = Math.min(expires_in ?? DEFAULT_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS) * 1000;
+  const usableMs = Math.max(lifetimeMs - RENEW_EARLY_MS, lifetimeMs * RENEW_AT_LEAST_AFTER);
+  return {
+    accessToken: access_token,
+    refreshToken: refresh_token ?? context.before?.refreshToken ?? null,
+    expiresWall: Math.round(context.nowWall + lifetimeMs),
+    renewWall: Math.round(context.nowWall + usableMs),
+    askedScopes: context.askedScopes,
+    grantedScopes: scope == null ? (context.before?.grantedScopes ?? null) : scope.split(/\s+/).filter(Boolean),
+  };
+}
+
+export function needsRenewal(tokens: Tokens, nowWall: number): boolean {
+  return nowWall >= tokens.renewWall;
+}
+
+export type Needs = 'read' | 'write';
+
+/** What to ask consent for. Reading asks for what is configured; writing asks for `write` besides. */
+export function scopesFor(configured: readonly string[], needs: Needs): string[] {
+  return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
+}
+
+/**
+ * True when these tokens cannot write, by the two scopes the specification shows. Of scopes it does not show,
+ * nobody here knows what they allow: the service is asked then.
+ */
+export function isReadOnly(tokens: Tokens): boolean {
+  const scopes = tokens.grantedScopes ?? tokens.askedScopes;
+  return scopes.length > 0 && scopes.every((scope) => scope === 'read');
+}

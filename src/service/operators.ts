@@ -1,0 +1,62 @@
+import type { Backfill } from '../backfill/backfill.ts';
+import type { OpsActions, OpsContext } from '../ops/context.ts';
+import type { Worker } from '../process/worker.ts';
+import type { Store } from '../store/store.ts';
+
+interface Stages {
+  store: Store;
+  worker: Pick<Worker, 'wake'>;
+  backfill: Backfill | null;
+  /** Stops or goes on with processing and repairs. */
+  setPaused: (to: boolean) => void;
+}
+
+/** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
+export function operatorsStore({ store, worker, backfill }: Stages): OpsContext['store'] {
+  return {
+    ...store,
+    async retryEvent(id, at) {
+      const done = await store.retryEvent(id, at);
+      if (done) worker.wake();
+      return done;
+    },
+    async releaseQuarantined(id, at, timing) {
+      const done = await store.releaseQuarantined(id, at, timing);
+      if (done) backfill?.wake();
+      return done;
+    },
+    async confirmDeletions(sweepId, untilWall) {
+      const held = await store.confirmDeletions(sweepId, untilWall);
+      // The consent lasts an hour, and the next proof deletes: so it is sought at once.
+      if (held.ids.length > 0) backfill?.requestSweep([held.kind], 'operator:consent');
+      return held;
+    },
+  };
+}
+
+export function operatorsActions({ store, backfill, setPaused }: Stages): OpsActions {
+  return {
+    async requestSweep(kinds, reason) {
+      backfill?.requestSweep(kinds, reason);
+    },
+    async refetch(kind, ids) {
+      // A policy has no address of its own: reading one is reading the list.
+      if (kind === 'policy') backfill?.requestSweep([kind], 'operator:refetch');
+      else await backfill?.refetch(kind, ids);
+      return { queued: ids.length };
+    },
+    async pause() {
+      await store.writeFact('paused', 'true');
+      setPaused(true);
+    },
+    async resume() {
+      await store.writeFact('paused', 'false');
+      setPaused(false);
+    },
+  };
+}
+
+export async function heldDeletions(store: Pick<Store, 'heldDeletions'>) {
+  const bySweep = Map.groupBy(await store.heldDeletions(), (held) => held.sweepId);
+  return [...bySweep].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
+}

@@ -1,0 +1,72 @@
+import type { Backfill } from '../backfill/backfill.ts';
+import { createBurstWatch, type GapKeeper, silenceLimitMs } from '../backfill/gaps.ts';
+import type { Clock } from '../clock.ts';
+import { KINDS } from '../compliance/kinds.ts';
+import type { ReceiverOptions } from '../receive/routes.ts';
+import type { BackfillStore } from '../store/store.ts';
+
+/** A captured delivery can be replayed by anyone: sweeps on its account keep this distance at least. */
+const REPLAY_SWEEP_DISTANCE_MS = 10 * 60_000;
+
+/** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
+const USUAL_AMONG = 200;
+
+const REFUSED_SIGNATURES = { reason: 'refused_signatures', kind: null, recordId: null } as const;
+const REFUSED_TIMESTAMP = { reason: 'refused_timestamp', kind: null, recordId: null } as const;
+const SILENCE = { reason: 'silence', kind: null, recordId: null } as const;
+
+/** What the stream of deliveries itself says is missing. */
+export interface DeliveryWatch {
+  onDelivery: NonNullable<ReceiverOptions['onDelivery']>;
+  onRefusedTimestamp: NonNullable<ReceiverOptions['onRefusedTimestamp']>;
+  /** Looks whether deliveries have stopped. */
+  checkSilence(): Promise<void>;
+}
+
+export function createDeliveryWatch(options: {
+  store: Pick<BackfillStore, 'lastDelivery'>;
+  gaps: GapKeeper;
+  /** Null: events only, so that nothing can be read again. */
+  backfill: Pick<Backfill, 'requestSweep' | 'wake'> | null;
+  clock: Clock;
+  startedWall: number;
+  silenceMs: number;
+  sweepMs: number;
+  onError: (error: unknown) => void;
+}): DeliveryWatch {
+  const { gaps, backfill, clock, onError } = options;
+  const burst = createBurstWatch();
+  let lastReplaySweep = Number.NEGATIVE_INFINITY;
+  let silent = false;
+
+  return {
+    onDelivery(outcome, reason) {
+      if (outcome === 'refused' && reason === 'bad_signature' && burst.refusedOne()) {
+        const error = 'several deliveries in a row carry a signature of no secret we know';
+        gaps.open(REFUSED_SIGNATURES, error).catch(onError);
+      } else if (outcome === 'accepted' && burst.acceptedOne()) {
+        // What was refused meanwhile is lost on us, unless the sender still tries.
+        backfill?.requestSweep(KINDS, 'refused deliveries');
+        gaps.heal(REFUSED_SIGNATURES).catch(onError);
+      }
+    },
+
+    onRefusedTimestamp(reason) {
+      const distance = Math.max(REPLAY_SWEEP_DISTANCE_MS, options.sweepMs);
+      if (clock.steady() - lastReplaySweep < distance) return;
+      lastReplaySweep = clock.steady();
+      const error = `a correctly signed delivery was refused: ${reason}`;
+      gaps.open(REFUSED_TIMESTAMP, error).then(() => backfill?.wake(), onError);
+    },
+
+    async checkSilence() {
+      if (options.silenceMs === 0) return;
+      const delivery = await options.store.lastDelivery(USUAL_AMONG);
+      const last = delivery.wall ?? options.startedWall;
+      const isSilent = clock.wall() - last >= silenceLimitMs(options.silenceMs, delivery.longestPauseMs);
+      if (!isSilent) await gaps.heal(SILENCE);
+      else if (!silent) await gaps.open(SILENCE, `no delivery since ${new Date(last).toISOString()}`);
+      silent = isSilent;
+    },
+  };
+}
