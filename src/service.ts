@@ -4,6 +4,7 @@ import { createGapKeeper } from './backfill/gaps.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { createBudget } from './compliance/budget.ts';
 import { createClient } from './compliance/client.ts';
+import { credentialsFor } from './compliance/credentials-for.ts';
 import { KINDS } from './compliance/kinds.ts';
 import type { Config, OpsToken } from './config.ts';
 import { describeError, StoreUnavailable } from './errors.ts';
@@ -14,9 +15,9 @@ import type { LiveFacts } from './ops/context.ts';
 import { createRecent } from './ops/recent.ts';
 import { createOps } from './ops/routes.ts';
 import { loadOrCreateOpsToken } from './ops/token-file.ts';
+import { signInLink } from './ops/tokens.ts';
 import { createWorker } from './process/worker.ts';
 import { createReceiver } from './receive/routes.ts';
-import { credentialsFor } from './service/credentials.ts';
 import { openListeners } from './service/listeners.ts';
 import { createNarrator } from './service/narrator.ts';
 import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
@@ -128,7 +129,11 @@ async function compose(
       : createBackfill({
           ...{ store, gaps, clock, timing, random, onError, pointers, interrupted },
           client: createClient({
-            ...{ settings: config.compliance, credentials: credentialsFor(config.compliance) },
+            settings: config.compliance,
+            credentials: credentialsFor({
+              ...{ settings: config.compliance, store, clock, actor: 'service', needs: 'read' },
+              key: () => config.credentialsKey,
+            }),
             ...{ budget, clock, pointers },
             observe: (request) => {
               skewMs = request.dateHeaderSkewMs ?? skewMs;
@@ -180,7 +185,7 @@ async function compose(
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
     facts: liveFacts,
-    heldDeletions: () => heldDeletions(store),
+    heldDeletions: () => heldDeletions(store, clock.wall()),
     tokens: tokens.all,
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },
@@ -271,7 +276,7 @@ async function compose(
     signInLink:
       tokens.made === null
         ? null
-        : `${config.ops.publicUrl?.origin ?? listeners.opsUrl}/sign-in#token=${tokens.made.token}`,
+        : signInLink(config.ops.publicUrl?.origin ?? listeners.opsUrl, tokens.made.token),
     failed: fatal.promise,
     stop: () => {
       stopped ??= stop();

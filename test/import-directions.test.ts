@@ -18,10 +18,13 @@ const DIRECTIONS: readonly (readonly [
   ['src/unlisted-root.ts', ['./service.ts', './store/store.ts', './config.ts'], ['./errors.ts']],
   ['src/main.ts', ['./service.ts', './config.ts', './cli/serve.ts'], ['./cli/run.ts']],
   ['src/service.ts', ['./cli/run.ts', './sandbox/sandbox.ts'], ['./receive/routes.ts', 'hono']],
-  ['src/narrator.ts', ['./backfill/backfill.ts', './store/open.ts'], ['./store/store.ts', './metrics.ts']],
+  ['src/service/new.ts', ['../cli/run.ts', '../sandbox/sandbox.ts', '../service.ts'], ['../store/open.ts']],
+  [
+    'src/service/narrator.ts',
+    ['../inbox/inbox.ts', '../store/open.ts'],
+    ['../store/store.ts', '../metrics.ts'],
+  ],
   ['src/config.ts', ['./store/store.ts', './service.ts'], ['./config-parsers.ts']],
-  ['src/risk-ids.ts', ['./backfill/backfill.ts', './store/open.ts'], ['./compliance/pointers.ts']],
-  ['src/stored-secrets.ts', ['./receive/routes.ts', './config.ts'], ['./compliance/secrets.ts']],
   [
     'src/receive/new.ts',
     ['../mirror/merge.ts', '../process/worker.ts', '../backfill/backfill.ts', '../compliance/client.ts'],

@@ -201,6 +201,16 @@ CREATE TABLE `sweeps` (
 );
 --> statement-breakpoint
 CREATE INDEX `sweeps_kind` ON `sweeps` (`kind`,`id`);--> statement-breakpoint
+CREATE TABLE `tokens` (
+	`name` text PRIMARY KEY NOT NULL,
+	`sealed` text NOT NULL,
+	`version` integer NOT NULL,
+	`refusal` text,
+	`lease_owner` text,
+	`lease_until` integer,
+	`saved_at` text NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `vendors` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,

@@ -174,7 +174,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       const requested = plan.reasons.size > 0;
       const dueAt = sweepDueAt({ ...plan, requested, everyMs: options.sweepMs });
       // A person who asks is not made to wait for a backoff.
-      const asked = [...plan.reasons].some((reason) => reason.startsWith('operator'));
+      const asked = [...plan.reasons].some((reason) => /^(operator|consent)\b/.test(reason));
       if (asked || (dueAt !== null && dueAt <= clock.steady())) {
         const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
         startSweep(kind, reason, 'walk');

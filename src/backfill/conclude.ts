@@ -31,7 +31,7 @@ export function createConclude(options: {
         gap,
         `${conclusion.held.length} at once, without a delete event: ${listed(conclusion.held)}`,
       );
-    } else if (!(await store.heldDeletions()).some((held) => held.kind === kind)) {
+    } else if (!(await store.heldDeletions(now.wall)).some((held) => held.kind === kind)) {
       await gaps.heal(gap);
     }
     return conclusion;

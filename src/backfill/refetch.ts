@@ -60,10 +60,11 @@ export function createRefetch(options: RefetchOptions): Refetch {
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
       const other = await store.someLiveRecord(kind, request.id);
       if (other === null) continue;
+      const from = clock.steady();
       const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromWalk: false });
       if (seen.outcome !== 'applied' || !seen.applied.witness) return 'failed';
       // Only where its own kind holds nothing else may another kind speak for it.
-      upstream.witness(request.kind, upstream.witnessedAt(kind) ?? 0);
+      upstream.witness(request.kind, { beganAt: from, endedAt: clock.steady() });
       return 'seen';
     }
     return await seePolicies(request);
@@ -79,20 +80,20 @@ export function createRefetch(options: RefetchOptions): Refetch {
     const applied = await store.applyReads('policy', objects, read, context);
     options.onApplied('policy', applied, 'refetch');
     if (!applied.some((one) => one.witness)) return 'none';
-    upstream.witness(request.kind, read.beganAt);
+    upstream.witness(request.kind, read);
     return 'seen';
   }
 
   async function missing(request: RefetchRequest, read: Parameters<BackfillStore['recordMissing']>[2]) {
     const { kind, id } = request;
     return await store.recordMissing(kind, id, read, {
-      witnessedAt: upstream.witnessedAt(kind),
+      witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       timing,
       absentFromWalk: request.absentFromWalk,
     });
   }
 
-  async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
+  async function refetch(request: RefetchRequest, seeksWitness = true): Promise<RefetchOutcome> {
     const { kind, id } = request;
     if (!isAddressable(id)) {
       await gaps.open({ reason: 'unaddressable', kind, recordId: id }, 'no request path can carry this id');
@@ -108,15 +109,16 @@ export function createRefetch(options: RefetchOptions): Refetch {
           pointers: options.pointers,
         });
         if (applied === undefined) throw new Error('the store judged nothing');
-        if (applied.witness) upstream.witness(kind, read.beganAt);
+        if (applied.witness) upstream.witness(kind, read);
         options.onApplied(kind, [applied], request.cause);
         return { outcome: 'applied', applied };
       }
-      let outcome = await missing(request, read);
-      if (outcome === 'unwitnessed') {
-        // The witness is read after the absence, so that both lie within one proof.
+      const outcome = await missing(request, read);
+      if (outcome === 'unwitnessed' && seeksWitness) {
         const witness = await seekWitness(request);
-        if (witness === 'seen') outcome = await missing(request, read);
+        // It counts for absences read after it: else the last 404 of a path that was lost for a while and the first
+        // answer of the path found again would be a proof.
+        if (witness === 'seen') return await refetch(request, false);
         if (witness === 'none') {
           await gaps.open(
             { reason: 'deletions_unproven', kind, recordId: id },
@@ -151,5 +153,5 @@ export function createRefetch(options: RefetchOptions): Refetch {
     }
   }
 
-  return refetch;
+  return (request) => refetch(request);
 }

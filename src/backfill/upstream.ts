@@ -25,6 +25,11 @@ export interface UpstreamHealth {
 
 export type Lane = CallOptions['lane'];
 
+export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
+
+/** Reads overlap by a few at most, so one of the last few had ended before any given read began. */
+const WITNESSES_KEPT = 8;
+
 /** The upstream as backfill reads it: every read with its moment, every failure remembered. */
 export interface Upstream {
   page(kind: 'policy' | 'vendor', page: number, lane: Lane): Promise<{ answer: Page; read: ReadMoment }>;
@@ -35,8 +40,9 @@ export interface Upstream {
   ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
   health(): UpstreamHealth;
   /** A read showed a record that we held alive: the credentials still see what lives. */
-  witness(kind: Kind, beganAt: number): void;
-  witnessedAt(kind: Kind): number | null;
+  witness(kind: Kind, read: Witness): void;
+  /** When the latest such read began, among those that had ended by `before`; null without one. */
+  witnessedAt(kind: Kind, before: number): number | null;
 }
 
 export function createUpstream(options: {
@@ -55,8 +61,10 @@ export function createUpstream(options: {
     lastError: null,
     consecutiveFailures: 0,
   };
-  const witnesses = new Map<Kind, number>();
+  const witnesses = new Map<Kind, Witness[]>();
   const rejected = new Set<Kind>();
+  /** Kinds that were read since the start: a gap that an earlier process opened is healed by the first read. */
+  const accepted = new Set<Kind>();
   let failingSince: number | null = null;
   let outage = false;
   let waitUntil = 0;
@@ -94,10 +102,12 @@ export function createUpstream(options: {
     failingSince = null;
     outage = false;
     waitUntil = 0;
-    if (rejected.delete(kind)) {
+    const wasRejected = rejected.delete(kind);
+    if (wasRejected || !accepted.has(kind)) {
+      accepted.add(kind);
       await gaps.heal({ reason: 'credentials_rejected', kind, recordId: null });
-      await gaps.credentials(kind, 'accepted');
     }
+    if (wasRejected) await gaps.credentials(kind, 'accepted');
   }
 
   async function failed(kind: Kind, error: UpstreamError): Promise<void> {
@@ -110,7 +120,7 @@ export function createUpstream(options: {
       const first = !rejected.has(kind);
       rejected.add(kind);
       await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
-      if (first) await gaps.credentials(kind, String(error.status));
+      if (first) await gaps.credentials(kind, String(error.status ?? error.kind));
     }
     if (health.consecutiveFailures >= PATIENCE_FAILURES) {
       const ms = backoffMs(
@@ -132,9 +142,12 @@ export function createUpstream(options: {
     page: (kind, page, lane) => read(kind, (call) => client.listPage(kind, page, { ...call, lane })),
     record: (kind, id, lane) => read(kind, (call) => client.getRecord(kind, id, { ...call, lane })),
     health: () => ({ ...health }),
-    witness(kind, beganAt) {
-      witnesses.set(kind, Math.max(beganAt, witnesses.get(kind) ?? 0));
+    witness(kind, { beganAt, endedAt }) {
+      witnesses.set(kind, [{ beganAt, endedAt }, ...(witnesses.get(kind) ?? [])].slice(0, WITNESSES_KEPT));
     },
-    witnessedAt: (kind) => witnesses.get(kind) ?? null,
+    witnessedAt(kind, before) {
+      const ended = (witnesses.get(kind) ?? []).filter((witness) => witness.endedAt <= before);
+      return ended.length === 0 ? null : Math.max(...ended.map((witness) => witness.beganAt));
+    },
   };
 }

@@ -111,7 +111,7 @@ export function createWalk(options: WalkOptions): DoWalk {
           timing: options.timing,
           pointers: options.pointers,
         });
-        if (applied.some((one) => one.witness)) upstream.witness(kind, read.beganAt);
+        if (applied.some((one) => one.witness)) upstream.witness(kind, read);
         options.onApplied(kind, applied, cause);
         count(progress, applied, walk.ids, request.seenBefore);
         await store.progressSweep(sweepId, progress);

@@ -5,10 +5,11 @@ export interface Credentials {
   /** The value of the Authorization header, asked for anew before each request. */
   authorization(signal: AbortSignal): Promise<string>;
   /**
-   * Called after a 401. True when the next `authorization` is worth another try. Absent where nothing but an
-   * operator can renew what we hold.
+   * Called after a 401 for the Authorization header `rejected`, which others may have renewed meanwhile. True
+   * when the next `authorization` is worth another try. Absent where nothing but an operator can renew what we
+   * hold.
    */
-  renew?(signal: AbortSignal): Promise<boolean>;
+  renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
 }
 
 /** A static key, read at every request so that a rotated file takes effect without a restart. */

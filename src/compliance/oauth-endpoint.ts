@@ -16,7 +16,12 @@ import { userAgent } from './user-agent.ts';
  */
 export interface TokenEndpoint {
   /** The address at which a person consents. */
-  authorizationUrl(request: { scopes: readonly string[]; state: string; challenge: string | null }): URL;
+  authorizationUrl(request: {
+    redirectUri: string;
+    scopes: readonly string[];
+    state: string;
+    challenge: string | null;
+  }): URL;
   /** Section 5 of the specification: five fields, and `code_verifier` where PKCE is on. */
   exchangeCode(
     request: { code: string; redirectUri: string; verifier: string | null; scopes: readonly string[] },
@@ -106,12 +111,12 @@ export function createTokenEndpoint(options: {
   const client = () => ({ client_id: clientId, client_secret: clientSecret() });
 
   return {
-    authorizationUrl({ scopes, state, challenge }) {
+    authorizationUrl({ redirectUri, scopes, state, challenge }) {
       const url = addressOf('/oauth/authorize');
       url.search = new URLSearchParams({
         client_id: clientId,
         response_type: 'code',
-        redirect_uri: settings.redirectUri ?? '',
+        redirect_uri: redirectUri,
         scope: scopes.join(' '),
         state,
         ...(challenge === null ? {} : { code_challenge: challenge, code_challenge_method: 'S256' }),

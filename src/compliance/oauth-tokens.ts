@@ -60,7 +60,8 @@ export function tokensIn(
     expiresWall: Math.round(context.nowWall + lifetimeMs),
     renewWall: Math.round(context.nowWall + usableMs),
     askedScopes: context.askedScopes,
-    grantedScopes: scope == null ? (context.before?.grantedScopes ?? null) : scope.split(/\s+/).filter(Boolean),
+    grantedScopes:
+      scope == null ? (context.before?.grantedScopes ?? null) : scope.split(/\s+/).filter(Boolean),
   };
 }
 

@@ -83,7 +83,11 @@ export function createRequester(options: RequesterOptions): Send {
     }
   }
 
-  async function sendOnce<T>(request: OutgoingRequest<T>): Promise<Exchanged<T>> {
+  /** `sent` learns which credentials went out, if any did. */
+  async function sendOnce<T>(
+    request: OutgoingRequest<T>,
+    sent: { authorization?: string },
+  ): Promise<Exchanged<T>> {
     const { method, path, signal } = request;
     const url = urlFor(settings.baseUrl, path);
     const body = request.body === undefined ? null : JSON.stringify(request.body);
@@ -98,6 +102,7 @@ export function createRequester(options: RequesterOptions): Send {
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
 
+    sent.authorization = authorization;
     const began = now();
     const reply = await exchange(url, { method, headers, body }, settings.timeoutMs, signal);
     ticket.arrived();
@@ -126,14 +131,17 @@ export function createRequester(options: RequesterOptions): Send {
   }
 
   return async (request) => {
+    const sent: { authorization?: string } = {};
     try {
-      return await sendOnce(request);
+      return await sendOnce(request, sent);
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.kind !== 'unauthorized') throw error;
-      const isRenewed = (await credentials.renew?.(request.signal)) ?? false;
+      // Where the credentials themselves could not be had, there is nothing that the service has refused.
+      if (sent.authorization === undefined) throw error;
+      const isRenewed = (await credentials.renew?.(request.signal, sent.authorization)) ?? false;
       // A POST is left to its caller even now: the rule that none is ever sent twice has no exceptions to learn.
       if (!isRenewed || request.method === 'POST') throw error;
-      return await sendOnce(request);
+      return await sendOnce(request, {});
     }
   };
 }

@@ -293,14 +293,15 @@ export function decideMissing(
   if (!unbroken) {
     const first = {
       ...answered,
-      missingSince: read.beganAt,
+      // Its end: a witness whose read began while this one was under way may have been answered before it.
+      missingSince: read.endedAt,
       missingNumber: read.number,
       proven: false,
       unverifiedSince: state.unverifiedSince ?? read.endedWall,
       hintAt: state.hintAt ?? read.beganAt,
       firstHintAt: state.firstHintAt ?? read.beganAt,
     };
-    const settled = Math.max(read.beganAt, first.hintAt) + timing.settleMs;
+    const settled = Math.max(read.endedAt, first.hintAt) + timing.settleMs;
     return { outcome: 'first', state: { ...first, dueAt: settled } };
   }
   const settled = Math.max(state.missingSince ?? 0, state.hintAt ?? 0) + timing.settleMs;

@@ -5,7 +5,7 @@ import { gapOf, instant } from './verdict-facts.ts';
 import { age, count, kindPlural } from './words.ts';
 
 /** Shorter outages of the upstream are everyday, and repair themselves; after this a person should look. */
-export const UPSTREAM_OUTAGE_BLOCKS_MS = 15 * 60_000;
+const UPSTREAM_OUTAGE_BLOCKS_MS = 15 * 60_000;
 
 /** What only a person can mend. */
 export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdict | null {

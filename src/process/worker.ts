@@ -13,6 +13,13 @@ const LEASE_MS = 60_000;
 /** How long to leave a database alone that could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
+/**
+ * After a batch that was not full, let the next one gather. Under load a commit shared by 200 events instead of 60
+ * took 12 µs less of each; nobody notices that a preview is this much later, and what comes after a quiet spell
+ * is claimed at once. Milliseconds.
+ */
+export const GATHER_MS = 25;
+
 /** Deferred events are looked for at least this often, whatever the clocks say. */
 const LONGEST_NAP_MS = 30_000;
 
@@ -25,6 +32,8 @@ export interface WorkerOptions {
   rules: PreviewRules;
   concurrency: number;
   maxAttempts: number;
+  /** How long to wait after a batch that was not full: `GATHER_MS`. Default: not at all. */
+  gatherMs?: number;
   random: () => number;
   onOutcome: (outcome: PreviewOutcome) => void;
   onRetry: (event: ClaimedEvent, error: string, delayMs: number | null) => void;
@@ -45,7 +54,7 @@ export interface Worker {
  * holds at most `concurrency` batches, so that memory is flat however long the backlog is.
  */
 export function createWorker(options: WorkerOptions): Worker {
-  const { store, clock } = options;
+  const { store, clock, gatherMs = 0 } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   let wakeUp: () => void = () => undefined;
   let woken = false;
@@ -156,7 +165,8 @@ export function createWorker(options: WorkerOptions): Worker {
         if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
         await slotFree();
         // Deliveries come first: their answers wait for the turn of the event loop that this gives up.
-        if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
+        if (claimed > 0 && claimed < LARGEST_BATCH && gatherMs > 0) await clock.sleep(gatherMs, signal);
+        else if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
         else if (queue.pending > 0) await queue.onIdle();
         else await nap(signal);
       }

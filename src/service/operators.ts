@@ -25,12 +25,6 @@ export function operatorsStore({ store, worker, backfill }: Stages): OpsContext[
       if (done) backfill?.wake();
       return done;
     },
-    async confirmDeletions(sweepId, untilWall) {
-      const held = await store.confirmDeletions(sweepId, untilWall);
-      // The consent lasts an hour, and the next proof deletes: so it is sought at once.
-      if (held.ids.length > 0) backfill?.requestSweep([held.kind], 'operator:consent');
-      return held;
-    },
   };
 }
 
@@ -56,7 +50,8 @@ export function operatorsActions({ store, backfill, setPaused }: Stages): OpsAct
   };
 }
 
-export async function heldDeletions(store: Pick<Store, 'heldDeletions'>) {
-  const bySweep = Map.groupBy(await store.heldDeletions(), (held) => held.sweepId);
+/** What still waits for a consent, by the sweep that found it. */
+export async function heldDeletions(store: Pick<Store, 'heldDeletions'>, wall: number) {
+  const bySweep = Map.groupBy(await store.heldDeletions(wall), (held) => held.sweepId);
   return [...bySweep].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
 }

@@ -11,7 +11,8 @@ export async function openStore(url: string, options: { readOnly?: boolean } = {
 export function sqlitePath(url: string): string {
   if (url === ':memory:' || url === 'file::memory:') return ':memory:';
   if (url.startsWith('file://')) return decodeURIComponent(new URL(url).pathname);
-  if (url.startsWith('file:')) return url.slice('file:'.length);
+  // No path would be a temporary database, gone at the end.
+  if (url.startsWith('file:') && url !== 'file:') return url.slice('file:'.length);
   if (/^postgres(ql)?:\/\//.test(url)) {
     throw new UsageError('DATABASE_URL: this version stores in SQLite only', 'use file:./data/mirror.db');
   }

@@ -219,6 +219,17 @@ export const registrations = sqliteTable('registrations', {
   createdAt: text('created_at').notNull(),
 });
 
+/** OAuth tokens, sealed; the lease says who renews them now. Its end is in milliseconds of the wall clock. */
+export const tokens = sqliteTable('tokens', {
+  name: text('name').primaryKey(),
+  sealed: text('sealed').notNull(),
+  version: integer('version').notNull(),
+  refusal: text('refusal'),
+  leaseOwner: text('lease_owner'),
+  leaseUntil: integer('lease_until'),
+  savedAt: text('saved_at').notNull(),
+});
+
 /** One row: the counter that every number comes from. */
 export const counter = sqliteTable('counter', {
   one: integer('one').primaryKey(),

@@ -331,8 +331,8 @@ export interface BackfillStore {
   countKnown(kind: Kind): Promise<number>;
   /** Kinds with an open gap that only a whole reading heals, and none has begun since. */
   kindsWantingSweep(): Promise<Kind[]>;
-  /** What is held for an operator's consent, with the sweep that found it. */
-  heldDeletions(): Promise<{ kind: Kind; id: string; sweepId: number }[]>;
+  /** What is held for an operator's consent and has none at `wall`, with the sweep that found it. */
+  heldDeletions(wall: number): Promise<{ kind: Kind; id: string; sweepId: number }[]>;
 
   startSweep(kind: Kind, reason: string, now: Now): Promise<{ id: number; number: number }>;
   progressSweep(id: number, progress: SweepProgress): Promise<void>;
@@ -388,10 +388,45 @@ export interface StoredRegistration {
   createdWall: number;
 }
 
+/** OAuth tokens at rest, as sealed by compliance/. */
+export interface StoredTokens {
+  /** Rises with every save: tells whether what somebody read is still what is there. */
+  version: number;
+  sealed: string;
+  /** Why the upstream will not renew them; null: nothing is known against it. */
+  refusal: string | null;
+}
+
 export interface OperatorStore {
   audit(entry: AuditEntry, now: Now): Promise<void>;
   saveRegistration(registration: StoredRegistration): Promise<void>;
   listRegistrations(): Promise<StoredRegistration[]>;
+
+  /** Null: nobody has signed in. */
+  readTokens(name: string): Promise<StoredTokens | null>;
+  /**
+   * Leave to renew them, for `leaseMs` by the wall clock, which is all that processes share. Null: another owner
+   * has it, or there are none.
+   */
+  leaseTokens(name: string, owner: string, leaseMs: number, now: Now): Promise<StoredTokens | null>;
+  releaseTokens(name: string, owner: string): Promise<void>;
+  /**
+   * Saves with its audit entry, over exactly `version` (null: over whatever is there, a refusal included).
+   * False: others were saved meanwhile, and nothing was written.
+   */
+  saveTokens(
+    name: string,
+    sealed: string,
+    version: number | null,
+    entry: AuditEntry,
+    now: Now,
+  ): Promise<boolean>;
+  /** The upstream will not renew these: noted with its audit entry. False: others were saved meanwhile. */
+  refuseTokens(name: string, refusal: string, version: number, entry: AuditEntry, now: Now): Promise<boolean>;
+
+  /** A refused delivery with its bytes, as far as they were kept. */
+  readRefusal(id: number): Promise<Refusal | null>;
+
   /** Small durable facts: paused or not, the secret's version, … Null: never set. */
   readFact(name: string): Promise<string | null>;
   writeFact(name: string, value: string): Promise<void>;

@@ -1,5 +1,5 @@
-import { deliveries, type SignedDelivery } from './deliveries.ts';
 import { sendLoad } from './client.ts';
+import { deliveries, type SignedDelivery } from './deliveries.ts';
 import { percentile } from './statistics.ts';
 
 /** The load generator: a process of its own, so that its work is neither in the server's figures nor in its event loop. */

@@ -117,7 +117,11 @@ export function portIn(line: string): number {
 }
 
 /** A request to the operators' listener. Rejects unless it is answered with success. */
-export async function askOperators(mirror: Pick<Mirror, 'opsUrl'>, path: string, body?: object): Promise<Response> {
+export async function askOperators(
+  mirror: Pick<Mirror, 'opsUrl'>,
+  path: string,
+  body?: object,
+): Promise<Response> {
   const response = await fetch(`${mirror.opsUrl}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
     headers: { authorization: `Bearer ${OPS_TOKEN}`, 'content-type': 'application/json' },

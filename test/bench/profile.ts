@@ -42,7 +42,9 @@ export async function profile({ say, main }: ProfileOptions): Promise<void> {
 
 function selfTimes(cpu: CpuProfile): { group: string; share: number }[] {
   const nodes = new Map(cpu.nodes.map((node) => [node.id, node]));
-  const parents = new Map(cpu.nodes.flatMap((node) => (node.children ?? []).map((child) => [child, node.id])));
+  const parents = new Map(
+    cpu.nodes.flatMap((node) => (node.children ?? []).map((child) => [child, node.id])),
+  );
   const times = new Map<string, number>();
   let busy = 0;
   cpu.samples.forEach((id, index) => {
@@ -67,7 +69,8 @@ function groupOf(frame: Frame, caller: Frame | undefined): string {
   const { functionName: name, url } = frame;
   if (url.includes('/node_modules/')) return `package ${packageOf(url)}`;
   if (url.includes('node:internal/crypto') || url === 'node:crypto') return 'crypto, JavaScript';
-  if (url.startsWith('node:')) return url.includes('http') ? 'node http, JavaScript' : 'node streams, net, timers';
+  if (url.startsWith('node:'))
+    return url.includes('http') ? 'node http, JavaScript' : 'node streams, net, timers';
   if (url.includes('/dist/')) return `ours ${url.slice(url.indexOf('/dist/') + 6)} ${name || '(anonymous)'}`;
   const by = caller === undefined ? '' : ` by ${callerOf(caller)}`;
   return name.startsWith('(') ? name : `native ${name}${by}`;

@@ -5,16 +5,23 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import type { LoadOrder, LoadReport } from './load.ts';
-import { askOperators, BASELINE, portIn, type ServerProcess, startMirror, startProcess } from './processes.ts';
+import {
+  askOperators,
+  BASELINE,
+  portIn,
+  type ServerProcess,
+  startMirror,
+  startProcess,
+} from './processes.ts';
 import { median } from './statistics.ts';
 
 export const CONNECTIONS = 64;
 export const RECORDS = 1_000;
 
 /** Sent before the clock starts: half of what a function costs at first is its being compiled. */
-const WARM_UP = 6_000;
+const WARM_UP = 20_000;
 /** Two seconds or so of load, in which a run sees dozens of batches, and a checkpoint. */
-const MEASURED = 20_000;
+const MEASURED = 30_000;
 
 /** `accept`: the processor is paused, so nothing but taking deliveries in is counted. */
 export type Contender = 'baseline' | 'accept' | 'mirror';
@@ -87,7 +94,8 @@ export async function measure(
     backlog?.close();
 
     const good = report.statuses['202'] ?? 0;
-    if (good !== MEASURED) throw new Error(`not every request was accepted: ${JSON.stringify(report.statuses)}`);
+    if (good !== MEASURED)
+      throw new Error(`not every request was accepted: ${JSON.stringify(report.statuses)}`);
     const perSecond = MEASURED / report.seconds;
     return {
       cpuUs: ((after.cpuMs - before.cpuMs) * 1000) / MEASURED,

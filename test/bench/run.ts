@@ -28,7 +28,9 @@ if (flags.profile) {
 
 async function ratios(): Promise<void> {
   const rounds = Number(flags.rounds);
-  say(`${CONNECTIONS} connections, ${RECORDS} records, bodies of 480 bytes; LOG_LEVEL=warn, events only, synchronous=FULL.`);
+  say(
+    `${CONNECTIONS} connections, ${RECORDS} records, bodies of 480 bytes; LOG_LEVEL=warn, events only, synchronous=FULL.`,
+  );
   say('Baseline: Hono on @hono/node-server reads the same body and answers 202.\n');
   const { baseline, accept, mirror } = await measureRatios({ rounds, say, ...main });
 
@@ -51,6 +53,8 @@ function verdict(name: string, value: number, target: number, sense: 'at least' 
 }
 
 function row(name: string, ...cells: (string | number)[]): void {
-  const texts = cells.map((cell) => (typeof cell === 'number' && !Number.isInteger(cell) ? cell.toFixed(2) : `${cell}`));
+  const texts = cells.map((cell) =>
+    typeof cell === 'number' && !Number.isInteger(cell) ? cell.toFixed(2) : `${cell}`,
+  );
   say(`  ${name.padEnd(34)}${texts.map((text) => text.padStart(15)).join('')}`);
 }

@@ -154,14 +154,13 @@ describe('on an empty database with no service running', () => {
     expect((await cli(['resume'], settings)).out).toContain('Resumed');
   });
 
-  it('a reader that stops early is no failure', () => {
-    const node = process.execPath;
+  it('a reader that has gone away is no failure', () => {
     const main = new URL('../../dist/main.js', import.meta.url).pathname;
-    const command = `"${node}" "${main}" status --json | head -c 1; echo "\${PIPESTATUS[0]}"`;
+    const command = `"${process.execPath}" "${main}" status --json 2>&1 | :; echo "\${PIPESTATUS[0]}"`;
     const text = execFileSync('bash', ['-c', command], {
       env: { ...process.env, ...settings },
       encoding: 'utf8',
     });
-    expect(text).toBe('{0\n');
+    expect(text).toBe('0\n');
   });
 });

@@ -120,7 +120,7 @@ export async function opsHarness(
     actions,
     facts: () => live,
     heldDeletions: async () => {
-      const groups = Map.groupBy(await store.heldDeletions(), ({ sweepId }) => sweepId);
+      const groups = Map.groupBy(await store.heldDeletions(clock.wall()), ({ sweepId }) => sweepId);
       return [...groups].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
     },
     tokens: over.tokens ?? [

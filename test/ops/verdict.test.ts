@@ -18,6 +18,7 @@ function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
     records: 10,
     unverified: 0,
     deleted: 0,
+    covered_until: null,
     oldest_unverified_at: null,
     last_full_sweep_at: ago(20),
     open_gaps: 0,

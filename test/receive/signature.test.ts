@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { TemplatePart } from '../../src/config.ts';
 import {
   type SignedDelivery,
+  signatureOf,
   type VerificationSettings,
   verifySignature,
 } from '../../src/receive/signature.ts';

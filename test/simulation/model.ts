@@ -65,7 +65,9 @@ export function createModel(options: { order: ListOrder; references: ReadonlyMap
     list(kind, instant) {
       const rows = [...records[kind].keys()].flatMap((id) => {
         const version = at(kind, id, instant);
-        return version?.content ? [{ id, since: bornAt(historyOf(kind, id), version), content: version.content }] : [];
+        return version?.content
+          ? [{ id, since: bornAt(historyOf(kind, id), version), content: version.content }]
+          : [];
       });
       const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
       rows.sort((a, b) => {

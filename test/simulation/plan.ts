@@ -88,7 +88,7 @@ export function planOf(seed: number): Plan {
   const faulty = chance.happens('faulty', 0.6);
   const deletes = chance.pick('deletes', [0.05, 0.2, 0.4]);
   const loss = chance.pick('loss', [0, 0.2, 0.5]);
-  const patient = chance.happens('hours', 0.02);
+  const patient = chance.happens('hours', 0.01);
 
   add(chance.between('writes', 15, 50), (at) => {
     const kind = chance.pick('kind', ['policy', 'policy', 'vendor', 'vendor', 'risk_assessment'] as const);
@@ -96,10 +96,17 @@ export function planOf(seed: number): Plan {
     const range = Math.max(1, chance.happens('hot', 0.5) ? 2 : universe[kind]);
     const id = idOf(kind, chance.between('id', 0, range - 1));
     const gone = chance.happens('gone', kind === 'risk_assessment' ? deletes / 2 : deletes);
-    return { at, do: gone ? 'delete' : 'write', kind, id, message: messageOf(chance, settings, loss, patient) };
+    return {
+      at,
+      do: gone ? 'delete' : 'write',
+      kind,
+      id,
+      message: messageOf(chance, settings, loss, patient),
+    };
   });
   if (faulty) add(chance.between('faults', 1, 3), (at) => faultOf(chance, at, settings));
-  if (chance.happens('crashes', 0.5)) add(chance.between('crashes', 1, 3), (at) => crashOf(chance, at, settings));
+  if (chance.happens('crashes', 0.5))
+    add(chance.between('crashes', 1, 3), (at) => crashOf(chance, at, settings));
   if (chance.happens('steps', 0.15)) {
     add(1, (at) => ({ at, do: 'step', offsetMs: chance.pick('step', [-HOUR_MS, -5_000, 5_000, HOUR_MS]) }));
   }
@@ -109,7 +116,8 @@ export function planOf(seed: number): Plan {
       delayMs: Math.round(settleMs * (0.3 + 4 * chance.draw('slowness'))),
     }));
   }
-  if (chance.happens('full', 0.1)) add(1, (at) => ({ at, do: 'disk_full', forMs: settleMs * chance.between('full', 1, 5) }));
+  if (chance.happens('full', 0.1))
+    add(1, (at) => ({ at, do: 'disk_full', forMs: settleMs * chance.between('full', 1, 5) }));
   add(chance.between('sweeps', 0, 4), (at) => ({ at, do: 'sweep', kinds: [chance.pick('swept', KINDS)] }));
   add(chance.between('refetches', 0, 3), (at) => {
     const kind = chance.pick('refetched', ['vendor', 'risk_assessment'] as const);
@@ -120,7 +128,7 @@ export function planOf(seed: number): Plan {
 }
 
 function settingsOf(chance: Chance): Settings {
-  const settleMs = chance.pick('settle', [400, 1_000, 2_500]);
+  const settleMs = chance.pick('settle', [200, 500, 1_000]);
   const initial = {
     policy: chance.between('policies', 0, 8),
     vendor: chance.between('vendors', 0, 8),
@@ -163,7 +171,15 @@ function messageOf(chance: Chance, { settleMs }: Settings, loss: number, patient
   return {
     copiesMs: Array.from({ length: copies }, delay),
     payload:
-      payload < 0.5 ? 'full' : payload < 0.75 ? 'partial' : payload < 0.94 ? 'thin' : payload < 0.97 ? 'unusable' : 'broken',
+      payload < 0.5
+        ? 'full'
+        : payload < 0.75
+          ? 'partial'
+          : payload < 0.94
+            ? 'thin'
+            : payload < 0.97
+              ? 'unusable'
+              : 'broken',
     type: chance.happens('odd', 0.04) ? 'odd' : chance.between('type', 0, 2),
     reusesId: chance.happens('reused', 0.03),
   };
@@ -172,13 +188,17 @@ function messageOf(chance: Chance, { settleMs }: Settings, loss: number, patient
 function faultOf(chance: Chance, at: number, { settleMs }: Settings): Operation {
   const listed = chance.pick('listed', ['policy', 'vendor'] as const);
   const fault: Fault = chance.pick('fault', [
-    ...(['outage', 'unauthorized', 'forbidden', 'rate_limited', 'lost_path'] as const).map((name) => ({ fault: name })),
-    ...(['truncated', 'gappy', 'malformed', 'page_ignored', 'total_wrong', 'forgetful'] as const).map((name) => ({
+    ...(['outage', 'unauthorized', 'forbidden', 'rate_limited', 'lost_path'] as const).map((name) => ({
       fault: name,
-      kind: listed,
     })),
+    ...(['truncated', 'gappy', 'malformed', 'page_ignored', 'total_wrong', 'forgetful'] as const).map(
+      (name) => ({
+        fault: name,
+        kind: listed,
+      }),
+    ),
   ]);
-  const long = fault.fault === 'outage' && chance.happens('hour', 0.1);
+  const long = fault.fault === 'outage' && chance.happens('hour', 0.04);
   return { at, do: 'fault', fault, forMs: long ? HOUR_MS : settleMs * chance.between('lasts', 1, 15) };
 }
 

@@ -69,7 +69,8 @@ export function createWorld(): World {
     for (let i = 0; i < tasks.length; i += 1) {
       const task = tasks[i]!;
       const leader = best < 0 ? null : tasks[best]!;
-      if (leader === null || task.at < leader.at || (task.at === leader.at && task.order < leader.order)) best = i;
+      if (leader === null || task.at < leader.at || (task.at === leader.at && task.order < leader.order))
+        best = i;
     }
     if (best < 0 || tasks[best]!.at > until) return null;
     return tasks.splice(best, 1)[0]!;

@@ -20,7 +20,7 @@ export const STYLE = `
 html { -webkit-text-size-adjust: 100% }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 400 1rem/1.55 var(--sans);
   font-variant-numeric: tabular-nums; -webkit-font-smoothing: antialiased }
-.wrap { min-width: 60rem; margin: 0 auto; padding: 0 clamp(1.1rem, 4vw, 2.5rem) }
+.wrap { max-width: 66rem; margin: 0 auto; padding: 0 clamp(1.1rem, 4vw, 2.5rem) }
 h1, h2, h3, p, ul, dl, dd, table, figure { margin: 0; padding: 0 }
 ul { list-style: none }
 a { color: inherit; text-underline-offset: .2em }

@@ -94,7 +94,9 @@ export function createBackfillVerbs(
   const consented = db
     .prepare('SELECT 1 FROM held_deletions WHERE kind = ? AND id = ? AND consent_until > ?')
     .pluck();
-  const listHeld = db.prepare('SELECT kind, id, sweep_id AS sweepId FROM held_deletions ORDER BY kind, id');
+  const listHeld = db.prepare(
+    'SELECT kind, id, sweep_id AS sweepId FROM held_deletions WHERE consent_until IS NULL OR consent_until <= ? ORDER BY kind, id',
+  );
   const lastSweep = db.prepare('SELECT max(id) FROM sweeps WHERE kind = ?').pluck();
   const consent = db.prepare(
     'UPDATE held_deletions SET consent_until = ? WHERE sweep_id = ? RETURNING kind, id',
@@ -362,8 +364,8 @@ export function createBackfillVerbs(
       return countKnown.get(kind) as number;
     },
 
-    async heldDeletions() {
-      return listHeld.all() as { kind: Kind; id: string; sweepId: number }[];
+    async heldDeletions(wall) {
+      return listHeld.all(iso(wall)) as { kind: Kind; id: string; sweepId: number }[];
     },
   };
 

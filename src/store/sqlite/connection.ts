@@ -31,11 +31,16 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
   return guarded(() => {
     const db = new Database(path, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
     if (options.readOnly) return db;
-    db.pragma('journal_mode = WAL');
-    db.pragma('synchronous = FULL');
-    db.pragma('foreign_keys = ON');
-    db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
-    assertDurable(db, path);
+    try {
+      db.pragma('journal_mode = WAL');
+      db.pragma('synchronous = FULL');
+      db.pragma('foreign_keys = ON');
+      db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+      assertDurable(db, path);
+    } catch (error) {
+      db.close();
+      throw error;
+    }
     return db;
   });
 }

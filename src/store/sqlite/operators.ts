@@ -1,6 +1,7 @@
 import type { OperatorStore, StoredRegistration } from '../store.ts';
 import type { Connection, Transact } from './connection.ts';
 import { iso } from './records.ts';
+import { createTokenVerbs } from './tokens.ts';
 
 export function createOperatorVerbs(db: Connection, transact: Transact): OperatorStore {
   const audit = db.prepare('INSERT INTO audit (at, actor, action, outcome, target) VALUES (?, ?, ?, ?, ?)');
@@ -15,7 +16,11 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   );
 
+  const readRefusal = db.prepare('SELECT * FROM refusals WHERE id = ?');
+
   return {
+    ...createTokenVerbs(db, transact),
+
     async audit(entry, now) {
       transact(() => audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target));
     },
@@ -38,6 +43,20 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
           createdWall: Date.parse(row['created_at'] ?? ''),
         }),
       );
+    },
+
+    async readRefusal(id) {
+      const row = readRefusal.get(id) as Record<string, unknown> | undefined;
+      if (row === undefined) return null;
+      return {
+        reason: String(row['reason']),
+        t: row['t'] as string | null,
+        bytes: Number(row['bytes']),
+        bodySha256: row['body_sha256'] as string | null,
+        header: row['header'] as string | null,
+        body: row['body'] as Buffer | null,
+        wall: Date.parse(String(row['at'])),
+      };
     },
 
     async readFact(name) {

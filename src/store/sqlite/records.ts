@@ -32,7 +32,12 @@ export interface Held {
   row: HeldRow | null;
   /** The API or an event has made it known. */
   known: boolean;
+  /** As the file has it. Null: not there. */
+  stored: { state: RecordState | null; row: StoredKeys | null };
 }
+
+/** The columns of a row that an index holds. */
+type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_since'>;
 
 interface StateRow {
   hint: number;
@@ -61,6 +66,7 @@ interface TableRow {
   first_seen_at: string;
   synced_at: string;
   verified_at: string | null;
+  unverified_since: string | null;
   deleted_at: string | null;
   last_event_id: string | null;
   last_event_at: string | null;
@@ -85,6 +91,16 @@ export function createRecords(db: Connection) {
        missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
        refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
        sweep_id = coalesce(excluded.sweep_id, sweep_id)`,
+  );
+  // A preview moves nothing that an index holds; writing the same values again would rewrite the index all the same.
+  const savePreviewed = db.prepare(
+    `UPDATE record_state SET write = ?, previewed_created = ?, delete_event = ?, error = NULL
+     WHERE kind = ? AND id = ?`,
+  );
+  // What the full statement below would change of a record that is outstanding already: three µs instead of six.
+  const hintAgain = db.prepare(
+    `UPDATE record_state SET hint = ?, hint_at = ? WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
+       AND first_hint_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
   );
   // Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at
   // every event; `dueRecords` puts it off when it comes to it.
@@ -117,12 +133,15 @@ export function createRecords(db: Connection) {
         state: state === undefined ? { ...UNKNOWN_STATE } : stateFrom(state),
         row: row === undefined ? null : rowFrom(row),
         known: state !== undefined,
+        stored: { state: state === undefined ? null : stateFrom(state), row: row ?? null },
       };
     },
 
     /** Something gave reason to read the record: `number` where that was an event. */
     hint(kind: Kind, id: string, number: number, now: Now, nowIso: string, timing: HintTiming): void {
-      const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, now.steady + timing.settleMs);
+      const dueAt = now.steady + timing.settleMs;
+      if (hintAgain.run(number, now.steady, kind, id, dueAt).changes === 1) return;
+      const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
       if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
     },
 
@@ -160,6 +179,11 @@ export function createRecords(db: Connection) {
 
     saveState(held: Held, error: string | null = null, sweepId: number | null = null): void {
       const s = held.state;
+      const plain = error === null && sweepId === null;
+      if (plain && held.stored.state !== null && onlyPreviewed(held.stored.state, s)) {
+        savePreviewed.run(s.write, s.previewedCreated, s.deleteEvent, held.kind, held.id);
+        return;
+      }
       saveState.run(
         held.kind,
         held.id,
@@ -185,7 +209,9 @@ export function createRecords(db: Connection) {
     },
 
     saveRow(held: Held): void {
-      if (held.row !== null) byKind[held.kind].save(held.id, held.row, held.state.unverifiedSince);
+      if (held.row === null) return;
+      const since = held.state.unverifiedSince;
+      byKind[held.kind].save(held.id, held.row, since === null ? null : iso(since), held.stored.row);
     },
 
     /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
@@ -214,26 +240,70 @@ function tableStatements(db: Connection, kind: Kind) {
     `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})
      ON CONFLICT (id) DO UPDATE SET ${updates.join(', ')}`,
   );
+  const saveContent = db.prepare(
+    `UPDATE ${table} SET ${version === null ? '' : 'version = ?, '}status = ?, data = ?, synced_at = ?, verified_at = ?,
+       last_event_id = ?, last_event_at = ?, cause = ? WHERE id = ?`,
+  );
   return {
     select: db.prepare(
-      `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at, deleted_at,
-       last_event_id, last_event_at, cause FROM ${table} WHERE id = ?`,
+      `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at,
+       unverified_since, deleted_at, last_event_id, last_event_at, cause FROM ${table} WHERE id = ?`,
     ),
     markUnverified: db.prepare(
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ? WHERE id = ?`),
     countLive: db.prepare(`SELECT count(*) FROM ${table} WHERE deleted_at IS NULL`).pluck(),
-    save(id: string, row: HeldRow, unverifiedSince: number | null): void {
+    save(id: string, row: HeldRow, unverifiedSince: string | null, stored: StoredKeys | null): void {
+      const ofPolicies = version === null ? [] : [row.version];
+      const data = JSON.stringify(row.data);
+      // Naming an indexed column in an UPDATE rewrites its index, changed or not.
+      const sameKeys =
+        stored?.name === row.name &&
+        stored.deleted_at === row.deletedAt &&
+        stored.unverified_since === unverifiedSince;
+      if (sameKeys) {
+        saveContent.run(
+          ...ofPolicies,
+          ...[
+            row.status,
+            data,
+            row.syncedAt,
+            row.verifiedAt,
+            row.lastEventId,
+            row.lastEventAt,
+            row.cause,
+            id,
+          ],
+        );
+        return;
+      }
       save.run(
-        ...[id, row.name],
-        ...(version === null ? [] : [row.version]),
-        ...[row.status, JSON.stringify(row.data), row.firstSeenAt, row.syncedAt, row.verifiedAt],
-        ...[unverifiedSince === null ? null : iso(unverifiedSince), row.deletedAt],
-        ...[row.lastEventId, row.lastEventAt, row.cause],
+        ...[id, row.name, ...ofPolicies],
+        ...[row.status, data, row.firstSeenAt, row.syncedAt, row.verifiedAt],
+        ...[unverifiedSince, row.deletedAt, row.lastEventId, row.lastEventAt, row.cause],
       );
     },
   };
+}
+
+/** Does `now` differ from `stored` in nothing but what a preview moves? */
+function onlyPreviewed(stored: RecordState, now: RecordState): boolean {
+  return (
+    stored.hint === now.hint &&
+    stored.hintAt === now.hintAt &&
+    stored.firstHintAt === now.firstHintAt &&
+    stored.unverifiedSince === now.unverifiedSince &&
+    stored.readNumber === now.readNumber &&
+    stored.readEndedAt === now.readEndedAt &&
+    stored.returned === now.returned &&
+    stored.missingSince === now.missingSince &&
+    stored.missingNumber === now.missingNumber &&
+    stored.proven === now.proven &&
+    stored.refusals === now.refusals &&
+    stored.attempts === now.attempts &&
+    stored.dueAt === now.dueAt
+  );
 }
 
 function stateFrom(row: StateRow): RecordState {

@@ -21,7 +21,7 @@ async function prove(scene: Scene, kind: Kind, ids: readonly string[]) {
 
 const live = async (scene: Scene, kind: Kind) =>
   (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).map((row) => row.id);
-const held = async (scene: Scene) => (await scene.store.heldDeletions()).map((one) => one.id);
+const held = async (scene: Scene) => (await scene.store.heldDeletions(scene.now().wall)).map((one) => one.id);
 
 export function describeAbsences(open: OpenEngine): void {
   describe('a record that the API does not find', () => {

@@ -133,7 +133,11 @@ export function describeSweeps(open: OpenEngine): void {
         await scene.store.openGap(lost, 'x', scene.now());
         const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
         await scene.store.openGap(lost, 'x', scene.now());
-        await scene.store.finishSweep(sweep.id, { outcome: 'complete', error: null, progress, drift: {} }, scene.now());
+        await scene.store.finishSweep(
+          sweep.id,
+          { outcome: 'complete', error: null, progress, drift: {} },
+          scene.now(),
+        );
         expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
       }),
     );

@@ -1,0 +1,208 @@
+import { createInterface } from 'node:readline';
+import { Command, Option } from 'commander';
+import { type Clock, systemClock } from '../clock.ts';
+import {
+  type ConsentAnswer,
+  type ConsentAttempt,
+  readConsent,
+  startConsent,
+} from '../compliance/oauth-consent.ts';
+import { createTokenEndpoint, GrantRefused, type TokenEndpoint } from '../compliance/oauth-endpoint.ts';
+import { GRANT, sealTokens } from '../compliance/oauth-store.ts';
+import { scopesFor, type Tokens } from '../compliance/oauth-tokens.ts';
+import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
+import { MirrorError, UsageError } from '../errors.ts';
+import type { Store } from '../store/store.ts';
+import type { Cli } from './cli.ts';
+import { openForWriting } from './database.ts';
+import { openBrowser } from './login/browser.ts';
+import { isLoopbackRedirect, listenForConsent, type Page } from './login/listener.ts';
+import { parseDuration } from './options.ts';
+import { printable } from './text.ts';
+
+interface LoginOptions {
+  write?: true;
+  paste?: true;
+  browser: boolean;
+  wait: number;
+}
+
+/** Who signs in, in the audit. */
+const ACTOR = 'login';
+/** Long enough to find a password and a second factor; a code lives for ten minutes at most (RFC 6749). */
+const DEFAULT_WAIT_MS = 10 * 60_000;
+
+export function loginCommand(cli: Cli): Command {
+  return new Command('login')
+    .description('sign in to the compliance service (COMPLIANCE_AUTH=oauth) and keep the tokens, encrypted')
+    .option('--write', 'ask for the scope "write" besides, which register and creates need')
+    .option('--paste', 'listen nowhere: paste the address that the browser ends at')
+    .option('--no-browser', 'only print the address to open')
+    .addOption(
+      new Option('--wait <time>', 'how long to wait for the consent')
+        .default(DEFAULT_WAIT_MS, '10m')
+        .argParser(parseDuration),
+    )
+    .action((options: LoginOptions) => login(cli, options));
+}
+
+async function login(cli: Cli, options: LoginOptions): Promise<void> {
+  const config = loadConfig(cli.env);
+  const settings = settingsFor(config);
+  const key = keyOf(config);
+  const clock = systemClock();
+  const endpoint = createTokenEndpoint({ settings, clock });
+  const store = await openForWriting(config.databaseUrl);
+  try {
+    const attempt = startConsent(settings);
+    const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');
+    const sign = { cli, options, settings, endpoint, store, clock, attempt, scopes };
+    const isListening = !options.paste && isLoopbackRedirect(settings.redirectUri);
+    if (!options.paste && !isListening) {
+      cli.err.write('COMPLIANCE_REDIRECT_URI is not on this machine, so the answer must be pasted.\n');
+    }
+    const tokens = await (isListening ? overListener(sign) : overPaste(sign));
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
+    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, now);
+    report(cli, tokens);
+  } finally {
+    await store.close();
+  }
+}
+
+type OauthSettings = ComplianceSettings & { redirectUri: string };
+
+interface SignIn {
+  cli: Cli;
+  options: LoginOptions;
+  settings: OauthSettings;
+  endpoint: TokenEndpoint;
+  store: Store;
+  clock: Clock;
+  attempt: ConsentAttempt;
+  scopes: readonly string[];
+}
+
+function settingsFor({ compliance }: Config): OauthSettings {
+  if (compliance === null)
+    throw new UsageError('COMPLIANCE_BASE_URL is not set', 'there is nothing to sign in to');
+  if (compliance.auth !== 'oauth') {
+    throw new UsageError(
+      `COMPLIANCE_AUTH is ${compliance.auth}, which needs no sign-in`,
+      'set COMPLIANCE_AUTH=oauth to act for a person',
+    );
+  }
+  if (compliance.redirectUri === null) throw new UsageError('COMPLIANCE_REDIRECT_URI is not set');
+  return { ...compliance, redirectUri: compliance.redirectUri };
+}
+
+/** Before anybody is sent to a consent page: tokens that cannot be kept would be lost. */
+function keyOf({ credentialsKey }: Config): Uint8Array {
+  if (credentialsKey !== null) return credentialsKey;
+  throw new UsageError(
+    'CREDENTIALS_KEY is not set, and the tokens could not be stored',
+    'make one with: openssl rand -base64 32',
+  );
+}
+
+async function overListener(sign: SignIn): Promise<Tokens> {
+  const { cli, attempt, options } = sign;
+  const listener = await listenForConsent(sign.settings.redirectUri, attempt);
+  let page: Page = { title: 'Not signed in', text: 'The terminal says why. You can close this page.' };
+  try {
+    const address = addressOf(sign, listener.redirectUri);
+    cli.out.write(`Open this address to sign in:\n\n${address}\n\n`);
+    if (options.browser && cli.out.isTerminal) openBrowser(address);
+    const answer = await withinTime(listener.answer, sign);
+    const tokens = await tokensFor(sign, answer, listener.redirectUri);
+    page = { title: 'Signed in', text: 'compliance-mirror has what it needs. You can close this page.' };
+    return tokens;
+  } finally {
+    await listener.finish(page);
+  }
+}
+
+async function overPaste(sign: SignIn): Promise<Tokens> {
+  const { cli, settings, attempt } = sign;
+  const { redirectUri } = settings;
+  cli.out.write(`Open this address in any browser and consent:\n\n${addressOf(sign, redirectUri)}\n\n`);
+  cli.out.write('The page it ends at may fail to load. Paste its whole address here: ');
+  const lines = createInterface({ input: process.stdin });
+  const ended = new Promise<null>((resolve) => lines.once('close', () => resolve(null)));
+  const line = await withinTime(
+    Promise.race([new Promise<string>((resolve) => lines.once('line', resolve)), ended]),
+    sign,
+  ).finally(() => lines.close());
+  cli.out.write('\n');
+  if (line === null) throw new MirrorError('no_answer', 'standard input ended before anything was pasted');
+  const text = line.trim();
+  if (!URL.canParse(text)) {
+    throw new UsageError('what was pasted is not an address', 'it begins with COMPLIANCE_REDIRECT_URI');
+  }
+  return await tokensFor(sign, readConsent(new URL(text).searchParams, attempt), redirectUri);
+}
+
+function addressOf({ endpoint, scopes, attempt }: SignIn, redirectUri: string): string {
+  const challenge = attempt.proof?.challenge ?? null;
+  return endpoint.authorizationUrl({ redirectUri, scopes, state: attempt.state, challenge }).href;
+}
+
+async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: string): Promise<Tokens> {
+  const { endpoint, attempt, scopes } = sign;
+  if (answer.outcome === 'foreign') {
+    throw new MirrorError(
+      'foreign_answer',
+      'that is not the answer to this sign-in: its state is another one',
+      {
+        hint: 'open the address just printed, and paste where it ends',
+      },
+    );
+  }
+  if (answer.outcome === 'refused') {
+    await audit(sign, answer.reason);
+    throw new MirrorError('consent_refused', `the compliance service did not consent: ${answer.reason}`, {
+      hint: 'sign in again and allow it; COMPLIANCE_SCOPES is what is asked for',
+    });
+  }
+  const verifier = attempt.proof?.verifier ?? null;
+  try {
+    const never = new AbortController().signal;
+    return await endpoint.exchangeCode({ code: answer.code, redirectUri, verifier, scopes }, never);
+  } catch (error) {
+    if (error instanceof GrantRefused) await audit(sign, error.reason);
+    throw error;
+  }
+}
+
+async function audit({ store, clock }: SignIn, outcome: string): Promise<void> {
+  const now = { wall: clock.wall(), steady: clock.steady() };
+  await store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, now);
+}
+
+async function withinTime<T>(answer: Promise<T>, { options, clock }: SignIn): Promise<T> {
+  const done = new AbortController();
+  const late = clock.sleep(options.wait, done.signal).then((): never => {
+    throw new MirrorError('no_answer', 'nobody consented in time', {
+      hint: 'run it again, or allow more with --wait',
+    });
+  });
+  // When the answer wins, ending the sleep makes this reject with nobody listening.
+  late.catch(() => {});
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    done.abort();
+  }
+}
+
+function report(cli: Cli, tokens: Tokens): void {
+  const scopes = tokens.grantedScopes ?? tokens.askedScopes;
+  const until = new Date(tokens.expiresWall).toISOString();
+  cli.out.write(`Signed in. Scopes: ${scopes.map(printable).join(', ') || 'none named'}.\n`);
+  cli.out.write(
+    tokens.refreshToken === null
+      ? `There is no refresh token: sign in again before ${until}.\n`
+      : 'The tokens are stored, encrypted, and renewed by themselves.\n',
+  );
+}

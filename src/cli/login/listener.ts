@@ -1,0 +1,101 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth-consent.ts';
+import { UsageError } from '../../errors.ts';
+
+/** What a browser sees while it waits, and what the command then makes of the answer. */
+export type Page = { title: string; text: string };
+
+export interface ConsentListener {
+  /** As configured, with the port that was found where that was 0. */
+  redirectUri: string;
+  /** The first answer to this attempt; foreign ones are turned away and change nothing. */
+  answer: Promise<ConsentAnswer>;
+  /** Shows the outcome in the browser that brought the answer, and closes. */
+  finish(page: Page): Promise<void>;
+}
+
+/** Requests are short and few; nobody else should be here. */
+const MAX_CONNECTIONS = 16;
+const REQUEST_TIMEOUT_MS = 10_000;
+/** For the last page to reach the browser. */
+const CLOSE_MS = 1_000;
+
+const HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+};
+
+/** Whether a browser on this machine can bring the answer back to us by itself. */
+export function isLoopbackRedirect(redirectUri: string): boolean {
+  const url = URL.canParse(redirectUri) ? new URL(redirectUri) : null;
+  return url?.protocol === 'http:' && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
+}
+
+/** Listens where the browser will be sent. Throws UsageError where that address is not free. */
+export async function listenForConsent(
+  redirectUri: string,
+  attempt: ConsentAttempt,
+): Promise<ConsentListener> {
+  const url = new URL(redirectUri);
+  const { promise: answer, resolve } = Promise.withResolvers<ConsentAnswer>();
+  let waiting: ServerResponse | null = null;
+
+  const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
+    const asked = new URL(request.url ?? '/', 'http://localhost');
+    if (request.method !== 'GET' || asked.pathname !== url.pathname) {
+      return show(response, 404, { title: 'Not here', text: 'There is nothing at this address.' });
+    }
+    const read = readConsent(asked.searchParams, attempt);
+    if (read.outcome === 'foreign' || waiting !== null) {
+      return show(response, 400, {
+        title: 'Not this sign-in',
+        text: 'This is no answer to the sign-in that is waiting. Start from the address it printed.',
+      });
+    }
+    waiting = response;
+    resolve(read);
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await startListening(server, url);
+  if (url.port === '0') url.port = String((server.address() as AddressInfo).port);
+
+  return {
+    // As text where nothing had to change: the service compares it letter by letter.
+    redirectUri: new URL(redirectUri).port === '0' ? url.href : redirectUri,
+    answer,
+    async finish(page) {
+      if (waiting !== null) show(waiting, 200, page);
+      const cut = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
+      await new Promise<void>((done) => {
+        server.close(() => done());
+        server.closeIdleConnections();
+      });
+      clearTimeout(cut);
+    },
+  };
+}
+
+function show(response: ServerResponse, status: number, { title, text }: Page): void {
+  const body = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title><h1>${title}</h1><p>${text}</p></html>`;
+  response.writeHead(status, { ...HEADERS, connection: 'close' }).end(body);
+}
+
+function startListening(server: Server, url: URL): Promise<void> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const port = url.port === '' ? 80 : Number(url.port);
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      reject(
+        new UsageError(
+          `COMPLIANCE_REDIRECT_URI: cannot listen on ${url.host} (${error.code ?? error.message})`,
+          'free that port, or sign in with --paste, which listens nowhere',
+        ),
+      );
+    });
+    server.listen({ host, port }, () => resolve());
+  });
+}

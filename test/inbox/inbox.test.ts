@@ -1,0 +1,200 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { StoreUnavailable } from '../../src/errors.ts';
+import { createInbox } from '../../src/inbox/inbox.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { IncomingEvent, Refusal, Store, UnusableDelivery } from '../../src/store/store.ts';
+import { HeldClock, settled } from '../compliance/held-clock.ts';
+
+const TIMING = { settleMs: 10_000 };
+
+function event(id: string, contentHash = id): IncomingEvent {
+  return {
+    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: 1_000, t: '1', body: '{}' },
+    ...{ kind: 'policy', recordId: 'pol_1', known: true, contentHash },
+  };
+}
+const unusable: UnusableDelivery = {
+  reason: 'invalid_json',
+  t: '1',
+  body: Buffer.from('x'),
+  kind: null,
+  recordId: null,
+};
+
+/** An inbox over a real store, with a gate before each commit. */
+async function opened() {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  const clock = new HeldClock();
+  const commits: number[] = [];
+  const errors: unknown[] = [];
+  let accepted = 0;
+  let gate: Promise<void> = Promise.resolve();
+  let failure: Error | null = null;
+  const gated: Pick<Store, 'accept' | 'recordRefusals'> = {
+    async accept(batch, now, timing) {
+      commits.push(batch.events.length + batch.unusable.length);
+      await gate;
+      if (failure !== null) throw failure;
+      return store.accept(batch, now, timing);
+    },
+    async recordRefusals(refusals) {
+      if (failure !== null) throw failure;
+      return store.recordRefusals(refusals);
+    },
+  };
+  const inbox = createInbox({
+    ...{ store: gated, clock, timing: TIMING, onError: (error: unknown) => void errors.push(error) },
+    onAccepted: () => {
+      accepted += 1;
+    },
+  });
+  return {
+    ...{ store, clock, inbox, commits, errors },
+    accepted: () => accepted,
+    /** Holds every commit from now on, until the returned function is called. */
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      gate = promise;
+      return resolve;
+    },
+    fail(error: Error | null) {
+      failure = error;
+    },
+    refuse(count: number) {
+      const refusal: Refusal = {
+        ...{ reason: 'no_match', t: null, bytes: 1, bodySha256: null, header: null, body: null },
+        wall: clock.wall(),
+      };
+      for (let n = 0; n < count; n += 1) inbox.refuse(refusal);
+    },
+    refusals: async () => (await store.listRefusals({ limit: 500 })).length,
+  };
+}
+
+describe('the inbox', () => {
+  it('commits together what arrives together', async () => {
+    const { inbox, commits, accepted, store } = await opened();
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => inbox.accept(event(`evt_${n}`))));
+    expect(answers.every((answer) => answer.status === 'accepted')).toBe(true);
+    expect(commits).toEqual([50]);
+    expect(accepted()).toBe(1);
+    expect((await store.summary()).events.pending).toBe(50);
+  });
+
+  it('answers no delivery before the commit that holds it', async () => {
+    const { inbox, store, hold } = await opened();
+    const letGo = hold();
+    let answered = false;
+    const answer = inbox.accept(event('a')).then((outcome) => {
+      answered = true;
+      return outcome;
+    });
+    for (let turn = 0; turn < 5; turn += 1) await settled();
+    expect(answered).toBe(false);
+    expect(await store.showEvent('a')).toBeNull();
+    letGo();
+    expect(await answer).toMatchObject({ status: 'accepted' });
+    expect(await store.showEvent('a')).not.toBeNull();
+  });
+
+  it('gathers what arrives during a commit for the next one', async () => {
+    const { inbox, commits, hold } = await opened();
+    const letGo = hold();
+    const first = inbox.accept(event('a'));
+    await settled();
+    const others: Promise<unknown>[] = [];
+    for (const id of ['b', 'c', 'd']) {
+      others.push(inbox.accept(event(id)));
+      await settled();
+    }
+    expect(commits).toEqual([1]);
+    letGo();
+    await Promise.all([first, ...others]);
+    expect(commits).toEqual([1, 3]);
+  });
+
+  it('keeps a group small enough that nobody waits long for it', async () => {
+    const { inbox, commits } = await opened();
+    await Promise.all(Array.from({ length: 300 }, (_, n) => inbox.accept(event(`evt_${n}`))));
+    expect(commits).toEqual([128, 128, 44]);
+  });
+
+  it('answers each delivery with its own outcome, also within one group', async () => {
+    const { inbox, commits } = await opened();
+    const outcomes = await Promise.all([
+      ...['a', 'a', 'b'].map((id) => inbox.accept(event(id))),
+      ...[inbox.accept(event('a', 'other content')), inbox.quarantine(unusable)],
+    ]);
+    expect(outcomes).toMatchObject([
+      ...[{ status: 'accepted' }, { status: 'duplicate', conflicting: false }, { status: 'accepted' }],
+      ...[{ status: 'duplicate', conflicting: true }, undefined],
+    ] as object[]);
+    expect(commits).toEqual([5]);
+  });
+
+  it('acknowledges nothing of a group whose commit failed, and takes the next one', async () => {
+    const { inbox, store, errors, fail, accepted } = await opened();
+    const full = new StoreUnavailable('the disk is full');
+    fail(full);
+    const results = await Promise.allSettled([
+      inbox.accept(event('a')),
+      inbox.accept(event('b')),
+      inbox.quarantine(unusable),
+    ]);
+    expect(results.map((result) => (result.status === 'rejected' ? result.reason : 'acknowledged'))).toEqual([
+      full,
+      full,
+      full,
+    ]);
+    expect(errors).toEqual([full]);
+    expect(accepted()).toBe(0);
+    expect((await store.summary()).events.pending).toBe(0);
+    fail(null);
+    expect(await inbox.accept(event('a'))).toMatchObject({ status: 'accepted' });
+  });
+
+  it('notes refusals at no more than ten a second', async () => {
+    const { inbox, clock, refuse, refusals } = await opened();
+    refuse(40);
+    await inbox.drain();
+    refuse(40);
+    await inbox.drain();
+    expect(await refusals()).toBe(10);
+    await clock.advance(1_000);
+    refuse(4);
+    await inbox.drain();
+    expect(await refusals()).toBe(14);
+    refuse(40);
+    await inbox.drain();
+    expect(await refusals()).toBe(20);
+  });
+
+  it('lets no refusal fail, whatever becomes of the note', async () => {
+    const { inbox, errors, fail, refuse, refusals } = await opened();
+    fail(new StoreUnavailable('the disk is full'));
+    refuse(3);
+    await inbox.drain();
+    expect(errors).toHaveLength(1);
+    fail(null);
+    refuse(1);
+    await inbox.drain();
+    expect(await refusals()).toBe(1);
+  });
+
+  it('is drained once everything that came in is committed', async () => {
+    const { inbox, store, hold } = await opened();
+    const letGo = hold();
+    const answers = Array.from({ length: 200 }, (_, n) => inbox.accept(event(`evt_${n}`)));
+    let drained = false;
+    const done = inbox.drain().then(() => {
+      drained = true;
+    });
+    for (let turn = 0; turn < 5; turn += 1) await settled();
+    expect(drained).toBe(false);
+    letGo();
+    await done;
+    expect((await store.summary()).events.pending).toBe(200);
+    await Promise.all(answers);
+  });
+});

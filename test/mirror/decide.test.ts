@@ -1,0 +1,522 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import {
+  covered,
+  decideApply,
+  decideDeletions,
+  decideMissing,
+  decidePreview,
+  dueAt,
+  type PreviewInput,
+  type RecordState,
+  UNKNOWN_STATE,
+} from '../../src/mirror/decide.ts';
+import { contentOf } from '../../src/mirror/merge.ts';
+
+const SETTLE = 10;
+const TIMING = { settleMs: SETTLE };
+const NOW_ISO = '2026-11-01T12:00:00.000Z';
+const row = (data: JsonObject, deletedAt: string | null = null) => contentOf('policy', data, deletedAt);
+/** Something is outstanding since instant 100, from the event of number 5. */
+const state = (over: Partial<RecordState> = {}): RecordState => ({
+  ...UNKNOWN_STATE,
+  ...{ hint: 5, hintAt: 100, firstHintAt: 100, unverifiedSince: 1_000, dueAt: 110 },
+  ...over,
+});
+const VERIFIED = {
+  unverifiedSince: null,
+  hintAt: null,
+  firstHintAt: null,
+  dueAt: null,
+  returned: true,
+} as const;
+
+describe('when a record is due', () => {
+  it.each([
+    { what: 'never, with nothing outstanding', hintAt: null, firstHintAt: null, due: null },
+    { what: 'SETTLE after its only hint', hintAt: 100, firstHintAt: 100, due: 110 },
+    { what: 'SETTLE after its latest hint', hintAt: 130, firstHintAt: 100, due: 140 },
+    { what: 'SETTLE after the latest, when both rules agree', hintAt: 150, firstHintAt: 100, due: 160 },
+    { what: 'six SETTLEs after the earliest', hintAt: 151, firstHintAt: 100, due: 160 },
+    { what: 'after its hint, when the earliest is not known', hintAt: 130, firstHintAt: null, due: 140 },
+  ])('is $what', ({ hintAt, firstHintAt, due }) => {
+    expect(dueAt({ hintAt, firstHintAt }, TIMING)).toBe(due);
+  });
+});
+
+describe('a preview', () => {
+  const event = (over: Partial<PreviewInput> = {}): PreviewInput => ({
+    ...{ seq: 5, type: 'policy.updated', kind: 'policy', createdMs: 500, receivedWall: 600 },
+    ...{ content: { name: 'New' }, shows: true },
+    ...over,
+  });
+  const settings = { eventsOnly: false, toleranceMs: 300, idFields: new Set(['id']) };
+  const old = row({ id: 'x', name: 'Old' });
+  const tomb = row({ id: 'x', name: 'Old' }, 'T');
+
+  it.each([
+    { what: 'shows a first payload', outcome: 'previewed', name: 'New' },
+    { what: 'is laid over a row', held: { row: old }, outcome: 'previewed', name: 'New' },
+    {
+      what: 'shows a later event',
+      held: { state: { previewedCreated: 499 } },
+      outcome: 'previewed',
+      name: 'New',
+    },
+    { what: 'leaves a tie to the API', held: { state: { previewedCreated: 500 } }, outcome: 'overtaken' },
+    {
+      what: 'takes a tie without the API',
+      held: { state: { previewedCreated: 500 } },
+      only: true,
+      outcome: 'previewed',
+      name: 'New',
+    },
+    {
+      what: 'stops at a later event, without the API too',
+      held: { state: { previewedCreated: 501 } },
+      only: true,
+      outcome: 'overtaken',
+    },
+    { what: 'stops at a verified record', held: { state: VERIFIED }, outcome: 'overtaken' },
+    {
+      what: 'stops at a read begun after its event',
+      held: { state: { readNumber: 5 } },
+      outcome: 'overtaken',
+    },
+    {
+      what: 'goes on past a read begun before its event',
+      held: { state: { readNumber: 4 } },
+      outcome: 'previewed',
+      name: 'New',
+    },
+    {
+      what: 'stops at a row that was confirmed long after it',
+      held: { verifiedWall: 801 },
+      outcome: 'overtaken',
+    },
+    {
+      what: 'goes on at a row confirmed within the tolerance',
+      held: { verifiedWall: 800 },
+      outcome: 'previewed',
+      name: 'New',
+    },
+    {
+      what: 'counts a far future as the tolerance after arrival',
+      event: { createdMs: 99_999 },
+      held: { state: { previewedCreated: 900 } },
+      outcome: 'overtaken',
+    },
+    {
+      what: 'counts a near future as it is',
+      event: { createdMs: 900 },
+      held: { state: { previewedCreated: 899 } },
+      outcome: 'previewed',
+      name: 'New',
+    },
+    { what: 'is a hint when it shows nothing', event: { shows: false }, outcome: 'hinted' },
+    { what: 'makes no assessment', event: { kind: 'risk_assessment' }, outcome: 'hinted' },
+    {
+      what: 'makes one without the API',
+      event: { kind: 'risk_assessment' },
+      only: true,
+      outcome: 'previewed',
+      name: 'New',
+    },
+    {
+      what: 'is laid over an assessment',
+      event: { kind: 'risk_assessment' },
+      held: { row: old },
+      outcome: 'previewed',
+      name: 'New',
+    },
+    { what: 'revives nothing', held: { row: tomb }, outcome: 'hinted' },
+    { what: 'revives without the API', held: { row: tomb }, only: true, outcome: 'previewed', name: 'New' },
+    {
+      what: 'of a deletion buries',
+      event: { type: 'policy.deleted' },
+      held: { row: old },
+      outcome: 'previewed',
+      name: 'Old',
+      deletedAt: NOW_ISO,
+    },
+    {
+      what: 'of a deletion keeps an earlier burial',
+      event: { type: 'policy.deleted' },
+      held: { row: tomb },
+      outcome: 'previewed',
+      name: 'Old',
+      deletedAt: 'T',
+    },
+    {
+      what: 'of a deletion makes no row',
+      event: { type: 'vendor.removed', kind: 'vendor' },
+      outcome: 'hinted',
+    },
+  ] as {
+    what: string;
+    event?: Partial<PreviewInput>;
+    held?: { state?: Partial<RecordState>; row?: typeof old; verifiedWall?: number };
+    only?: boolean;
+    outcome: string;
+    name?: string;
+    deletedAt?: string;
+  }[])('$what', (example) => {
+    const held = {
+      state: state(example.held?.state),
+      row: example.held?.row ?? null,
+      verifiedWall: example.held?.verifiedWall ?? null,
+    };
+    const decision = decidePreview(
+      event(example.event),
+      held,
+      { ...settings, eventsOnly: example.only ?? false },
+      NOW_ISO,
+    );
+    expect(decision.outcome).toBe(example.outcome);
+    expect(decision.row?.name).toBe(example.name);
+    if (decision.row !== null) expect(decision.row.deletedAt).toBe(example.deletedAt ?? null);
+    if (example.outcome === 'overtaken')
+      expect(decision.state.previewedCreated).toBe(held.state.previewedCreated);
+  });
+
+  it.each([
+    { type: 'policy.deleted', createdMs: 500, before: null, after: 5 },
+    { type: 'policy.deleted', createdMs: 500, before: 3, after: 5 },
+    { type: 'policy.updated', createdMs: 500, before: 3, after: 3 },
+    { type: 'policy.updated', createdMs: 501, before: 3, after: null },
+  ])(
+    'of $type at $createdMs turns the announced deletion $before into $after',
+    ({ type, createdMs, before, after }) => {
+      const held = {
+        state: state({ deleteEvent: before, previewedCreated: 500 }),
+        row: old,
+        verifiedWall: null,
+      };
+      expect(decidePreview(event({ type, createdMs }), held, settings, NOW_ISO).state.deleteEvent).toBe(
+        after,
+      );
+    },
+  );
+
+  it('never writes a row for an event that a verified record or a later read covers', () => {
+    const anyState = fc.record({
+      readNumber: fc.nat(10),
+      previewedCreated: fc.option(fc.nat(1_000), { nil: null }),
+      verified: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(
+        anyState,
+        fc.nat(10),
+        fc.nat(1_000),
+        fc.boolean(),
+        fc.boolean(),
+        (s, seq, createdMs, eventsOnly, deletes) => {
+          const held = {
+            state: state({
+              readNumber: s.readNumber,
+              previewedCreated: s.previewedCreated,
+              ...(s.verified ? VERIFIED : {}),
+            }),
+            ...{ row: old, verifiedWall: null },
+          };
+          const type = deletes ? 'policy.deleted' : 'policy.updated';
+          const decision = decidePreview(
+            event({ seq, createdMs, type }),
+            held,
+            { ...settings, eventsOnly },
+            NOW_ISO,
+          );
+          if (s.verified || seq <= s.readNumber) expect(decision.row).toBeNull();
+          if (s.previewedCreated !== null && createdMs < s.previewedCreated) expect(decision.row).toBeNull();
+        },
+      ),
+    );
+  });
+});
+
+describe('a read', () => {
+  const read = { number: 7, beganAt: 110, endedAt: 112, endedWall: 2_000 };
+  const old = row({ name: 'Old' });
+  const apply = (data: JsonObject, held: { state?: Partial<RecordState>; row?: typeof old | null } = {}) =>
+    decideApply(
+      'policy',
+      data,
+      read,
+      { state: state(held.state), row: held.row === undefined ? old : held.row },
+      TIMING,
+    );
+
+  it.each([
+    { what: 'inserts', held: { row: null }, data: { name: 'New' }, outcome: 'inserted', open: false },
+    { what: 'updates and covers', data: { name: 'New' }, outcome: 'updated', open: false },
+    { what: 'confirms', data: { name: 'Old' }, outcome: 'unchanged', open: false },
+    {
+      what: 'restores',
+      held: { row: row({ name: 'Old' }, 'T') },
+      data: { name: 'Old' },
+      outcome: 'revived',
+      open: false,
+    },
+    {
+      what: 'leaves open a hint less than SETTLE older',
+      held: { state: { hintAt: 101 } },
+      data: { name: 'New' },
+      outcome: 'updated',
+      open: true,
+    },
+    {
+      what: 'is refused by a newer row',
+      held: { state: { write: 8 } },
+      data: { name: 'New' },
+      outcome: 'refused',
+      open: true,
+    },
+    {
+      what: 'is applied over a row written as it began',
+      held: { state: { write: 7 } },
+      data: { name: 'New' },
+      outcome: 'updated',
+      open: false,
+    },
+    {
+      what: 'is refused a third time',
+      held: { state: { write: 8, refusals: 2 } },
+      data: { name: 'New' },
+      outcome: 'refused',
+      open: true,
+    },
+    {
+      what: 'is applied after three refusals, and proves nothing',
+      held: { state: { write: 8, refusals: 3 } },
+      data: { name: 'New' },
+      outcome: 'updated',
+      open: true,
+    },
+    {
+      what: 'is deferred too close to another',
+      held: { state: { readEndedAt: 101 } },
+      data: { name: 'New' },
+      outcome: 'deferred',
+      open: true,
+    },
+    {
+      what: 'may follow SETTLE after another',
+      held: { state: { readEndedAt: 100 } },
+      data: { name: 'New' },
+      outcome: 'updated',
+      open: false,
+    },
+    {
+      what: 'that agrees may follow at once',
+      held: { state: { readEndedAt: 109 } },
+      data: { name: 'Old' },
+      outcome: 'unchanged',
+      open: false,
+    },
+    {
+      what: 'of life right after an announced deletion is deferred',
+      held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, hintAt: 101 } },
+      ...{ data: { name: 'Old' }, outcome: 'deferred', open: true },
+    },
+    {
+      what: 'of life SETTLE after an announced deletion is believed',
+      held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, hintAt: 100 } },
+      ...{ data: { name: 'Old' }, outcome: 'revived', open: false },
+    },
+  ] as {
+    what: string;
+    held?: Parameters<typeof apply>[1];
+    data: JsonObject;
+    outcome: string;
+    open: boolean;
+  }[])('$what', ({ held, data, outcome, open }) => {
+    const decision = apply(data, held);
+    expect(decision.outcome).toBe(outcome);
+    expect(decision.state.unverifiedSince !== null).toBe(open);
+    expect(decision.state.dueAt !== null).toBe(open);
+    const applied = !['refused', 'deferred'].includes(outcome);
+    expect(decision.confirmed).toBe(applied);
+    expect(decision.row?.name).toBe(applied && decision.change !== null ? data['name'] : undefined);
+  });
+
+  it('that is applied forgets absence, announced deletions, refusals and failures', () => {
+    const held = {
+      missingSince: 90,
+      missingNumber: 4,
+      proven: true,
+      deleteEvent: 3,
+      refusals: 2,
+      attempts: 4,
+    };
+    expect(apply({ name: 'Old' }, { state: held }).state).toMatchObject({
+      ...{
+        missingSince: null,
+        missingNumber: null,
+        proven: false,
+        deleteEvent: null,
+        refusals: 0,
+        attempts: 0,
+      },
+      ...{ readNumber: 7, readEndedAt: 112, returned: true },
+    });
+  });
+
+  it('that is deferred is made again SETTLE after it ended', () => {
+    const { state: next } = apply({ name: 'New' }, { state: { ...VERIFIED, readEndedAt: 109 } });
+    expect(next).toMatchObject({ hintAt: 112, firstHintAt: 112, unverifiedSince: 2_000, dueAt: 122 });
+  });
+
+  it('covers exactly the hints that are SETTLE older than its beginning', () => {
+    fc.assert(
+      fc.property(fc.nat(200), fc.nat(200), fc.nat(200), (first, later, beganAt) => {
+        const held = state({ firstHintAt: first, hintAt: first + later });
+        const next = covered(held, { beganAt }, TIMING);
+        expect(next.unverifiedSince === null).toBe(first + later + SETTLE <= beganAt);
+        if (next.unverifiedSince === null)
+          expect(next).toMatchObject({ hintAt: null, firstHintAt: null, dueAt: null });
+        else expect(next.firstHintAt!).toBeGreaterThanOrEqual(first);
+        if (next.hintAt !== null) expect(next.firstHintAt!).toBeLessThanOrEqual(next.hintAt);
+      }),
+    );
+  });
+});
+
+describe('a 404', () => {
+  const read = { number: 7, beganAt: 200, endedAt: 201, endedWall: 2_000 };
+  const alive = row({ name: 'Old' });
+  const tomb = row({ name: 'Old' }, 'T');
+  const first = { returned: true, missingSince: 190, missingNumber: 6, hint: 5, write: 5 };
+  const decide = (
+    held: Partial<RecordState>,
+    over: { row?: typeof alive | null; witnessedAt?: number | null; absent?: boolean } = {},
+  ) =>
+    decideMissing(
+      read,
+      { state: state(held), row: over.row === undefined ? alive : over.row },
+      {
+        witnessedAt: over.witnessedAt === undefined ? 195 : over.witnessedAt,
+        absentFromWalk: over.absent ?? false,
+      },
+      TIMING,
+    );
+
+  it.each([
+    { what: 'for an id never returned says nothing', held: {}, outcome: 'unresolved' },
+    {
+      what: 'for an id never returned says nothing the second time either',
+      held: { missingSince: 190, missingNumber: 6 },
+      outcome: 'unresolved',
+    },
+    { what: 'for what an event announced gone is a first', held: { deleteEvent: 5 }, outcome: 'first' },
+    {
+      what: 'for what a complete walk missed is a first',
+      held: {},
+      over: { absent: true },
+      outcome: 'first',
+    },
+    { what: 'for what was returned is a first', held: { returned: true }, outcome: 'first' },
+    { what: 'SETTLE after the first is the proof', held: first, outcome: 'proven' },
+    {
+      what: 'too soon after the first is still the first',
+      held: { ...first, missingSince: 191 },
+      outcome: 'first',
+    },
+    { what: 'too soon after a hint is still the first', held: { ...first, hintAt: 191 }, outcome: 'first' },
+    { what: 'after an event between the two starts anew', held: { ...first, hint: 7 }, outcome: 'first' },
+    { what: 'after a write between the two starts anew', held: { ...first, write: 7 }, outcome: 'first' },
+    {
+      what: 'without a witness proves nothing',
+      held: first,
+      over: { witnessedAt: null },
+      outcome: 'unwitnessed',
+    },
+    {
+      what: 'with a witness from before proves nothing',
+      held: first,
+      over: { witnessedAt: 189 },
+      outcome: 'unwitnessed',
+    },
+    {
+      what: 'with a witness as old as the first proves',
+      held: first,
+      over: { witnessedAt: 190 },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs no witness when announced',
+      held: { ...first, deleteEvent: 4 },
+      over: { witnessedAt: null },
+      outcome: 'proven',
+    },
+    { what: 'for a verified tombstone is known', held: VERIFIED, over: { row: tomb }, outcome: 'known' },
+    {
+      what: 'for what is proven never to have been is known',
+      held: VERIFIED,
+      over: { row: null },
+      outcome: 'known',
+    },
+    { what: 'for a verified live row is a first', held: VERIFIED, outcome: 'first' },
+  ] as { what: string; held: Partial<RecordState>; over?: Parameters<typeof decide>[1]; outcome: string }[])(
+    '$what',
+    ({ held, over, outcome }) => {
+      const decision = decide(held, over);
+      expect(decision.outcome).toBe(outcome);
+      expect(decision.state.proven).toBe(outcome === 'proven');
+      if (outcome === 'first') expect(decision.state.dueAt!).toBeGreaterThan(read.beganAt);
+      if (outcome === 'proven' || outcome === 'known') expect(decision.state.dueAt).toBeNull();
+      if (outcome !== 'known') expect(decision.state.unverifiedSince).not.toBeNull();
+    },
+  );
+});
+
+describe('how many may go at once', () => {
+  const some = (count: number, over: { announced?: boolean; consented?: boolean } = {}) =>
+    Array.from({ length: count }, (_, n) => ({
+      id: `${over.announced ? 'a' : over.consented ? 'c' : 'd'}${n}`,
+      announced: false,
+      consented: false,
+      ...over,
+    }));
+
+  it.each([
+    { gone: 0, live: 0, held: 0 },
+    { gone: 1, live: 1, held: 0 },
+    { gone: 2, live: 2, held: 2 },
+    { gone: 2, live: 3, held: 0 },
+    { gone: 3, live: 3, held: 3 },
+    { gone: 3, live: 14, held: 3 },
+    { gone: 3, live: 15, held: 0 },
+    { gone: 20, live: 100, held: 0 },
+    { gone: 21, live: 100, held: 21 },
+  ])('of $gone among $live live ones $held are held', ({ gone, live, held }) => {
+    const verdict = decideDeletions(some(gone), live);
+    expect(verdict.held).toHaveLength(held);
+    expect(verdict.deleted).toHaveLength(gone - held);
+  });
+
+  it('lets the announced and the agreed go, and counts neither among the doubtful', () => {
+    const candidates = [...some(50, { announced: true }), ...some(50, { consented: true }), ...some(2)];
+    expect(decideDeletions(candidates, 102).held).toEqual([]);
+    const more = [...some(5, { announced: true }), ...some(9)];
+    expect(decideDeletions(more, 14).held).toEqual(some(9).map((one) => one.id));
+    expect(decideDeletions(more, 14).deleted).toEqual(some(5, { announced: true }).map((one) => one.id));
+  });
+
+  it('deletes or holds each once, the held in order, and never holds what needs no consent', () => {
+    const candidate = fc.record({ id: fc.string(), announced: fc.boolean(), consented: fc.boolean() });
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(candidate, { selector: (one) => one.id }),
+        fc.nat(30),
+        (candidates, live) => {
+          const { deleted, held } = decideDeletions(candidates, live);
+          expect([...deleted, ...held].sort()).toEqual(candidates.map((one) => one.id).sort());
+          expect(held).toEqual([...held].sort());
+          for (const one of candidates) if (one.announced || one.consented) expect(deleted).toContain(one.id);
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+
+interface LockedPackage {
+  version?: string;
+  link?: true;
+  hasInstallScript?: true;
+  optionalDependencies?: Record<string, string>;
+}
+
+const read = (name: string) => JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), 'utf8'));
+const manifest: Record<'dependencies' | 'devDependencies', Record<string, string>> & {
+  allowScripts: Record<string, boolean>;
+} = read('package.json');
+const locked: Record<string, LockedPackage> = read('package-lock.json').packages;
+
+/** Older ones have published advisories, or, for the last, need a compiler. */
+const FLOORS: Readonly<Record<string, string>> = {
+  hono: '4.13.16',
+  '@hono/node-server': '2.1.3',
+  'drizzle-orm': '0.45.2',
+  'better-sqlite3': '13.0.0',
+};
+
+/** `3.10.0` is above `3.9.1`. */
+function atLeast(version: string, floor: string): boolean {
+  const numbers = (text: string) => text.split('-')[0]!.split('.').map(Number);
+  const [have, want] = [numbers(version), numbers(floor)];
+  const differing = have.findIndex((part, index) => part !== want[index]);
+  return differing < 0 || have[differing]! > want[differing]!;
+}
+
+/** Where Node looks for `name` from the package at `path`, nearest first. */
+function* places(path: string, name: string): Generator<string> {
+  for (let from = path; from !== ''; from = from.slice(0, Math.max(0, from.lastIndexOf('/node_modules/')))) {
+    yield `${from}/node_modules/${name}`;
+  }
+  yield `node_modules/${name}`;
+}
+
+describe('the packages', () => {
+  it('are named with exact versions', () => {
+    const versions = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies });
+    expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
+  });
+
+  it.each(Object.entries(FLOORS))('hold %s at %s or newer, wherever it is installed', (name, floor) => {
+    const versions = Object.entries(locked)
+      .filter(([path]) => path === `node_modules/${name}` || path.endsWith(`/node_modules/${name}`))
+      .map(([, each]) => each.version ?? '');
+    expect(versions.length).toBeGreaterThan(0);
+    expect(versions.filter((version) => !atLeast(version, floor))).toEqual([]);
+  });
+
+  it('are locked for every platform, since npm ci refuses a lock file that leaves one out', () => {
+    const missing = Object.entries(locked).flatMap(([path, each]) =>
+      Object.keys(each.optionalDependencies ?? {}).filter(
+        (name) => ![...places(path, name)].some((place) => locked[place] !== undefined),
+      ),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it('run no install script that nobody has decided about', () => {
+    const names = Object.entries(locked)
+      .filter(([, each]) => each.hasInstallScript)
+      .map(([path]) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
+    expect([...new Set(names)].filter((name) => manifest.allowScripts[name] === undefined)).toEqual([]);
+  });
+});

@@ -1,0 +1,263 @@
+import { isDeepStrictEqual } from 'node:util';
+import Database from 'better-sqlite3';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import type { IncomingEvent } from '../../src/store/store.ts';
+import type { Model } from './model.ts';
+
+/**
+ * What must hold after every commit. The model counts the versions of each record, and a verified row shows exactly
+ * one of them: a row its content's, a tombstone that of some deletion.
+ *
+ * - I1: what was acknowledged stands in the file after each crash, and at the end.
+ * - I2: at most one change per event id, and no event left unprocessed at the end.
+ * - I3: a verified record shows at least the version that each accepted event about it announced. (It is verified
+ *   only once every accepted event is covered, so all of them count.)
+ * - I4: the versions that a verified record shows, one after another, never fall.
+ * - I5: no tombstone on a record that never was deleted up to now.
+ *
+ * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
+ * forgets its records for a while shows them deleted; then only what the hold promises can be asked of the mirror:
+ * never many at once.
+ */
+export interface Invariants {
+  /** Something was committed. Returns what is violated, or null. */
+  check(): string | null;
+  accepted(event: Pick<IncomingEvent, 'id' | 'body'>): void;
+  /** Acknowledged to the sender. */
+  acknowledged(id: string): void;
+  checkStored(): string | null;
+  checkEffects(): string | null;
+  /** The service forgets, or remembers, all records of a kind. */
+  forgetting(kind: Kind, forgets: boolean): void;
+  /** I6: how the mirror differs from what is true now; empty when it does not. */
+  differences(): string[];
+  quiet(): {
+    pending: number;
+    unverified: number;
+    openGaps: string[];
+    held: { sweepId: number; ids: string[]; kind: Kind }[];
+  };
+  close(): void;
+}
+
+const TABLES: Record<Kind, string> = {
+  policy: 'policies',
+  risk_assessment: 'risk_assessments',
+  vendor: 'vendors',
+};
+
+interface Row {
+  kind: Kind;
+  id: string;
+  data: string | null;
+  deleted_at: string | null;
+  unverified_since: string | null;
+  state_unverified: string | null;
+}
+
+/** Rules of the hold, as the design words them. */
+const isMany = (count: number, live: number) =>
+  (count > 2 && count > 0.2 * live) || (count >= 2 && count >= live);
+
+export function createInvariants(options: {
+  path: string;
+  model: Model;
+  now: () => number;
+  eventOf: (body: string) => { kind: Kind; recordId: string; rev: number } | null;
+}): Invariants {
+  const { model } = options;
+  const db = new Database(options.path, { readonly: true });
+  const select = db.prepare(
+    KINDS.map(
+      (kind) =>
+        `SELECT '${kind}' AS kind, r.id, r.data, r.deleted_at, r.unverified_since, s.unverified_since AS state_unverified
+         FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
+    ).join(' UNION ALL '),
+  );
+  const stored = db.prepare('SELECT 1 FROM events WHERE id = ?').pluck();
+  const twice = db.prepare(
+    `SELECT cause, count(*) AS count FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1`,
+  );
+  const pending = db.prepare(`SELECT count(*) FROM events WHERE state = 'pending'`).pluck();
+  const unverified = db
+    .prepare(
+      `SELECT count(*) FROM record_state s WHERE unverified_since IS NOT NULL AND NOT EXISTS
+       (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason = 'unresolved' AND g.kind = s.kind AND g.record_id = s.id)`,
+    )
+    .pluck();
+  const gaps = db.prepare('SELECT reason, kind, record_id FROM gaps WHERE healed_at IS NULL');
+  const held = db.prepare('SELECT kind, id, sweep_id AS sweepId FROM held_deletions ORDER BY kind, id');
+  const known = db.prepare("SELECT id FROM record_state WHERE kind = 'risk_assessment'").pluck();
+
+  const acknowledgedIds = new Set<string>();
+  /** The newest version that an accepted event announced, by record. */
+  const announced = new Map<string, number>();
+  /** The version that the record last showed as verified. */
+  const shown = new Map<string, number>();
+  const seen = new Map<string, string>();
+  const forgets = new Set<Kind>();
+  /** Records that were forgotten at some time since they were last verified alive. */
+  const forgotten = new Set<string>();
+  const parsed = new Map<string, JsonObject>();
+  const live: Record<Kind, number> = { policy: 0, risk_assessment: 0, vendor: 0 };
+
+  function contentOf(text: string): JsonObject {
+    let content = parsed.get(text);
+    if (content === undefined) {
+      content = JSON.parse(text) as JsonObject;
+      parsed.set(text, content);
+    }
+    return content;
+  }
+
+  function deletions(kind: Kind, id: string): number[] {
+    return model.history(kind, id).flatMap((version) => (version.content === null ? [version.rev] : []));
+  }
+
+  /** What is wrong with one row; `lost` collects tombstones that only a forgetful service explains. */
+  function checkRow(row: Row, lost: Row[]): string | null {
+    const key = `${row.kind} ${row.id}`;
+    const { kind, id } = row;
+    if ((row.unverified_since === null) !== (row.state_unverified === null)) {
+      return `${key}: the row says unverified since ${row.unverified_since}, its state ${row.state_unverified}`;
+    }
+    const verified = row.unverified_since === null;
+    const before = shown.get(key) ?? -1;
+    const least = announced.get(key) ?? -1;
+    if (row.deleted_at !== null) {
+      const gone = deletions(kind, id);
+      const explained = forgets.has(kind) || forgotten.has(key);
+      if (gone.length === 0 && !explained) return `I5: ${key} is shown deleted and never was`;
+      if (!verified) return null;
+      const earliest = gone.find((rev) => rev >= before);
+      if (earliest === undefined || (gone.at(-1) ?? -1) < least) {
+        if (explained) lost.push(row);
+        else if (earliest === undefined)
+          return `I4: ${key} showed version ${before}, and is now shown deleted`;
+        else return `I3: ${key} is verified as deleted, and an accepted event announced version ${least}`;
+        return null;
+      }
+      shown.set(key, Math.max(earliest, before));
+      return null;
+    }
+    if (!verified) return null;
+    const content = contentOf(row.data!);
+    const rev = content['rev'] as number;
+    const version = model.history(kind, id)[rev];
+    if (version === undefined || !isDeepStrictEqual(version.content, content)) {
+      return `${key} is verified and shows what never was: ${row.data}`;
+    }
+    if (rev < before) return `I4: ${key} showed version ${before} as verified, and now ${rev}`;
+    if (rev < least)
+      return `I3: ${key} is verified at version ${rev}, and an accepted event announced ${least}`;
+    shown.set(key, rev);
+    if (!forgets.has(kind)) forgotten.delete(key);
+    return null;
+  }
+
+  return {
+    check() {
+      const lost: Row[] = [];
+      const before = { ...live };
+      for (const kind of KINDS) live[kind] = 0;
+      for (const row of select.all() as Row[]) {
+        if (row.deleted_at === null) live[row.kind] += 1;
+        const key = `${row.kind} ${row.id}`;
+        const print = `${row.deleted_at} ${row.unverified_since} ${row.state_unverified} ${announced.get(key)} ${row.data}`;
+        if (seen.get(key) === print) continue;
+        const wasLive = seen.get(key)?.startsWith('null') ?? false;
+        seen.set(key, print);
+        const violation = checkRow(row, wasLive ? lost : []);
+        if (violation !== null) return violation;
+      }
+      for (const kind of KINDS) {
+        const count = lost.filter((row) => row.kind === kind).length;
+        if (isMany(count, before[kind]))
+          return `I5: ${count} of ${before[kind]} ${kind} deleted at once, and none of them was`;
+      }
+      return null;
+    },
+
+    accepted(event) {
+      const about = options.eventOf(event.body);
+      if (about === null) return;
+      const key = `${about.kind} ${about.recordId}`;
+      announced.set(key, Math.max(about.rev, announced.get(key) ?? -1));
+    },
+
+    acknowledged(id) {
+      acknowledgedIds.add(id);
+    },
+
+    checkStored() {
+      for (const id of acknowledgedIds) {
+        if (stored.get(id) === undefined) return `I1: ${id} was acknowledged and is not stored`;
+      }
+      return null;
+    },
+
+    checkEffects() {
+      const [first] = twice.all() as { cause: string; count: number }[];
+      if (first !== undefined) return `I2: ${first.cause} made ${first.count} changes`;
+      return null;
+    },
+
+    forgetting(kind, does) {
+      if (does) forgets.add(kind);
+      else forgets.delete(kind);
+      for (const id of model.ids(kind)) forgotten.add(`${kind} ${id}`);
+    },
+
+    differences() {
+      const found: string[] = [];
+      const rows = new Map((select.all() as Row[]).map((row) => [`${row.kind} ${row.id}`, row]));
+      const discoverable = new Set(known.all() as string[]);
+      for (const kind of KINDS) {
+        for (const id of model.ids(kind)) {
+          if (kind === 'risk_assessment' && !discoverable.has(id)) continue;
+          const key = `${kind} ${id}`;
+          const truth = model.history(kind, id).at(-1)!.content;
+          const row = rows.get(key);
+          rows.delete(key);
+          if (truth === null) {
+            if (row !== undefined && row.deleted_at === null)
+              found.push(`${key} is gone, and shown as ${row.data}`);
+            if (row !== undefined && row.unverified_since !== null)
+              found.push(`${key} is an unverified tombstone`);
+          } else if (row === undefined) found.push(`${key} is missing`);
+          else if (row.deleted_at !== null) found.push(`${key} lives, and is shown deleted`);
+          else if (row.unverified_since !== null) found.push(`${key} is unverified`);
+          else if (!isDeepStrictEqual(contentOf(row.data!), truth)) {
+            found.push(`${key} is ${JSON.stringify(truth)}, and shown as ${row.data}`);
+          }
+        }
+      }
+      for (const [key, row] of rows) if (row.deleted_at === null) found.push(`${key} is shown and never was`);
+      return found;
+    },
+
+    quiet() {
+      const bySweep = Map.groupBy(
+        held.all() as { kind: Kind; id: string; sweepId: number }[],
+        (one) => one.sweepId,
+      );
+      return {
+        pending: pending.get() as number,
+        unverified: unverified.get() as number,
+        openGaps: (gaps.all() as { reason: string; kind: string; record_id: string }[]).map(
+          (gap) => `${gap.reason} ${gap.kind} ${gap.record_id}`,
+        ),
+        held: [...bySweep].map(([sweepId, some]) => ({
+          sweepId,
+          kind: some[0]!.kind,
+          ids: some.map((one) => one.id),
+        })),
+      };
+    },
+
+    close() {
+      db.close();
+    },
+  };
+}

@@ -1,0 +1,264 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
+import { createInvariants } from './invariants.ts';
+import { type Mirror, startMirror } from './mirror.ts';
+import { createModel } from './model.ts';
+import { initialIds, type Operation, type Plan } from './plan.ts';
+import { createChance } from './random.ts';
+import { createSender, type Sent, speaksOfItsRecord } from './sender.ts';
+import { createWorld } from './time.ts';
+import { createUpstreamClient, type Weather } from './upstream.ts';
+
+/** A file system in memory where there is one: a run commits some hundred times, and no disk is what is tested here. */
+const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+/** Records existed this long before the mirror first looked. */
+const LONG_AGO = -1_000_000;
+
+/** With everything working again, equality is due within this. An hour of clock step must not be outwaited. */
+const HEALING_MS = 20 * 60_000;
+
+/** After equality: nothing may disturb it. In SETTLEs. */
+const AFTERWARDS_IN_SETTLES = 4;
+
+export interface Outcome {
+  seed: number;
+  /** Null: every invariant held. */
+  failure: string | null;
+  trace: string[];
+  /** SHA-256 over the whole trace. */
+  traceHash: string;
+  virtualMs: number;
+  commits: number;
+}
+
+let template: Buffer | null = null;
+
+/** The bytes of an empty, migrated database: migrating anew for each run would cost more than the run. */
+function emptyDatabase(): Buffer {
+  if (template === null) {
+    const path = join(FOLDER, `simulation-${randomUUID()}.db`);
+    void openSqlite({ path }).close();
+    const db = new Database(path);
+    template = db.serialize();
+    db.close();
+    rmSync(path);
+  }
+  return template;
+}
+
+/** Plays a plan to its end, through its quiet, or to its first failure. Never rejects for what the mirror does. */
+export async function run(plan: Plan): Promise<Outcome> {
+  const { settings } = plan;
+  const world = createWorld();
+  const chance = createChance(plan.seed ^ 0x5bd1e995);
+  const model = createModel({ order: settings.order, references: new Map(settings.references) });
+  const weather: Weather = { active: new Set(), rough: true };
+  const path = join(FOLDER, `simulation-${randomUUID()}.db`);
+  writeFileSync(path, emptyDatabase());
+
+  const lines: string[] = [];
+  const hash = createHash('sha256');
+  const trace = (line: string) => {
+    const stamped = `${world.now()} ${line}`;
+    hash.update(stamped);
+    hash.update('\n');
+    lines.push(stamped);
+  };
+  let failure: string | null = null;
+  const fail = (what: string) => {
+    if (failure !== null) return;
+    failure = what;
+    trace(`FAILURE ${what}`);
+  };
+  const demand = (violation: string | null) => {
+    if (violation !== null) fail(violation);
+  };
+
+  const sentByBody = new Map<string, Sent>();
+  const invariants = createInvariants({
+    ...{ path, model, now: world.now },
+    eventOf: (body) => {
+      const sent = sentByBody.get(body);
+      return sent !== undefined && speaksOfItsRecord(sent) ? sent : null;
+    },
+  });
+  let commits = 0;
+  let slowUntil = -1;
+  let slownessMs = 0;
+  let fullUntil = -1;
+  const sweptSince = new Map<Kind, number>();
+
+  function start(): Mirror {
+    trace('start');
+    return startMirror({
+      ...{ path, world, chance, settings, trace },
+      client: (life) => createUpstreamClient({ world, model, chance, settings, weather, trace, ...life }),
+      onCommit: (verb, args) => {
+        commits += 1;
+        if (verb === 'accept') {
+          const { events } = args[0] as { events: { id: string; body: string }[] };
+          events.forEach(invariants.accepted);
+        }
+        demand(invariants.check());
+      },
+      onSweep: (kind, outcome, startedAt) => {
+        if (outcome === 'complete') sweptSince.set(kind, startedAt);
+      },
+      onBug: fail,
+      slownessMs: () => (world.now() < slowUntil ? slownessMs : 0),
+      diskIsFull: () => world.now() < fullUntil,
+    });
+  }
+
+  for (const kind of KINDS)
+    for (const id of initialIds(settings, kind)) model.change(kind, id, LONG_AGO, true);
+  let mirror: Mirror | null = start();
+  const sender = createSender({
+    ...{ world, settings },
+    async deliver(sent, signedWall) {
+      sentByBody.set(sent.body, sent);
+      const answer = mirror === null ? 'none' : await mirror.deliver(sent, signedWall);
+      trace(`delivery ${sent.id} about ${sent.kind} ${sent.recordId} version ${sent.rev}: ${answer}`);
+      if (answer === 'acknowledged') invariants.acknowledged(sent.id);
+      return answer;
+    },
+  });
+
+  function died(downMs: number, stepMs: number): void {
+    trace('crash');
+    mirror = null;
+    world.at(world.now() + downMs, null, () => {
+      if (stepMs !== 0) world.stepTo(world.wallOffset() + stepMs);
+      demand(invariants.checkStored());
+      mirror ??= start();
+    });
+  }
+
+  function perform(operation: Operation): void {
+    trace(JSON.stringify(operation));
+    switch (operation.do) {
+      case 'write':
+      case 'delete': {
+        const { kind, id, message } = operation;
+        const last = model.history(kind, id).at(-1) ?? null;
+        if (operation.do === 'delete' && !model.alive(kind, id)) return;
+        const version = model.change(kind, id, world.now(), operation.do === 'write');
+        if (message !== null) sender.announce(kind, id, version, last?.content ?? null, message);
+        return;
+      }
+      case 'fault': {
+        const { fault } = operation;
+        weather.active.add(fault);
+        if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true);
+        world.at(world.now() + operation.forMs, null, () => {
+          weather.active.delete(fault);
+          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false);
+          trace(`end of ${fault.fault}`);
+        });
+        return;
+      }
+      case 'crash': {
+        if (mirror === null) return;
+        const { commits: left, when, downMs, stepMs } = operation;
+        if (left > 0) {
+          mirror.crashAfter(left, when, () => died(downMs, stepMs));
+          return;
+        }
+        mirror.crash();
+        died(downMs, stepMs);
+        return;
+      }
+      case 'step':
+        world.stepTo(operation.offsetMs);
+        return;
+      case 'slow':
+        slowUntil = world.now() + operation.forMs;
+        slownessMs = operation.delayMs;
+        return;
+      case 'disk_full':
+        fullUntil = world.now() + operation.forMs;
+        return;
+      case 'sweep':
+        mirror?.requestSweep(operation.kinds);
+        return;
+      case 'refetch':
+        mirror?.refetch(operation.kind, operation.id);
+        return;
+    }
+  }
+
+  const stop = () => failure !== null;
+  let until = 0;
+  for (const operation of plan.operations) {
+    until = Math.max(until, operation.at);
+    world.at(operation.at, null, () => perform(operation));
+  }
+  await world.runUntil(until, stop);
+  while (failure === null && (sender.outstanding() > 0 || weather.active.size > 0 || mirror === null)) {
+    until += settings.settleMs;
+    await world.runUntil(until, stop);
+  }
+
+  // ─── quiet ────────────────────────────────────────────────────────────────────────────────────────────
+  trace('quiet');
+  weather.rough = false;
+  slowUntil = -1;
+  fullUntil = -1;
+  world.stepTo(0);
+  mirror?.disarm();
+  const quietSince = world.now();
+  let asked = false;
+  let standing: string[] = [];
+  while (failure === null) {
+    until += 2 * settings.settleMs;
+    await world.runUntil(until, stop);
+    if (failure !== null) break;
+    if (!asked) {
+      asked = true;
+      mirror?.requestSweep(KINDS);
+      continue;
+    }
+    const state = invariants.quiet();
+    for (const held of state.held) {
+      const sure = held.ids.every((id) => !model.alive(held.kind, id));
+      if (sure) await mirror?.consent(held.sweepId);
+    }
+    standing = [
+      ...invariants.differences(),
+      ...KINDS.filter((kind) => (sweptSince.get(kind) ?? -1) < quietSince).map(
+        (kind) => `no sweep of ${kind}`,
+      ),
+      ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
+      ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
+      ...(state.held.length > 0 ? ['deletions held'] : []),
+      ...state.openGaps.filter((gap) => !gap.startsWith('unresolved')).map((gap) => `gap ${gap}`),
+    ];
+    if (standing.length === 0) break;
+    if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
+  }
+  if (failure === null) {
+    await world.runUntil(until + AFTERWARDS_IN_SETTLES * settings.settleMs, stop);
+    const after = invariants.differences();
+    if (after.length > 0) fail(`I6, afterwards: ${after.join('; ')}`);
+    demand(invariants.checkStored());
+    demand(invariants.checkEffects());
+  }
+  mirror?.crash();
+  invariants.close();
+  world.end();
+  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+  return {
+    seed: plan.seed,
+    failure,
+    trace: lines,
+    traceHash: hash.digest('hex'),
+    virtualMs: world.now(),
+    commits,
+  };
+}

@@ -1,0 +1,138 @@
+import { type Kind, kindOfType } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import type { Version } from './model.ts';
+import type { Message, Settings } from './plan.ts';
+import type { World } from './time.ts';
+
+/** What the mirror answers a delivery. `none`: no answer came, or one that says try again. */
+export type Answer = 'acknowledged' | 'refused' | 'none';
+
+export interface Sent {
+  id: string;
+  body: string;
+  kind: Kind;
+  recordId: string;
+  rev: number;
+}
+
+/** How long the sender waits between its attempts; then it gives up. In SETTLEs. */
+const RETRIES_IN_SETTLES = [1, 4, 12];
+
+const TYPES: Record<Kind, { born: string; changed: readonly string[]; gone: string | null; odd: string }> = {
+  policy: {
+    born: 'policy.created',
+    changed: ['policy.updated', 'policy.approved', 'policy.updated'],
+    gone: 'policy.deleted',
+    odd: 'policy.archived',
+  },
+  risk_assessment: {
+    born: 'risk.identified',
+    changed: ['risk.assessed', 'risk.mitigated', 'risk.escalated'],
+    gone: null,
+    odd: 'risk.closed',
+  },
+  vendor: {
+    born: 'vendor.added',
+    changed: ['vendor.updated', 'vendor.assessed', 'vendor.updated'],
+    gone: 'vendor.removed',
+    odd: 'vendor.merged',
+  },
+};
+
+export interface Sender {
+  announce(kind: Kind, recordId: string, version: Version, last: JsonObject | null, message: Message): void;
+  /** Attempts that are still to come. */
+  outstanding(): number;
+}
+
+/** The service's write side: events of changes, sent late, twice or not at all, and again when nothing answers. */
+export function createSender(options: {
+  world: World;
+  settings: Settings;
+  deliver: (sent: Sent, signedWall: number) => Promise<Answer>;
+}): Sender {
+  const { world, settings } = options;
+  let count = 0;
+  let lastId = '';
+  let outstanding = 0;
+
+  function attempt(sent: Sent, number: number): void {
+    const again = () => {
+      const wait = RETRIES_IN_SETTLES[number];
+      if (wait !== undefined) later(sent, wait * settings.settleMs, number + 1);
+    };
+    outstanding += 1;
+    void options.deliver(sent, world.trueWall()).then((answer) => {
+      outstanding -= 1;
+      if (answer !== 'acknowledged') again();
+    });
+  }
+
+  function later(sent: Sent, delayMs: number, number: number): void {
+    outstanding += 1;
+    world.at(world.now() + delayMs, null, () => {
+      outstanding -= 1;
+      attempt(sent, number);
+    });
+  }
+
+  return {
+    announce(kind, recordId, version, last, message) {
+      const type = typeOf(kind, version, message);
+      if (type === null) return;
+      count += 1;
+      const id = message.reusesId && lastId !== '' ? lastId : `event-${count}`;
+      lastId = id;
+      const createdMs = world.trueWall() + settings.skewMs;
+      const iso = new Date(
+        settings.wholeSeconds ? Math.floor(createdMs / 1000) * 1000 : createdMs,
+      ).toISOString();
+      const created = settings.wholeSeconds ? iso.replace('.000Z', 'Z') : iso;
+      const data = dataOf(kind, recordId, version.content ?? last ?? {}, message);
+      const body =
+        message.payload === 'broken'
+          ? `{"type":"${type}","id":"${id}"`
+          : JSON.stringify({ id, type, created, data });
+      const sent = { id, body, kind, recordId, rev: version.rev };
+      for (const delay of message.copiesMs) later(sent, delay, 0);
+    },
+    outstanding: () => outstanding,
+  };
+}
+
+function typeOf(kind: Kind, version: Version, message: Message): string | null {
+  const types = TYPES[kind];
+  if (version.content === null) return types.gone;
+  if (message.type === 'odd') return types.odd;
+  return version.rev === 0 ? types.born : types.changed[message.type]!;
+}
+
+const ID_FIELD: Record<Kind, string> = {
+  policy: 'policyId',
+  risk_assessment: 'riskAssessmentId',
+  vendor: 'vendorId',
+};
+
+function dataOf(kind: Kind, id: string, content: JsonObject, message: Message): JsonObject {
+  const { id: _, policyId: __, ...fields } = content;
+  switch (message.payload) {
+    case 'unusable':
+      return { name: 'it does not say whose' };
+    case 'thin':
+      return { [ID_FIELD[kind]]: id };
+    case 'partial':
+      return { [ID_FIELD[kind]]: id, status: fields['status'] };
+    default:
+      return { [ID_FIELD[kind]]: id, ...fields };
+  }
+}
+
+/** Whether a delivery says of which record it speaks, in the way that the mirror can read. */
+export function speaksOfItsRecord(sent: Sent): boolean {
+  try {
+    const { type, data } = JSON.parse(sent.body) as { type: string; data: JsonObject };
+    return kindOfType(type) === sent.kind && data[ID_FIELD[sent.kind]] === sent.recordId;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,157 @@
+import type { Clock } from '../../src/clock.ts';
+import type { Budget, Lane } from '../../src/compliance/budget.ts';
+import type { ComplianceClient, Page, RecordAnswer } from '../../src/compliance/client.ts';
+import { UpstreamError, type UpstreamErrorKind } from '../../src/compliance/errors.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
+import type { CallOptions, Timing } from '../../src/compliance/requester.ts';
+import type { Model } from './model.ts';
+import type { Fault, Settings } from './plan.ts';
+import type { Chance } from './random.ts';
+import type { World } from './time.ts';
+
+/** Which faults last at this moment. Shared by all lives of the mirror. */
+export interface Weather {
+  active: Set<Fault>;
+  /** False: every request succeeds, and shows what is true now. */
+  rough: boolean;
+}
+
+const RETRY_AFTER_MS = 2_000;
+
+/**
+ * The service's read side, answering from the model: each answer shows one moment of the past, at most SETTLE before
+ * it was served, and some fail.
+ */
+export function createUpstreamClient(options: {
+  world: World;
+  model: Model;
+  chance: Chance;
+  settings: Settings;
+  weather: Weather;
+  clock: Clock;
+  budget: Budget;
+  trace: (line: string) => void;
+}): ComplianceClient {
+  const { world, model, chance, settings, weather, clock, budget } = options;
+  const moment = () => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
+
+  async function exchange<T>(
+    name: string,
+    call: CallOptions,
+    answer: (shownAt: number) => T,
+  ): Promise<T & Timing> {
+    const ticket = await budget.take(call.lane satisfies Lane, call.signal);
+    try {
+      await call.onSend?.();
+      call.signal.throwIfAborted();
+    } catch (error) {
+      ticket.unused();
+      throw error;
+    }
+    const began = moment();
+    const latency = latencyOf(name);
+    const servedAfter = Math.floor(latency * chance.draw(`served ${name}`));
+    let result: T | UpstreamError;
+    await clock.sleep(servedAfter, call.signal);
+    const shownAt = world.now() - stalenessOf(name);
+    try {
+      result = answer(shownAt);
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      result = error;
+    }
+    const failure = failureOf(name, call.lane);
+    const slow = result instanceof UpstreamError ? 1 : Math.max(1, latency - servedAfter);
+    await clock.sleep(failure?.kind === 'timeout' ? settings.timeoutMs : slow, call.signal);
+    ticket.arrived();
+    if (call.signal.aborted) throw call.signal.reason;
+    const outcome = failure ?? result;
+    if (outcome instanceof UpstreamError) {
+      if (outcome.retryAfterMs !== null) budget.pauseUntil(clock.steady() + outcome.retryAfterMs);
+      options.trace(`GET ${name} fails: ${outcome.kind}`);
+      throw outcome;
+    }
+    options.trace(`GET ${name} shows ${shownAt}`);
+    return { ...outcome, began, ended: moment() };
+  }
+
+  function latencyOf(name: string): number {
+    if (!weather.rough) return 5;
+    const tail = chance.happens(`tail ${name}`, 0.1);
+    return (
+      1 + Math.floor(chance.draw(`latency ${name}`) * (tail ? settings.longestLatencyMs : settings.latencyMs))
+    );
+  }
+
+  /** As stale as it may be, as fresh as can be, or something between. */
+  function stalenessOf(name: string): number {
+    const draw = chance.draw(`stale ${name}`);
+    if (!weather.rough || draw < 0.4) return 0;
+    if (draw < 0.7) return settings.settleMs;
+    return Math.floor(chance.draw(`staleness ${name}`) * settings.settleMs);
+  }
+
+  function failureOf(name: string, lane: Lane): UpstreamError | null {
+    for (const { fault } of weather.active) {
+      if (fault === 'outage') {
+        return failed(chance.pick(`outage ${name}`, ['server', 'network', 'timeout', 'server']));
+      }
+      if (fault === 'unauthorized') return failed('unauthorized', 401);
+      if (fault === 'forbidden') return failed('forbidden', 403);
+      if (fault === 'rate_limited') return failed('rate_limited', 429, RETRY_AFTER_MS);
+    }
+    if (!weather.rough || !chance.happens(`error ${name} ${lane}`, settings.errorRate)) return null;
+    const kind = chance.pick(`error ${name}`, [
+      'server',
+      'network',
+      'timeout',
+      'malformed',
+      'rate_limited',
+    ] as const);
+    return kind === 'rate_limited' ? failed(kind, 429, RETRY_AFTER_MS) : failed(kind);
+  }
+
+  const faultOn = (kind: Kind) =>
+    [...weather.active].find((active) => 'kind' in active && active.kind === kind)?.fault ?? null;
+  const pathIsLost = () => [...weather.active].some((active) => active.fault === 'lost_path');
+
+  function pageOf(kind: 'policy' | 'vendor', page: number, shownAt: number): Omit<Page, keyof Timing> {
+    const fault = faultOn(kind);
+    if (pathIsLost()) throw failed('unexpected_status', 404);
+    if (fault === 'malformed' && page > 1) throw failed('malformed', 200);
+    const all = fault === 'forgetful' ? [] : model.list(kind, shownAt);
+    const { pageSize } = settings;
+    const at = fault === 'page_ignored' ? 0 : (page - 1) * pageSize;
+    const kept = fault === 'truncated' ? all.slice(0, Math.max(0, all.length - 2)) : all;
+    const objects = kept.slice(at, at + pageSize);
+    if (fault === 'gappy' && page === 1) objects.pop();
+    // A list that is cut short and says nothing of its length could not be told from a short one.
+    const saysTotal = settings.givesTotal || (fault !== null && fault !== 'forgetful');
+    const total = all.length + (fault === 'total_wrong' ? 1 : 0);
+    return { objects, meta: { page, perPage: pageSize, ...(saysTotal ? { total } : {}) }, status: 200 };
+  }
+
+  const refuse = () => Promise.reject(new Error('the simulated mirror only reads'));
+  return {
+    listPage: (kind, page, call) =>
+      exchange(`${kind} page ${page}`, call, (shownAt) => pageOf(kind, page, shownAt)),
+    getRecord: (kind, id, call) =>
+      exchange(`${kind} ${id}`, call, (shownAt) => {
+        const gone = pathIsLost() || faultOn(kind) === 'forgetful';
+        const object = gone ? null : model.shown(kind, id, shownAt);
+        return (object === null ? { outcome: 'missing' } : { outcome: 'found', object }) as RecordAnswer;
+      }),
+    createPolicy: refuse,
+    createRiskAssessment: refuse,
+    registerWebhook: refuse,
+    request: refuse,
+  };
+}
+
+function failed(
+  kind: UpstreamErrorKind,
+  status = kind === 'server' ? 503 : null,
+  retryAfterMs: number | null = null,
+) {
+  return new UpstreamError(kind, `${kind}, as the simulation will have it`, { status, retryAfterMs });
+}
