@@ -1,4 +1,4 @@
-import { KINDS } from '../../compliance/kinds.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
 import {
   compare,
@@ -16,6 +16,8 @@ import { Watch } from './watch.ts';
 const SHOW_TIMEOUT_MS = 2_000;
 /** The first reading of everything takes a second or two. */
 const FIRST_SWEEP_TIMEOUT_MS = 20_000;
+/** Records that may be chosen for a story and then turn out to have changed meanwhile. */
+const CHOICES = 5;
 /** Between two looks. */
 export const LOOK_EVERY_MS = 200;
 
@@ -37,6 +39,7 @@ export interface Lookout {
 
 export function createLookout(stage: Stage): Lookout {
   const watch = new Watch();
+  const used = new Set<string>();
   let lastSeq = 0;
 
   async function look(): Promise<Sight> {
@@ -51,16 +54,33 @@ export function createLookout(stage: Stage): Lookout {
   }
 
   async function tell(story: StagedStory): Promise<string | null> {
-    const records = await stage.sandbox.tell(story.name);
-    if (story.differs) for (const { kind, id } of records) watch.stage(kind, id, story.told);
+    const record = await begin(story);
+    if (record === null) return null;
+    if (story.differs) watch.stage(record.kind, record.id, story.told);
     const deadline = Date.now() + SHOW_TIMEOUT_MS;
     do await look();
-    while (
-      story.differs &&
-      !records.every(({ kind, id }) => watch.isOpen(kind, id)) &&
-      Date.now() < deadline
+    while (story.differs && !watch.isOpen(record.kind, record.id) && Date.now() < deadline);
+    return `${record.kind} ${record.id}`;
+  }
+
+  async function begin(story: StagedStory): Promise<{ kind: Kind; id: string } | null> {
+    for (let attempt = 0; attempt < CHOICES; attempt += 1) {
+      const id = story.kind === null ? null : chooseEqual(await look(), story.kind);
+      const [record] = await stage.sandbox.tell(story.name, id);
+      if (record === undefined) continue;
+      used.add(`${record.kind} ${record.id}`);
+      return record;
+    }
+    return null;
+  }
+
+  /** A record that both sides show alike: of one that the mirror does not hold, a lost delete would change nothing. */
+  function chooseEqual({ mirror, differences }: Sight, kind: Kind): string | null {
+    const differing = new Set(differences.filter((each) => each.kind === kind).map(({ id }) => id));
+    const fitting = [...mirror[kind].values()].filter(
+      ({ id, deleted_at }) => deleted_at === null && !differing.has(id) && !used.has(`${kind} ${id}`),
     );
-    return records.length === 0 ? null : records.map(({ kind, id }) => `${kind} ${id}`).join(', ');
+    return fitting[Math.floor(Math.random() * fitting.length)]?.id ?? null;
   }
 
   return { watch, look, tell };

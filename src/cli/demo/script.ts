@@ -1,20 +1,24 @@
+import type { Kind } from '../../compliance/kinds.ts';
+
 /** A story that the demo stages, and how it is told. */
 export interface StagedStory {
   /** As the sandbox calls it. */
   name: string;
   /** Said as it happens, and in the table. */
   told: string;
+  /** It happens to an existing record of this kind; null: it brings its own. */
+  kind: Kind | null;
   /** The mirror must be seen to differ because of it. */
   differs: boolean;
 }
 
 export const STORIES: readonly StagedStory[] = [
-  { name: 'lost-vendor-removal', told: 'lost delete of a vendor', differs: true },
-  { name: 'lost-policy-delete', told: 'lost delete of a policy', differs: true },
-  { name: 'overtaken-update', told: 'overtaken update', differs: true },
-  { name: 'lost-identification', told: 'assessment whose first event was lost', differs: true },
-  { name: 'unannounced-assessment', told: 'assessment never announced', differs: false },
-  { name: 'duplicate-delivery', told: 'delivery sent three times', differs: false },
+  { name: 'lost-vendor-removal', told: 'lost delete of a vendor', kind: 'vendor', differs: true },
+  { name: 'lost-policy-delete', told: 'lost delete of a policy', kind: 'policy', differs: true },
+  { name: 'overtaken-update', told: 'overtaken update', kind: 'policy', differs: true },
+  { name: 'lost-identification', told: 'assessment whose first event was lost', kind: null, differs: true },
+  { name: 'unannounced-assessment', told: 'assessment never announced', kind: null, differs: false },
+  { name: 'duplicate-delivery', told: 'delivery sent three times', kind: 'vendor', differs: false },
 ];
 
 /** Changes a second. */

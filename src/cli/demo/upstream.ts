@@ -6,8 +6,8 @@ import type { UpstreamRecords } from './compare.ts';
 /** The sandbox's own controls, by HTTP: what it holds, and what is done to it. */
 export interface SandboxControls {
   state(): Promise<UpstreamState>;
-  /** The records that it is about; none when no record is left that it could be told of. */
-  tell(story: string): Promise<{ kind: Kind; id: string }[]>;
+  /** The records that it is about; none when it cannot be told of the record `id` as that stands. */
+  tell(story: string, id: string | null): Promise<{ kind: Kind; id: string }[]>;
   startLively(perSecond: number): Promise<void>;
   setFaults(faults: JsonObject): Promise<void>;
   /** Stops the scenario and waits until no delivery is under way. False: some still are. */
@@ -86,14 +86,14 @@ export function sandboxControls(url: string): SandboxControls {
         unannounced: state.unannouncedRiskAssessments,
       };
     },
-    async tell(story) {
+    async tell(story, id) {
       try {
-        const told = (await ask('POST', 'scenario', { name: story })) as {
+        const told = (await ask('POST', 'scenario', { name: story, ...(id === null ? {} : { id }) })) as {
           records: { kind: Kind; id: string }[];
         };
         return told.records;
       } catch (error) {
-        if (error instanceof SandboxRefusal && error.status === 409) return [];
+        if (error instanceof SandboxRefusal && (error.status === 409 || error.status === 404)) return [];
         throw error;
       }
     },
