@@ -16,7 +16,7 @@ import { createRecent } from './ops/recent.ts';
 import { createOps } from './ops/routes.ts';
 import { loadOrCreateOpsToken } from './ops/token-file.ts';
 import { signInLink } from './ops/tokens.ts';
-import { createWorker } from './process/worker.ts';
+import { createWorker, GATHER_MS } from './process/worker.ts';
 import { createReceiver } from './receive/routes.ts';
 import { openListeners } from './service/listeners.ts';
 import { createNarrator } from './service/narrator.ts';
@@ -70,7 +70,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const lock = lockFile(config.databaseUrl, new Date(clock.wall()).toISOString());
   let store: Store | null = null;
   try {
-    store = await openStore(config.databaseUrl);
+    store = await openStore(config.databaseUrl, {
+      onBackup: (path) => stage(options.logger, 'store').info({ outcome: 'backed_up', path }, 'migration'),
+    });
     return await compose({ ...options, clock }, store, lock);
   } catch (error) {
     await store?.close();
@@ -156,6 +158,7 @@ async function compose(
     rules: { pointers, eventsOnly, toleranceMs: config.webhook.toleranceSeconds * 1000, timing },
     concurrency: config.process.concurrency,
     maxAttempts: config.process.retryMaxAttempts,
+    gatherMs: GATHER_MS,
     onOutcome: (outcome) => {
       tell.processed(outcome, clock.wall());
       if (outcome.outcome === 'dead') backfill?.wake();

@@ -68,6 +68,11 @@ const DIRECTIONS: readonly (readonly [
     ['../store/store.ts', '../receive/signature.ts', '../service.ts', '../config.ts', '../logger.ts'],
     ['../compliance/kinds.ts', '../errors.ts', 'hono'],
   ],
+  [
+    'src/sandbox/page/new.tsx',
+    ['../../store/store.ts', '../../service.ts', '../../config.ts'],
+    ['../../compliance/kinds.ts', '../../errors.ts', '../problems.ts', 'hono/jsx', '@hono/zod-openapi'],
+  ],
 ];
 
 /** Packages with one home each, tried from every folder that is not their home. */

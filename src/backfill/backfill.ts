@@ -128,7 +128,11 @@ export function createBackfill(options: BackfillOptions): Backfill {
     plan.retryAt = null;
     if (reason !== 'hints') plan.lastStartedAt = clock.steady();
     plan.running = runSweep(kind, reason, lane)
-      .catch(options.onError)
+      .catch((error) => {
+        options.onError(error);
+        // The database failed it, not the upstream; what asked for it must not be forgotten.
+        retryLater(plan);
+      })
       .finally(() => {
         plan.running = null;
         plan.hintsNotBefore = clock.steady() + timing.settleMs;
@@ -154,13 +158,17 @@ export function createBackfill(options: BackfillOptions): Backfill {
       return;
     }
     if (result.outcome === 'interrupted') return;
-    plan.failures += 1;
-    plan.retryAt = clock.steady() + backoffMs(SWEEP_BACKOFF, plan.failures, options.random());
+    retryLater(plan);
     // Once is chance: a page that failed, a list that moved while it was read.
     if (plan.failures > 1) {
       const reason = result.mismatch ? 'total_mismatch' : 'walk_incomplete';
       await gaps.open({ reason, kind, recordId: null }, result.error);
     }
+  }
+
+  function retryLater(plan: SweepPlan): void {
+    plan.failures += 1;
+    plan.retryAt = clock.steady() + backoffMs(SWEEP_BACKOFF, plan.failures, options.random());
   }
 
   async function planSweeps(): Promise<void> {
@@ -189,7 +197,10 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const { pageSize } = options.paging;
     const total = kind === 'vendor' ? (sweeper.total(kind) ?? (await store.countKnown(kind))) : 0;
     const enough = kind === 'vendor' ? walkCost(total, pageSize) + 1 : REPAIRS_AT_ONCE * 4;
-    const due = await store.dueRecords(kind, now(), timing, enough);
+    const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
+    // What is being read already still stands first in line: it must not hide what is not.
+    const limit = enough + reserved.size + repairs.size;
+    const due = (await store.dueRecords(kind, now(), timing, limit)).filter(({ id }) => isFree(id));
     const way = wayToVerify(kind, due.length, { total, pageSize });
     if (way === 'walk') {
       const free = plan.running === null && clock.steady() >= plan.hintsNotBefore;
@@ -202,7 +213,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   function repair(kind: FetchedKind, id: string, attempts: number): void {
     const key = `${kind} ${id}`;
-    if (repairs.size >= REPAIRS_AT_ONCE || repairs.has(key) || reserved.has(key)) return;
+    if (repairs.size >= REPAIRS_AT_ONCE) return;
     const work = refetch({
       ...{ kind, id, attempts, lane: 'live' as const, cause: 'refetch' },
       ...{ sweepId: null, absentFromWalk: false },

@@ -12,6 +12,9 @@ import type { FetchedKind, Refetch } from './refetch.ts';
 import type { Lane } from './upstream.ts';
 import type { DoWalk, ListedKind } from './walk.ts';
 
+/** Without a total, nothing but one more walk tells that a list did not move. */
+const PAIRS_WITHOUT_TOTAL = 2;
+
 /** Pairs of walks that disagree are walked again this often; then somebody should know. */
 const PROOF_TRIES = 5;
 
@@ -154,21 +157,27 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       return { outcome: 'complete', error: null };
     }
 
+    // The walks that agree so far, without a break: the earliest of them, and how many followed it.
+    let base = first;
+    let agreeing = 0;
     for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
       // The second walk shows what the first may have been too early to show.
       await clock.sleep(Math.max(0, first.endedAt + timing.settleMs - clock.steady()), signal);
       signal.throwIfAborted();
       const second = await walkOnce(first.ids);
       if (!second.complete) return { outcome: 'incomplete', error: second.error };
-      const touched = await store.touchedSince(kind, first.number);
-      if (sameBut(touched, first.ids, second.ids)) {
-        const still = (await store.unseenBy(kind, sweep.id, first.number)).filter(
-          (id) => !first.ids.has(id) && !second.ids.has(id),
-        );
-        await conclude(kind, sweep, { absent: still, number: first.number });
+      const touched = await store.touchedSince(kind, base.number);
+      // A list that moves while it is read skips records, the same ones twice with some bad luck.
+      const agrees = first.steady && second.steady && sameBut(touched, base.ids, second.ids);
+      agreeing = agrees ? agreeing + 1 : 0;
+      if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
+        // What any of the walks has shown is marked as seen by this sweep.
+        const gone = await store.unseenBy(kind, sweep.id, base.number);
+        await conclude(kind, sweep, { absent: gone, number: base.number });
         await gaps.heal({ reason: 'deletions_unproven', kind, recordId: null });
         return { outcome: 'complete', error: null };
       }
+      if (!agrees) base = second;
       first = second;
     }
     await gaps.open(

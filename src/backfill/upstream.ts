@@ -63,7 +63,7 @@ export function createUpstream(options: {
   };
   const witnesses = new Map<Kind, Witness[]>();
   const rejected = new Set<Kind>();
-  /** Kinds that were read since the start: a gap that an earlier process opened is healed by the first read. */
+  /** Kinds read since the start, or since their last refusal: the first read heals what an earlier process opened, too. */
   const accepted = new Set<Kind>();
   let failingSince: number | null = null;
   let outage = false;
@@ -102,12 +102,16 @@ export function createUpstream(options: {
     failingSince = null;
     outage = false;
     waitUntil = 0;
-    const wasRejected = rejected.delete(kind);
-    if (wasRejected || !accepted.has(kind)) {
-      accepted.add(kind);
+    if (accepted.has(kind)) return;
+    accepted.add(kind);
+    try {
       await gaps.heal({ reason: 'credentials_rejected', kind, recordId: null });
+      if (rejected.delete(kind)) await gaps.credentials(kind, 'accepted');
+    } catch (error) {
+      // The database could not commit: the next read tries again.
+      accepted.delete(kind);
+      throw error;
     }
-    if (wasRejected) await gaps.credentials(kind, 'accepted');
   }
 
   async function failed(kind: Kind, error: UpstreamError): Promise<void> {
@@ -119,6 +123,7 @@ export function createUpstream(options: {
     if (error.kind === 'unauthorized' || error.kind === 'forbidden') {
       const first = !rejected.has(kind);
       rejected.add(kind);
+      accepted.delete(kind);
       await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
       if (first) await gaps.credentials(kind, String(error.status ?? error.kind));
     }
@@ -133,8 +138,8 @@ export function createUpstream(options: {
     const lasting =
       health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - failingSince >= OUTAGE_AFTER_MS;
     if (lasting && !outage && !rejected.has(kind)) {
-      outage = true;
       await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
+      outage = true;
     }
   }
 

@@ -23,6 +23,8 @@ export interface Walk {
   error: string | null;
   /** The list was read to its end, and its own total says otherwise. */
   mismatch: boolean;
+  /** Nothing shows that the list moved while it was read: one total throughout, and no record on two pages. */
+  steady: boolean;
   ids: Set<string>;
   /** The counter as it began, and when. */
   number: number;
@@ -80,6 +82,7 @@ export function createWalk(options: WalkOptions): DoWalk {
       complete: false,
       error: null,
       mismatch: false,
+      steady: true,
       ids: new Set(),
       number: await store.currentNumber(),
       endedAt: clock.steady(),
@@ -89,7 +92,9 @@ export function createWalk(options: WalkOptions): DoWalk {
     try {
       for (let page = request.skip; page < PAGES_MAX; page += 1) {
         const { answer, read } = await readPage(kind, options.firstPage + page, request.lane);
-        walk.total = answer.meta.total ?? walk.total;
+        const total = answer.meta.total ?? walk.total;
+        if (walk.total !== null && total !== walk.total) walk.steady = false;
+        walk.total = total;
         walk.endedAt = read.endedAt;
         progress.pages += 1;
         if (answer.objects.length === 0) {
@@ -104,6 +109,7 @@ export function createWalk(options: WalkOptions): DoWalk {
             `page ${options.firstPage + page} repeats the one before it`,
           );
         before = ids;
+        if (objects.some((object) => walk.ids.has(object.id))) walk.steady = false;
         const cause = `sweep:${sweepId}`;
         const applied = await store.applyReads(kind, objects, read, {
           cause,

@@ -1,5 +1,6 @@
 import { loadConfig } from '../config.ts';
 import type { LockHolder } from '../store/lock.ts';
+import type { BackupOptions, BackupResult } from '../store/sqlite/backup.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 
@@ -8,8 +9,11 @@ const engines = () => import('../store/open.ts');
 const locks = () => import('../store/lock.ts');
 
 /** Opens the configured database for writing; it is made, or migrated, if need be. */
-export async function openForWriting(databaseUrl: string): Promise<Store> {
-  return await (await engines()).openStore(databaseUrl);
+export async function openForWriting(
+  databaseUrl: string,
+  onBackup: (path: string) => void = () => undefined,
+): Promise<Store> {
+  return await (await engines()).openStore(databaseUrl, { onBackup });
 }
 
 /** Runs `work` on the configured store for reading, beside a running service or without one. */
@@ -29,7 +33,9 @@ export async function withLockedStore<T>(cli: Cli, work: (store: Store) => Promi
   // Before it is opened, since opening migrates, and that must not happen under a running service.
   const lock = (await locks()).lockFile(databaseUrl, new Date().toISOString());
   try {
-    const store = await openForWriting(databaseUrl);
+    const store = await openForWriting(databaseUrl, (path) =>
+      cli.err.write(`Before it is migrated, the database was backed up to ${path}\n`),
+    );
     try {
       return await work(store);
     } finally {
@@ -38,6 +44,14 @@ export async function withLockedStore<T>(cli: Cli, work: (store: Store) => Promi
   } finally {
     lock.release();
   }
+}
+
+/** Backs the configured database up, beside a running service or without one. */
+export async function backUpDatabase(
+  databaseUrl: string,
+  options: Omit<BackupOptions, 'from'>,
+): Promise<BackupResult> {
+  return await (await engines()).backUpStore(databaseUrl, options);
 }
 
 /** The SQLite file. */

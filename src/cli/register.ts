@@ -1,16 +1,14 @@
 import { Command } from 'commander';
-import { systemClock } from '../clock.ts';
-import { createBudget } from '../compliance/budget.ts';
-import { type ComplianceClient, createClient } from '../compliance/client.ts';
-import { apiKeyCredentials } from '../compliance/credentials.ts';
+import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import { coverageOf, EVERY_FAMILY, REGISTRATION_PURPOSE } from '../compliance/registration.ts';
 import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
 import { sealSecret } from '../compliance/secrets.ts';
-import { type Config, loadConfig, requireHttpsOrLoopback } from '../config.ts';
+import { loadConfig, requireHttpsOrLoopback } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
+import { commandClient, complianceSettings } from './client.ts';
 import { openForWriting } from './database.ts';
 import { printable } from './text.ts';
 
@@ -51,9 +49,10 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
       'make one with: openssl rand -base64 32',
     );
   }
-  const client = clientOf(config);
+  complianceSettings(config);
   const store = await openForWriting(config.databaseUrl);
   try {
+    const client = commandClient(config, store, { actor: 'register', needs: 'write' });
     const stored = (await store.listRegistrations()).find((registration) => isSame(registration, request));
     if (stored !== undefined) {
       cli.out.write(`Registered already, as ${printable(stored.upstreamId)}; nothing was sent.\n`);
@@ -89,25 +88,6 @@ function requestOf(options: RegisterOptions): RegistrationRequest {
     `--${field} cannot be used as it is`,
     field === 'events' ? 'it takes types such as policy.created and families such as policy.*' : undefined,
   );
-}
-
-function clientOf(config: Config): ComplianceClient {
-  const settings = config.compliance;
-  if (settings === null) {
-    throw new UsageError('COMPLIANCE_BASE_URL is not set', 'registering asks the compliance service');
-  }
-  if (settings.apiKey === null) {
-    throw new UsageError(`COMPLIANCE_AUTH=${settings.auth} cannot register yet`, 'use an API key');
-  }
-  const clock = systemClock();
-  return createClient({
-    settings,
-    credentials: apiKeyCredentials(settings.apiKey),
-    // Ours alone: a service that runs beside us spends its own, and one request is within anybody's limit.
-    budget: createBudget({ requestsPerMinute: 1, clock }),
-    clock,
-    pointers: config.idPointers,
-  });
 }
 
 function isSame(stored: StoredRegistration, request: RegistrationRequest): boolean {

@@ -1,9 +1,13 @@
 import { Command } from 'commander';
+import { apiCommand } from './api.ts';
+import { backupCommand } from './backup.ts';
 import { type Cli, screenOf } from './cli.ts';
 import { demoCommand } from './demo.ts';
+import { doctorCommand } from './doctor.ts';
 import { eventsCommand } from './events.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
 import { gapsCommand } from './gaps.ts';
+import { loginCommand } from './login.ts';
 import { migrateCommand } from './migrate.ts';
 import { pauseCommand, resumeCommand } from './pause.ts';
 import { quarantineCommand } from './quarantine.ts';
@@ -36,6 +40,9 @@ function program(cli: Cli): Command {
     demoCommand(cli),
     sandboxCommand(cli),
     registerCommand(cli),
+    loginCommand(cli),
+    apiCommand(cli),
+    doctorCommand(cli),
     statusCommand(cli),
     eventsCommand(cli),
     recordsCommand(cli),
@@ -46,6 +53,7 @@ function program(cli: Cli): Command {
     quarantineCommand(cli),
     pauseCommand(cli),
     resumeCommand(cli),
+    backupCommand(cli),
     migrateCommand(cli),
   ];
   const root = new Command('compliance-mirror')

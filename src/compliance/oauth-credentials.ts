@@ -127,7 +127,7 @@ export function oauthCredentials(options: OauthCredentialsOptions): Credentials 
       }
       // Asking again would be refused again: the next sign-in clears this.
       const isCurrent = await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
-      if (isCurrent) throw consentNeeded(error.reason, error.status);
+      if (isCurrent) throw consentNeeded(error.reason);
       return null;
     }
   }
@@ -155,14 +155,13 @@ export function oauthCredentials(options: OauthCredentialsOptions): Credentials 
   };
 }
 
-function consentNeeded(reason: string, status: number | null = null): UpstreamError {
+function consentNeeded(reason: string): UpstreamError {
   const message = `consent to the compliance service is needed again (${reason}): ${SIGN_IN}`;
-  return unauthorized(message, status);
+  return unauthorized(message);
 }
 
-function unauthorized(message: string, status: number | null = null, cause?: unknown): UpstreamError {
+function unauthorized(message: string, cause?: unknown): UpstreamError {
   return new UpstreamError('unauthorized', message, {
-    status,
     hint: 'The running service uses the new sign-in with its next request; nothing is deleted meanwhile.',
     ...(cause === undefined ? {} : { cause }),
   });
@@ -174,6 +173,6 @@ function opening<T>(work: () => T): T {
     return work();
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
-    throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, null, error);
+    throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, error);
   }
 }

@@ -314,15 +314,18 @@ export function decideMissing(
 
 /**
  * Which of the proven absences become tombstones. `candidates` without a delivered delete event and without an
- * operator's consent go only if there are few of them; otherwise all of those wait together.
+ * operator's consent go only if there are few of them; otherwise all of those wait together. `heldAlready` counts
+ * those that wait from before: a list that loses its records a few at a time must not slip through.
  */
 export function decideDeletions(
   candidates: readonly { id: string; announced: boolean; consented: boolean }[],
   live: number,
+  heldAlready = 0,
 ): { deleted: string[]; held: string[] } {
   const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.consented);
-  const many = doubtful.length > HOLD_ABOVE_COUNT && doubtful.length > HOLD_ABOVE_SHARE * live;
-  const all = doubtful.length >= 2 && doubtful.length >= live;
+  const count = doubtful.length + heldAlready;
+  const many = count > HOLD_ABOVE_COUNT && count > HOLD_ABOVE_SHARE * live;
+  const all = count >= 2 && count >= live;
   const held = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
   return {
     deleted: candidates.filter((candidate) => !held.has(candidate.id)).map((candidate) => candidate.id),

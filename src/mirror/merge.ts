@@ -41,11 +41,17 @@ export function mergePayload(
   idFields: ReadonlySet<string>,
 ): JsonObject {
   if (held === null) return payload;
-  // Object.fromEntries defines own properties: a field called __proto__ stays data.
-  const added = Object.entries(payload).filter(
-    ([field]) => Object.hasOwn(held, field) || !idFields.has(field),
-  );
-  return Object.fromEntries([...Object.entries(held), ...added]);
+  const merged = { ...held };
+  for (const field of Object.keys(payload)) {
+    if (Object.hasOwn(held, field) || !idFields.has(field)) put(merged, field, payload[field]);
+  }
+  return merged;
+}
+
+/** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost a preview 5 µs. */
+function put(object: JsonObject, field: string, value: unknown): void {
+  if (field !== '__proto__') object[field] = value;
+  else Object.defineProperty(object, field, { value, enumerable: true, configurable: true, writable: true });
 }
 
 /** What changes when `after` replaces `before`; null when nothing does. */
@@ -90,18 +96,22 @@ function operationOf(before: RowContent | null, after: RowContent): ChangeOperat
 }
 
 function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject; after: JsonObject } | null {
-  const was: [string, unknown][] = [];
-  const is: [string, unknown][] = [];
-  for (const [field, value] of Object.entries(before)) {
-    if (Object.hasOwn(after, field) && same(value, after[field])) continue;
-    was.push([field, value]);
-    if (Object.hasOwn(after, field)) is.push([field, after[field]]);
+  const was: JsonObject = {};
+  const is: JsonObject = {};
+  let differ = false;
+  for (const field of Object.keys(before)) {
+    const kept = Object.hasOwn(after, field);
+    if (kept && same(before[field], after[field])) continue;
+    differ = true;
+    put(was, field, before[field]);
+    if (kept) put(is, field, after[field]);
   }
-  for (const [field, value] of Object.entries(after)) {
-    if (!Object.hasOwn(before, field)) is.push([field, value]);
+  for (const field of Object.keys(after)) {
+    if (Object.hasOwn(before, field)) continue;
+    differ = true;
+    put(is, field, after[field]);
   }
-  if (was.length === 0 && is.length === 0) return null;
-  return { before: Object.fromEntries(was), after: Object.fromEntries(is) };
+  return differ ? { before: was, after: is } : null;
 }
 
 /**

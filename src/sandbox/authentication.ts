@@ -1,13 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
+import type { Grants } from './oauth/grants.ts';
 import { Problem, unauthorized } from './problems.ts';
-
-type Scope = 'read' | 'write';
+import { neededScope, permits, type Scopes } from './scopes.ts';
 
 interface Principal {
-  /** For logs and the rate limit; never the credential itself. */
+  /** Never the credential itself. */
   subject: string;
-  scopes: ReadonlySet<Scope>;
+  scopes: Scopes;
 }
 
 /**
@@ -23,28 +23,28 @@ export function apiKeyAuthenticator(keys: readonly string[]): Authenticator {
   return (bearer) => (keys.some((key) => sameText(key, bearer)) ? principal : null);
 }
 
+/** For the tokens of people and service accounts alike. */
+export function tokenAuthenticator(grants: Grants): Authenticator {
+  return (bearer) => {
+    const holder = grants.holderOf(bearer);
+    return holder === null ? null : { subject: holder.clientId, scopes: holder.scopes };
+  };
+}
+
 /** 401 unless one of `authenticators` knows the bearer value; 403 when it lacks the scope its method needs. */
 export function authenticate(authenticators: readonly Authenticator[]): MiddlewareHandler<AuthVariables> {
   return async function authenticate(context, next) {
     const bearer = bearerOf(context);
     const principal = bearer === null ? null : firstKnown(authenticators, bearer);
     if (principal === null) throw unauthorized();
-    const needed: Scope = context.req.method === 'GET' || context.req.method === 'HEAD' ? 'read' : 'write';
-    if (!principal.scopes.has(needed)) {
-      throw new Problem(403, 'insufficient_scope', `This request needs the scope ${needed}.`);
+    const { method, path } = context.req;
+    if (!permits(principal.scopes, method, path)) {
+      const { broad, narrow } = neededScope(method, path);
+      throw new Problem(403, 'insufficient_scope', `This request needs the scope ${broad}, or ${narrow}.`, {
+        'www-authenticate': `Bearer error="insufficient_scope", scope="${broad}"`,
+      });
     }
     context.set('principal', principal);
-    await next();
-  };
-}
-
-/** For the control endpoints: one fixed token; null leaves them open, which is for loopback alone. */
-export function requireToken(token: string | null): MiddlewareHandler {
-  return async function requireToken(context, next) {
-    if (token !== null) {
-      const bearer = bearerOf(context);
-      if (bearer === null || !sameText(token, bearer)) throw unauthorized();
-    }
     await next();
   };
 }
@@ -57,12 +57,12 @@ function firstKnown(authenticators: readonly Authenticator[], bearer: string): P
   return null;
 }
 
-function bearerOf(context: Context): string | null {
+export function bearerOf(context: Context): string | null {
   return /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? null;
 }
 
 /** Digests have one length, so the comparison's time says nothing about the secret's. */
-function sameText(expected: string, given: string): boolean {
+export function sameText(expected: string, given: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(expected), digest(given));
 }

@@ -1,13 +1,17 @@
-import { Hono } from 'hono';
+import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
-import { requireToken } from './authentication.ts';
 import { type FaultSwitch, faultsPatchSchema } from './faults.ts';
+import type { Clients } from './oauth/clients.ts';
+import type { Grants } from './oauth/grants.ts';
+import { tokenSeconds } from './oauth/options.ts';
+import { type Access, requireOwnOrigin } from './page/access.ts';
+import { noSuchGrant } from './page/actions.ts';
 import { Problem, parseOrRefuse, readBody } from './problems.ts';
 import { recordId } from './records.ts';
 import type { Registrations } from './registrations.ts';
 import { type Scenarios, scenarioSchema } from './scenarios.ts';
-import type { ScaledTimers } from './time.ts';
+import { type ScaledTimers, timeScaleSchema } from './time.ts';
 import type { Upstream } from './upstream.ts';
 
 interface ControlParts {
@@ -16,12 +20,11 @@ interface ControlParts {
   faults: FaultSwitch;
   scenarios: Scenarios;
   timers: ScaledTimers;
+  clients: Clients;
+  grants: Grants;
   seedNumber: number;
-  token: string | null;
+  access: Access;
 }
-
-/** At this scale the longest wait of the schedule, two days, is under two milliseconds. */
-export const MAX_TIME_SCALE = 100_000_000;
 
 const DEFAULT_QUIESCE_TIMEOUT_MS = 30_000;
 const MAX_QUIESCE_TIMEOUT_MS = 600_000;
@@ -34,10 +37,12 @@ const mutateSchema = z.strictObject({
   /** The change happens and nobody is told. */
   silent: z.boolean().default(false),
 });
-const timeSchema = z.strictObject({ scale: z.number().positive().max(MAX_TIME_SCALE) });
+const timeSchema = z.strictObject({ scale: timeScaleSchema });
 const quiesceSchema = z.strictObject({
   timeoutMs: z.int().min(0).max(MAX_QUIESCE_TIMEOUT_MS).default(DEFAULT_QUIESCE_TIMEOUT_MS),
 });
+const oauthSchema = z.strictObject({ accessTokenSeconds: tokenSeconds });
+const grantSchema = z.strictObject({ grant: z.string().optional() });
 const deliveriesQuerySchema = z.strictObject({
   outcome: z.string().optional(),
   eventId: z.string().optional(),
@@ -51,15 +56,9 @@ export function controlRoutes(parts: ControlParts): Hono {
   const { upstream, registrations, faults, scenarios, timers } = parts;
   const { state, deliveries } = upstream;
   const routes = new Hono();
-  routes.use(requireToken(parts.token));
-  routes.use(async function refuseOtherSites(context, next) {
-    // On loopback without a token any web page in a local browser could send these requests.
-    const origin = context.req.header('origin');
-    if (origin !== undefined && origin !== new URL(context.req.url).origin) {
-      throw new Problem(403, 'foreign_origin', 'These endpoints take no requests from other sites.');
-    }
-    await next();
-  });
+  routes.use(parts.access.required());
+  // On loopback without a token any web page in a local browser could send these requests.
+  routes.use(requireOwnOrigin());
 
   routes.get('/state', (c) =>
     c.json({
@@ -82,8 +81,7 @@ export function controlRoutes(parts: ControlParts): Hono {
 
   routes.post('/mutate', async (c) => {
     const { silent, ...mutation } = await readBody(c, mutateSchema);
-    const change = upstream.apply(mutation);
-    const announced = silent ? null : upstream.announce(change);
+    const { change, announced } = upstream.perform(mutation, { silent });
     return c.json({
       kind: change.kind,
       id: change.id,
@@ -115,6 +113,28 @@ export function controlRoutes(parts: ControlParts): Hono {
     return c.json({ scale: timers.scale });
   });
 
+  routes.get('/oauth', (c) => c.json(oauthView(parts)));
+  routes.on(['POST', 'PATCH'], '/oauth', async (c) => {
+    parts.grants.accessTokenSeconds = (await readBody(c, oauthSchema)).accessTokenSeconds;
+    return c.json(oauthView(parts));
+  });
+  routes.post('/oauth/expire', async (c) => {
+    for (const id of await grantsIn(c)) parts.grants.expireAccessTokens(id);
+    return c.json(oauthView(parts));
+  });
+  routes.post('/oauth/revoke', async (c) => {
+    for (const id of await grantsIn(c)) parts.grants.revoke(id);
+    return c.json(oauthView(parts));
+  });
+  /** The grant that is named, or all of them. */
+  async function grantsIn(c: Context): Promise<string[]> {
+    const { grant } = await readBody(c, grantSchema, '{}');
+    const known = parts.grants.list().map(({ id }) => id);
+    if (grant === undefined) return known;
+    if (!known.includes(grant)) throw noSuchGrant();
+    return [grant];
+  }
+
   routes.post('/quiesce', async (c) => {
     const { timeoutMs } = await readBody(c, quiesceSchema, '{}');
     await scenarios.stop();
@@ -122,4 +142,15 @@ export function controlRoutes(parts: ControlParts): Hono {
     return c.json({ quiet, ...deliveries.open });
   });
   return routes;
+}
+
+/** Who may ask for tokens and what was granted, without any secret. */
+function oauthView({ clients, grants }: Pick<ControlParts, 'clients' | 'grants'>) {
+  const { id, redirectUri } = clients.application;
+  return {
+    client: { id, redirectUri },
+    serviceAccounts: clients.serviceAccounts.map((account) => ({ id: account.id, scopes: account.scopes })),
+    accessTokenSeconds: grants.accessTokenSeconds,
+    grants: grants.list(),
+  };
 }

@@ -29,7 +29,7 @@ export interface Delivery {
   attempts: Attempt[];
 }
 
-interface DeliveryView {
+export interface DeliveryView {
   id: string;
   registrationId: string;
   eventId: string;

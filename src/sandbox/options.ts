@@ -3,12 +3,13 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { describeError, UsageError } from '../errors.ts';
 import { BUILTIN_SEED } from './builtin.ts';
-import { MAX_TIME_SCALE } from './control.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { isLoopbackHost } from './loopback.ts';
+import { defaultOauth, type OauthOptions, oauthFromEnv } from './oauth/options.ts';
 import type { SeedData } from './records.ts';
 import { loadSeed, normaliseSeed } from './seed.ts';
 import type { SignatureAlgorithm } from './signature.ts';
+import { timeScaleSchema } from './time.ts';
 
 export interface SandboxOptions {
   host: string;
@@ -36,7 +37,11 @@ export interface SandboxOptions {
     secret: string | null;
   };
   faults: Faults;
+  oauth: OauthOptions;
 }
+
+/** What a caller gives; the rest is filled in. */
+export type GivenOptions = Partial<Omit<SandboxOptions, 'oauth'>> & { oauth?: Partial<OauthOptions> };
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -62,7 +67,7 @@ const MAX_SEED_NUMBER = 2 ** 32 - 1;
 const MIN_SECRET_LENGTH = 16;
 
 /** Fills in what is left out. Throws a UsageError for a combination that must not listen. */
-export function resolveOptions(given: Partial<SandboxOptions>): SandboxOptions {
+export function resolveOptions(given: GivenOptions): SandboxOptions {
   const options: SandboxOptions = {
     host: '127.0.0.1',
     port: DEFAULT_PORT,
@@ -80,6 +85,7 @@ export function resolveOptions(given: Partial<SandboxOptions>): SandboxOptions {
     faults: NO_FAULTS,
     ...given,
     seed: normaliseSeed(given.seed ?? BUILTIN_SEED),
+    oauth: { ...defaultOauth(), ...given.oauth },
   };
   if (options.token === null && !isLoopbackHost(options.host)) {
     throw new UsageError(
@@ -103,8 +109,8 @@ const wholeNumber = z
   .regex(/^\d+$/, 'a whole number')
   .transform((text) => Number(text));
 
-/** Reads `SANDBOX_*`. Throws a UsageError that names the variable; the last three may be `…_FILE` too. */
-export function sandboxOptionsFromEnv(env: Environment): Partial<SandboxOptions> {
+/** Reads `SANDBOX_*`. Throws a UsageError that names the variable; what is secret may be `…_FILE` too. */
+export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
   const read = <T>(name: string, schema: z.ZodType<T>): T | undefined => parseSetting(env, name, schema);
   const seedPath = read('SANDBOX_SEED', z.string());
   const rateLimit = read('SANDBOX_RATE_LIMIT', wholeNumber.pipe(z.number().positive()));
@@ -114,7 +120,7 @@ export function sandboxOptionsFromEnv(env: Environment): Partial<SandboxOptions>
     port: read('SANDBOX_PORT', wholeNumber.pipe(z.number().max(65_535))),
     seed: seedPath === undefined ? undefined : loadSeed(seedPath),
     seedNumber: read('SANDBOX_SEED_NUMBER', wholeNumber.pipe(z.number().max(MAX_SEED_NUMBER))),
-    timeScale: read('SANDBOX_TIME_SCALE', z.coerce.number().positive().max(MAX_TIME_SCALE)),
+    timeScale: read('SANDBOX_TIME_SCALE', z.coerce.number().pipe(timeScaleSchema)),
     pageSize: read('SANDBOX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
     maxPageSize: read('SANDBOX_MAX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
     faults: rateLimit === undefined ? undefined : { ...NO_FAULTS, rateLimit },
@@ -124,10 +130,11 @@ export function sandboxOptionsFromEnv(env: Environment): Partial<SandboxOptions>
       webhookSecret === undefined
         ? undefined
         : { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: webhookSecret },
+    oauth: oauthFromEnv(read, (name, schema) => readSecret(env, name, schema)),
   };
   return Object.fromEntries(
     Object.entries(options).filter(([, value]) => value !== undefined),
-  ) as Partial<SandboxOptions>;
+  ) as GivenOptions;
 }
 
 /** An empty variable counts as unset. */

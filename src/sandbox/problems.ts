@@ -40,11 +40,20 @@ export function problemResponse(context: Context, problem: Problem): Response {
   );
 }
 
+function invalidJson(): Problem {
+  return new Problem(400, 'invalid_json', 'The request body is not JSON.');
+}
+
 /** Turns whatever a handler threw into an answer; what is not ours to explain becomes a plain 500. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  if (error instanceof HTTPException && error.status === 413) {
-    return new Problem(413, 'too_large', 'The request body is too large.');
+  if (error instanceof HTTPException) {
+    // hono's own refusals: of a body that does not parse, and of one that is not JSON by its type.
+    if (error.status === 400) return invalidJson();
+    if (error.status === 415) {
+      return new Problem(415, 'unsupported_media_type', 'Send the body as application/json.');
+    }
+    if (error.status === 413) return new Problem(413, 'too_large', 'The request body is too large.');
   }
   return new Problem(500, 'internal_error', 'The sandbox failed; its log has the reason.');
 }
@@ -63,7 +72,7 @@ export async function readBody<Schema extends z.ZodType>(
   try {
     body = JSON.parse(text);
   } catch {
-    throw new Problem(400, 'invalid_json', 'The request body is not JSON.');
+    throw invalidJson();
   }
   return parseOrRefuse(schema, body);
 }

@@ -21,15 +21,17 @@ const MAX_REGISTRATIONS = 100;
 const SECRET_BYTES = 32;
 
 /** `secret` is ours: the specification does not say how the two sides come to share one. */
-export const registrationBodySchema = registrationRequestSchema.extend({
-  url: z.url().refine(isDeliverable, 'an https address, or http on loopback, without credentials in it'),
-  events: z
-    .array(
-      z.string().refine(isKnownPattern, 'one of the twelve event types, or policy.*, risk.* or vendor.*'),
-    )
-    .min(1),
-  secret: z.string().min(16).max(255).optional(),
-});
+export const registrationBodySchema = registrationRequestSchema
+  .extend({
+    url: z.url().refine(isDeliverable, 'an https address, or http on loopback, without credentials in it'),
+    events: z
+      .array(
+        z.string().refine(isKnownPattern, 'one of the twelve event types, or policy.*, risk.* or vendor.*'),
+      )
+      .min(1),
+    secret: z.string().min(16).max(255).optional().meta({ description: 'Assumed; one is made without it.' }),
+  })
+  .meta({ id: 'WebhookRegistrationRequest' });
 
 export class Registrations {
   readonly #registrations: Registration[] = [];

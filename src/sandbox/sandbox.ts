@@ -5,11 +5,20 @@ import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { describeError, UsageError } from '../errors.ts';
-import { apiKeyAuthenticator } from './authentication.ts';
+import { apiKeyAuthenticator, tokenAuthenticator } from './authentication.ts';
 import { controlRoutes } from './control.ts';
 import { Deliveries } from './deliveries.ts';
 import { FaultSwitch } from './faults.ts';
-import { resolveOptions, type SandboxOptions } from './options.ts';
+import { Clients } from './oauth/clients.ts';
+import { consentRoutes } from './oauth/consent-routes.tsx';
+import { Grants } from './oauth/grants.ts';
+import type { OauthOptions } from './oauth/options.ts';
+import { tokenRoutes } from './oauth/token-routes.ts';
+import { describeDeliveries, openApiDocument } from './openapi.ts';
+import { type GivenOptions, resolveOptions, type SandboxOptions } from './options.ts';
+import { Access, requireLoopbackName } from './page/access.ts';
+import { assetRoutes } from './page/assets.ts';
+import { pageRoutes, requireSignIn } from './page/routes.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import type { SeedData } from './records.ts';
@@ -21,11 +30,13 @@ import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
 
 export interface Sandbox {
-  /** `http://host:port`, without a path: the API is below `/v1`, the controls below `/_sandbox`. */
+  /** `http://host:port`, without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
   url: string;
   port: number;
   /** As given, or the one that was made. */
   apiKeys: readonly string[];
+  /** Likewise. */
+  oauth: OauthOptions;
   seedNumber: number;
   /** Cuts open connections and forgets deliveries still to be sent. */
   close(): Promise<void>;
@@ -34,7 +45,7 @@ export interface Sandbox {
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /** Starts the stand-in. Throws a UsageError when its options or its address cannot be used. */
-export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise<Sandbox> {
+export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
   const options = resolveOptions(given);
   const stopping = new AbortController();
   const timers = new ScaledTimers(options.timeScale);
@@ -57,6 +68,7 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
     url: `http://${host}:${port}`,
     port,
     apiKeys: options.apiKeys,
+    oauth: options.oauth,
     seedNumber: options.seedNumber,
     close: () => {
       closing ??= close();
@@ -85,32 +97,31 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   const upstream = new Upstream({ state, deliveries, faults, random: random.fork('upstream') });
   const scenarios = new Scenarios(upstream, random.fork('scenarios'));
 
+  const { oauth, seedNumber, token } = options;
+  const clients = new Clients(oauth.application, oauth.serviceAccounts);
+  const grants = new Grants(oauth.accessTokenSeconds);
+  const access = new Access(token);
+  const page = { upstream, registrations, faults, scenarios, timers, clients, grants, seedNumber };
+
+  const rest = restRoutes({
+    ...{ upstream, registrations, faults, stopping },
+    random: random.fork('rest'),
+    authenticators: [apiKeyAuthenticator(options.apiKeys), tokenAuthenticator(grants)],
+    pageSizes: { defaultPerPage: options.pageSize, maxPerPage: options.maxPageSize },
+  });
+  describeDeliveries(rest, options.signing.header);
+
   const app = new Hono();
+  app.use(requireLoopbackName(token));
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
-  app.route(
-    '/v1',
-    restRoutes({
-      upstream,
-      registrations,
-      faults,
-      random: random.fork('rest'),
-      authenticators: [apiKeyAuthenticator(options.apiKeys)],
-      pageSizes: { defaultPerPage: options.pageSize, maxPerPage: options.maxPageSize },
-      stopping,
-    }),
-  );
-  app.route(
-    '/_sandbox',
-    controlRoutes({
-      upstream,
-      registrations,
-      faults,
-      scenarios,
-      timers,
-      seedNumber: options.seedNumber,
-      token: options.token,
-    }),
-  );
+  app.route('/v1', rest);
+  app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
+  app.use('/oauth/authorize', requireSignIn(access));
+  app.route('/oauth', consentRoutes(clients, grants));
+  app.route('/oauth', tokenRoutes(clients, grants));
+  app.route('/_sandbox', controlRoutes({ ...page, access }));
+  app.route('/', assetRoutes());
+  app.route('/', pageRoutes(page, access, stopping));
   app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
   app.onError((error, c) => {
     const problem = toProblem(error);

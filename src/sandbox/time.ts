@@ -1,3 +1,5 @@
+import { z } from 'zod';
+
 /** Timers whose remaining wait shrinks or grows when the scale changes, so that a running retry follows it. */
 interface Timer {
   /** Milliseconds of unscaled waiting left at `armedAt`. */
@@ -7,6 +9,11 @@ interface Timer {
   run: () => void;
   handle: NodeJS.Timeout;
 }
+
+/** At this scale the longest wait of the schedule, two days, is under two milliseconds. */
+const MAX_TIME_SCALE = 100_000_000;
+
+export const timeScaleSchema = z.number().positive().max(MAX_TIME_SCALE);
 
 /** setTimeout fires at once for longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;

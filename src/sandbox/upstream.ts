@@ -45,6 +45,12 @@ export class Upstream {
     this.#random = parts.random;
   }
 
+  /** Changes a record and, unless `silent`, tells its subscribers. Throws as `apply` does. */
+  perform(mutation: Mutation, { silent }: { silent: boolean }) {
+    const change = this.apply(mutation);
+    return { change, announced: silent ? null : this.announce(change) };
+  }
+
   /** Changes a record and tells nobody. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
   apply(mutation: Mutation): Change {
     const operation = operationNamed(mutation.kind, mutation.op);

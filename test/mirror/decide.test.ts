@@ -496,6 +496,19 @@ describe('how many may go at once', () => {
     expect(verdict.deleted).toHaveLength(gone - held);
   });
 
+  it.each([
+    { gone: 1, before: 1, live: 10, held: 0 },
+    { gone: 1, before: 2, live: 15, held: 0 },
+    { gone: 1, before: 2, live: 14, held: 1 },
+    { gone: 2, before: 1, live: 14, held: 2 },
+    { gone: 1, before: 1, live: 2, held: 1 },
+  ])(
+    'counts $before held from before: of $gone more among $live, $held are held',
+    ({ gone, before, live, held }) => {
+      expect(decideDeletions(some(gone), live, before).held).toHaveLength(held);
+    },
+  );
+
   it('lets the announced and the agreed go, and counts neither among the doubtful', () => {
     const candidates = [...some(50, { announced: true }), ...some(50, { consented: true }), ...some(2)];
     expect(decideDeletions(candidates, 102).held).toEqual([]);

@@ -186,15 +186,17 @@ describe('the processor', () => {
   it('finishes what is claimed when it is stopped, and leaves the rest', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const { stop, running, counts, until, atWork, rest, ended } = await started({
-      ...{ events: many(1_000), concurrency: 2, gate: () => promise },
+      ...{ events: many(1_500), concurrency: 8, gate: () => promise },
     });
-    await until(() => atWork.batches === 2);
+    await until(() => atWork.batches > 0);
     stop.abort();
     await rest();
+    const claimed = 256 * atWork.most;
+    expect(claimed).toBeLessThan(1_500);
     expect(ended()).toBe(false);
     resolve();
     await running;
-    expect(await counts()).toMatchObject({ done: 512, pending: 488 });
+    expect(await counts()).toMatchObject({ done: claimed, pending: 1_500 - claimed });
   });
 
   it('holds no more than its batches, however long the backlog', async () => {
@@ -243,9 +245,13 @@ describe('the processor', () => {
       faults: { previewEvents: (call) => (call === 1 ? new Error('once') : null) },
     });
     await until(() => calls.deferEvents === 1);
+    await rest();
+    const looked = calls.claimEvents;
     await clock.advance(999);
     await rest();
     expect(calls.previewEvents).toBe(1);
+    // It slept until then, rather than to ask again and again.
+    expect(calls.claimEvents).toBe(looked);
     await clock.advance(1);
     await done(1);
   });

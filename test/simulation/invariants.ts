@@ -86,7 +86,11 @@ export function createInvariants(options: {
        (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason = 'unresolved' AND g.kind = s.kind AND g.record_id = s.id)`,
     )
     .pluck();
-  const gaps = db.prepare('SELECT reason, kind, record_id FROM gaps WHERE healed_at IS NULL');
+  // What the API never showed stays open, and with it all that only a read of it could heal.
+  const gaps = db.prepare(
+    `SELECT reason, kind, record_id FROM gaps g WHERE healed_at IS NULL AND NOT EXISTS
+       (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason = 'unresolved' AND u.kind = g.kind AND u.record_id = g.record_id)`,
+  );
   const held = db.prepare('SELECT kind, id, sweep_id AS sweepId FROM held_deletions ORDER BY kind, id');
   const known = db.prepare("SELECT id FROM record_state WHERE kind = 'risk_assessment'").pluck();
 

@@ -28,7 +28,7 @@ export const POINTERS: IdPointers = {
 const TOLERANCE_MS = 300_000;
 const HEARTBEAT_MS = 5_000;
 
-/** Verbs that change nothing that an invariant speaks of, so that no crash is aimed at them and no check follows. */
+/** Verbs that commit nothing: no crash is aimed at them. */
 const READING = new Set([
   ...['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countProofs', 'someLiveRecord'],
   ...[
@@ -139,8 +139,7 @@ export function startMirror(options: MirrorOptions): Mirror {
   const random = () => chance.draw('jitter');
   const onError = (error: unknown) => {
     trace(`error: ${describeError(error)}`);
-    if (error instanceof StoreUnavailable && !error.fatal && options.diskIsFull()) return;
-    if (error instanceof UpstreamError) return;
+    if (error instanceof UpstreamError || (error instanceof StoreUnavailable && !error.fatal)) return;
     options.onBug(`a stage failed: ${error instanceof Error ? error.stack : String(error)}`);
   };
   const gaps = createGapKeeper({

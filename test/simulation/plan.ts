@@ -88,7 +88,8 @@ export function planOf(seed: number): Plan {
   const faulty = chance.happens('faulty', 0.6);
   const deletes = chance.pick('deletes', [0.05, 0.2, 0.4]);
   const loss = chance.pick('loss', [0, 0.2, 0.5]);
-  const patient = chance.happens('hours', 0.01);
+  const patient = chance.happens('hours', 0.005);
+  if (patient) settings.sweepMs = 0;
 
   add(chance.between('writes', 15, 50), (at) => {
     const kind = chance.pick('kind', ['policy', 'policy', 'vendor', 'vendor', 'risk_assessment'] as const);
@@ -128,7 +129,7 @@ export function planOf(seed: number): Plan {
 }
 
 function settingsOf(chance: Chance): Settings {
-  const settleMs = chance.pick('settle', [200, 500, 1_000]);
+  const settleMs = chance.pick('settle', [150, 400, 800]);
   const initial = {
     policy: chance.between('policies', 0, 8),
     vendor: chance.between('vendors', 0, 8),
@@ -198,7 +199,7 @@ function faultOf(chance: Chance, at: number, { settleMs }: Settings): Operation 
       }),
     ),
   ]);
-  const long = fault.fault === 'outage' && chance.happens('hour', 0.04);
+  const long = fault.fault === 'outage' && chance.happens('hour', 0.02);
   return { at, do: 'fault', fault, forMs: long ? HOUR_MS : settleMs * chance.between('lasts', 1, 15) };
 }
 
@@ -207,7 +208,7 @@ function crashOf(chance: Chance, at: number, { settleMs }: Settings): Operation 
   return {
     ...{ at, do: 'crash', commits: chance.pick('commits', [0, 1, 1, 2, 3, 5, 8, 13]) },
     when: chance.pick('when', ['before', 'after'] as const),
-    downMs: chance.pick('down', [1, settleMs / 2, settleMs * 2, 40_000]),
+    downMs: chance.pick('down', [1, settleMs / 2, settleMs * 2, settleMs * 8, 40_000]),
     stepMs: stepped ? chance.pick('step', [-HOUR_MS, -5_000, 5_000, HOUR_MS]) : 0,
   };
 }

@@ -3,6 +3,7 @@ import { describeAbsences } from './contract/absences.ts';
 import { describeAccepting } from './contract/accepting.ts';
 import { describeClaims } from './contract/claims.ts';
 import { describeCounters } from './contract/counters.ts';
+import { describeDrift } from './contract/drift.ts';
 import { describeDue } from './contract/due.ts';
 import { describeFeed } from './contract/feed.ts';
 import { describeHostileInput } from './contract/hostile.ts';
@@ -23,6 +24,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeReads(open);
     describeDue(open);
     describeAbsences(open);
+    describeDrift(open);
     describeSweeps(open);
     describeFeed(open);
     describeStatus(open);

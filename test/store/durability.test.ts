@@ -98,6 +98,16 @@ describe('a store in a file', () => {
     expect(db.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get()).toBe(9999999999999);
   });
 
+  it('that another program holds is not migrated yet, and nothing is wrong with it', async () => {
+    const path = freshPath();
+    const other = stranger(path);
+    other.pragma('journal_mode = WAL');
+    other.exec('BEGIN IMMEDIATE');
+    await expect(openStore(`file:${path}`)).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: false });
+    other.exec('ROLLBACK');
+    await opened(path);
+  });
+
   it('is only looked at when it is opened for reading', async () => {
     const path = freshPath();
     await expect(openStore(`file:${path}`, { readOnly: true })).rejects.toThrow(/there is no database at/);

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { openStore } from '../../src/store/open.ts';
+import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
+import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import { describeStoreContract } from './contract.ts';
 import type { EngineHarness } from './scene.ts';
 
@@ -27,4 +29,16 @@ async function openInFile(): Promise<EngineHarness> {
   };
 }
 
+async function openInMemory(): Promise<EngineHarness> {
+  const db = connect(':memory:', { readOnly: false });
+  migrateSchema(db);
+  const store = storeOver(db);
+  return {
+    store,
+    query: async (sql) => db.prepare(sql).all() as Record<string, unknown>[],
+    close: () => store.close(),
+  };
+}
+
+describeStoreContract('SQLite in memory', openInMemory);
 describeStoreContract('SQLite in a file', openInFile);

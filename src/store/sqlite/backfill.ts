@@ -91,6 +91,7 @@ export function createBackfillVerbs(
      ON CONFLICT (kind, id) DO UPDATE SET sweep_id = excluded.sweep_id`,
   );
   const unhold = db.prepare('DELETE FROM held_deletions WHERE kind = ? AND id = ?');
+  const countHeld = db.prepare('SELECT count(*) FROM held_deletions WHERE kind = ?').pluck();
   const consented = db
     .prepare('SELECT 1 FROM held_deletions WHERE kind = ? AND id = ? AND consent_until > ?')
     .pluck();
@@ -116,6 +117,12 @@ export function createBackfillVerbs(
   const markSwept = db.prepare('UPDATE record_state SET sweep_id = ? WHERE kind = ? AND id = ?');
   const countKnown = db.prepare('SELECT count(*) FROM record_state WHERE kind = ?').pluck();
 
+  /** Nothing is held of this record any more; with the last one of its kind, nothing is left to ask anybody. */
+  function letGo(kind: Kind, id: string, nowIso: string): void {
+    if (unhold.run(kind, id).changes === 0 || (countHeld.get(kind) as number) > 0) return;
+    gaps.heal({ reason: 'deletion_held', kind, recordId: null }, nowIso);
+  }
+
   function applyOne(
     kind: Kind,
     object: { id: string; data: Record<string, unknown> },
@@ -139,7 +146,7 @@ export function createBackfillVerbs(
     const verified = held.state.unverifiedSince === null;
     if (verified) {
       gaps.healRecord(kind, object.id, nowIso);
-      unhold.run(kind, object.id);
+      letGo(kind, object.id, nowIso);
     }
     const differences = decision.change === null ? [] : differingNames(decision.change);
     return {
@@ -167,14 +174,15 @@ export function createBackfillVerbs(
       missingNumber: null,
       proven: false,
       deleteEvent: null,
-      // The API has spoken for it: it showed that there is none.
+      // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
       returned: true,
+      readEndedAt: Math.max(held.state.readEndedAt ?? 0, now.steady),
       attempts: 0,
     };
     if (held.row !== null) held.row.verifiedAt = nowIso;
     records.saveState(held);
     records.saveRow(held);
-    unhold.run(held.kind, held.id);
+    letGo(held.kind, held.id, nowIso);
     gaps.healRecord(held.kind, held.id, nowIso);
   }
 
@@ -313,6 +321,9 @@ export function createBackfillVerbs(
             consented: consented.get(kind, held.id, nowIso) !== undefined,
           })),
           records.countLive(kind),
+          (listHeld.all(nowIso) as { kind: Kind; id: string }[]).filter(
+            (held) => held.kind === kind && !candidates.has(held.id),
+          ).length,
         );
         const deleted = verdict.deleted.map((id) => {
           const held = candidates.get(id)!;

@@ -1,7 +1,15 @@
 import { UsageError } from '../../errors.ts';
 import type { Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
-import { connect, guarded, guardedVerb, migrateSchema, schemaIsCurrent, transactions } from './connection.ts';
+import {
+  type Connection,
+  connect,
+  guarded,
+  guardedVerb,
+  migrateSchema,
+  schemaIsCurrent,
+  transactions,
+} from './connection.ts';
 import { createGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createOperatorVerbs } from './operators.ts';
@@ -28,29 +36,32 @@ export function openSqlite(options: SqliteOptions): Store {
       );
     }
     if (!readOnly) guarded(() => migrateSchema(db));
-    return guarded(() => {
-      const transact = transactions(db);
-      const records = createRecords(db);
-      const gaps = createGaps(db);
-      const verbs: Omit<Store, 'engine'> = {
-        ...createInboxVerbs(db, transact, records, gaps),
-        ...createBackfillVerbs(db, transact, records, gaps),
-        ...createSweepVerbs(db, transact, gaps),
-        ...createOperatorVerbs(db, transact),
-        ...createReports(db),
-        async checkWritable() {
-          transact(() => undefined);
-        },
-        async close() {
-          db.close();
-        },
-      };
-      return { engine: 'sqlite', ...translating(verbs) };
-    });
+    return guarded(() => storeOver(db));
   } catch (error) {
     db.close();
     throw error;
   }
+}
+
+/** The port over a connection whose schema is current. Closing the store closes the connection. */
+export function storeOver(db: Connection): Store {
+  const transact = transactions(db);
+  const records = createRecords(db);
+  const gaps = createGaps(db);
+  const verbs: Omit<Store, 'engine'> = {
+    ...createInboxVerbs(db, transact, records, gaps),
+    ...createBackfillVerbs(db, transact, records, gaps),
+    ...createSweepVerbs(db, transact, gaps),
+    ...createOperatorVerbs(db, transact),
+    ...createReports(db),
+    async checkWritable() {
+      transact(() => undefined);
+    },
+    async close() {
+      db.close();
+    },
+  };
+  return { engine: 'sqlite', ...translating(verbs) };
 }
 
 type Verb = (...args: unknown[]) => Promise<unknown>;

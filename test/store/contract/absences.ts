@@ -104,6 +104,18 @@ export function describeAbsences(open: OpenEngine): void {
       }),
     );
 
+    it(
+      'is not concluded gone when a payload that had waited was shown after the proof',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { name: 'Late' } }));
+        scene.pass(SETTLE_MS);
+        await prove(scene, 'vendor', ['ven_1']);
+        await scene.work();
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [] });
+      }),
+    );
+
     it.each([
       { witness: 'nothing was read meanwhile', witnessedAt: null },
       { witness: 'what was read, was read before', witnessedAt: -1 },
@@ -159,6 +171,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.missing('vendor', 'ghost', { absentFromWalk: true })).toBe('proven');
         expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ghost', cause: 'absence' }]);
         expect(await live(scene, 'vendor')).toEqual(['ven_1', 'ven_2']);
+        expect(await scene.missing('vendor', 'ghost')).toBe('known');
       }),
     );
 
@@ -282,15 +295,36 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'are many as well when they come a few at a time',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', named(10));
+        await prove(scene, 'vendor', named(3));
+        expect((await scene.conclude('vendor')).held).toEqual(named(3));
+        await prove(scene, 'vendor', ['ven_8']);
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: ['ven_8'] });
+      }),
+    );
+
+    it(
       'lets go of what shows itself alive again',
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', named(4));
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor');
+        await scene.store.openGap(
+          { reason: 'deletion_held', kind: 'vendor', recordId: null },
+          '4',
+          scene.now(),
+        );
         scene.pass(SETTLE_MS);
         await showAll(scene, 'vendor', ['ven_0']);
         expect(await held(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
+        expect(await scene.openGaps()).toContain('deletion_held vendor -');
+        await showAll(scene, 'vendor', named(4));
+        expect(await held(scene)).toEqual([]);
+        // Nothing is left to ask an operator.
+        expect(await scene.openGaps()).toEqual([]);
       }),
     );
   });

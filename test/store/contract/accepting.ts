@@ -90,6 +90,8 @@ export function describeAccepting(open: OpenEngine): void {
         scene.pass(2_000);
         await scene.accept(scene.event());
         expect((await scene.row('policy', 'pol_1'))?.unverified_since).toBe(isoOf(since));
+        await scene.work();
+        expect((await scene.row('policy', 'pol_1'))?.unverified_since).toBe(isoOf(since));
       }),
     );
 

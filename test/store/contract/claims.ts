@@ -165,6 +165,7 @@ export function describeClaims(open: OpenEngine): void {
         );
         expect(await scene.store.showEvent('a')).toMatchObject({ state: 'dead', attempts: 1, error: 'boom' });
         expect(await scene.openGaps()).toEqual(['dead_letter policy pol_1']);
+        expect((await scene.store.summary()).events).toMatchObject({ dead: 1, pending: 0 });
         expect((await scene.row('policy', 'pol_1'))?.unverified_since).not.toBeNull();
         expect(await scene.claim()).toEqual([]);
       }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { inScene, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 
 const due = async (scene: Scene, kind: 'vendor' | 'risk_assessment' = 'vendor', limit = 10) =>
   (await scene.store.dueRecords(kind, scene.now(), TIMING, limit)).map((record) => record.id);
@@ -47,6 +47,40 @@ export function describeDue(open: OpenEngine): void {
           expect(scene.now().steady - first).toBeLessThan(10 * SETTLE_MS);
         }
         expect(scene.now().steady - first).toBe(6 * SETTLE_MS);
+      }),
+    );
+
+    it(
+      'is soon again after a new event, however long failures had put it off, and counts from the first',
+      inScene(open, async (scene) => {
+        const since = isoOf(scene.now().wall);
+        const again = async () => {
+          await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+        };
+        await again();
+        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
+        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
+        scene.pass(5.5 * SETTLE_MS);
+        await again();
+        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        await scene.work();
+        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).toBe(since);
+        scene.pass(0.9 * SETTLE_MS);
+        await again();
+        scene.pass(0.1 * SETTLE_MS);
+        expect(await due(scene)).toEqual(['ven_1']);
+      }),
+    );
+
+    it(
+      'is put off when it comes to a record that was hinted since',
+      inScene(open, async (scene) => {
+        await hint(scene, 'ven_1');
+        scene.pass(SETTLE_MS - 1);
+        await hint(scene, 'ven_1');
+        scene.pass(1);
+        expect(await due(scene)).toEqual([]);
+        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS - 1);
       }),
     );
 

@@ -93,6 +93,17 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is catching up while an event waits that names no record',
+      inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: null }));
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'catching_up', unverified: 0 });
+        expect((await status(scene)).verdict).toBe('in_step');
+      }),
+    );
+
+    it(
       'counts the living, the deleted and the known',
       inPresent(open, async (scene) => {
         await beat(scene);

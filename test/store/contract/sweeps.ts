@@ -41,11 +41,21 @@ export function describeSweeps(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await sweepOnce(scene, 'vendor');
         const { id } = await scene.store.startSweep('policy', 'start', scene.now());
-        await scene.store.interruptSweeps(scene.now());
+        await scene.store.progressSweep(id, progress);
+        const older = await scene.store.startSweep('risk_assessment', 'start', scene.now());
+        const newer = await scene.store.startSweep('risk_assessment', 'start', scene.now());
+        await scene.store.progressSweep(older.id, { ...progress, pages: 9 });
+        await scene.store.progressSweep(newer.id, { ...progress, pages: 4 });
+        // How far the last of each kind had come.
+        expect(await scene.store.interruptSweeps(scene.now())).toEqual([
+          { kind: 'policy', pages: 2 },
+          { kind: 'risk_assessment', pages: 4 },
+        ]);
+        expect(await scene.store.interruptSweeps(scene.now())).toEqual([]);
         expect(await scene.store.showSweep(id)).toMatchObject({ outcome: 'interrupted' });
         expect((await scene.store.showSweep(id))?.finished_at).not.toBeNull();
         const outcomes = (await scene.store.listSweeps({ limit: 10 })).map((sweep) => sweep.outcome);
-        expect(outcomes).toEqual(['interrupted', 'complete']);
+        expect(outcomes).toEqual(['interrupted', 'interrupted', 'interrupted', 'complete']);
       }),
     );
 

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs';
+import { Command } from 'commander';
+import { UpstreamError } from '../compliance/errors.ts';
+import { routeOf } from '../compliance/paths.ts';
+import { describeError, UsageError } from '../errors.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { withCommandClient } from './client.ts';
+import { printable } from './text.ts';
+
+type Method = 'GET' | 'POST';
+
+/** Section 4 of the specification: what there is, and all that is sent. */
+const OPERATIONS: readonly (readonly [Method, route: string])[] = [
+  ['GET', '/policies'],
+  ['POST', '/policies'],
+  ['GET', '/risk-assessments/{id}'],
+  ['POST', '/risk-assessments'],
+  ['GET', '/vendors'],
+  ['GET', '/vendors/{id}'],
+  ['POST', '/webhooks'],
+];
+
+const REGISTRATION = '/webhooks';
+const STANDARD_INPUT = '-';
+
+export function apiCommand(cli: Cli): Command {
+  return new Command('api')
+    .description('one request to the compliance service with our credentials and limits; prints its JSON')
+    .argument('<method>', 'GET or POST')
+    .argument('<path>', 'below COMPLIANCE_BASE_URL, percent-encoded, such as "/vendors?page=2"')
+    .option('--body <file>', 'the JSON to send; - reads standard input')
+    .addHelpText('after', `\nThe operations:\n${OPERATIONS.map(([m, r]) => `  ${m} ${r}`).join('\n')}`)
+    .action((method: string, path: string, options: { body?: string }) => api(cli, method, path, options));
+}
+
+async function api(cli: Cli, given: string, path: string, options: { body?: string }): Promise<void> {
+  const method = operationOf(given, path);
+  const body = bodyFor(method, options.body);
+  const call = {
+    ...{ method, path, lane: 'person' as const, signal: new AbortController().signal },
+    ...(body === undefined ? {} : { body }),
+  };
+  try {
+    const needs = method === 'POST' ? 'write' : 'read';
+    const { value } = await withCommandClient(cli, { actor: 'api', needs }, (client) => client.request(call));
+    writeJson(cli.out, value);
+  } catch (error) {
+    // What the service says of it is for whoever asked; the error itself follows.
+    if (error instanceof UpstreamError && error.excerpt) {
+      cli.err.write(`${error.excerpt.split('\n').map(printable).join('\n')}\n`);
+    }
+    throw error;
+  }
+  if (method === 'POST' && routeOf(path) === REGISTRATION) {
+    cli.err.write(
+      'Note: if the answer holds a signing secret, it is stored nowhere but there; "register" keeps it encrypted.\n',
+    );
+  }
+}
+
+/** The method, if it and the path make one of the operations; a UsageError that names them all if not. */
+export function operationOf(given: string, path: string): Method {
+  const method = given.toUpperCase();
+  const route = routeOf(path);
+  const found = OPERATIONS.find((operation) => operation[0] === method && operation[1] === route);
+  if (found !== undefined) return found[0];
+  const list = OPERATIONS.map(([each, where]) => `${each} ${where}`).join(', ');
+  throw new UsageError(
+    `${method} ${path} is none of the operations of the compliance service`,
+    `they are ${list}`,
+  );
+}
+
+function bodyFor(method: Method, file: string | undefined): unknown {
+  if (method === 'GET') {
+    if (file === undefined) return undefined;
+    throw new UsageError('a GET has no body', 'leave --body away');
+  }
+  if (file === undefined) throw new UsageError('a POST needs --body FILE', '- reads standard input');
+  let text: string;
+  try {
+    text = readFileSync(file === STANDARD_INPUT ? 0 : file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--body cannot be read: ${describeError(error)}`);
+  }
+  try {
+    return JSON.parse(text.replace(/^\ufeff/, ''));
+  } catch {
+    throw new UsageError(`--body: ${file} is not JSON`);
+  }
+}

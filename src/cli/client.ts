@@ -1,0 +1,73 @@
+import { systemClock } from '../clock.ts';
+import { createBudget } from '../compliance/budget.ts';
+import { type ComplianceClient, createClient } from '../compliance/client.ts';
+import { credentialsFor } from '../compliance/credentials-for.ts';
+import type { TokenStore } from '../compliance/oauth-store.ts';
+import type { Needs } from '../compliance/oauth-tokens.ts';
+import type { ObservedRequest } from '../compliance/requester.ts';
+import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
+import { UsageError } from '../errors.ts';
+import type { Store } from '../store/store.ts';
+import type { Cli } from './cli.ts';
+import { openForWriting } from './database.ts';
+
+export function complianceSettings(config: Config): ComplianceSettings {
+  if (config.compliance !== null) return config.compliance;
+  throw new UsageError(
+    'COMPLIANCE_BASE_URL is not set',
+    'it is the address of the compliance service, such as https://api.example.com/v1',
+  );
+}
+
+/**
+ * A client for one command. `store` is where OAuth tokens are kept and their use is audited; null: there is none,
+ * which will do with an API key.
+ */
+export function commandClient(
+  config: Config,
+  store: Store | null,
+  options: { actor: string; needs: Needs; observe?: (request: ObservedRequest) => void },
+): ComplianceClient {
+  const settings = complianceSettings(config);
+  const clock = systemClock();
+  const { actor, needs, observe } = options;
+  return createClient({
+    settings,
+    credentials: credentialsFor({
+      ...{ settings, clock, actor, needs },
+      store: store ?? NO_TOKENS,
+      key: () => config.credentialsKey,
+    }),
+    // Ours alone: a service that runs beside us counts its own, and a command sends a request or two.
+    budget: createBudget({ requestsPerMinute: settings.requestsPerMinute, clock }),
+    clock,
+    pointers: config.idPointers,
+    ...(observe === undefined ? {} : { observe }),
+  });
+}
+
+/** For where there is no database: nobody can have signed in. */
+const NO_TOKENS: TokenStore = {
+  readTokens: async () => null,
+  leaseTokens: async () => null,
+  releaseTokens: async () => {},
+  saveTokens: async () => false,
+  refuseTokens: async () => false,
+  audit: async () => {},
+};
+
+/** The same with a store of its own, made if need be. An API key needs none, and is spared it. */
+export async function withCommandClient<T>(
+  cli: Cli,
+  options: { actor: string; needs: Needs },
+  work: (client: ComplianceClient) => Promise<T>,
+): Promise<T> {
+  const config = loadConfig(cli.env);
+  if (complianceSettings(config).auth === 'api_key') return await work(commandClient(config, null, options));
+  const store = await openForWriting(config.databaseUrl);
+  try {
+    return await work(commandClient(config, store, options));
+  } finally {
+    await store.close();
+  }
+}

@@ -1,0 +1,95 @@
+import { Command, Option } from 'commander';
+import { loadConfig } from '../config.ts';
+import { UsageError } from '../errors.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { examine } from './doctor/examine.ts';
+import { type Check, judge } from './doctor/judge.ts';
+import { keptDelivery } from './doctor/kept.ts';
+import { type Explained, explainRecorded, type RecordedOptions } from './doctor/recorded.ts';
+import { DifferenceFound } from './exit.ts';
+import { jsonOption } from './options.ts';
+import { printable } from './text.ts';
+
+interface DoctorOptions extends RecordedOptions {
+  delivery?: string;
+  json?: true;
+}
+
+const several = (text: string, before: readonly string[] | undefined) => [...(before ?? []), text];
+
+export function doctorCommand(cli: Cli): Command {
+  return new Command('doctor')
+    .description('what is wrong: with one delivery (--body or --delivery), or with the running configuration')
+    .addOption(
+      new Option(
+        '--header <line>',
+        'the signature header, its value or "Name: value"; several times for signed headers',
+      ).argParser(several),
+    )
+    .option('--body <file>', 'the body of one delivery, byte for byte as it arrived')
+    .addOption(
+      new Option(
+        '--secret <secret>',
+        'a signing secret to try besides the configured ones; any number of times',
+      ).argParser(several),
+    )
+    .addOption(
+      new Option('--retired <secret>', 'a secret that is no longer in use, to try').argParser(several),
+    )
+    .option('--received-at <instant>', 'when it arrived: ISO 8601, or seconds since 1970 (default: now)')
+    .option('--delivery <id>', 'a delivery kept here: a number of "refusals", or quarantine:<number>')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 nothing is wrong, 3 something is, 1 it could not look, 2 bad usage.',
+    )
+    .action((options: DoctorOptions) => doctor(cli, options));
+}
+
+async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
+  const isRecorded = options.body !== undefined || options.header !== undefined;
+  if (options.delivery !== undefined) {
+    if (isRecorded)
+      throw new UsageError('--delivery names a delivery that is kept: leave --header and --body away');
+    report(cli, await keptDelivery(cli, options.delivery, options), options);
+  } else if (isRecorded) {
+    report(cli, await explainRecorded(cli, options), options);
+  } else {
+    await checkUp(cli, options);
+  }
+}
+
+function report(cli: Cli, explained: Explained, options: DoctorOptions): void {
+  if (options.json) writeJson(cli.out, explained);
+  else {
+    for (const { code, what, remedy } of explained.causes) {
+      cli.out.write(`${printable(what)}  [${code}]\n  What to do: ${printable(remedy)}\n`);
+    }
+    if (explained.healthy)
+      cli.out.write('The signature is right, and the service would take this delivery.\n');
+    if (explained.fit !== null) {
+      const { signed_content, hash, secret, secret_reading, body, signature } = explained.fit;
+      cli.out.write(
+        `What fits: ${hash} over ${JSON.stringify(signed_content)}, secret ${printable(secret)} ${printable(secret_reading)}, body ${body}, signature ${printable(signature)}.\n`,
+      );
+    }
+  }
+  if (!explained.healthy) throw new DifferenceFound('the delivery would be refused');
+}
+
+const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-      ' } as const;
+
+async function checkUp(cli: Cli, options: DoctorOptions): Promise<void> {
+  const config = loadConfig(cli.env);
+  const checks: Check[] = judge(await examine(cli, config));
+  const wrong = checks.filter(({ state }) => state === 'wrong');
+  if (options.json) writeJson(cli.out, { healthy: wrong.length === 0, checks });
+  else {
+    const width = Math.max(...checks.map(({ name }) => name.length));
+    for (const { name, state, detail, remedy } of checks) {
+      cli.out.write(`${SIGNS[state]}  ${name.padEnd(width)}  ${printable(detail)}\n`);
+      if (remedy !== null) cli.out.write(`${' '.repeat(width + 11)}What to do: ${printable(remedy)}\n`);
+    }
+  }
+  if (wrong.length > 0) throw new DifferenceFound(`wrong: ${wrong.map(({ name }) => name).join(', ')}`);
+}

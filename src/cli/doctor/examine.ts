@@ -1,0 +1,150 @@
+import { existsSync } from 'node:fs';
+import type { ComplianceClient } from '../../compliance/client.ts';
+import { UpstreamError } from '../../compliance/errors.ts';
+import { REGISTRATION_PURPOSE } from '../../compliance/registration.ts';
+import { openSecret } from '../../compliance/secrets.ts';
+import { type ComplianceSettings, type Config, configWarnings } from '../../config.ts';
+import { describeError, MirrorError } from '../../errors.ts';
+import type { Store, StoredRegistration } from '../../store/store.ts';
+import type { Cli } from '../cli.ts';
+import { commandClient } from '../client.ts';
+import { databasePath, holderOfDatabase, openForWriting, withStore } from '../database.ts';
+import type { Findings, Read, UpstreamFindings } from './judge.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const LISTS = ['policy', 'vendor'] as const;
+
+/** Looks at everything that `judge` judges. Reads, and sends two GETs; a token may be renewed on the way. */
+export async function examine(cli: Cli, config: Config): Promise<Findings> {
+  const path = await databasePath(config.databaseUrl);
+  const opened = await open(cli, config, path);
+  try {
+    const { store } = opened;
+    const registrations = store === null ? null : await store.listRegistrations();
+    const summary = store === null ? null : await store.summary();
+    return {
+      now: Date.now(),
+      warnings: configWarnings(cli.env),
+      database: {
+        path,
+        bytes: summary?.database_bytes ?? null,
+        problem: opened.problem,
+        remedy: opened.remedy,
+      },
+      service: opened.exists ? await holderOfDatabase(config.databaseUrl) : null,
+      upstream: config.compliance === null ? null : await upstreamOf(config, config.compliance, store),
+      settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
+      secrets: secretsOf(config, registrations ?? []),
+      registrations,
+      lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
+      lastRefusal: store === null ? null : await lastRefusal(store),
+      kinds: summary?.kinds ?? null,
+    };
+  } finally {
+    await opened.store?.close();
+  }
+}
+
+interface Opened {
+  exists: boolean;
+  /** Open for writing, or null with the problem. */
+  store: Store | null;
+  problem: string | null;
+  remedy: string | null;
+}
+
+async function open(cli: Cli, config: Config, path: string): Promise<Opened> {
+  const exists = existsSync(path);
+  if (!exists) return { exists, store: null, problem: 'there is no database yet', remedy: null };
+  let store: Store | null = null;
+  try {
+    // First to read only: opening for writing would migrate a database of another version.
+    await withStore(cli, async () => {});
+    // It asserts the write-ahead log and FULL, as for every connection that writes.
+    store = await openForWriting(config.databaseUrl);
+    await store.checkWritable();
+    return { exists, store, problem: null, remedy: null };
+  } catch (error) {
+    await store?.close();
+    const hint = error instanceof MirrorError ? (error.hint ?? null) : null;
+    return {
+      exists,
+      store: null,
+      problem: describeError(error),
+      remedy: hint ?? 'look at the file and its folder',
+    };
+  }
+}
+
+async function upstreamOf(
+  config: Config,
+  settings: ComplianceSettings,
+  store: Store | null,
+): Promise<UpstreamFindings> {
+  const { baseUrl, auth } = settings;
+  const reads: Read[] = [];
+  const found: UpstreamFindings = { baseUrl: baseUrl.href, auth, reads, answered: false, skewMs: null };
+  const client = commandClient(config, store, {
+    actor: 'doctor',
+    needs: 'read',
+    observe: ({ status, dateHeaderSkewMs }) => {
+      found.answered ||= status !== null;
+      found.skewMs = dateHeaderSkewMs ?? found.skewMs;
+    },
+  });
+  for (const kind of LISTS) reads.push(await readOf(client, kind, settings.paging.firstPage));
+  return found;
+}
+
+async function readOf(client: ComplianceClient, kind: (typeof LISTS)[number], page: number): Promise<Read> {
+  const route = kind === 'policy' ? 'GET /policies' : 'GET /vendors';
+  try {
+    await client.listPage(kind, page, { lane: 'person', signal: new AbortController().signal });
+    return { route, outcome: 'ok', message: '', hint: null };
+  } catch (error) {
+    if (!(error instanceof MirrorError)) throw error;
+    return { route, outcome: outcomeOf(error), message: describeError(error), hint: error.hint ?? null };
+  }
+}
+
+function outcomeOf(error: MirrorError): Read['outcome'] {
+  // Credentials that cannot even be written into a header.
+  if (!(error instanceof UpstreamError)) return 'unauthorized';
+  switch (error.kind) {
+    case 'unauthorized':
+    case 'forbidden':
+      return error.kind;
+    case 'network':
+    case 'timeout':
+      return 'unreachable';
+    case 'malformed':
+    case 'unexpected_status':
+      return 'not_the_api';
+    default:
+      return 'failing';
+  }
+}
+
+function secretsOf({ webhook, credentialsKey }: Config, registrations: readonly StoredRegistration[]) {
+  const sealed = registrations.flatMap(({ sealedSecret }) => sealedSecret ?? []);
+  const opens = (text: string) => {
+    try {
+      return credentialsKey !== null && openSecret(credentialsKey, text, REGISTRATION_PURPOSE) !== '';
+    } catch (error) {
+      if (error instanceof MirrorError) return false;
+      throw error;
+    }
+  };
+  const stored = sealed.filter(opens).length;
+  return { configured: webhook.secrets().length, stored, unreadable: sealed.length - stored };
+}
+
+function instantOf(iso: string | null): number | null {
+  return iso === null ? null : Date.parse(iso);
+}
+
+async function lastRefusal(store: Store): Promise<Findings['lastRefusal']> {
+  const [last] = await store.listRefusals({ limit: 1 });
+  if (last === undefined || Date.now() - Date.parse(last.at) > DAY_MS) return null;
+  return { id: last.id, at: last.at, reason: last.reason };
+}

@@ -1,0 +1,247 @@
+import { coverageOf } from '../../compliance/registration.ts';
+import type { KindStatus } from '../../store/reports.ts';
+
+/** What was found, before anything is made of it. Null: it could not be looked at. Times are wall-clock milliseconds. */
+export interface Findings {
+  now: number;
+  warnings: readonly string[];
+  database: { path: string; problem: string | null; remedy: string | null; bytes: number | null };
+  service: { pid: number; opsUrl: string | null } | null;
+  upstream: UpstreamFindings | null;
+  settings: { silenceMs: number; sweepMs: number; toleranceSeconds: number };
+  /** How many secrets are configured, and how many of the stored ones open with CREDENTIALS_KEY. */
+  secrets: { configured: number; stored: number; unreadable: number };
+  registrations: readonly { upstreamId: string; url: string; events: readonly string[] }[] | null;
+  /** Null: there was none. Undefined: no database. */
+  lastDelivery: number | null | undefined;
+  /** The newest refusal of a delivery's signature, if it is newer than a day. */
+  lastRefusal: { id: number; at: string; reason: string } | null;
+  kinds: readonly KindStatus[] | null;
+}
+
+export interface UpstreamFindings {
+  baseUrl: string;
+  auth: string;
+  reads: readonly Read[];
+  /** Some answer came, whatever it said. */
+  answered: boolean;
+  /** Their clock minus ours, as far as a Date header tells. */
+  skewMs: number | null;
+}
+
+export interface Read {
+  route: string;
+  outcome: 'ok' | 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the_api' | 'failing';
+  message: string;
+  hint: string | null;
+}
+
+export interface Check {
+  name: string;
+  state: 'ok' | 'warning' | 'wrong' | 'skipped';
+  detail: string;
+  /** What to do; null where there is nothing to do. */
+  remedy: string | null;
+}
+
+/** Clocks this far apart deserve a look long before deliveries are refused. */
+const SKEW_WARNING_MS = 5_000;
+/** A sweep is late when two of its intervals have passed without a complete one. */
+const LATE_AFTER_SWEEPS = 2;
+const MINUTE_MS = 60_000;
+
+/** One line for each thing that can be wrong. Pure. */
+export function judge(found: Findings): Check[] {
+  return [
+    settingsCheck(found),
+    databaseCheck(found),
+    serviceCheck(found),
+    ...upstreamChecks(found),
+    secretsCheck(found),
+    registrationCheck(found),
+    deliveryCheck(found),
+    refusalsCheck(found),
+    sweepsCheck(found),
+  ];
+}
+
+type Verdict = Omit<Check, 'name'>;
+const ok = (detail: string): Verdict => ({ state: 'ok', detail, remedy: null });
+const warning = (detail: string, remedy: string): Verdict => ({ state: 'warning', detail, remedy });
+const wrong = (detail: string, remedy: string): Verdict => ({ state: 'wrong', detail, remedy });
+const skipped = (detail: string): Verdict => ({ state: 'skipped', detail, remedy: null });
+const EVENTS_ONLY = 'events only: COMPLIANCE_BASE_URL is not set';
+const NO_DATABASE = 'the database cannot be read';
+
+function settingsCheck({ warnings }: Findings): Check {
+  const verdict =
+    warnings.length === 0
+      ? ok('every setting can be used')
+      : warning(warnings.join('; '), 'correct the names, or take them out of the environment');
+  return { name: 'settings', ...verdict };
+}
+
+function databaseCheck({ database }: Findings): Check {
+  const { path, problem, remedy, bytes } = database;
+  const verdict =
+    problem === null
+      ? ok(`${path}: writable, write-ahead log, synchronous FULL, ${bytes ?? 0} bytes`)
+      : wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing');
+  return { name: 'database', ...verdict };
+}
+
+function serviceCheck({ service }: Findings): Check {
+  const verdict =
+    service === null
+      ? warning('no service is running on this database', 'start it with "serve" (npm start)')
+      : ok(`running as process ${service.pid}, operators at ${service.opsUrl ?? 'an address not known yet'}`);
+  return { name: 'service', ...verdict };
+}
+
+function upstreamChecks({ upstream, settings }: Findings): Check[] {
+  if (upstream === null) {
+    const why = skipped(EVENTS_ONLY);
+    return ['base URL', 'credentials', 'scopes', 'clock'].map((name) => ({ name, ...why }));
+  }
+  const { reads, answered, baseUrl, auth, skewMs } = upstream;
+  const first = (...outcomes: Read['outcome'][]) => reads.find(({ outcome }) => outcomes.includes(outcome));
+  const hintOf = (read: Read) => read.hint ?? 'see the message';
+
+  const silent = first('unreachable', 'not_the_api', 'failing');
+  const refused = first('unauthorized');
+  const forbidden = reads.filter(({ outcome }) => outcome === 'forbidden');
+  const accepted = reads.some(({ outcome }) => outcome === 'ok' || outcome === 'forbidden');
+  return [
+    {
+      name: 'base URL',
+      ...(silent !== undefined
+        ? wrong(silent.message, hintOf(silent))
+        : answered
+          ? ok(`${baseUrl} answers`)
+          : skipped('not asked: there are no credentials to ask with')),
+    },
+    {
+      name: 'credentials',
+      ...(refused !== undefined
+        ? wrong(refused.message, hintOf(refused))
+        : accepted
+          ? ok(`accepted (${auth})`)
+          : skipped('not known while the service does not answer')),
+    },
+    {
+      name: 'scopes',
+      ...(forbidden.length > 0
+        ? wrong(
+            `not allowed to read ${forbidden.map(({ route }) => route).join(', ')}`,
+            hintOf(forbidden[0]!),
+          )
+        : accepted
+          ? ok('reading is allowed')
+          : skipped('not known while the credentials are not accepted')),
+    },
+    { name: 'clock', ...clockVerdict(skewMs, answered, settings.toleranceSeconds) },
+  ];
+}
+
+function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds: number): Verdict {
+  if (skewMs === null) {
+    return skipped(
+      answered ? "the service's answers carry no Date" : 'not known while the service does not answer',
+    );
+  }
+  const detail = `the service's clock is ${Math.abs(skewMs / 1000)} s ${skewMs > 0 ? 'ahead of' : 'behind'} ours`;
+  const remedy = 'have this machine keep its time by NTP; if it does, the other side is off';
+  if (Math.abs(skewMs) > toleranceSeconds * 1000) {
+    return wrong(`${detail}, and deliveries are refused beyond ${toleranceSeconds} s`, remedy);
+  }
+  return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in step with the service');
+}
+
+function secretsCheck({ secrets }: Findings): Check {
+  const { configured, stored, unreadable } = secrets;
+  const name = 'signing secrets';
+  if (unreadable > 0) {
+    const remedy = 'set CREDENTIALS_KEY to the key they were stored with, or register again';
+    return { name, ...wrong(`${unreadable} stored by registrations cannot be opened`, remedy) };
+  }
+  return {
+    name,
+    ...(configured + stored > 0
+      ? ok(`${configured} configured, ${stored} of registrations`)
+      : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"')),
+  };
+}
+
+function registrationCheck({ registrations, secrets }: Findings): Check {
+  const name = 'registration';
+  if (registrations === null) return { name, ...skipped(NO_DATABASE) };
+  if (registrations.length === 0) {
+    const remedy = 'run "register --url …", unless it is registered by other means';
+    return {
+      name,
+      ...(secrets.configured > 0
+        ? warning('none that was made from here', remedy)
+        : wrong('the webhook is not registered', remedy)),
+    };
+  }
+  const { missing } = coverageOf(registrations.flatMap(({ events }) => events));
+  const where = registrations.map(({ upstreamId, url }) => `${upstreamId} → ${url}`).join(', ');
+  return {
+    name,
+    ...(missing.length === 0
+      ? ok(where)
+      : warning(
+          `${where}; not covered: ${missing.join(', ')}`,
+          'register those too: they are found by sweeps only',
+        )),
+  };
+}
+
+function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {
+  const name = 'last delivery';
+  const remedy =
+    'look at the delivery log of the compliance service, and at the way from there to POST /webhooks';
+  if (lastDelivery === undefined) return { name, ...skipped(NO_DATABASE) };
+  if (lastDelivery === null) return { name, ...warning('there has been none yet', remedy) };
+  const detail = `${new Date(lastDelivery).toISOString()}, ${agoText(now - lastDelivery)} ago`;
+  const isSilent = settings.silenceMs > 0 && now - lastDelivery > settings.silenceMs;
+  return { name, ...(isSilent ? wrong(`${detail}: longer than SYNC_SILENCE_HOURS`, remedy) : ok(detail)) };
+}
+
+function refusalsCheck({ lastRefusal }: Findings): Check {
+  const name = 'refusals';
+  if (lastRefusal === null) return { name, ...ok('none within a day') };
+  const { id, at, reason } = lastRefusal;
+  return {
+    name,
+    ...warning(`the last one at ${at}: ${reason}`, `have it explained: doctor --delivery refusal:${id}`),
+  };
+}
+
+function sweepsCheck({ kinds, now, settings, upstream }: Findings): Check {
+  const name = 'sweeps';
+  if (upstream === null) return { name, ...skipped(EVENTS_ONLY) };
+  if (kinds === null) return { name, ...skipped(NO_DATABASE) };
+  if (settings.sweepMs === 0) return { name, ...skipped('no timer: SYNC_SWEEP_MINUTES is 0') };
+  const limitMs = LATE_AFTER_SWEEPS * settings.sweepMs + MINUTE_MS;
+  const late = kinds.filter(
+    ({ last_full_sweep_at }) => last_full_sweep_at === null || now - Date.parse(last_full_sweep_at) > limitMs,
+  );
+  return {
+    name,
+    ...(late.length === 0
+      ? ok('each kind was read whole within its time')
+      : wrong(
+          late
+            .map(({ kind, last_full_sweep_at }) => `${kind}: ${last_full_sweep_at ?? 'never complete'}`)
+            .join(', '),
+          'see "sweeps list" and "gaps list --open" for what stops them; "sweep --wait" begins one',
+        )),
+  };
+}
+
+function agoText(ms: number): string {
+  const minutes = Math.max(0, Math.floor(ms / MINUTE_MS));
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 48 * 60 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 1440)} days`;
+}

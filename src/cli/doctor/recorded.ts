@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { type Config, loadConfig } from '../../config.ts';
+import { describeError, UsageError } from '../../errors.ts';
+import { type Cause, type Diagnosis, type DiagnosisSettings, diagnose } from '../../receive/diagnosis.ts';
+import type { StoredRegistration } from '../../store/store.ts';
+import type { Cli } from '../cli.ts';
+import { databasePath, withStore } from '../database.ts';
+import { candidates, type GivenSecrets } from './secrets.ts';
+
+export interface RecordedOptions extends GivenSecrets {
+  header?: string[];
+  body?: string;
+  receivedAt?: string;
+}
+
+/** A diagnosis, or what else is known of a delivery, in the same shape. */
+export interface Explained {
+  healthy: boolean;
+  causes: (Omit<Cause, 'code'> & { code: string })[];
+  fit: Diagnosis['fit'];
+}
+
+export async function explainRecorded(cli: Cli, options: RecordedOptions): Promise<Explained> {
+  const config = loadConfig(cli.env);
+  if (options.body === undefined) {
+    throw new UsageError('--header needs --body FILE beside it', 'a signature is over the bytes of the body');
+  }
+  let body: Buffer;
+  try {
+    body = readFileSync(options.body);
+  } catch (error) {
+    throw new UsageError(`--body cannot be read: ${describeError(error)}`);
+  }
+  const headers = headersIn(options.header ?? [], config.webhook.header);
+  const specimen = {
+    ...{ headers, body, headerValue: headers.get(config.webhook.header) },
+    receivedSeconds: secondsOf(options.receivedAt),
+  };
+  const secrets = candidates(config, await registrationsOf(cli, config), options);
+  return diagnose(specimen, secrets, settingsOf(config));
+}
+
+export function settingsOf({ webhook }: Config): DiagnosisSettings {
+  const { template, algorithm, header, toleranceSeconds, secretEncoding } = webhook;
+  return { template, algorithm, header, toleranceSeconds, secretEncoding };
+}
+
+/** None where there is no database yet: a recorded delivery can be examined anywhere. */
+async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<StoredRegistration[]> {
+  if (!existsSync(await databasePath(databaseUrl))) return [];
+  return await withStore(cli, (store) => store.listRegistrations());
+}
+
+/** `Name: value`, or a bare value, which is the signature header's. */
+export function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
+  const headers = new Map<string, string>();
+  for (const line of lines) {
+    const match = /^([A-Za-z][\w-]*):[ \t]*(.*)$/s.exec(line.trim());
+    const name = match?.[1]?.toLowerCase() ?? signatureHeader;
+    const value = (match?.[2] ?? line).trim();
+    const before = headers.get(name);
+    headers.set(name, before === undefined ? value : `${before}, ${value}`);
+  }
+  return headers;
+}
+
+function secondsOf(receivedAt: string | undefined): number {
+  if (receivedAt === undefined) return Math.floor(Date.now() / 1000);
+  if (/^\d{1,11}$/.test(receivedAt)) return Number(receivedAt);
+  const ms = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(receivedAt) ? Date.parse(receivedAt) : Number.NaN;
+  if (Number.isFinite(ms)) return Math.floor(ms / 1000);
+  throw new UsageError('--received-at takes an instant such as 2026-11-02T12:00:00Z, or seconds since 1970');
+}

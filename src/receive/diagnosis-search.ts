@@ -1,0 +1,203 @@
+import { createHmac } from 'node:crypto';
+import type { TemplatePart } from '../config.ts';
+import { type BodyForm, bodyForms } from './diagnosis-bodies.ts';
+
+/** A secret to try, as text: what it means as bytes is one of the questions. */
+export interface CandidateSecret {
+  text: string;
+  /** `expected`: one that the service would use. `retired`: known, and not in use. */
+  standing: 'expected' | 'retired';
+  /** For people, such as "WEBHOOK_SECRETS, the 2nd": never the secret itself. */
+  name: string;
+}
+
+export type SecretEncoding = 'utf8' | 'hex' | 'base64';
+export type HashName = 'sha1' | 'sha256' | 'sha384' | 'sha512';
+
+/** A signature as the header gives it. */
+export interface ClaimedSignature {
+  /** The element's key: `v1`, or another. */
+  key: string;
+  text: string;
+}
+
+export interface Fit {
+  secret: CandidateSecret;
+  secretReading: { name: string; encoding: SecretEncoding | null };
+  template: { text: string; parts: readonly TemplatePart[]; isConfigured: boolean };
+  algorithm: HashName;
+  body: BodyForm;
+  signature: { key: string; encoding: 'hex' | 'base64' };
+}
+
+export interface SearchInput {
+  signatures: readonly ClaimedSignature[];
+  t: string;
+  body: Uint8Array;
+  headerOf: (name: string) => string | undefined;
+  secrets: readonly CandidateSecret[];
+  configured: { template: readonly TemplatePart[]; algorithm: HashName; secretEncoding: SecretEncoding };
+}
+
+/** Beyond this many differences from the settings at once, nobody could make use of the explanation. */
+const MAX_DIFFERENCES = 3;
+/** A second or two of hashing: an event is small, and a large body is tried with fewer combinations. Bytes. */
+const MAX_HASHED_BYTES = 1_000_000_000;
+
+const DIGEST_BYTES: Readonly<Record<HashName, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
+const HASHES = Object.keys(DIGEST_BYTES) as HashName[];
+
+/** What senders sign, seen in public documentation and in mistakes made from it. */
+const TEMPLATES = [
+  '{t}.{body}',
+  '{t},{body}',
+  '{t}{body}',
+  '{t}:{body}',
+  '{t}|{body}',
+  '{t}-{body}',
+  '{t} {body}',
+  '{t}\n{body}',
+  't={t}.{body}',
+  't={t},{body}',
+  'v1:{t}:{body}',
+  'v1.{t}.{body}',
+  'v0:{t}:{body}',
+  '{body}',
+  '{body}.{t}',
+  '{body}{t}',
+] as const;
+
+/**
+ * The combination nearest to the settings under which one of the signatures is right, or null. Pure. A match is
+ * proof: nobody finds another one by chance.
+ */
+export function searchFit(input: SearchInput): Fit | null {
+  const digests = input.signatures.flatMap(digestsIn);
+  const hashes = HASHES.filter((hash) => digests.some(({ bytes }) => bytes.length === DIGEST_BYTES[hash]));
+  const bodies = bodyForms(input.body);
+  const templates = templatesFor(input);
+  let hashed = 0;
+
+  for (let differences = 0; differences <= MAX_DIFFERENCES; differences++) {
+    for (const secret of input.secrets) {
+      for (const reading of readingsOf(secret.text, input.configured.secretEncoding)) {
+        for (const template of templates) {
+          for (const algorithm of hashes) {
+            for (const body of bodies) {
+              const cost =
+                Number(secret.standing === 'retired') +
+                Number(!reading.isConfigured) +
+                Number(!template.isConfigured) +
+                Number(algorithm !== input.configured.algorithm) +
+                Number(body.fault !== null);
+              if (cost !== differences) continue;
+              hashed += body.bytes.length;
+              if (hashed > MAX_HASHED_BYTES) return null;
+              const hmac = createHmac(algorithm, reading.bytes);
+              for (const part of template.parts) hmac.update(bytesOf(part, body.bytes, input));
+              const mac = hmac.digest();
+              const claimed = digests.find(({ bytes }) => bytes.equals(mac));
+              if (claimed === undefined) continue;
+              const { key, encoding } = claimed;
+              return {
+                ...{ secret, template, algorithm, body, signature: { key, encoding } },
+                secretReading: { name: reading.name, encoding: reading.encoding },
+              };
+            }
+          }
+        }
+      }
+    }
+  }
+  return null;
+}
+
+function bytesOf(part: TemplatePart, body: Uint8Array, input: SearchInput): Uint8Array {
+  if (part.kind === 'body') return body;
+  if (part.kind === 'timestamp') return Buffer.from(input.t);
+  if (part.kind === 'text') return Buffer.from(part.text);
+  return Buffer.from(input.headerOf(part.name) ?? '', 'latin1');
+}
+
+/** 64 hex digits are also the base64 of 48 bytes: every reading counts. */
+function digestsIn({ key, text }: ClaimedSignature) {
+  const found: { key: string; encoding: 'hex' | 'base64'; bytes: Buffer }[] = [];
+  if (/^([0-9a-f]{2})+$/i.test(text)) found.push({ key, encoding: 'hex', bytes: Buffer.from(text, 'hex') });
+  if (/^[\w+/-]+={0,2}$/.test(text)) {
+    found.push({ key, encoding: 'base64', bytes: Buffer.from(text, 'base64') });
+  }
+  return found;
+}
+
+function templatesFor({ configured, headerOf }: SearchInput): Fit['template'][] {
+  const own = templateText(configured.template);
+  const lacks = configured.template.some(
+    (part) => part.kind === 'header' && headerOf(part.name) === undefined,
+  );
+  const others = TEMPLATES.filter((text) => text !== own).map((text) => ({
+    ...{ text, parts: partsOf(text), isConfigured: false },
+  }));
+  return lacks ? others : [{ text: own, parts: configured.template, isConfigured: true }, ...others];
+}
+
+/** As WEBHOOK_SIGNED_CONTENT is written. */
+export function templateText(parts: readonly TemplatePart[]): string {
+  return parts
+    .map((part) => {
+      if (part.kind === 'text') return part.text;
+      if (part.kind === 'timestamp') return '{t}';
+      return part.kind === 'body' ? '{body}' : `{header:${part.name}}`;
+    })
+    .join('');
+}
+
+function partsOf(text: string): TemplatePart[] {
+  return text
+    .split(/(\{t\}|\{body\})/)
+    .filter((piece) => piece !== '')
+    .map((piece): TemplatePart => {
+      if (piece === '{t}') return { kind: 'timestamp' };
+      return piece === '{body}' ? { kind: 'body' } : { kind: 'text', text: piece };
+    });
+}
+
+interface Reading {
+  name: string;
+  /** The setting's word for it; null: no setting reads it so. */
+  encoding: SecretEncoding | null;
+  isConfigured: boolean;
+  bytes: Buffer;
+}
+
+/** What a secret's text may mean, the configured meaning first. */
+function readingsOf(text: string, configured: SecretEncoding): Reading[] {
+  const readings: Omit<Reading, 'isConfigured'>[] = [
+    { name: 'as text', encoding: 'utf8', bytes: Buffer.from(text, 'utf8') },
+  ];
+  const decoded = (name: string, encoding: 'hex' | 'base64', source: string) => {
+    const form = encoding === 'hex' ? /^([0-9a-f]{2})+$/i : /^[\w+/-]{4,}={0,2}$/;
+    if (form.test(source)) {
+      // The setting takes the standard alphabet alone, and the whole text.
+      const bytes = Buffer.from(source, encoding);
+      const isStrict = source === text && (encoding === 'hex' || bytes.toString('base64') === source);
+      readings.push({ name, encoding: isStrict ? encoding : null, bytes });
+    }
+  };
+  decoded('decoded from base64', 'base64', text);
+  decoded('decoded from hex', 'hex', text);
+  const unprefixed = /^[a-z]+_(?=.)/i.exec(text)?.[0];
+  if (unprefixed !== undefined) {
+    const rest = text.slice(unprefixed.length);
+    readings.push({ name: `without "${unprefixed}"`, encoding: null, bytes: Buffer.from(rest, 'utf8') });
+    decoded(`without "${unprefixed}", decoded from base64`, 'base64', rest);
+    decoded(`without "${unprefixed}", decoded from hex`, 'hex', rest);
+  }
+  const trimmed = text.trim();
+  if (trimmed !== text) {
+    readings.push({ name: 'without the blanks around it', encoding: null, bytes: Buffer.from(trimmed) });
+  }
+  readings.push({ name: 'with a line end behind it', encoding: null, bytes: Buffer.from(`${trimmed}\n`) });
+  return readings
+    .map((reading) => ({ ...reading, isConfigured: reading.encoding === configured }))
+    .sort((a, b) => Number(b.isConfigured) - Number(a.isConfigured));
+}

@@ -1,0 +1,125 @@
+import { type Context, Hono } from 'hono';
+import { z } from 'zod';
+import { parseScopes } from '../scopes.ts';
+import { type Clients, scopesForAccount } from './clients.ts';
+import type { Grants, IssuedTokens } from './grants.ts';
+
+/**
+ * Section 5 of the specification for the first grant type; the other two are assumed. The fields beyond those
+ * are ours to ignore.
+ */
+const client = { client_id: z.string(), client_secret: z.string() };
+const requestSchema = z.discriminatedUnion('grant_type', [
+  z.object({
+    ...client,
+    grant_type: z.literal('authorization_code'),
+    code: z.string(),
+    redirect_uri: z.string(),
+    code_verifier: z
+      .string()
+      .regex(/^[A-Za-z0-9._~-]{43,128}$/)
+      .optional(),
+  }),
+  z.object({
+    ...client,
+    grant_type: z.literal('refresh_token'),
+    refresh_token: z.string(),
+    scope: z.string().default(''),
+  }),
+  z.object({ ...client, grant_type: z.literal('client_credentials'), scope: z.string().default('') }),
+]);
+type TokenRequest = z.infer<typeof requestSchema>;
+
+type ErrorCode =
+  | 'invalid_request'
+  | 'invalid_client'
+  | 'invalid_grant'
+  | 'invalid_scope'
+  | 'unsupported_grant_type';
+
+/** RFC 6749, section 5.2. Its form, and not a problem document, because OAuth clients read no other. */
+class Refusal extends Error {
+  readonly error: ErrorCode;
+  readonly status: 400 | 401 | 415;
+
+  constructor(error: ErrorCode, description: string, status: 400 | 401 | 415 = 400) {
+    super(description);
+    this.error = error;
+    this.status = status;
+  }
+}
+
+/** `POST /oauth/token`. JSON bodies only, as the specification has them; forms are refused with a reason. */
+export function tokenRoutes(clients: Clients, grants: Grants): Hono {
+  const routes = new Hono();
+  routes.post('/token', async (c) => {
+    c.header('cache-control', 'no-store');
+    try {
+      return c.json(answer(grant(await requestIn(c), clients, grants)));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return c.json({ error: error.error, error_description: error.message }, error.status);
+    }
+  });
+  return routes;
+}
+
+async function requestIn(c: Context): Promise<TokenRequest> {
+  if (!/^application\/json *(;|$)/i.test(c.req.header('content-type') ?? '')) {
+    throw new Refusal('invalid_request', 'Send the fields as a JSON object, application/json.', 415);
+  }
+  const body: unknown = await c.req.json().catch(() => null);
+  const parsed = requestSchema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const field = issue?.path.join('.') || 'the body';
+  const given = (body as { grant_type?: unknown } | null)?.grant_type;
+  if (field === 'grant_type' && typeof given === 'string') {
+    throw new Refusal('unsupported_grant_type', 'authorization_code, refresh_token or client_credentials.');
+  }
+  // The field's name and not its value, which may be a secret.
+  throw new Refusal('invalid_request', `${field} is missing or malformed.`);
+}
+
+function grant(request: TokenRequest, clients: Clients, grants: Grants): IssuedTokens {
+  const { client_id: clientId, client_secret: secret } = request;
+  if (request.grant_type === 'client_credentials') {
+    const account = clients.serviceAccount(clientId, secret);
+    if (account === null) throw unknownClient();
+    const scopes = scopesForAccount(account, scopesIn(request.scope));
+    if (scopes === null) throw new Refusal('invalid_scope', 'The account may not do all of that.');
+    return grants.issueToAccount(account.id, scopes);
+  }
+  if (!clients.isApplication(clientId, secret)) throw unknownClient();
+  const tokens =
+    request.grant_type === 'authorization_code'
+      ? grants.redeemCode(request.code, {
+          clientId,
+          redirectUri: request.redirect_uri,
+          verifier: request.code_verifier ?? null,
+        })
+      : grants.refresh(request.refresh_token, clientId, scopesIn(request.scope));
+  if (tokens === null) throw new Refusal('invalid_grant', 'It is used, expired, revoked or not for this.');
+  if (tokens === 'invalid_scope') throw new Refusal('invalid_scope', 'That is more than was consented to.');
+  return tokens;
+}
+
+function scopesIn(text: string): string[] {
+  const scopes = parseScopes(text);
+  if (scopes === null) throw new Refusal('invalid_scope', 'There is no such scope.');
+  return scopes;
+}
+
+function unknownClient(): Refusal {
+  return new Refusal('invalid_client', 'There is no such client with this secret for this grant.', 401);
+}
+
+function answer({ accessToken, refreshToken, expiresInSeconds, scopes }: IssuedTokens) {
+  return {
+    access_token: accessToken,
+    token_type: 'Bearer',
+    expires_in: expiresInSeconds,
+    ...(refreshToken === null ? {} : { refresh_token: refreshToken }),
+    scope: [...scopes].join(' '),
+  };
+}

@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto';
+import type { Context, MiddlewareHandler } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import { bearerOf, sameText } from '../authentication.ts';
+import { isLoopbackHost } from '../loopback.ts';
+import { Problem, unauthorized } from '../problems.ts';
+
+const COOKIE = 'sandbox_session';
+/** A bound on memory; the oldest session ends when one more begins. */
+const MAX_SESSIONS = 100;
+
+/**
+ * Refuses names that resolve to this machine and are not its own: on loopback nobody is asked for a token, and
+ * a page of another site could otherwise point its own name here and then read and write as if it were ours.
+ */
+export function requireLoopbackName(token: string | null): MiddlewareHandler {
+  return async function requireLoopbackName(context, next) {
+    if (token === null && !isLoopbackHost(new URL(context.req.url).hostname)) {
+      throw new Problem(421, 'foreign_host', 'Without SANDBOX_TOKEN it answers to loopback names only.');
+    }
+    await next();
+  };
+}
+
+/** Refuses what another site's page sends. Programs send no Origin and are let through. */
+export function requireOwnOrigin(): MiddlewareHandler {
+  return async function requireOwnOrigin(context, next) {
+    const origin = context.req.header('origin');
+    const site = context.req.header('sec-fetch-site') ?? 'none';
+    const isOwn = origin === undefined || hostOf(origin) === new URL(context.req.url).host;
+    if (!isOwn || !['none', 'same-origin'].includes(site)) {
+      throw new Problem(403, 'foreign_origin', 'These addresses take no requests from other sites.');
+    }
+    await next();
+  };
+}
+
+/** Not the whole origin: behind a proxy that ends TLS the scheme is another. Null for an opaque one. */
+function hostOf(origin: string): string | null {
+  return URL.canParse(origin) ? new URL(origin).host : null;
+}
+
+/** Who may use the page and the controls: whoever has the token, or signed in with it. Null: everyone. */
+export class Access {
+  readonly #token: string | null;
+  readonly #sessions = new Set<string>();
+
+  constructor(token: string | null) {
+    this.#token = token;
+  }
+
+  isAllowed(context: Context): boolean {
+    if (this.#token === null) return true;
+    const bearer = bearerOf(context);
+    if (bearer !== null) return sameText(this.#token, bearer);
+    return this.#sessions.has(getCookie(context, COOKIE) ?? '');
+  }
+
+  /** False, and no session, for a wrong token. */
+  signIn(context: Context, given: string): boolean {
+    if (this.#token === null || !sameText(this.#token, given)) return false;
+    const session = randomBytes(24).toString('base64url');
+    this.#sessions.add(session);
+    const [oldest] = this.#sessions;
+    if (this.#sessions.size > MAX_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest);
+    const secure = new URL(context.req.url).protocol === 'https:';
+    // Lax: a sign-in's consent page is reached by a link from elsewhere. Every change checks the Origin besides.
+    setCookie(context, COOKIE, session, { httpOnly: true, sameSite: 'Lax', path: '/', secure });
+    return true;
+  }
+
+  /** 401 for everybody else. */
+  required(): MiddlewareHandler {
+    return async (context, next) => {
+      if (!this.isAllowed(context)) throw unauthorized();
+      await next();
+    };
+  }
+}

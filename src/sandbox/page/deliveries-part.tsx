@@ -1,0 +1,86 @@
+import type { Attempt, DeliveryView, Outcome } from '../delivery-log.ts';
+import type { PageModel } from './model.ts';
+
+/** How an outcome reads, and whether it is fine, undecided or lost. */
+const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }> = {
+  queued: { text: 'on its way', tone: 'wait' },
+  waiting: { text: 'held back', tone: 'wait' },
+  retrying: { text: 'will be sent again', tone: 'wait' },
+  delivered: { text: 'delivered', tone: 'good' },
+  dropped: { text: 'dropped', tone: 'bad' },
+  abandoned: { text: 'given up', tone: 'bad' },
+  cancelled: { text: 'cancelled', tone: 'bad' },
+};
+
+export function DeliveriesPart({ model }: { model: PageModel }) {
+  const { deliveries, open, registrations } = model;
+  const addresses = new Map(registrations.map(({ id, url }) => [id, url]));
+  return (
+    <section class="card deliveries" data-part="deliveries" aria-labelledby="deliveries-title">
+      <header>
+        <h2 id="deliveries-title">Deliveries going out</h2>
+        <p class="note end">
+          {open.underWay} on their way · {open.waiting} held back · {open.retrying} to be sent again
+        </p>
+      </header>
+      {deliveries.length === 0 ? (
+        <p class="empty">
+          {registrations.length === 0
+            ? 'Nobody has registered a webhook yet, so nothing is sent.'
+            : 'Nothing was sent yet. Change a record, and its event goes out.'}
+        </p>
+      ) : (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>Event</th>
+                <th>Record</th>
+                <th>To</th>
+                <th>Outcome</th>
+                <th>Attempts</th>
+              </tr>
+            </thead>
+            <tbody>
+              {deliveries.map((delivery) => (
+                <Row delivery={delivery} to={addresses.get(delivery.registrationId) ?? ''} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Row({ delivery, to }: { delivery: DeliveryView; to: string }) {
+  const { type, created, eventId, recordId, outcome, faults, attempts } = delivery;
+  const { text, tone } = OUTCOMES[outcome];
+  return (
+    <tr>
+      <td>
+        {type}
+        <small>
+          {created.slice(11, 23)} · {eventId}
+        </small>
+      </td>
+      <td>
+        <code>{recordId}</code>
+      </td>
+      <td>
+        <code>{to}</code>
+      </td>
+      <td>
+        <span class={tone}>{text}</span>
+        {faults.length > 0 && <small>{faults.join(', ')}</small>}
+      </td>
+      <td>
+        <code>{attempts.length === 0 ? '–' : attempts.map(attemptText).join(', ')}</code>
+      </td>
+    </tr>
+  );
+}
+
+function attemptText({ status, error, durationMs }: Attempt): string {
+  return `${status ?? error?.split(':')[0] ?? 'no answer'} in ${durationMs} ms`;
+}

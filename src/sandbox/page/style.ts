@@ -1,0 +1,93 @@
+/** The sandbox's own look, so that nobody takes its page for the mirror's: a ruled sheet with a striped edge. */
+export const STYLE = `
+:root {
+  color-scheme: light dark;
+  --paper: #f6f7f9; --card: #fff; --ink: #1b2430; --soft: #5d6878; --line: #dfe3e9; --wash: #eef1f5;
+  --accent: #2f5fd0; --good: #18794e; --wait: #9a6700; --bad: #c13333;
+  --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
+  --mono: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #12161c; --card: #1a2029; --ink: #e6eaf0; --soft: #98a3b3; --line: #2c3440; --wash: #222a35;
+    --accent: #86a8ff; --good: #57c58f; --wait: #e0b050; --bad: #f08a86;
+  }
+}
+*, *::before, *::after { box-sizing: border-box }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 400 .9375rem/1.5 var(--sans); font-variant-numeric: tabular-nums }
+body::before { content: ""; display: block; height: .4rem; background: repeating-linear-gradient(-45deg, var(--accent) 0 .7rem, var(--card) .7rem 1.4rem) }
+h1, h2, h3, p, ul, dl, dd, table { margin: 0; padding: 0 }
+ul { list-style: none }
+a { color: inherit; text-underline-offset: .2em }
+code, .mono { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .25rem }
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
+.wrap { max-width: 84rem; margin: 0 auto; padding: 0 clamp(1rem, 3vw, 2rem) 3rem }
+.top { display: flex; flex-wrap: wrap; align-items: baseline; gap: .35rem 1.25rem; padding: 1.5rem 0 1.25rem }
+.top h1 { font-size: 1.375rem; font-weight: 650; letter-spacing: -.015em }
+.top p { color: var(--soft); flex: 1 1 24rem }
+.live { display: inline-flex; align-items: center; gap: .45rem; color: var(--soft); font-size: .8125rem }
+.live::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--line) }
+.live[data-state="live"]::before { background: var(--good) } .live[data-state="lost"]::before { background: var(--bad) }
+.columns { display: grid; gap: 1.25rem; align-items: start }
+@media (min-width: 70rem) { .columns { grid-template-columns: minmax(0, 1fr) 21rem } }
+.stack { display: grid; gap: 1.25rem; min-width: 0 }
+.card { min-width: 0; padding: 1.1rem 1.25rem 1.25rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem }
+.card > header { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem 1rem; margin-bottom: .75rem }
+.card h2 { font-size: 1rem; font-weight: 650 } .card h3 { font-size: .8125rem; font-weight: 600; color: var(--soft) }
+.card > header .end { margin-left: auto }
+.note { color: var(--soft); font-size: .8125rem } .card .note + * { margin-top: .6rem }
+.notice { margin-bottom: 1.25rem; padding: .7rem 1rem; border-left: 3px solid var(--bad); background: var(--card); white-space: pre-wrap }
+.tabs { display: flex; flex-wrap: wrap; gap: .35rem }
+.tabs a { padding: .3rem .75rem; border-radius: 2rem; text-decoration: none; color: var(--soft) }
+.tabs a:hover { background: var(--wash) } .tabs a[aria-current] { background: var(--ink); color: var(--card) }
+.tabs a span { opacity: .75 }
+.scroll { overflow-x: auto }
+table { width: 100%; border-collapse: collapse }
+th { padding: .3rem .9rem .4rem 0; text-align: left; font-weight: 500; font-size: .75rem; color: var(--soft); white-space: nowrap }
+td { padding: .5rem .9rem .5rem 0; border-top: 1px solid var(--line); vertical-align: top }
+td:last-child, th:last-child { padding-right: 0 }
+td small { display: block; color: var(--soft); font: .75rem/1.4 var(--mono); overflow-wrap: anywhere }
+td.tight { white-space: nowrap }
+.badge { display: inline-block; padding: .05rem .5rem; border-radius: 1rem; background: var(--wash); font-size: .8125rem; white-space: nowrap }
+.good { color: var(--good) } .wait { color: var(--wait) } .bad { color: var(--bad) }
+.row { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem }
+.row form { display: contents }
+button, .button { appearance: none; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--card); color: var(--ink); font: 500 .8125rem/1.4 var(--sans); cursor: pointer }
+button:hover { border-color: var(--soft) }
+button.first { background: var(--accent); border-color: var(--accent); color: var(--card) }
+button.danger { color: var(--bad) }
+input, select, textarea { width: 100%; padding: .3rem .5rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--paper); color: var(--ink); font: .875rem/1.4 var(--sans) }
+textarea { min-height: 4rem; font: .8125rem/1.5 var(--mono) }
+input[type="checkbox"] { width: auto; accent-color: var(--accent) }
+input[type="search"] { width: 12rem }
+label { display: grid; gap: .15rem; font-size: .8125rem; color: var(--soft) }
+label.check { display: inline-flex; align-items: center; gap: .4rem }
+details > summary { cursor: pointer; font-size: .8125rem; font-weight: 500; list-style-position: inside }
+details.inline > summary { display: inline-block; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .4rem; line-height: 1.4; list-style: none }
+details.inline > summary::-webkit-details-marker { display: none }
+details.inline[open] { flex-basis: 100% }
+.form { display: grid; gap: .6rem; margin-top: .6rem; padding: .8rem; border-radius: .5rem; background: var(--wash) }
+.fields { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .5rem .75rem }
+.form-end { margin-top: .8rem; align-items: end } .form-end label { flex: 1 }
+.fields + h3 { margin-top: .9rem } h3 + .fields { margin-top: .4rem }
+.card .row + .list, .card form + .list { margin-top: 1rem }
+.pager { display: flex; gap: 1rem; margin-top: .7rem; font-size: .8125rem; color: var(--soft) }
+.pairs { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: .25rem .9rem; font-size: .875rem }
+.pairs dt { color: var(--soft) } .pairs dd { text-align: right; overflow-wrap: anywhere }
+.list > li { padding: .55rem 0; border-top: 1px solid var(--line) } .list > li:first-child { border-top: 0; padding-top: 0 }
+.list p { overflow-wrap: anywhere }
+.empty { padding: 1rem 0; color: var(--soft) }
+.door { max-width: 34rem; min-height: 88vh; margin: 0 auto; padding: 2rem clamp(1.1rem, 4vw, 2rem); display: grid; align-content: center; gap: 1rem }
+.door h1 { font-size: 1.75rem; line-height: 1.2; letter-spacing: -.02em; font-weight: 650; overflow-wrap: anywhere }
+.door button { padding: .6rem 1.4rem; font-size: .9375rem } .door .row { gap: .75rem }
+.eyebrow { color: var(--soft); font-size: .8125rem }
+.scopes li { padding: .6rem 0; border-top: 1px solid var(--line) } .scopes code { color: var(--soft); margin-left: .4rem }
+.door form.sign-in { display: grid; gap: .8rem }
+@media (max-width: 44rem) {
+  .records thead, .deliveries thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
+  .records table, .records tbody, .records tr, .records td, .deliveries table, .deliveries tbody, .deliveries tr, .deliveries td { display: block }
+  .records tr, .deliveries tr { padding: .6rem 0; border-top: 1px solid var(--line) }
+  .records td, .deliveries td { padding: .15rem 0; border: 0; white-space: normal }
+}
+`;

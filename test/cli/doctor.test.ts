@@ -1,0 +1,215 @@
+import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStore } from '../../src/store/open.ts';
+import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
+import { cli, inTemporaryDirectory } from './executable.ts';
+
+const FIXTURES = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
+const SECRET = 'correct-horse-battery-staple';
+const RETIRED = 'the-secret-of-last-year-0123';
+const ARRIVED = ['--received-at', '2026-11-02T12:00:00Z'];
+const HEADER = 't=1793620800, v1=79997e3bbe8e11b7013752bff993a71a07a2e744272c8cffb5052b7758fc3dec';
+const API_KEY = 'an-api-key-for-the-doctor';
+
+const body = (name: string) => ['--body', `${FIXTURES}${name}.body`];
+
+describe('doctor on one recorded delivery', () => {
+  it('is content with a healthy one, and exits 0', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}` };
+      const args = ['doctor', '--header', HEADER, ...body('healthy'), '--secret', SECRET, ...ARRIVED];
+      const { code, out, err } = await cli(args, settings);
+      expect({ code, err }).toEqual({ code: 0, err: '' });
+      expect(out).toContain('{t}.{body}');
+      expect(out).not.toContain(SECRET);
+    });
+  });
+
+  it('takes a whole header line, and names the cause with what to do, and exits 3', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };
+      const line = `X-Webhook-Signature: ${HEADER}`;
+      const args = ['doctor', '--header', line, ...body('bom-added'), ...ARRIVED];
+      const { code, out, err } = await cli(args, settings);
+      expect(code).toBe(3);
+      expect(out).toContain('byte order mark');
+      expect(out).toContain('What to do');
+      expect(err).toContain('refused');
+      const bare = await cli(['doctor', ...body('healthy')], settings);
+      expect(bare.out).toContain('[header_missing]');
+    });
+  });
+
+  it('tells a secret that is not in use from one that is, by --retired and by --secret', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };
+      for (const option of ['--retired', '--secret']) {
+        const args = [
+          'doctor',
+          '--header',
+          HEADER,
+          ...body('healthy'),
+          ...ARRIVED,
+          '--json',
+          option,
+          RETIRED,
+        ];
+        const other = await cli(args, { ...settings, WEBHOOK_SECRETS: 'another-secret-in-use' });
+        expect(JSON.parse(other.out)).toMatchObject({ healthy: false, causes: [{ code: 'wrong_secret' }] });
+        const swapped = [...args.slice(0, -1), SECRET];
+        const { code, out } = await cli(swapped, { ...settings, WEBHOOK_SECRETS: RETIRED });
+        expect(code).toBe(3);
+        expect(JSON.parse(out)).toMatchObject({ causes: [{ code: 'secret_not_in_use' }] });
+        expect(out).not.toContain(SECRET);
+      }
+    });
+  });
+
+  it.each([
+    [['--header', HEADER], '--body'],
+    [['--header', HEADER, '--body', '/nowhere/at/all'], 'cannot be read'],
+    [['--header', HEADER, ...body('healthy'), '--received-at', 'yesterday'], '--received-at'],
+    [['--delivery', 'x'], 'quarantine:NUMBER'],
+    [['--delivery', '1', ...body('healthy')], '--delivery'],
+  ])('refuses %j and says why', async (args, hint) => {
+    const { code, err } = await cli(['doctor', ...args], { DATABASE_URL: 'file:/nowhere/mirror.db' });
+    expect(code).toBe(2);
+    expect(err).toContain(hint);
+  });
+});
+
+describe('doctor on a delivery that was kept', () => {
+  it('explains refusals and quarantined ones by their numbers', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const url = `file:${join(directory, 'mirror.db')}`;
+      const store = await openStore(url);
+      const refusal = {
+        t: '1793620800',
+        bytes: 3,
+        bodySha256: null,
+        wall: Date.parse('2026-11-02T12:00:00Z'),
+      };
+      const signed = Buffer.from('{}');
+      await store.recordRefusals([
+        { ...refusal, reason: 'bad_signature', header: HEADER, body: signed },
+        { ...refusal, reason: 'missing_header', header: null, body: null },
+        { ...refusal, reason: 'bad_signature', header: HEADER, body: null },
+      ]);
+      const unusable = { reason: 'not_json', t: '1', body: Buffer.from('{'), kind: null, recordId: null };
+      const now = { wall: Date.now(), steady: 1 };
+      await store.accept({ events: [], unusable: [unusable] }, now, { settleMs: 1 });
+      await store.close();
+      const settings = { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
+      const causes = async (id: string) => {
+        const { code, out, err } = await cli(['doctor', '--delivery', id, '--json'], settings);
+        if (code !== 3) return err;
+        return (JSON.parse(out) as { causes: { code: string }[] }).causes.map((cause) => cause.code);
+      };
+      expect(await causes('1')).toContain('say refusal:1 or quarantine:1');
+      expect(await causes('refusal:1')).toEqual(['wrong_secret']);
+      expect(await causes('2')).toEqual(['header_missing']);
+      expect(await causes('refusals/3')).toEqual(['bad_signature']);
+      expect(await causes('quarantine:1')).toEqual(['not_json']);
+      expect(await causes('9')).toContain('no delivery 9');
+    });
+  });
+});
+
+describe('doctor on the running configuration', () => {
+  let service: Upstream;
+  beforeAll(async () => {
+    service = await startUpstream((response, { headers, url }) => {
+      if (headers.authorization !== `Bearer ${API_KEY}`) return json(response, 401, {});
+      const date = { date: new Date(Date.now() + 600_000).toUTCString() };
+      if (url.startsWith('/api/v1/vendors')) return json(response, 403, {}, date);
+      json(response, 200, { data: [], meta: { total: 0 } }, date);
+    });
+  });
+  afterAll(() => service.close());
+
+  const statesOf = (out: string) => {
+    const { checks } = JSON.parse(out) as {
+      checks: { name: string; state: string; remedy: string | null }[];
+    };
+    for (const { state, remedy } of checks)
+      if (state === 'wrong' || state === 'warning') expect(remedy).not.toBeNull();
+    return Object.fromEntries(checks.map(({ name, state }) => [name, state]));
+  };
+
+  it('names everything that is wrong, and exits 3', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = {
+        DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+        COMPLIANCE_BASE_URL: service.settings.baseUrl.href,
+        COMPLIANCE_API_KEY: API_KEY,
+        COMPLIANCE_PAGESIZE: '3',
+      };
+      const absent = await cli(['doctor', '--json'], settings);
+      expect(absent.code).toBe(3);
+      expect(statesOf(absent.out)).toEqual({
+        settings: 'warning',
+        database: 'wrong',
+        service: 'warning',
+        'base URL': 'ok',
+        credentials: 'ok',
+        scopes: 'wrong',
+        clock: 'wrong',
+        'signing secrets': 'wrong',
+        registration: 'skipped',
+        'last delivery': 'skipped',
+        refusals: 'ok',
+        sweeps: 'skipped',
+      });
+
+      await (await openStore(settings.DATABASE_URL)).close();
+      const rejected = await cli(['doctor', '--json'], { ...settings, COMPLIANCE_API_KEY: 'another-key' });
+      expect(statesOf(rejected.out)).toMatchObject({
+        database: 'ok',
+        'base URL': 'ok',
+        credentials: 'wrong',
+        scopes: 'skipped',
+        registration: 'wrong',
+        'last delivery': 'warning',
+        sweeps: 'wrong',
+      });
+
+      const silent = await cli(['doctor', '--json'], {
+        ...settings,
+        COMPLIANCE_BASE_URL: 'http://127.0.0.1:1/v1',
+      });
+      expect(statesOf(silent.out)).toMatchObject({
+        'base URL': 'wrong',
+        credentials: 'skipped',
+        clock: 'skipped',
+      });
+      expect(silent.out + rejected.out).not.toContain(API_KEY);
+    });
+  });
+
+  it('is content with what can be well before a service runs, and prints a line for each check', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = {
+        DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+        WEBHOOK_SECRETS: randomBytes(16).toString('hex'),
+      };
+      await (await openStore(settings.DATABASE_URL)).close();
+      const { code, out } = await cli(['doctor'], settings);
+      expect(code).toBe(0);
+      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(12);
+    });
+  });
+
+  it('says which file cannot be used', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const path = join(directory, 'mirror.db');
+      writeFileSync(path, 'this is no database at all, and long enough to be looked at');
+      const { code, out } = await cli(['doctor'], { DATABASE_URL: `file:${path}`, WEBHOOK_SECRETS: SECRET });
+      expect(code).toBe(3);
+      expect(out).toContain(path);
+      expect(out).toMatch(/WRONG +database/);
+    });
+  });
+});

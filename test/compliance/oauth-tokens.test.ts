@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest';
+import { MalformedAnswer } from '../../src/compliance/envelope.ts';
+import { challengeOf, readConsent, startConsent } from '../../src/compliance/oauth-consent.ts';
+import {
+  isReadOnly,
+  needsRenewal,
+  scopesFor,
+  type Tokens,
+  tokensIn,
+} from '../../src/compliance/oauth-tokens.ts';
+
+const NOW = Date.parse('2026-11-01T12:00:00Z');
+const before: Tokens = {
+  accessToken: 'old-access',
+  refreshToken: 'old-refresh',
+  expiresWall: NOW,
+  renewWall: NOW,
+  askedScopes: ['read'],
+  grantedScopes: ['read', 'audit'],
+};
+const read = (answer: unknown, earlier: Tokens | null = null) =>
+  tokensIn(answer, { askedScopes: ['read'], before: earlier, nowWall: NOW });
+
+describe('reading a token answer', () => {
+  it.each([
+    ['an hour, when it does not say', {}, 3600, 3540],
+    ['what it says', { expires_in: 7200 }, 7200, 7140],
+    ['a number as text', { expires_in: '300' }, 300, 240],
+    ['half of a lifetime that is shorter than two early renewals', { expires_in: 60 }, 60, 30],
+    ['null as absent', { expires_in: null, refresh_token: null, scope: null }, 3600, 3540],
+  ])('takes %s', (_, fields, lifetimeSeconds, renewAfterSeconds) => {
+    const tokens = read({ access_token: 'a', ...fields });
+    expect((tokens.expiresWall - NOW) / 1000).toBe(lifetimeSeconds);
+    expect((tokens.renewWall - NOW) / 1000).toBe(renewAfterSeconds);
+    expect(needsRenewal(tokens, tokens.renewWall - 1)).toBe(false);
+    expect(needsRenewal(tokens, tokens.renewWall)).toBe(true);
+  });
+
+  it('keeps the refresh token in force when the answer brings no other', () => {
+    expect(read({ access_token: 'a' }, before).refreshToken).toBe('old-refresh');
+    expect(read({ access_token: 'a', refresh_token: 'new' }, before).refreshToken).toBe('new');
+    expect(read({ access_token: 'a' }).refreshToken).toBeNull();
+  });
+
+  it('keeps what was granted when the answer does not repeat it', () => {
+    expect(read({ access_token: 'a' }, before).grantedScopes).toEqual(['read', 'audit']);
+    expect(read({ access_token: 'a', scope: 'read  write' }, before).grantedScopes).toEqual([
+      'read',
+      'write',
+    ]);
+  });
+
+  it.each([
+    ['no object', null],
+    ['no access token', { token_type: 'bearer' }],
+    ['a token that no header can carry', { access_token: 'a\nb' }],
+    ['another type of token', { access_token: 'a', token_type: 'mac' }],
+    ['a lifetime that is none', { access_token: 'a', expires_in: 'soon' }],
+    ['a lifetime that is over', { access_token: 'a', expires_in: 0 }],
+  ])('refuses %s, and repeats nothing of it', (_, answer) => {
+    expect(() => read(answer)).toThrow(MalformedAnswer);
+    expect(() => read(answer)).not.toThrow(/a\nb|mac|soon/);
+  });
+});
+
+describe('scopes', () => {
+  it('ask for write besides only where something is written', () => {
+    expect(scopesFor(['read'], 'read')).toEqual(['read']);
+    expect(scopesFor(['read'], 'write')).toEqual(['read', 'write']);
+    expect(scopesFor(['write', 'read'], 'write')).toEqual(['write', 'read']);
+  });
+
+  it.each([
+    [['read'], null, true],
+    [['read', 'write'], null, false],
+    [['read', 'write'], ['read'], true],
+    [['everything'], null, false],
+    [['read'], [], false],
+  ])('asked %j, granted %j: for reading only is %s', (askedScopes, grantedScopes, expected) => {
+    expect(isReadOnly({ ...before, askedScopes, grantedScopes })).toBe(expected);
+  });
+});
+
+describe('the answer to a consent', () => {
+  const attempt = startConsent({ pkce: true });
+  const answer = (fields: Record<string, string>) => readConsent(new URLSearchParams(fields), attempt);
+
+  it('counts only with the state it was asked with', () => {
+    expect(answer({ state: attempt.state, code: 'c' })).toEqual({ outcome: 'granted', code: 'c' });
+    expect(answer({ state: `${attempt.state}x`, code: 'c' })).toEqual({ outcome: 'foreign' });
+    expect(answer({ code: 'c' })).toEqual({ outcome: 'foreign' });
+    expect(answer({ state: 'x', error: 'access_denied' })).toEqual({ outcome: 'foreign' });
+    const twice = new URLSearchParams(`state=${attempt.state}&code=a&code=b`);
+    expect(readConsent(twice, attempt)).toEqual({ outcome: 'foreign' });
+  });
+
+  it('may be a refusal, of which only a code is repeated', () => {
+    expect(answer({ state: attempt.state, error: 'access_denied' })).toEqual({
+      outcome: 'refused',
+      reason: 'access_denied',
+    });
+    expect(answer({ state: attempt.state, error: '<b>no</b>' })).toMatchObject({ reason: 'unknown_error' });
+  });
+
+  it('is tied to a proof whose challenge is that of RFC 7636, and to none when switched off', () => {
+    // The example of the RFC's appendix B.
+    const verifier = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
+    expect(challengeOf(verifier)).toBe('E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM');
+    expect(attempt.proof?.challenge).toBe(challengeOf(attempt.proof!.verifier));
+    expect(startConsent({ pkce: false }).proof).toBeNull();
+    expect(startConsent({ pkce: true }).state).not.toBe(attempt.state);
+  });
+});

@@ -1,0 +1,387 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Credentials } from '../../src/compliance/credentials.ts';
+import { credentialsFor } from '../../src/compliance/credentials-for.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
+import { createTokenEndpoint, GrantRefused } from '../../src/compliance/oauth-endpoint.ts';
+import { GRANT, openTokens, sealTokens } from '../../src/compliance/oauth-store.ts';
+import type { Needs, Tokens } from '../../src/compliance/oauth-tokens.ts';
+import type { ComplianceSettings } from '../../src/config.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { HeldClock } from './held-clock.ts';
+import {
+  ACCESS_PREFIX,
+  CLIENT_ID,
+  CLIENT_SECRET,
+  type OauthServer,
+  REFRESH_PREFIX,
+  startOauthServer,
+} from './oauth-server.ts';
+
+const KEY = randomBytes(32);
+const never = new AbortController().signal;
+const HOUR_MS = 3_600_000;
+
+let server: OauthServer;
+let folder: string;
+let clock: HeldClock;
+let stores: Store[];
+
+beforeEach(async () => {
+  server = await startOauthServer();
+  folder = mkdtempSync(join(tmpdir(), 'mirror-oauth-'));
+  clock = new HeldClock();
+  stores = [];
+});
+afterEach(async () => {
+  for (const store of stores) await store.close();
+  await server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** One more process, as far as the database can tell. */
+async function open(): Promise<Store> {
+  const store = await openStore(`file:${join(folder, 'mirror.db')}`);
+  stores.push(store);
+  return store;
+}
+
+const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+const ENTRY = { actor: 'login', action: 'token_grant', outcome: 'ok', target: GRANT };
+
+function credentials(
+  store: Store,
+  changes: Partial<ComplianceSettings> = {},
+  needs: Needs = 'read',
+  key = KEY,
+) {
+  return credentialsFor({
+    settings: server.settings(changes),
+    store,
+    key: () => key,
+    clock,
+    actor: 'service',
+    needs,
+  });
+}
+
+/** A person's consent, exchanged and stored. */
+async function signIn(store: Store): Promise<Tokens> {
+  const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+  const request = { code: server.issueCode(), redirectUri: 'http://127.0.0.1:1/callback', verifier: null };
+  const tokens = await endpoint.exchangeCode({ ...request, scopes: ['read'] }, never);
+  await store.saveTokens(GRANT, sealTokens(KEY, tokens), null, ENTRY, now());
+  return tokens;
+}
+
+async function audited(store: Store): Promise<string[]> {
+  const entries = await store.listAudit({ limit: 50 });
+  return entries.map(({ actor, action, outcome }) => `${actor} ${action} ${outcome}`).reverse();
+}
+
+const refreshes = () => server.grants.filter(({ body }) => body['grant_type'] === 'refresh_token');
+const failureOf = async (work: Promise<unknown>) =>
+  await work.then(
+    () => expect.fail('it did not fail'),
+    (error: unknown) => error as UpstreamError,
+  );
+
+describe('the token exchange', () => {
+  const request = { code: 'the-code', redirectUri: 'http://127.0.0.1:1/callback', scopes: ['read'] };
+
+  it('sends the five fields of the specification as JSON, and nothing besides', async () => {
+    const code = server.issueCode();
+    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+    await endpoint.exchangeCode({ ...request, code, verifier: null }, never);
+    expect(server.grants).toEqual([
+      {
+        contentType: 'application/json',
+        body: {
+          grant_type: 'authorization_code',
+          code,
+          client_id: CLIENT_ID,
+          client_secret: CLIENT_SECRET,
+          redirect_uri: request.redirectUri,
+        },
+      },
+    ]);
+  });
+
+  it('adds the verifier where there is a proof', async () => {
+    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+    await endpoint.exchangeCode({ ...request, code: server.issueCode(), verifier: 'v'.repeat(43) }, never);
+    expect(Object.keys(server.grants[0]!.body).sort()).toEqual([
+      'client_id',
+      'client_secret',
+      'code',
+      'code_verifier',
+      'grant_type',
+      'redirect_uri',
+    ]);
+  });
+
+  it('asks for consent with the parameters of the specification, a state, and a challenge or none', () => {
+    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+    const ask = { redirectUri: request.redirectUri, scopes: ['read', 'write'], state: 's' };
+    const plain = endpoint.authorizationUrl({ ...ask, challenge: null });
+    expect(plain.origin + plain.pathname).toBe(`${server.origin}/auth/oauth/authorize`);
+    expect(Object.fromEntries(plain.searchParams)).toEqual({
+      client_id: CLIENT_ID,
+      response_type: 'code',
+      redirect_uri: request.redirectUri,
+      scope: 'read write',
+      state: 's',
+    });
+    const proven = endpoint.authorizationUrl({ ...ask, challenge: 'c' }).searchParams;
+    expect(proven.get('code_challenge')).toBe('c');
+    expect(proven.get('code_challenge_method')).toBe('S256');
+  });
+
+  it.each([
+    [400, { error: 'invalid_grant' }, 'unauthorized', 'login'],
+    [401, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
+    [400, 'not what RFC 6749 says', 'unauthorized', 'COMPLIANCE_CLIENT_ID'],
+    [503, {}, 'server', 'COMPLIANCE_AUTH_URL'],
+    [429, {}, 'rate_limited', 'COMPLIANCE_AUTH_URL'],
+    [200, { token: 'elsewhere' }, 'malformed', 'COMPLIANCE_AUTH_URL'],
+    [200, 'no JSON object', 'malformed', 'COMPLIANCE_AUTH_URL'],
+    [302, {}, 'malformed', 'COMPLIANCE_AUTH_URL'],
+  ])('fails on %i %j as %s, with a hint and no secret', async (status, body, kind, hint) => {
+    server.failures.push({ status, body, headers: status === 302 ? { location: '/auth/elsewhere' } : {} });
+    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+    const failure = await failureOf(endpoint.exchangeCode({ ...request, verifier: null }, never));
+    expect(failure).toBeInstanceOf(UpstreamError);
+    expect(failure.kind).toBe(kind);
+    expect(failure.hint).toContain(hint);
+    expect(JSON.stringify([failure.message, failure.hint, failure.excerpt])).not.toContain(CLIENT_SECRET);
+  });
+
+  it('repeats only the code of a refusal, because its description may echo what was sent', async () => {
+    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+    const failure = await failureOf(endpoint.exchangeCode({ ...request, verifier: null }, never));
+    expect(failure).toBeInstanceOf(GrantRefused);
+    expect(failure.message).toContain('invalid_grant');
+    expect(failure.message).not.toContain(CLIENT_SECRET);
+    expect(failure.excerpt).toBeNull();
+  });
+});
+
+describe("a person's grant", () => {
+  let store: Store;
+  let ours: Credentials;
+  beforeEach(async () => {
+    store = await open();
+    ours = credentials(store);
+  });
+
+  it('is wanting until somebody signs in, and then used without a restart', async () => {
+    const failure = await failureOf(ours.authorization(never));
+    expect(failure.kind).toBe('unauthorized');
+    expect(failure.message).toContain('compliance-mirror login');
+    const tokens = await signIn(store);
+    expect(await ours.authorization(never)).toBe(`Bearer ${tokens.accessToken}`);
+  });
+
+  it('is renewed 60 s before its end, not earlier, and the rotated refresh token is kept', async () => {
+    const { accessToken, refreshToken } = await signIn(store);
+    await clock.advance(HOUR_MS - 60_001);
+    expect(await ours.authorization(never)).toBe(`Bearer ${accessToken}`);
+    await clock.advance(1);
+    const renewed = await ours.authorization(never);
+    expect(renewed).not.toBe(`Bearer ${accessToken}`);
+    expect(refreshes().map(({ body }) => body)).toEqual([
+      {
+        grant_type: 'refresh_token',
+        refresh_token: refreshToken,
+        client_id: CLIENT_ID,
+        client_secret: CLIENT_SECRET,
+      },
+    ]);
+    await clock.advance(HOUR_MS);
+    await ours.authorization(never);
+    expect(refreshes()).toHaveLength(2);
+    expect(refreshes()[1]!.body['refresh_token']).not.toBe(refreshToken);
+    expect(await audited(store)).toEqual([
+      'login token_grant ok',
+      'service token_refresh ok',
+      'service token_refresh ok',
+    ]);
+  });
+
+  it('keeps its refresh token when a renewal brings no other', async () => {
+    const { refreshToken } = await signIn(store);
+    server.answer = { ...server.answer, refresh: 'absent' };
+    for (let round = 0; round < 3; round++) {
+      await clock.advance(HOUR_MS);
+      await ours.authorization(never);
+    }
+    expect(refreshes().map(({ body }) => body['refresh_token'])).toEqual([
+      refreshToken,
+      refreshToken,
+      refreshToken,
+    ]);
+  });
+
+  it('is renewed once for any number of requests, here and in another process', async () => {
+    await signIn(store);
+    const theirs = credentials(await open());
+    await clock.advance(HOUR_MS);
+    const asked = Promise.all([ours, theirs, ours, theirs, ours].map((each) => each.authorization(never)));
+    // Whoever waits for the other process looks again now and then; the renewal itself is a real request.
+    let isDone = false;
+    void asked.finally(() => {
+      isDone = true;
+    });
+    while (!isDone) await clock.advance(100);
+    expect(new Set(await asked).size).toBe(1);
+    expect(refreshes()).toHaveLength(1);
+  });
+
+  it('is renewed once more after a 401, however many requests met it', async () => {
+    const { accessToken } = await signIn(store);
+    const rejected = `Bearer ${accessToken}`;
+    expect(await Promise.all([ours.renew!(never, rejected), ours.renew!(never, rejected)])).toEqual([
+      true,
+      true,
+    ]);
+    expect(await ours.renew!(never, rejected)).toBe(true);
+    expect(refreshes()).toHaveLength(1);
+    expect(await ours.authorization(never)).not.toBe(rejected);
+  });
+
+  it('waits for a process that renews, and takes over from one that died meanwhile', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    expect(await store.leaseTokens(GRANT, 'a process that is gone', 10_000, now())).not.toBeNull();
+    const asked = ours.authorization(never);
+    await clock.advance(9_900);
+    expect(refreshes()).toHaveLength(0);
+    await clock.advance(200);
+    expect(await asked).toContain(ACCESS_PREFIX);
+    expect(refreshes()).toHaveLength(1);
+  });
+
+  it('stops waiting for another process when its own caller does', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    await store.leaseTokens(GRANT, 'another process', 10_000, now());
+    const stop = new AbortController();
+    const asked = failureOf(ours.authorization(stop.signal));
+    await clock.advance(200);
+    stop.abort(new Error('stopping'));
+    expect((await asked).message).toBe('stopping');
+  });
+
+  it('gives way to a sign-in that came while it was being renewed', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    const saveTokens: Store['saveTokens'] = async (...args) => {
+      if (args[2] !== null) await signIn(await open());
+      return await store.saveTokens(...args);
+    };
+    const asked = await credentials({ ...store, saveTokens }).authorization(never);
+    const row = await store.readTokens(GRANT);
+    expect(asked).toBe(`Bearer ${openTokens(KEY, row!.sealed).accessToken}`);
+    expect(row!.version).toBe(2);
+  });
+
+  it('says that consent is needed again once its refresh token is refused, and asks no more', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    server.revokeRefresh();
+    for (const each of [ours, credentials(await open()), ours]) {
+      const failure = await failureOf(each.authorization(never));
+      expect(failure.kind).toBe('unauthorized');
+      expect(failure.message).toContain('consent');
+      expect(failure.message).toContain('compliance-mirror login');
+    }
+    expect(refreshes()).toHaveLength(1);
+    expect(await audited(store)).toContain('service token_refresh invalid_grant');
+    const tokens = await signIn(store);
+    expect(await ours.authorization(never)).toBe(`Bearer ${tokens.accessToken}`);
+  });
+
+  it('says so too where there is nothing to renew it with', async () => {
+    server.answer = { ...server.answer, refresh: 'absent' };
+    const { accessToken } = await signIn(store);
+    expect(await ours.renew!(never, `Bearer ${accessToken}`)).toBe(false);
+    await clock.advance(HOUR_MS);
+    expect((await failureOf(ours.authorization(never))).message).toContain('no refresh token');
+    expect(refreshes()).toHaveLength(0);
+  });
+
+  it('outlives an authorization server that fails for a while, or that does not know the client today', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    server.failures.push({ status: 503, body: {} }, { status: 401, body: { error: 'invalid_client' } });
+    expect((await failureOf(ours.authorization(never))).kind).toBe('server');
+    expect((await failureOf(ours.authorization(never))).kind).toBe('unauthorized');
+    expect(await ours.authorization(never)).toContain(ACCESS_PREFIX);
+    expect(await audited(store)).toContain('service token_refresh invalid_client');
+  });
+
+  it('is for reading only unless asked for more, and says how to ask', async () => {
+    await signIn(store);
+    const failure = await failureOf(credentials(store, {}, 'write').authorization(never));
+    expect(failure.kind).toBe('forbidden');
+    expect(failure.hint).toContain('login --write');
+  });
+
+  it('is stored in no readable form, and another key is for a person to mend', async () => {
+    await signIn(store);
+    const { sealed } = (await store.readTokens(GRANT))!;
+    expect(sealed).not.toContain(ACCESS_PREFIX);
+    expect(sealed).not.toContain(REFRESH_PREFIX);
+    const failure = await failureOf(credentials(store, {}, 'read', randomBytes(32)).authorization(never));
+    expect(failure.kind).toBe('unauthorized');
+    expect(failure.message).toContain('CREDENTIALS_KEY');
+  });
+});
+
+describe('a service account', () => {
+  const account = { auth: 'service_account' } as const;
+
+  it('gets its token with the client credentials as JSON, once for requests that come together', async () => {
+    const store = await open();
+    const ours = credentials(store, account);
+    const asked = await Promise.all([ours.authorization(never), ours.authorization(never)]);
+    expect(new Set(asked).size).toBe(1);
+    expect(server.grants.map(({ body }) => body)).toEqual([
+      { grant_type: 'client_credentials', client_id: CLIENT_ID, client_secret: CLIENT_SECRET, scope: 'read' },
+    ]);
+    expect(await audited(store)).toEqual(['service token_grant ok']);
+    expect(await store.readTokens(GRANT)).toBeNull();
+  });
+
+  it('asks for write besides where something is written', async () => {
+    await credentials(await open(), account, 'write').authorization(never);
+    expect(server.grants[0]!.body['scope']).toBe('read write');
+  });
+
+  it('gets another one 60 s before the end, and one more after a 401', async () => {
+    const ours = credentials(await open(), account);
+    const first = await ours.authorization(never);
+    await clock.advance(HOUR_MS - 60_000);
+    const second = await ours.authorization(never);
+    expect(second).not.toBe(first);
+    // A late refusal of the first says nothing against the second.
+    expect(await ours.renew!(never, first)).toBe(true);
+    expect(await ours.authorization(never)).toBe(second);
+    expect(await ours.renew!(never, second)).toBe(true);
+    expect(await ours.authorization(never)).not.toBe(second);
+    expect(server.grants).toHaveLength(3);
+  });
+
+  it('writes a refusal into the audit', async () => {
+    const store = await open();
+    const ours = credentials(store, { ...account, clientSecret: () => 'another-secret' });
+    const failure = await failureOf(ours.authorization(never));
+    expect(failure.kind).toBe('unauthorized');
+    expect(failure.hint).toContain('COMPLIANCE_CLIENT_SECRET');
+    expect(await audited(store)).toEqual(['service token_grant invalid_client']);
+  });
+});

@@ -1,0 +1,178 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { type DiagnosisSettings, diagnose, type Specimen } from '../../src/receive/diagnosis.ts';
+import type { CandidateSecret } from '../../src/receive/diagnosis-search.ts';
+
+const FOLDER = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
+const ARRIVED_SECONDS = Date.parse('2026-11-02T12:00:00Z') / 1000;
+
+const EXPECTED: CandidateSecret = {
+  text: 'correct-horse-battery-staple',
+  standing: 'expected',
+  name: 'the 1st',
+};
+const RETIRED: CandidateSecret = {
+  text: 'the-secret-of-last-year-0123',
+  standing: 'retired',
+  name: '--retired',
+};
+const BASE64: CandidateSecret = {
+  text: 'jx0sO0pZaHeGlaSzwtHg/wARIjNEVWZ3iJmqu8zd7v8=',
+  standing: 'expected',
+  name: 'the 2nd',
+};
+const SECRETS = [EXPECTED, BASE64, RETIRED];
+
+const SETTINGS: DiagnosisSettings = {
+  template: [{ kind: 'timestamp' }, { kind: 'text', text: '.' }, { kind: 'body' }],
+  algorithm: 'sha256',
+  header: 'x-webhook-signature',
+  toleranceSeconds: 300,
+  secretEncoding: 'utf8',
+};
+
+function specimen(name: string, changes: Partial<Specimen> = {}): Specimen {
+  const header = `${FOLDER}${name}.header`;
+  return {
+    headerValue: existsSync(header) ? readFileSync(header, 'utf8') : undefined,
+    headers: new Map(),
+    body: readFileSync(`${FOLDER}${name}.body`),
+    receivedSeconds: ARRIVED_SECONDS,
+    ...changes,
+  };
+}
+
+const codesOf = (one: Specimen, settings: Partial<DiagnosisSettings> = {}, secrets = SECRETS) =>
+  diagnose(one, secrets, { ...SETTINGS, ...settings }).causes.map(({ code }) => code);
+
+describe('the cause that doctor names, on deliveries signed by openssl', () => {
+  it.each([
+    ['healthy', []],
+    ['healthy-pretty', []],
+    ['header-missing', ['header_missing']],
+    ['no-v1', ['no_v1']],
+    ['wrong-secret', ['wrong_secret']],
+    ['retired-secret', ['secret_not_in_use']],
+    ['body-reserialised', ['body_reserialised']],
+    ['bom-added', ['bom_added']],
+    ['crlf-added', ['line_endings_changed']],
+    ['crlf-removed', ['line_endings_changed']],
+    ['comma-separator', ['signed_content_differs']],
+    ['body-only', ['timestamp_not_signed']],
+    ['milliseconds', ['timestamp_in_milliseconds']],
+    ['clock-behind', ['clock_behind']],
+    ['clock-ahead', ['clock_ahead']],
+    ['base64-secret', ['secret_encoding_differs']],
+  ])('%s: %j', (name, codes) => {
+    const diagnosis = diagnose(specimen(name), SECRETS, SETTINGS);
+    expect(diagnosis.causes.map(({ code }) => code)).toEqual(codes);
+    expect(diagnosis.healthy).toBe(codes.length === 0);
+    for (const { what, remedy } of diagnosis.causes) {
+      expect(what).not.toBe('');
+      expect(remedy).not.toBe('');
+    }
+  });
+
+  it('never repeats a secret', () => {
+    const names = ['healthy', 'wrong-secret', 'retired-secret', 'base64-secret', 'comma-separator'];
+    for (const name of names) {
+      const text = JSON.stringify(diagnose(specimen(name), SECRETS, SETTINGS));
+      for (const secret of SECRETS) expect(text).not.toContain(secret.text);
+    }
+  });
+});
+
+describe('the setting that doctor proposes', () => {
+  const remedies = (name: string) =>
+    diagnose(specimen(name), SECRETS, SETTINGS)
+      .causes.map(({ remedy }) => remedy)
+      .join(' ');
+
+  it('is the right one, and with it the delivery is healthy', () => {
+    expect(remedies('comma-separator')).toContain('WEBHOOK_SIGNED_CONTENT to "{t},{body}"');
+    expect(
+      codesOf(specimen('comma-separator'), {
+        template: [{ kind: 'timestamp' }, { kind: 'text', text: ',' }, { kind: 'body' }],
+      }),
+    ).toEqual([]);
+    expect(remedies('base64-secret')).toContain('WEBHOOK_SECRET_ENCODING=base64');
+    expect(codesOf(specimen('base64-secret'), { secretEncoding: 'base64' })).toEqual([]);
+  });
+
+  it('names the header that the signature is really in', () => {
+    const headerValue = specimen('healthy').headerValue!;
+    const renamed = specimen('healthy', {
+      headerValue: undefined,
+      headers: new Map([['x-hook-sig', headerValue]]),
+    });
+    const [cause] = diagnose(renamed, SECRETS, SETTINGS).causes;
+    expect(cause?.code).toBe('header_named_otherwise');
+    expect(cause?.remedy).toContain('WEBHOOK_SIGNATURE_HEADER=x-hook-sig');
+  });
+});
+
+describe('several things wrong at once', () => {
+  it('are all named', () => {
+    const late = specimen('comma-separator', { receivedSeconds: ARRIVED_SECONDS + 86_400 });
+    expect(codesOf(late)).toEqual(['signed_content_differs', 'clock_behind']);
+    expect(codesOf(specimen('body-only'), {}, [{ ...EXPECTED, standing: 'retired' }])).toEqual([
+      'secret_not_in_use',
+      'timestamp_not_signed',
+    ]);
+  });
+
+  it('do not make an unsigned time an accusation', () => {
+    const late = specimen('wrong-secret', { receivedSeconds: ARRIVED_SECONDS + 86_400 });
+    expect(codesOf(late)).toEqual(['wrong_secret']);
+  });
+});
+
+describe('forms of the header', () => {
+  const right = specimen('healthy').headerValue!;
+  const mac = right.slice(right.indexOf('v1=') + 3);
+  const withHeader = (headerValue: string) => specimen('healthy', { headerValue });
+  it.each([
+    ['a right v0 beside a wrong v1', `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(64)}, v0=${mac}`, 'no_v1'],
+    ['V1 in capitals', `t=${ARRIVED_SECONDS}, V1=${mac}`, 'no_v1'],
+    [
+      'base64 instead of hex',
+      `t=${ARRIVED_SECONDS}, v1=${Buffer.from(mac, 'hex').toString('base64')}`,
+      'signature_not_hex',
+    ],
+    ['semicolons', `t=${ARRIVED_SECONDS}; v1=${mac}`, 'header_malformed'],
+    ['a trailing comma', `${right},`, 'header_malformed'],
+    ['two times', `t=1, ${right}`, 'header_malformed'],
+    ['no time', `v1=${mac}`, 'no_timestamp'],
+    ['a time in capitals', `T=${ARRIVED_SECONDS}, v1=${mac}`, 'no_timestamp'],
+    ['an empty header', '', 'header_missing'],
+  ])('%s', (_, header, code) => {
+    expect(codesOf(withHeader(header))).toEqual([code]);
+  });
+
+  it('a time that is no number of seconds', () => {
+    expect(codesOf(withHeader(`t=0${ARRIVED_SECONDS}, v1=${mac}`))).toContain('timestamp_unreadable');
+  });
+});
+
+describe('what it cannot know', () => {
+  it('says that no secret is there, and nothing else', () => {
+    expect(codesOf(specimen('healthy'), {}, [])).toEqual(['no_secret']);
+  });
+
+  it('takes any body and header without failing', () => {
+    const bodies = [
+      Buffer.alloc(0),
+      Buffer.from([0xff, 0xfe, 0]),
+      Buffer.from('['.repeat(10_000)),
+      Buffer.from('{"a":'),
+    ];
+    for (const body of bodies) {
+      for (const headerValue of ['=', ',,,', `t=1, v1=${'z'.repeat(64)}`, specimen('healthy').headerValue]) {
+        expect(diagnose({ ...specimen('healthy'), body, headerValue }, SECRETS, SETTINGS).healthy).toBe(
+          false,
+        );
+      }
+    }
+  });
+});

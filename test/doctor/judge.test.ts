@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { type Findings, judge, type UpstreamFindings } from '../../src/cli/doctor/judge.ts';
+import { KINDS } from '../../src/compliance/kinds.ts';
+import type { KindStatus } from '../../src/store/reports.ts';
+
+const NOW = Date.parse('2026-11-02T12:00:00Z');
+const HOUR_MS = 3_600_000;
+const isoAgo = (ms: number) => new Date(NOW - ms).toISOString();
+const kinds = (lastSweep: string | null) =>
+  KINDS.map((kind) => ({ kind, last_full_sweep_at: lastSweep }) as KindStatus);
+
+const UPSTREAM: UpstreamFindings = {
+  baseUrl: 'https://api.example.com/v1',
+  auth: 'api_key',
+  reads: [{ route: 'GET /policies', outcome: 'ok', message: '', hint: null }],
+  answered: true,
+  skewMs: 0,
+};
+const failed = (outcome: 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the_api' | 'failing') => ({
+  ...UPSTREAM,
+  answered: outcome !== 'unreachable',
+  reads: [{ route: 'GET /policies', outcome, message: `it is ${outcome}`, hint: 'do this' }],
+});
+
+const WELL: Findings = {
+  now: NOW,
+  warnings: [],
+  database: { path: '/data/mirror.db', problem: null, remedy: null, bytes: 4096 },
+  service: { pid: 7, opsUrl: 'http://127.0.0.1:8081' },
+  upstream: UPSTREAM,
+  settings: { silenceMs: 24 * HOUR_MS, sweepMs: HOUR_MS, toleranceSeconds: 300 },
+  secrets: { configured: 1, stored: 0, unreadable: 0 },
+  registrations: [
+    {
+      upstreamId: 'wh_1',
+      url: 'https://hooks.example.com/webhooks',
+      events: ['policy.*', 'risk.*', 'vendor.*'],
+    },
+  ],
+  lastDelivery: NOW - 60_000,
+  lastRefusal: null,
+  kinds: kinds(isoAgo(60_000)),
+};
+
+const stateOf = (changes: Partial<Findings>, name: string) => {
+  const check = judge({ ...WELL, ...changes }).find((each) => each.name === name);
+  if (check?.state === 'wrong' || check?.state === 'warning') expect(check.remedy).not.toBeNull();
+  return check?.state;
+};
+
+describe('the check of a configuration', () => {
+  it('finds nothing where nothing is wrong', () => {
+    expect(judge(WELL).filter(({ state }) => state !== 'ok')).toEqual([]);
+  });
+
+  const cases: [string, Partial<Findings>, string, string][] = [
+    [
+      'a setting that nothing reads',
+      { warnings: ['WEBHOOK_SECRET: no such setting'] },
+      'settings',
+      'warning',
+    ],
+    [
+      'a database that cannot be used',
+      { database: { ...WELL.database, problem: 'full' } },
+      'database',
+      'wrong',
+    ],
+    ['no service', { service: null }, 'service', 'warning'],
+    ['no answer', { upstream: failed('unreachable') }, 'base URL', 'wrong'],
+    ['no answer, for the credentials', { upstream: failed('unreachable') }, 'credentials', 'skipped'],
+    ['an answer of something else', { upstream: failed('not_the_api') }, 'base URL', 'wrong'],
+    ['a failing service', { upstream: failed('failing') }, 'base URL', 'wrong'],
+    ['refused credentials', { upstream: failed('unauthorized') }, 'credentials', 'wrong'],
+    ['refused credentials, for the address', { upstream: failed('unauthorized') }, 'base URL', 'ok'],
+    ['no sign-in', { upstream: { ...failed('unauthorized'), answered: false } }, 'base URL', 'skipped'],
+    ['a scope too few', { upstream: failed('forbidden') }, 'scopes', 'wrong'],
+    ['a scope too few, for the credentials', { upstream: failed('forbidden') }, 'credentials', 'ok'],
+    ['clocks 6 s apart', { upstream: { ...UPSTREAM, skewMs: -6_000 } }, 'clock', 'warning'],
+    ['clocks 10 min apart', { upstream: { ...UPSTREAM, skewMs: 600_000 } }, 'clock', 'wrong'],
+    ['no Date', { upstream: { ...UPSTREAM, skewMs: null } }, 'clock', 'skipped'],
+    ['events only', { upstream: null }, 'sweeps', 'skipped'],
+    ['no secret', { secrets: { configured: 0, stored: 0, unreadable: 0 } }, 'signing secrets', 'wrong'],
+    [
+      'a secret of a registration',
+      { secrets: { configured: 0, stored: 1, unreadable: 0 } },
+      'signing secrets',
+      'ok',
+    ],
+    [
+      'an unreadable one',
+      { secrets: { configured: 1, stored: 0, unreadable: 1 } },
+      'signing secrets',
+      'wrong',
+    ],
+    ['no registration, with a secret', { registrations: [] }, 'registration', 'warning'],
+    [
+      'no registration and no secret',
+      { registrations: [], secrets: { configured: 0, stored: 0, unreadable: 0 } },
+      'registration',
+      'wrong',
+    ],
+    [
+      'types that are not covered',
+      { registrations: [{ ...WELL.registrations![0]!, events: ['policy.*'] }] },
+      'registration',
+      'warning',
+    ],
+    ['no delivery ever', { lastDelivery: null }, 'last delivery', 'warning'],
+    ['silence', { lastDelivery: NOW - 25 * HOUR_MS }, 'last delivery', 'wrong'],
+    [
+      'silence that nobody minds',
+      { lastDelivery: NOW - 25 * HOUR_MS, settings: { ...WELL.settings, silenceMs: 0 } },
+      'last delivery',
+      'ok',
+    ],
+    ['a refusal', { lastRefusal: { id: 3, at: isoAgo(1), reason: 'bad_signature' } }, 'refusals', 'warning'],
+    ['a sweep within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sweeps', 'ok'],
+    ['a sweep that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sweeps', 'wrong'],
+    ['no complete sweep', { kinds: kinds(null) }, 'sweeps', 'wrong'],
+    [
+      'sweeps on demand',
+      { kinds: kinds(null), settings: { ...WELL.settings, sweepMs: 0 } },
+      'sweeps',
+      'skipped',
+    ],
+  ];
+  it.each(cases)('%s', (_, changes, name, expected) => {
+    expect(stateOf(changes, name)).toBe(expected);
+  });
+
+  it('says which delivery to have explained', () => {
+    const found = { ...WELL, lastRefusal: { id: 3, at: isoAgo(1), reason: 'bad_signature' } };
+    expect(judge(found).find(({ name }) => name === 'refusals')?.remedy).toContain('--delivery refusal:3');
+  });
+});

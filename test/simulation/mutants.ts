@@ -1,0 +1,114 @@
+/**
+ * The algorithm's guards, each with the smallest edit that takes it away. A snippet must stand exactly once in its
+ * file: when the code moves on, the mutant must move with it, and says so.
+ */
+export interface Mutant {
+  name: string;
+  /** What the mirror does without it. */
+  without: string;
+  edits: readonly { file: string; find: string; put: string }[];
+}
+
+const DECIDE = 'src/mirror/decide.ts';
+const SWEEP = 'src/backfill/sweep.ts';
+const WALK = 'src/backfill/walk.ts';
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'preview-guard',
+    without: 'a late payload is shown over what the API has confirmed since',
+    edits: [{ file: DECIDE, find: 'if (covered || !newer) return', put: 'if (false) return' }],
+  },
+  {
+    name: 'write-guard',
+    without: 'a read begun before the last write of a row undoes it',
+    edits: [{ file: DECIDE, find: 'const newerRow = state.write > read.number;', put: 'const newerRow = false;' }],
+  },
+  {
+    name: 'settle-distance',
+    without: 'of two reads close together that differ the later one wins, however stale it may be',
+    edits: [
+      {
+        file: DECIDE,
+        find: 'if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {',
+        put: 'if (false) {',
+      },
+    ],
+  },
+  {
+    name: 'second-walk',
+    without: 'what one walk did not show is gone',
+    edits: [
+      {
+        file: SWEEP,
+        find: 'const second = await walkOnce(first.ids);',
+        put: 'first = { ...first, steady: true }; const second = first;',
+      },
+    ],
+  },
+  {
+    name: 'complete-walk',
+    without: 'a list that contradicts its own total is taken for the whole list',
+    edits: [
+      {
+        file: WALK,
+        find: 'if (walk.total === null || walk.total === walk.ids.size)',
+        put: 'if (walk.total !== undefined)',
+      },
+    ],
+  },
+  {
+    name: 'failed-walk',
+    without: 'a walk that a failing page cut short counts as complete',
+    edits: [{ file: WALK, find: 'walk.error = error.message;', put: 'walk.complete = true;' }],
+  },
+  {
+    name: 'steady-walk',
+    without: 'a list that moved while it was read is as good as one that did not',
+    edits: [{ file: SWEEP, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' }],
+  },
+  {
+    name: 'repeated-404',
+    without: 'a single 404 is proof of absence',
+    edits: [
+      {
+        file: DECIDE,
+        find: "return { outcome: 'first', state: { ...first, dueAt: settled } };",
+        put: "return { outcome: 'proven', state: { ...first, proven: true, dueAt: null } };",
+      },
+    ],
+  },
+  {
+    name: 'witness',
+    without: 'two 404s are proof of absence, whether or not anything else can be read',
+    edits: [{ file: DECIDE, find: 'if (!witnessed && state.deleteEvent === null)', put: 'if (false)' }],
+  },
+  {
+    name: 'hold',
+    without: 'however many records vanish at once, they are deleted',
+    edits: [
+      {
+        file: DECIDE,
+        find: 'const held = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);',
+        put: 'const held = new Set<string>();',
+      },
+    ],
+  },
+  {
+    name: 'crash-recovery',
+    without: 'after a restart the hints of the last run are taken by its clock',
+    edits: [
+      {
+        file: 'src/service/recovery.ts',
+        find: 'await store.rehintUnverified(now, options.timing);',
+        put: '',
+      },
+    ],
+  },
+];
+
+export function mutantNamed(name: string): Mutant {
+  const mutant = MUTANTS.find((one) => one.name === name);
+  if (mutant !== undefined) return mutant;
+  throw new Error(`no mutant is called ${name}; there are ${MUTANTS.map((one) => one.name).join(', ')}`);
+}

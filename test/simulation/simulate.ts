@@ -1,0 +1,160 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { MUTANTS } from './mutants.ts';
+import { mutate } from './mutate.ts';
+import type { Outcome } from './run.ts';
+
+/**
+ * npm run simulate -- --seeds N [--from K] [--mutant NAME] [--jobs J]
+ *
+ * Plays seeds K to K + N - 1 and exits 0 when every invariant held in all of them. The first seed that fails is
+ * played again, cut down to what it takes to fail, and printed with its trace: exit 1. With a mutant it is the
+ * other way round: exit 0 as soon as a seed fails, and 3 when none does.
+ */
+
+/** Lines of a failing seed's trace that are printed: the last ones. */
+const TRACE_LINES = 150;
+/** How often somebody who watches no terminal is told how far it is. */
+const LINE_EVERY_MS = 10_000;
+const BAR_WIDTH = 30;
+
+interface Result {
+  seed: number;
+  failure: string | null;
+}
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    from: { type: 'string', default: '1' },
+    mutant: { type: 'string' },
+    jobs: { type: 'string' },
+    // Set by this program for the processes that it starts.
+    stride: { type: 'string' },
+  },
+});
+const count = wholeNumber('seeds', values.seeds);
+const from = wholeNumber('from', values.from);
+
+if (values.stride !== undefined) await work(wholeNumber('stride', values.stride));
+else process.exitCode = await oversee();
+
+function wholeNumber(name: string, text: string): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number >= 0) return number;
+  process.stderr.write(`--${name} takes a whole number\n`);
+  process.exit(2);
+}
+
+/** One process of several: every so-manieth seed, its outcome told to the parent. */
+async function work(stride: number): Promise<void> {
+  const { run, planOf } = await simulation();
+  for (let seed = from; seed < from + count; seed += stride) {
+    const { failure } = await run(planOf(seed));
+    process.send?.({ seed, failure: failure?.split('\n')[0] ?? null } satisfies Result);
+  }
+  process.disconnect();
+}
+
+/** Loaded late: a mutant must stand before the first module of src/ is read. */
+async function simulation() {
+  const mutation = values.mutant === undefined ? null : mutate(values.mutant);
+  const [{ run }, { planOf }] = await Promise.all([import('./run.ts'), import('./plan.ts')]);
+  mutation?.assertMutated();
+  return { run, planOf };
+}
+
+async function oversee(): Promise<number> {
+  if (values.mutant !== undefined && !MUTANTS.some((mutant) => mutant.name === values.mutant)) {
+    process.stderr.write(`--mutant takes one of ${MUTANTS.map((mutant) => mutant.name).join(', ')}\n`);
+    return 2;
+  }
+  const jobs = Math.max(1, Math.min(count, wholeNumber('jobs', values.jobs ?? String(availableParallelism()))));
+  const startedAt = performance.now();
+  const tell = progress();
+  let done = 0;
+  let failed: Result | null = null;
+  const children: ChildProcess[] = [];
+
+  await Promise.all(
+    Array.from({ length: jobs }, (_, job) => {
+      const args = [`--seeds=${count - job}`, `--from=${from + job}`, `--stride=${jobs}`];
+      if (values.mutant !== undefined) args.push(`--mutant=${values.mutant}`);
+      const child = fork(import.meta.filename, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+      children.push(child);
+      child.on('message', (result: Result) => {
+        done += 1;
+        if (result.failure !== null && failed === null) {
+          failed = result;
+          for (const other of children) other.kill('SIGKILL');
+        }
+        tell(done);
+      });
+      return new Promise<void>((resolve, reject) => {
+        child.on('exit', (code) => {
+          if (code === 0 || failed !== null) resolve();
+          else reject(new Error(`a simulating process ended with code ${code}`));
+        });
+      });
+    }),
+  );
+  tell.end();
+  const seconds = (performance.now() - startedAt) / 1000;
+  const speed = `${done} seeds in ${seconds.toFixed(1)} s, ${(done / seconds).toFixed(1)} a second`;
+  const failure = failed as Result | null;
+  if (values.mutant !== undefined) {
+    const verdict = failure === null ? 'NOT caught' : `caught by seed ${failure.seed}: ${failure.failure}`;
+    process.stdout.write(`mutant ${values.mutant} ${verdict} (${speed})\n`);
+    return failure === null ? 3 : 0;
+  }
+  if (failure === null) {
+    process.stdout.write(`every invariant held: ${speed}\n`);
+    return 0;
+  }
+  await explain(failure.seed);
+  process.stdout.write(`seed ${failure.seed} failed: ${failure.failure} (${speed})\n`);
+  return 1;
+}
+
+async function explain(seed: number): Promise<void> {
+  const { run, planOf } = await simulation();
+  const { shrink } = await import('./shrink.ts');
+  const whole = planOf(seed);
+  const kind = (outcome: Outcome) => outcome.failure?.slice(0, 3) ?? null;
+  const first = await run(whole);
+  const least = await shrink(whole, async (plan) => kind(await run(plan)) === kind(first));
+  const outcome = await run(least);
+  const lines = [
+    `seed ${seed}, ${whole.operations.length} operations cut to ${least.operations.length}`,
+    `settings ${JSON.stringify(least.settings)}`,
+    ...least.operations.map((operation) => `operation ${JSON.stringify(operation)}`),
+    ...(outcome.trace.length > TRACE_LINES ? [`… ${outcome.trace.length - TRACE_LINES} lines before`] : []),
+    ...outcome.trace.slice(-TRACE_LINES),
+  ];
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+/** A bar on a terminal, a line now and then elsewhere. */
+function progress(): { (done: number): void; end(): void } {
+  const startedAt = performance.now();
+  const bar = process.stderr.isTTY;
+  let saidAt = startedAt;
+  const tell = (done: number) => {
+    const now = performance.now();
+    if (now - saidAt < (bar ? 100 : LINE_EVERY_MS)) return;
+    saidAt = now;
+    const left = ((now - startedAt) / done) * (count - done);
+    const text = `${done}/${count} seeds, ${Math.ceil(left / 1000)} s left`;
+    if (!bar) {
+      process.stderr.write(`${text}\n`);
+      return;
+    }
+    const filled = Math.round((BAR_WIDTH * done) / count);
+    process.stderr.write(`\r[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ${text}\u001b[K`);
+  };
+  tell.end = () => {
+    if (bar) process.stderr.write('\r\u001b[K');
+  };
+  return tell;
+}

@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { inScene, type OpenEngine, SETTLE_MS } from '../scene.ts';
+
+const progress = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+
+export function describeDrift(open: OpenEngine): void {
+  describe('what differs from the API', () => {
+    it(
+      'is told by comparing, which writes nothing',
+      inScene(open, async (scene) => {
+        await scene.apply(
+          'vendor',
+          ['a', 'b', 'c'].map((id) => ({ id, data: { id, name: id } })),
+        );
+        await scene.conclude('vendor', { absent: ['c'] });
+        const before = [
+          await scene.changes(),
+          await scene.store.currentNumber(),
+          await scene.row('vendor', 'b'),
+        ];
+        const shown = { a: { name: 'a' }, b: { name: 'B', note: 1 }, c: { name: 'c' }, d: { name: 'd' } };
+        const objects = Object.entries(shown).map(([id, fields]) => ({ id, data: { id, ...fields } }));
+        expect(await scene.store.compareReads('vendor', objects)).toEqual([
+          { id: 'a', what: 'same', fields: [] },
+          { id: 'b', what: 'different', fields: ['data.name', 'data.note', 'name'] },
+          { id: 'c', what: 'missing', fields: [] },
+          { id: 'd', what: 'missing', fields: [] },
+        ]);
+        expect([
+          await scene.changes(),
+          await scene.store.currentNumber(),
+          await scene.row('vendor', 'b'),
+        ]).toEqual(before);
+      }),
+    );
+
+    it(
+      'was announced by an event, or by nothing',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'a', { id: 'a', name: 'Old' });
+        await scene.show('vendor', 'b', { id: 'b', name: 'Old' });
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', shows: {} }));
+        scene.pass(SETTLE_MS);
+        const page = ['a', 'b'].map((id) => ({ id, data: { id, name: 'New' } }));
+        const applied = await scene.apply('vendor', page);
+        expect(applied.map((one) => [one.outcome, one.announced])).toEqual([
+          ['updated', true],
+          ['updated', false],
+        ]);
+      }),
+    );
+
+    it(
+      'stays with the sweep that found it',
+      inScene(open, async (scene) => {
+        const { id } = await scene.store.startSweep('vendor', 'timer', scene.now());
+        expect(await scene.store.showSweep(id)).toMatchObject({ drift: null });
+        const drift = { lost: 2, ids: ['a', '__proto__'] };
+        await scene.store.finishSweep(id, { outcome: 'complete', error: null, progress, drift }, scene.now());
+        expect(await scene.store.showSweep(id)).toMatchObject({ drift });
+        expect((await scene.store.listSweeps({ limit: 1 }))[0]).toMatchObject({ drift });
+      }),
+    );
+  });
+
+  describe('what lives', () => {
+    it(
+      'is counted, and listed in the order of ids, page by page',
+      inScene(open, async (scene) => {
+        await scene.apply(
+          'vendor',
+          ['d', 'b', 'a', 'c', 'e'].map((id) => ({ id, data: { id } })),
+        );
+        await scene.show('policy', 'b', { id: 'b' });
+        await scene.conclude('vendor', { absent: ['c'] });
+        expect(await scene.store.countLive('vendor')).toBe(4);
+        expect(await scene.store.countLive('policy')).toBe(1);
+        expect(await scene.store.liveIds('vendor', '', 2)).toEqual(['a', 'b']);
+        expect(await scene.store.liveIds('vendor', 'b', 10)).toEqual(['d', 'e']);
+        expect(await scene.store.liveIds('vendor', 'e', 10)).toEqual([]);
+      }),
+    );
+  });
+
+  describe('silence', () => {
+    it(
+      'is measured against the longest pause between the newest deliveries, once there are ten',
+      inScene(open, async (scene) => {
+        expect(await scene.store.lastDelivery(100)).toEqual({ wall: null, longestPauseMs: null });
+        for (let n = 0; n < 9; n += 1) {
+          await scene.accept(scene.event());
+          scene.pass(n === 0 ? 50_000 : n === 4 ? 9_000 : 1_000);
+        }
+        const nine = await scene.store.lastDelivery(100);
+        expect(nine.longestPauseMs).toBeNull();
+        await scene.accept(scene.event());
+        expect(await scene.store.lastDelivery(100)).toEqual({
+          wall: scene.now().wall,
+          longestPauseMs: 50_000,
+        });
+        await scene.accept(scene.event());
+        // Only the newest ten count: the long pause lies before them.
+        expect(await scene.store.lastDelivery(10)).toMatchObject({ longestPauseMs: 9_000 });
+      }),
+    );
+
+    it(
+      'is broken by a redelivery as well',
+      inScene(open, async (scene) => {
+        const event = scene.event();
+        await scene.accept(event);
+        scene.pass(60_000);
+        await scene.accept(event);
+        expect(await scene.store.lastDelivery(100)).toMatchObject({ wall: scene.now().wall });
+      }),
+    );
+  });
+}
