@@ -210,7 +210,7 @@ function readConfig(read: parse.Reader): Config {
     },
     notifyUrl: read.value(
       'NOTIFY_URL',
-      parse.webUrl(() => true, 'an http or https URL'),
+      parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK),
       null,
     ),
     logLevel: read.value('LOG_LEVEL', parse.oneOf(...LOG_LEVELS), 'info'),
@@ -312,6 +312,8 @@ export function secretTexts(config: Config): string[] {
     const bytes = Buffer.from(key);
     texts.push(bytes.toString('utf8'), bytes.toString('hex'), bytes.toString('base64'));
   }
+  // Whoever knows the address can post there, and receivers put a token into the path.
+  if (config.notifyUrl !== null) texts.push(config.notifyUrl.href);
   const { apiKey, clientSecret } = config.compliance ?? {};
   if (apiKey) texts.push(apiKey());
   if (clientSecret) texts.push(clientSecret());

@@ -12,17 +12,20 @@ import { createInbox } from './inbox/inbox.ts';
 import { type Logger, stage } from './logger.ts';
 import { createMetrics } from './metrics.ts';
 import type { LiveFacts } from './ops/context.ts';
-import { createRecent } from './ops/recent.ts';
 import { createOps } from './ops/routes.ts';
 import { loadOrCreateOpsToken } from './ops/token-file.ts';
 import { signInLink } from './ops/tokens.ts';
+import { createTraffic } from './ops/traffic.ts';
 import { createWorker, GATHER_MS } from './process/worker.ts';
 import { createReceiver } from './receive/routes.ts';
-import { openListeners } from './service/listeners.ts';
+import { credentialFacts, refusalDiagnosis } from './service/facts.ts';
+import { createFront, type Front } from './service/front.ts';
+import { type Listeners, openListeners } from './service/listeners.ts';
 import { createNarrator } from './service/narrator.ts';
 import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
 import { recover } from './service/recovery.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
+import { createSecretUse } from './service/secret-use.ts';
 import { createStoredSecrets } from './service/stored-secrets.ts';
 import { createDeliveryWatch } from './service/watch.ts';
 import { lockFile } from './store/lock.ts';
@@ -68,13 +71,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { config } = options;
   const clock = options.clock ?? systemClock();
   const lock = lockFile(config.databaseUrl, new Date(clock.wall()).toISOString());
+  const front = createFront();
+  let listeners: Listeners | null = null;
   let store: Store | null = null;
   try {
+    listeners = await openListeners(config, front);
     store = await openStore(config.databaseUrl, {
+      onMigrating: () => front.at('migrating'),
       onBackup: (path) => stage(options.logger, 'store').info({ outcome: 'backed_up', path }, 'migration'),
     });
-    return await compose({ ...options, clock }, store, lock);
+    front.at('starting');
+    return await compose({ ...options, clock }, store, lock, listeners, front);
   } catch (error) {
+    await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
     await store?.close();
     lock.release();
     throw error;
@@ -86,6 +95,8 @@ async function compose(
   options: ServiceOptions & { clock: Clock },
   store: Store,
   lock: ReturnType<typeof lockFile>,
+  listeners: Listeners,
+  front: Front,
 ): Promise<Service> {
   const { config, logger, clock } = options;
   const random = options.random ?? Math.random;
@@ -105,8 +116,8 @@ async function compose(
   };
 
   const metrics = createMetrics();
-  const recent = createRecent(clock);
-  const tell = createNarrator({ logger, metrics });
+  const traffic = createTraffic({ store, clock });
+  const tell = createNarrator({ logger, metrics, onLag: traffic.lagged });
   const gaps = createGapKeeper({ store, clock, onOpened: tell.gapOpened, onHealed: tell.gapHealed });
   const riskIds = riskIdsReader(config.riskIdsFile, log);
   await riskIds.check();
@@ -116,6 +127,7 @@ async function compose(
     encoding: config.webhook.secretEncoding,
   });
   await secrets.refresh();
+  const secretUse = createSecretUse(clock);
 
   let state: LiveFacts['state'] = 'starting';
   let paused = false;
@@ -125,18 +137,21 @@ async function compose(
 
   const interrupted = await recover({ store, gaps, clock, timing, eventsOnly });
   const budget = createBudget({ requestsPerMinute: config.compliance?.requestsPerMinute ?? 1, clock });
-  const backfill: Backfill | null =
+  const credentials =
     config.compliance === null
+      ? null
+      : credentialsFor({
+          ...{ settings: config.compliance, store, clock, actor: 'service', needs: 'read' },
+          key: () => config.credentialsKey,
+        });
+  const backfill: Backfill | null =
+    config.compliance === null || credentials === null
       ? null
       : createBackfill({
           ...{ store, gaps, clock, timing, random, onError, pointers, interrupted },
           client: createClient({
             settings: config.compliance,
-            credentials: credentialsFor({
-              ...{ settings: config.compliance, store, clock, actor: 'service', needs: 'read' },
-              key: () => config.credentialsKey,
-            }),
-            ...{ budget, clock, pointers },
+            ...{ credentials, budget, clock, pointers },
             observe: (request) => {
               skewMs = request.dateHeaderSkewMs ?? skewMs;
               tell.requested(request);
@@ -175,11 +190,12 @@ async function compose(
     ...{ inbox, clock, logger, metrics, pointers },
     settings: { ...config.webhook, storedSecrets: secrets.current },
     onDelivery: (outcome, reason) => {
-      if (outcome === 'accepted' || outcome === 'duplicate') recent.count(outcome);
-      else recent.countRefused(reason || outcome);
+      if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);
+      else traffic.refused(reason || outcome);
       watch.onDelivery(outcome, reason);
     },
     onRefusedTimestamp: watch.onRefusedTimestamp,
+    onSecretUsed: secretUse.used,
   });
 
   const tokens = opsTokens(config);
@@ -189,6 +205,9 @@ async function compose(
     actions: operatorsActions(stages),
     facts: liveFacts,
     heldDeletions: () => heldDeletions(store, clock.wall()),
+    credentials: () => credentialFacts(config.compliance, credentials),
+    traffic: traffic.since,
+    diagnose: (id) => refusalDiagnosis(config, store, id),
     tokens: tokens.all,
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },
@@ -207,6 +226,7 @@ async function compose(
     return {
       ...{ version: version(), startedAt, state, paused, eventsOnly, ...config.sync },
       signingSecrets: config.webhook.secrets().length + secrets.current().length,
+      secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
       runningSweeps: running.map((sweep) => ({ ...sweep, startedAt: sweep.startedWall })),
       upstream: {
         configured: !eventsOnly,
@@ -220,7 +240,7 @@ async function compose(
         budgetPerMinute: left.limit,
         skewMs,
       },
-      deliveries: recent.report(),
+      deliveries: traffic.recent(),
     };
   }
 
@@ -234,7 +254,7 @@ async function compose(
   await beat();
   backfill?.requestSweep(KINDS, 'start');
 
-  const listeners = await openListeners(config, {
+  front.open({
     receiver: (request, env) => receiver.fetch(request, env as never),
     ops: (request, env) => ops.fetch(request, env),
   });
@@ -250,6 +270,7 @@ async function compose(
     backfill?.run(stopping.signal),
     every(HEARTBEAT_MS, async () => {
       await beat();
+      await traffic.flush();
       await watch.checkSilence();
     }),
     every(SECRETS_LOOK_MS, secrets.refresh),
@@ -267,6 +288,7 @@ async function compose(
     await Promise.allSettled(runs);
     await listeners.ops?.close(OPS_DRAIN_MS);
     await beat().catch(onError);
+    await traffic.flush().catch(onError);
     await store.close();
     lock.release();
     log.info({ outcome: 'stopped' }, 'stopped');
@@ -288,8 +310,9 @@ async function compose(
   };
 }
 
-function opsTokens(config: Config): { all: readonly OpsToken[]; made: OpsToken | null } {
-  if (config.ops.tokens.length > 0) return { all: config.ops.tokens, made: null };
+function opsTokens(config: Config): { all: () => readonly OpsToken[]; made: OpsToken | null } {
+  if (config.ops.tokens.length > 0) return { all: () => config.ops.tokens, made: null };
   const made = loadOrCreateOpsToken(dirname(resolve(sqlitePath(config.databaseUrl))));
-  return { all: [made], made };
+  const all = [made];
+  return { all: () => all, made };
 }

@@ -51,8 +51,13 @@ CREATE TABLE `events` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`) WHERE state = 'pending';--> statement-breakpoint
+CREATE INDEX `events_done` ON `events` (`seq`) WHERE state = 'done';--> statement-breakpoint
+CREATE INDEX `events_ignored` ON `events` (`seq`) WHERE state = 'ignored';--> statement-breakpoint
 CREATE INDEX `events_dead` ON `events` (`seq`) WHERE state = 'dead';--> statement-breakpoint
-CREATE INDEX `events_record` ON `events` (`kind`,`record_id`,`seq`);--> statement-breakpoint
+CREATE INDEX `events_discarded` ON `events` (`seq`) WHERE state = 'discarded';--> statement-breakpoint
+CREATE INDEX `events_type` ON `events` (`type`,`seq`);--> statement-breakpoint
+CREATE INDEX `events_kind` ON `events` (`kind`,`seq`);--> statement-breakpoint
+CREATE INDEX `events_record` ON `events` (`record_id`,`seq`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL
@@ -72,6 +77,8 @@ CREATE TABLE `gaps` (
 --> statement-breakpoint
 CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE healed_at IS NULL;--> statement-breakpoint
 CREATE INDEX `gaps_record` ON `gaps` (`kind`,`record_id`);--> statement-breakpoint
+CREATE INDEX `gaps_open_newest` ON `gaps` (`id`) WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX `gaps_healed` ON `gaps` (`healed_at`) WHERE healed_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `held_deletions` (
 	`kind` text NOT NULL,
 	`id` text NOT NULL,
@@ -81,7 +88,7 @@ CREATE TABLE `held_deletions` (
 	PRIMARY KEY(`kind`, `id`)
 );
 --> statement-breakpoint
-CREATE INDEX `held_deletions_sweep` ON `held_deletions` (`sweep_id`);--> statement-breakpoint
+CREATE INDEX `held_deletions_sweep` ON `held_deletions` (`sweep_id`,`id`);--> statement-breakpoint
 CREATE TABLE `kind_state` (
 	`kind` text PRIMARY KEY NOT NULL,
 	`in_step_since` text
@@ -104,8 +111,9 @@ CREATE TABLE `policies` (
 );
 --> statement-breakpoint
 CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `policies_name` ON `policies` (`name`);--> statement-breakpoint
-CREATE INDEX `policies_deleted` ON `policies` (`deleted_at`);--> statement-breakpoint
+CREATE INDEX `policies_name` ON `policies` (name COLLATE NOCASE,`id`);--> statement-breakpoint
+CREATE INDEX `policies_deleted` ON `policies` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `policies_outstanding` ON `policies` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `quarantine` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`received_at` text NOT NULL,
@@ -116,6 +124,13 @@ CREATE TABLE `quarantine` (
 	`body` blob,
 	`body_sha256` text NOT NULL,
 	`released_at` text
+);
+--> statement-breakpoint
+CREATE TABLE `record_counts` (
+	`kind` text PRIMARY KEY NOT NULL,
+	`live` integer NOT NULL,
+	`deleted` integer NOT NULL,
+	`known` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `record_state` (
@@ -180,8 +195,9 @@ CREATE TABLE `risk_assessments` (
 );
 --> statement-breakpoint
 CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `risk_assessments_name` ON `risk_assessments` (`name`);--> statement-breakpoint
-CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`deleted_at`);--> statement-breakpoint
+CREATE INDEX `risk_assessments_name` ON `risk_assessments` (name COLLATE NOCASE,`id`);--> statement-breakpoint
+CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `risk_assessments_outstanding` ON `risk_assessments` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`kind` text NOT NULL,
@@ -211,6 +227,15 @@ CREATE TABLE `tokens` (
 	`saved_at` text NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE `traffic` (
+	`minute` text NOT NULL,
+	`what` text NOT NULL,
+	`times` integer NOT NULL,
+	`total_ms` integer NOT NULL,
+	`max_ms` integer NOT NULL,
+	PRIMARY KEY(`minute`, `what`)
+);
+--> statement-breakpoint
 CREATE TABLE `vendors` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,
@@ -227,8 +252,9 @@ CREATE TABLE `vendors` (
 );
 --> statement-breakpoint
 CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `vendors_name` ON `vendors` (`name`);--> statement-breakpoint
-CREATE INDEX `vendors_deleted` ON `vendors` (`deleted_at`);
+CREATE INDEX `vendors_name` ON `vendors` (name COLLATE NOCASE,`id`);--> statement-breakpoint
+CREATE INDEX `vendors_deleted` ON `vendors` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `vendors_outstanding` ON `vendors` (`id`) WHERE unverified_since IS NOT NULL;
 --> statement-breakpoint
 INSERT INTO `counter` (`one`, `value`) VALUES (1, 0);
 --> statement-breakpoint

@@ -1,3 +1,52 @@
+INSERT INTO record_counts (kind, live, deleted, known) VALUES ('policy', 0, 0, 0), ('risk_assessment', 0, 0, 0), ('vendor', 0, 0, 0);
+--> statement-breakpoint
+CREATE TRIGGER policies_counted_in AFTER INSERT ON policies BEGIN
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'policy';
+END;
+--> statement-breakpoint
+CREATE TRIGGER policies_counted_over AFTER UPDATE OF deleted_at ON policies WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) BEGIN
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL) - (OLD.deleted_at IS NULL),
+    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL) WHERE kind = 'policy';
+END;
+--> statement-breakpoint
+CREATE TRIGGER policies_counted_out AFTER DELETE ON policies BEGIN
+  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL) WHERE kind = 'policy';
+END;
+--> statement-breakpoint
+CREATE TRIGGER risk_assessments_counted_in AFTER INSERT ON risk_assessments BEGIN
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'risk_assessment';
+END;
+--> statement-breakpoint
+CREATE TRIGGER risk_assessments_counted_over AFTER UPDATE OF deleted_at ON risk_assessments WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) BEGIN
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL) - (OLD.deleted_at IS NULL),
+    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL) WHERE kind = 'risk_assessment';
+END;
+--> statement-breakpoint
+CREATE TRIGGER risk_assessments_counted_out AFTER DELETE ON risk_assessments BEGIN
+  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL) WHERE kind = 'risk_assessment';
+END;
+--> statement-breakpoint
+CREATE TRIGGER vendors_counted_in AFTER INSERT ON vendors BEGIN
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'vendor';
+END;
+--> statement-breakpoint
+CREATE TRIGGER vendors_counted_over AFTER UPDATE OF deleted_at ON vendors WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) BEGIN
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL) - (OLD.deleted_at IS NULL),
+    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL) WHERE kind = 'vendor';
+END;
+--> statement-breakpoint
+CREATE TRIGGER vendors_counted_out AFTER DELETE ON vendors BEGIN
+  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL) WHERE kind = 'vendor';
+END;
+--> statement-breakpoint
+CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state BEGIN
+  UPDATE record_counts SET known = known + 1 WHERE kind = NEW.kind;
+END;
+--> statement-breakpoint
+CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state BEGIN
+  UPDATE record_counts SET known = known - 1 WHERE kind = OLD.kind;
+END;
+--> statement-breakpoint
 CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
 --> statement-breakpoint
 CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE deleted_at IS NULL;
@@ -7,27 +56,27 @@ CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
 CREATE VIEW sync_status AS
 WITH kinds AS (
   SELECT 'policy' AS kind,
-    (SELECT count(*) FROM policies WHERE deleted_at IS NULL) AS records,
-    (SELECT count(*) FROM policies WHERE deleted_at IS NOT NULL) AS deleted,
-    (SELECT count(*) FROM record_state s WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+    (SELECT live FROM record_counts c WHERE c.kind = 'policy') AS records,
+    (SELECT deleted FROM record_counts c WHERE c.kind = 'policy') AS deleted,
+    (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     'every record that the API lists' AS reach
   UNION ALL
   SELECT 'risk_assessment' AS kind,
-    (SELECT count(*) FROM risk_assessments WHERE deleted_at IS NULL) AS records,
-    (SELECT count(*) FROM risk_assessments WHERE deleted_at IS NOT NULL) AS deleted,
-    (SELECT count(*) FROM record_state s WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+    (SELECT live FROM record_counts c WHERE c.kind = 'risk_assessment') AS records,
+    (SELECT deleted FROM record_counts c WHERE c.kind = 'risk_assessment') AS deleted,
+    (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
     (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
-    (SELECT 'known ids only: ' || count(*) FROM record_state WHERE kind = 'risk_assessment') AS reach
+    (SELECT 'known ids only: ' || known FROM record_counts c WHERE c.kind = 'risk_assessment') AS reach
   UNION ALL
   SELECT 'vendor' AS kind,
-    (SELECT count(*) FROM vendors WHERE deleted_at IS NULL) AS records,
-    (SELECT count(*) FROM vendors WHERE deleted_at IS NOT NULL) AS deleted,
-    (SELECT count(*) FROM record_state s WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+    (SELECT live FROM record_counts c WHERE c.kind = 'vendor') AS records,
+    (SELECT deleted FROM record_counts c WHERE c.kind = 'vendor') AS deleted,
+    (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
@@ -45,12 +94,14 @@ WITH kinds AS (
     (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sweeps
       WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
-    (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)) AS open_gaps,
-    (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
+    (SELECT count(*) FROM gaps INDEXED BY gaps_open WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)) AS open_gaps,
+    (SELECT count(*) FROM gaps INDEXED BY gaps_open WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
       AND reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')) AS blocking_gaps,
-    (SELECT count(*) FROM gaps WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
+    (SELECT count(*) FROM gaps INDEXED BY gaps_open WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
       AND reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')) AS pressing_gaps,
-    EXISTS (SELECT 1 FROM events WHERE state = 'pending' AND (events.kind = k.kind OR events.kind IS NULL)) AS backlog
+    -- Of a long backlog only its head is looked at: it then counts as every kind's.
+    ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM
+      (SELECT events.kind AS about FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1000) WHERE about = k.kind OR about IS NULL)) AS backlog
   FROM kinds k, service
 ), judged AS (
   SELECT *, CASE

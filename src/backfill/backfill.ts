@@ -76,6 +76,9 @@ interface SweepPlan {
   running: Promise<void> | null;
 }
 
+/** A person stands behind it. */
+const isAsked = (reason: string) => /^(operator|consent)\b/.test(reason);
+
 /** Looks for what is due, repairs it the cheaper way, and sweeps what only a whole reading can repair. */
 export function createBackfill(options: BackfillOptions): Backfill {
   const { store, clock, timing, gaps } = options;
@@ -182,7 +185,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       const requested = plan.reasons.size > 0;
       const dueAt = sweepDueAt({ ...plan, requested, everyMs: options.sweepMs });
       // A person who asks is not made to wait for a backoff.
-      const asked = [...plan.reasons].some((reason) => /^(operator|consent)\b/.test(reason));
+      const asked = [...plan.reasons].some(isAsked);
       if (asked || (dueAt !== null && dueAt <= clock.steady())) {
         const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
         startSweep(kind, reason, 'walk');
@@ -201,7 +204,15 @@ export function createBackfill(options: BackfillOptions): Backfill {
     // What is being read already still stands first in line: it must not hide what is not.
     const limit = enough + reserved.size + repairs.size;
     const due = (await store.dueRecords(kind, now(), timing, limit)).filter(({ id }) => isFree(id));
-    const way = wayToVerify(kind, due.length, { total, pageSize });
+    const soon = { ...now(), steady: now().steady + timing.settleMs };
+    const withinSettle = kind === 'vendor' ? await store.countDue(kind, soon, limit) : due.length;
+    const longestMs = now().steady - ((await store.nextDueAt(kind)) ?? now().steady);
+    const way = wayToVerify(
+      kind,
+      { now: due.length, withinSettle, longestMs },
+      { total, pageSize },
+      timing.settleMs,
+    );
     if (way === 'walk') {
       const free = plan.running === null && clock.steady() >= plan.hintsNotBefore;
       if (free && (plan.retryAt ?? 0) <= clock.steady()) startSweep(kind, 'hints', 'live');
@@ -264,10 +275,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
     },
     requestSweep(kinds, reason) {
       for (const kind of kinds) planOf(kind).reasons.add(reason);
+      if (isAsked(reason)) upstream.tryNow();
       wake();
     },
     async refetch(kind, ids) {
       await store.makeDue(kind, ids, now());
+      upstream.tryNow();
       wake();
     },
     dryRun: (kind) => dryRun(kind, 'person'),

@@ -8,19 +8,27 @@ export function walkCost(total: number, pageSize: number): number {
   return Math.ceil(total / Math.max(1, pageSize)) + 1;
 }
 
+/** While more is about to fall due, what is due waits for it this long, in SETTLEs: one reading may do for all. */
+const BURST_PATIENCE_SETTLES = 0.5;
+
 /**
  * How to verify what is due of a kind: `walk` reads the whole list, `refetch` each record by itself. Policies
- * have no address of their own, assessments no list.
+ * have no address of their own, assessments no list. `wait`: a burst is under way that a walk will be cheaper for,
+ * and it would miss what falls due in a moment.
  */
 export function wayToVerify(
   kind: Kind,
-  due: number,
+  due: { now: number; withinSettle: number; longestMs: number },
   list: { total: number; pageSize: number },
-): 'none' | 'walk' | 'refetch' {
-  if (due === 0) return 'none';
+  settleMs: number,
+): 'none' | 'walk' | 'refetch' | 'wait' {
+  if (due.now === 0) return 'none';
   if (kind === 'policy') return 'walk';
   if (kind === 'risk_assessment') return 'refetch';
-  return due > walkCost(list.total, list.pageSize) ? 'walk' : 'refetch';
+  const cost = walkCost(list.total, list.pageSize);
+  const more = due.withinSettle > cost && due.withinSettle > due.now;
+  if (more && due.longestMs < settleMs * BURST_PATIENCE_SETTLES) return 'wait';
+  return due.now > cost ? 'walk' : 'refetch';
 }
 
 /** A record that the API does not know: asked for again ever more rarely, since most such ids never will be known. */

@@ -151,7 +151,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     totals.set(kind, first.total ?? first.ids.size);
 
     const absent = await store.unseenBy(kind, sweep.id, sweep.number);
-    if (absent.length === 0) return { outcome: 'complete', error: null };
+    if (absent.length === 0) {
+      await gaps.heal({ reason: 'deletions_unproven', kind, recordId: null });
+      return { outcome: 'complete', error: null };
+    }
     if (kind === 'vendor') {
       await proveByReading(kind, sweep, absent, lane, true);
       return { outcome: 'complete', error: null };

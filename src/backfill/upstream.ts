@@ -39,6 +39,8 @@ export interface Upstream {
     lane: Lane,
   ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
   health(): UpstreamHealth;
+  /** A person asks: what waits because of failures is sent now. */
+  tryNow(): void;
   /** A read showed a record that we held alive: the credentials still see what lives. */
   witness(kind: Kind, read: Witness): void;
   /** When the latest such read began, among those that had ended by `before`; null without one. */
@@ -68,12 +70,13 @@ export function createUpstream(options: {
   let failingSince: number | null = null;
   let outage = false;
   let waitUntil = 0;
+  let waiting = new AbortController();
 
   async function read<T extends RecordAnswer | Page>(
     kind: Kind,
     ask: (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>,
   ): Promise<{ answer: T; read: ReadMoment }> {
-    await clock.sleep(Math.max(0, waitUntil - clock.steady()), signal);
+    await patience();
     signal.throwIfAborted();
     let number = 0;
     try {
@@ -95,13 +98,31 @@ export function createUpstream(options: {
     }
   }
 
+  /** Sleeps out what is left of the wait, unless something ends it for all. */
+  async function patience(): Promise<void> {
+    const ms = waitUntil - clock.steady();
+    if (ms <= 0) return;
+    const own = waiting;
+    const stop = () => own.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    await clock.sleep(ms, own.signal);
+    signal.removeEventListener('abort', stop);
+  }
+
+  function waitNoMore(): void {
+    if (waitUntil === 0) return;
+    waitUntil = 0;
+    waiting.abort();
+    waiting = new AbortController();
+  }
+
   async function succeeded(kind: Kind): Promise<void> {
     health.ok = true;
     health.lastOkWall = clock.wall();
     health.consecutiveFailures = 0;
     failingSince = null;
     outage = false;
-    waitUntil = 0;
+    waitNoMore();
     if (accepted.has(kind)) return;
     accepted.add(kind);
     try {
@@ -147,6 +168,7 @@ export function createUpstream(options: {
     page: (kind, page, lane) => read(kind, (call) => client.listPage(kind, page, { ...call, lane })),
     record: (kind, id, lane) => read(kind, (call) => client.getRecord(kind, id, { ...call, lane })),
     health: () => ({ ...health }),
+    tryNow: waitNoMore,
     witness(kind, { beganAt, endedAt }) {
       witnesses.set(kind, [{ beganAt, endedAt }, ...(witnesses.get(kind) ?? [])].slice(0, WITNESSES_KEPT));
     },

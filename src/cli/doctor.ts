@@ -1,11 +1,12 @@
 import { Command, Option } from 'commander';
 import { loadConfig } from '../config.ts';
 import { UsageError } from '../errors.ts';
+import type { Explained } from '../receive/diagnosis-refusal.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { examine } from './doctor/examine.ts';
 import { type Check, judge } from './doctor/judge.ts';
 import { keptDelivery } from './doctor/kept.ts';
-import { type Explained, explainRecorded, type RecordedOptions } from './doctor/recorded.ts';
+import { explainRecorded, type RecordedOptions } from './doctor/recorded.ts';
 import { DifferenceFound } from './exit.ts';
 import { jsonOption } from './options.ts';
 import { printable } from './text.ts';

@@ -31,6 +31,7 @@ export function sandboxCommand(cli: Cli): Command {
     .addOption(attachedOption())
     .action(async (flags: SandboxFlags) => {
       // Here and not above: the short commands should not load a web server each time.
+      const { introduction } = await import('../sandbox/introduction.ts');
       const { sandboxOptionsFromEnv } = await import('../sandbox/options.ts');
       const { startSandbox } = await import('../sandbox/sandbox.ts');
       const { loadSeed } = await import('../sandbox/seed.ts');
@@ -44,9 +45,7 @@ export function sandboxCommand(cli: Cli): Command {
           ...(flags.seedNumber === undefined ? {} : { seedNumber: flags.seedNumber }),
         });
         try {
-          cli.out.write(`Sandbox: ${sandbox.url}/v1\n`);
-          // Made for this run, and of use only with it; one that was set is not repeated.
-          if (options.apiKeys === undefined) cli.out.write(`API key: ${sandbox.apiKeys[0]}\n`);
+          cli.out.write(`${introduction(sandbox, options).join('\n')}\n`);
           await aborted(stop.signal);
         } finally {
           await sandbox.close();

@@ -10,6 +10,15 @@ export interface Credentials {
    * hold.
    */
   renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
+  /** What is known of them without asking the upstream. Absent where nothing is. */
+  standing?(): Promise<CredentialStanding>;
+}
+
+export interface CredentialStanding {
+  /** When what is sent now runs out, wall-clock milliseconds; null: there is nothing to send yet. */
+  expiresWall: number | null;
+  /** Why they are of no use until a person acts; null: nothing is known against them. */
+  refusal: string | null;
 }
 
 /** A static key, read at every request so that a rotated file takes effect without a restart. */

@@ -152,6 +152,15 @@ export function oauthCredentials(options: OauthCredentialsOptions): Credentials 
       await renewed(token, signal);
       return true;
     },
+
+    async standing() {
+      try {
+        return { expiresWall: (await current()).expiresWall, refusal: null };
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        return { expiresWall: null, refusal: error.message };
+      }
+    },
   };
 }
 

@@ -16,7 +16,7 @@ export interface Tokens {
 /** Of an answer that does not say. The specification shows no token answer at all. */
 const DEFAULT_LIFETIME_SECONDS = 3600;
 /** A token this near its end is renewed before it is sent: requests and clocks take time. */
-export const RENEW_EARLY_MS = 60_000;
+const RENEW_EARLY_MS = 60_000;
 /** For short-lived tokens: to renew 60 s early what lives for 60 s would renew at every request. */
 const RENEW_AT_LEAST_AFTER = 1 / 2;
 /** A longer lifetime is taken as this; it keeps sums of milliseconds whole. Ten years. */

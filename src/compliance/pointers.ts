@@ -84,7 +84,7 @@ interface Paths {
   idFields: ReadonlySet<string>;
 }
 
-/** Taken apart once per setting: doing it for every document cost 8 µs a delivery. */
+/** Taken apart once per setting: it was a seventh of what a preview cost, done for every document. */
 const takenApart = new WeakMap<IdPointers, Paths>();
 
 function pathsOf(pointers: IdPointers): Paths {

@@ -56,5 +56,7 @@ export function serviceAccountCredentials(options: ServiceAccountOptions): Crede
       if (tokens !== null && rejected === `Bearer ${tokens.accessToken}`) tokens = null;
       return true;
     },
+
+    standing: async () => ({ expiresWall: tokens?.expiresWall ?? null, refusal: null }),
   };
 }

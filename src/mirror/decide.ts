@@ -119,15 +119,15 @@ export function decidePreview(
   const deletes = DELETE_TYPES.has(event.type);
   const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
   const last = held.state.previewedCreated;
-  const state = noteDeletion(held.state, event.seq, deletes, created);
-
   const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
   // A read that began later shows at least what this event speaks of; one that the API confirmed long after
   // `created` does too, whatever the order of arrival.
   const covered =
-    state.unverifiedSince === null ||
-    event.seq <= state.readNumber ||
+    held.state.unverifiedSince === null ||
+    event.seq <= held.state.readNumber ||
     (held.verifiedWall !== null && created < held.verifiedWall - settings.toleranceMs);
+  // A delete event that comes late speaks of a deletion that is known, and perhaps of an earlier life.
+  const state = deletes && covered ? held.state : noteDeletion(held.state, event.seq, deletes, created);
   if (covered || !newer) return { outcome: 'overtaken', state, row: null, change: null };
 
   const previewed = { ...state, previewedCreated: created };
@@ -152,9 +152,10 @@ function preview(state: RecordState, before: RowContent | null, after: RowConten
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
   if (deletes) return { ...state, deleteEvent: seq };
-  // A later life announced itself: the delete event no longer speaks for the record as it is.
+  // A later life announced itself, perhaps: the delete event no longer speaks for the record as it is. When in
+  // doubt it does not, since without it an absence only takes more proof.
   const relived =
-    state.deleteEvent !== null && state.previewedCreated !== null && created > state.previewedCreated;
+    state.deleteEvent !== null && (state.previewedCreated === null || created >= state.previewedCreated);
   return relived ? { ...state, deleteEvent: null } : state;
 }
 

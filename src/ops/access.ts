@@ -6,7 +6,7 @@ import { ATTEMPTS_PER_ADDRESS, type Attempts, createAttempts } from './attempts.
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 import { createSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
-import { createTokenMatcher, type TokenMatcher } from './tokens.ts';
+import { createTokens, type Tokens } from './tokens.ts';
 
 export interface Identity {
   /** The token's, as the audit shows it. */
@@ -47,7 +47,7 @@ export interface Access {
 export function createAccess(context: OpsContext, audit: AuditLog): Access {
   const sessions: Sessions = createSessions(context.clock);
   const attempts: Attempts = createAttempts(context.clock);
-  const match: TokenMatcher = createTokenMatcher(context.tokens);
+  const tokens: Tokens = createTokens(context.tokens);
   const secure = context.publicUrl?.protocol === 'https:';
   const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
   const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
@@ -57,7 +57,7 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
     const address = remoteAddress(c);
     const waitMs = attempts.waitMs(address);
     if (waitMs > 0) return { status: 'wait', retryAfterSeconds: Math.ceil(waitMs / 1000) } as const;
-    const token = match(presented);
+    const token = tokens.match(presented);
     if (token !== null) {
       attempts.succeeded(address);
       return { status: 'ok', token } as const;
@@ -81,8 +81,16 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
 
   const sessionIdentity = (c: OpsHandlerContext): Identity | null => {
     const id = getCookie(c, cookieName);
-    return id === undefined ? null : sessions.find(id);
+    const session = id === undefined ? null : sessions.find(id);
+    if (id === undefined || session === null) return null;
+    const token = tokens.find(session.tokenKey);
+    if (token !== null) return { name: token.name, role: token.role, csrf: session.csrf };
+    // Whoever took the token away meant its sessions too.
+    sessions.close(id);
+    return null;
   };
+
+  const bearerOf = (authorization: string) => /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';
 
   return {
     fromThisSite,
@@ -90,15 +98,14 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
     identify: async function identify(c, next) {
       const authorization = c.req.header('authorization');
       if (authorization !== undefined) {
-        const presented = /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';
-        const outcome = await present(c, presented, 'bearer');
+        const outcome = await present(c, bearerOf(authorization), 'bearer');
         if (outcome.status === 'wait') return tooManyAttempts(outcome.retryAfterSeconds);
         if (outcome.status === 'refused') return unauthorized();
-        c.set('identity', { ...outcome.token, csrf: null });
+        c.set('identity', { name: outcome.token.name, role: outcome.token.role, csrf: null });
         return next();
       }
       const session = sessionIdentity(c);
-      if (session === null) return wantsPage(c) ? c.redirect('/sign-in', 303) : unauthorized();
+      if (session === null) return wantsPage(c) ? c.redirect(signInPath(c), 303) : unauthorized();
       if (changes(c)) {
         if (!fromThisSite(c)) return foreignOrigin();
         if ((await csrfToken(c)) !== session.csrf) return staleForm();
@@ -119,7 +126,7 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
       if (outcome.status !== 'ok') return outcome;
       const before = getCookie(c, cookieName);
       if (before !== undefined) sessions.close(before);
-      const id = sessions.open(outcome.token);
+      const id = sessions.open(outcome.token.key);
       setCookie(c, cookieName, id, { ...cookieOptions, maxAge: SESSION_LIFETIME_MS / 1000 });
       await audit.note(outcome.token.name, 'sign_in', 'ok', remoteAddress(c));
       return { status: 'ok' };
@@ -132,7 +139,11 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
       await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
     },
 
-    stillSignedIn: (c) => c.req.header('authorization') !== undefined || sessionIdentity(c) !== null,
+    stillSignedIn(c) {
+      const authorization = c.req.header('authorization');
+      if (authorization === undefined) return sessionIdentity(c) !== null;
+      return tokens.match(bearerOf(authorization)) !== null;
+    },
   };
 }
 
@@ -172,7 +183,27 @@ function changes(c: OpsHandlerContext): boolean {
 
 /** A person's browser opening a page, as opposed to a script or an event stream. */
 function wantsPage(c: OpsHandlerContext): boolean {
-  return !changes(c) && (c.req.header('accept') ?? '').includes('text/html');
+  return !changes(c) && acceptsPage(c);
+}
+
+export function acceptsPage(c: OpsHandlerContext): boolean {
+  return (c.req.header('accept') ?? '').includes('text/html');
+}
+
+/** The sign-in that leads back to the page asked for. */
+function signInPath(c: OpsHandlerContext): string {
+  const { pathname, search } = new URL(c.req.url);
+  const asked = `${pathname}${search}`;
+  return asked === '/' ? '/sign-in' : `/sign-in?${new URLSearchParams({ next: asked })}`;
+}
+
+/** A path of this site, whatever was asked for: what leads elsewhere leads to the status page. */
+export function pathHere(next: string | null): string {
+  const here = 'http://here.invalid';
+  if (next === null || !next.startsWith('/') || !URL.canParse(next, here)) return '/';
+  const url = new URL(next, here);
+  // Parsed again as a browser would: `/\\evil` and `//evil` name another host.
+  return url.origin === here && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/';
 }
 
 async function csrfToken(c: OpsHandlerContext): Promise<string | null> {

@@ -3,7 +3,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { OpsToken } from '../config.ts';
 import type { Logger } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
-import type { ReportStore } from '../store/reports.ts';
+import type { ReportStore, TrafficReport } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
 import type { RecentDeliveries } from './recent.ts';
 
@@ -11,7 +11,13 @@ import type { RecentDeliveries } from './recent.ts';
 export type OpsStore = ReportStore &
   Pick<
     Store,
-    'retryEvent' | 'discardEvent' | 'releaseQuarantined' | 'confirmDeletions' | 'audit' | 'checkWritable'
+    | 'retryEvent'
+    | 'discardEvent'
+    | 'releaseQuarantined'
+    | 'confirmDeletions'
+    | 'readRefusal'
+    | 'audit'
+    | 'checkWritable'
   >;
 
 /** What an operator can set in motion besides the store's verbs. Each resolves once it is queued, not once it is done. */
@@ -59,6 +65,30 @@ export interface UpstreamFacts {
   skewMs: number | null;
 }
 
+/** A signing secret by its place among those that may verify a delivery; never its text. */
+export interface SecretFacts {
+  /** From 0, the configured ones first. */
+  position: number;
+  source: 'configured' | 'registration';
+  /** Since this start; null: not yet. */
+  lastUsedAt: number | null;
+}
+
+export interface CredentialFacts {
+  auth: 'api_key' | 'oauth' | 'service_account';
+  /** When what is sent now runs out; null: nobody said. */
+  expiresAt: number | null;
+  /** Why they cannot be used until a person acts; null: nothing is known against them. */
+  refusal: string | null;
+}
+
+/** Why a delivery was refused, as `doctor` says it. */
+export interface RefusalDiagnosis {
+  causes: { code: string; what: string; remedy: string }[];
+  /** What the signature fits; null: nothing that was tried. */
+  fit: Record<string, string> | null;
+}
+
 /** What only the running process knows. Instants are wall-clock milliseconds since 1970. */
 export interface LiveFacts {
   version: string;
@@ -68,6 +98,8 @@ export interface LiveFacts {
   eventsOnly: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is refused. */
   signingSecrets: number;
+  /** The same ones, each with its last use. */
+  secrets: SecretFacts[];
   settleMs: number;
   /** 0: no timer. */
   sweepMs: number;
@@ -83,8 +115,14 @@ export interface OpsContext {
   actions: OpsActions;
   facts(): LiveFacts;
   heldDeletions(): Promise<HeldDeletions[]>;
-  /** At least one. */
-  tokens: readonly OpsToken[];
+  /** Null: no API credentials. */
+  credentials(): Promise<CredentialFacts | null>;
+  /** Deliveries and lags by the minute since then (wall-clock milliseconds), up to this moment. */
+  traffic(since: number): Promise<TrafficReport[]>;
+  /** Null: no such refusal is kept. */
+  diagnose(refusalId: number): Promise<RefusalDiagnosis | null>;
+  /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
+  tokens(): readonly OpsToken[];
   /** How operators reach this listener from outside; null: as they address it. */
   publicUrl: URL | null;
   clock: Clock;

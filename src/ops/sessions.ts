@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
-import type { OpsToken } from '../config.ts';
 
 /** A working day: nobody signs in twice in one, and nobody's session outlives it. */
 export const SESSION_LIFETIME_MS = 12 * 60 * 60_000;
@@ -10,15 +9,15 @@ export const SESSION_IDLE_MS = 60 * 60_000;
 const MAX_SESSIONS = 200;
 
 export interface Session {
-  name: string;
-  role: OpsToken['role'];
+  /** Which token opened it. Its name and role are asked of the tokens, which may change meanwhile. */
+  tokenKey: string;
   /** Goes into every form: a page of another origin cannot know it. */
   csrf: string;
 }
 
 export interface Sessions {
   /** Returns the cookie's value. */
-  open(token: Pick<OpsToken, 'name' | 'role'>): string;
+  open(tokenKey: string): string;
   /** Null: unknown or expired. Counts as use. */
   find(id: string): Session | null;
   close(id: string): void;
@@ -35,7 +34,7 @@ export function createSessions(clock: Pick<Clock, 'steady'>): Sessions {
   const held = new Map<string, Held>();
 
   return {
-    open({ name, role }) {
+    open(tokenKey) {
       const now = clock.steady();
       for (const [key, session] of held) if (isOver(session, now)) held.delete(key);
       for (const key of held.keys()) {
@@ -43,7 +42,7 @@ export function createSessions(clock: Pick<Clock, 'steady'>): Sessions {
         held.delete(key);
       }
       const id = secret();
-      held.set(digest(id), { name, role, csrf: secret(), openedAt: now, usedAt: now });
+      held.set(digest(id), { tokenKey, csrf: secret(), openedAt: now, usedAt: now });
       return id;
     },
     find(id) {

@@ -12,6 +12,9 @@ const SWEEP_LENGTH_MS = 10 * 60_000;
 const UNVERIFIED_SETTLES = 20;
 const UNVERIFIED_FLOOR_MS = 30 * 60_000;
 
+/** Events are worked off within seconds: this is far beyond what a burst of them takes. */
+const BACKLOG_OVERDUE_MS = 5 * 60_000;
+
 /** The heart beats more often than this; until then a fresh start has not told the database that it lives. */
 const FIRST_BEAT_MS = 60_000;
 
@@ -46,6 +49,27 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
         lagging.oldest_unverified_at,
       );
     }
+  }
+  const oldestPending = instant(summary.oldest_pending_at);
+  if (oldestPending !== null && now - oldestPending > BACKLOG_OVERDUE_MS) {
+    return {
+      ...say(
+        'backlog_overdue',
+        `${figure(summary.events.pending)} ${summary.events.pending === 1 ? 'event waits' : 'events wait'}, the oldest for ${age(now - oldestPending)}.`,
+        'Processing does not keep up. Look at the errors of the pending events and at the log.',
+        summary.oldest_pending_at,
+      ),
+      action: null,
+    };
+  }
+  const refused = gapOf(gaps, 'refused_signatures');
+  if (refused !== null) {
+    return say(
+      'refused_signatures',
+      'Deliveries are refused for their signature, so the mirror does not hear of changes.',
+      GAP_TEXTS.refused_signatures.remedy,
+      refused.opened_at,
+    );
   }
   const lastDelivery = instant(summary.last_delivery_at);
   const quietMs = now - Math.max(lastDelivery ?? 0, live.startedAt);

@@ -47,6 +47,9 @@ export interface VerdictInput {
   now: number;
 }
 
+/** Requests failed in a row before that is news: one failure says nothing of the next. */
+const SILENT_FAILURES = 3;
+
 const LIST = new Intl.ListFormat('en-GB');
 
 /**
@@ -95,6 +98,14 @@ function catchingUp({ summary, gaps, live }: VerdictInput): Verdict | null {
   }
   if (live.state === 'draining') {
     return say('draining', 'The service is finishing what it holds, and stops.', null);
+  }
+  if (live.upstream.ok === false && live.upstream.consecutiveFailures >= SILENT_FAILURES) {
+    return say(
+      'upstream_silent',
+      'The compliance service does not answer, so nothing new can be verified.',
+      live.upstream.lastOkAt === null ? null : new Date(live.upstream.lastOkAt).toISOString(),
+      'It is asked again by itself. Look at its status page and at the network between.',
+    );
   }
   const waiting = summary.events.pending;
   const unverified = summary.kinds.reduce((sum, kind) => sum + kind.unverified, 0);

@@ -28,6 +28,8 @@ export interface ReceiverOptions {
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds' | 'secretLastUsed'>;
   /** A correctly signed delivery came at the wrong time: what it told is lost. Must not throw; anyone can replay one. */
   onRefusedTimestamp?: (reason: SignatureRefusalReason, t: string) => void;
+  /** The secret that verified a delivery. Must not throw. */
+  onSecretUsed?: (secret: Uint8Array) => void;
   /** Every delivery, once it is answered. Must not throw. */
   onDelivery?: (outcome: DeliveryOutcome, reason: string) => void;
 }
@@ -130,6 +132,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       return answers.unauthorized();
     }
     metrics.secretLastUsed.set({ position: verdict.secretPosition }, nowSeconds);
+    options.onSecretUsed?.(secrets[verdict.secretPosition]!);
 
     const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t });
     if (!parsed.ok) {

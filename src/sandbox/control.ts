@@ -7,7 +7,7 @@ import type { Grants } from './oauth/grants.ts';
 import { tokenSeconds } from './oauth/options.ts';
 import { type Access, requireOwnOrigin } from './page/access.ts';
 import { noSuchGrant } from './page/actions.ts';
-import { Problem, parseOrRefuse, readBody } from './problems.ts';
+import { parseOrRefuse, readBody } from './problems.ts';
 import { recordId } from './records.ts';
 import type { Registrations } from './registrations.ts';
 import { type Scenarios, scenarioSchema } from './scenarios.ts';

@@ -18,7 +18,12 @@ export interface Narrator {
   requested(request: ObservedRequest): void;
 }
 
-export function createNarrator(options: { logger: Logger; metrics: Metrics }): Narrator {
+export function createNarrator(options: {
+  logger: Logger;
+  metrics: Metrics;
+  /** Milliseconds from an arrival to its preview, or from a record becoming unverified to its verification. */
+  onLag: (what: 'preview' | 'verification', ms: number) => void;
+}): Narrator {
   const { metrics } = options;
   const process = stage(options.logger, 'process');
   const backfill = stage(options.logger, 'backfill');
@@ -27,7 +32,10 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
     processed({ event, outcome, error }, wall) {
       metrics.eventsProcessed.inc({ outcome });
       const duration_ms = wall - event.receivedWall;
-      if (outcome === 'previewed') metrics.previewLagSeconds.observe(Math.max(0, duration_ms) / 1000);
+      if (outcome === 'previewed') {
+        metrics.previewLagSeconds.observe(Math.max(0, duration_ms) / 1000);
+        options.onLag('preview', duration_ms);
+      }
       const level = outcome === 'dead' ? 'warn' : 'info';
       if (!process.isLevelEnabled(level)) return;
       const { id: event_id, kind, recordId: record_id } = event;
@@ -49,7 +57,10 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
 
     applied(kind, applied, cause) {
       for (const { id: record_id, outcome, lagMs, differences } of applied) {
-        if (lagMs !== null) metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
+        if (lagMs !== null) {
+          metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
+          options.onLag('verification', lagMs);
+        }
         if (outcome === 'unchanged') continue;
         if (backfill.isLevelEnabled('debug'))
           backfill.debug({ kind, record_id, outcome, cause, differences }, 'read');
@@ -83,7 +94,6 @@ export function createNarrator(options: { logger: Logger; metrics: Metrics }): N
     },
 
     gapOpened(gap, error) {
-      metrics.gapsOpened.inc({ reason: gap.reason });
       const { kind, recordId: record_id, reason } = gap;
       backfill.warn({ kind, record_id, reason, outcome: 'opened', error }, 'gap');
     },

@@ -6,6 +6,8 @@ import type { Store } from './store.ts';
 
 export interface OpenOptions {
   readOnly?: boolean;
+  /** Told before an older schema is backed up and migrated, which may take long. */
+  onMigrating?: () => void;
   /** Told where the database was backed up before it was migrated. */
   onBackup?: (path: string) => void;
 }
@@ -17,7 +19,7 @@ export interface OpenOptions {
 export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
   const path = sqlitePath(url);
   if (options.readOnly === true) return openSqlite({ path, readOnly: true });
-  const backup = await backUpBeforeMigrating(path, new Date());
+  const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
   if (backup !== null) options.onBackup?.(backup);
   try {
     return openSqlite({ path });

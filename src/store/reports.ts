@@ -113,6 +113,14 @@ export interface AuditReport {
   target: string | null;
 }
 
+/** How far the history has been trimmed. */
+export interface TrimmedChanges {
+  /** Changes up to this number are gone. */
+  through: number;
+  /** When the last of them was made. */
+  at: string;
+}
+
 /** One row of the view `sync_status`. */
 export interface KindStatus {
   kind: Kind;
@@ -141,8 +149,30 @@ export interface StoreSummary {
   last_delivery_at: string | null;
   quarantined: number;
   open_gaps: number;
+  /** Those that healed within the last 24 hours. */
+  healed_gaps_last_day: number;
   database_bytes: number;
   wal_bytes: number;
+}
+
+/** Deliveries or lags of one minute. */
+export interface TrafficReport {
+  /** When the minute began. */
+  minute: string;
+  /** `accepted`, `duplicate`, `refused:REASON`, `lag:preview` or `lag:verification`. */
+  what: string;
+  times: number;
+  /** Of lags: their sum and the longest one, milliseconds; else 0. */
+  total_ms: number;
+  max_ms: number;
+}
+
+/** A deletion that waits for an operator's consent, or has it. */
+export interface HeldDeletionReport {
+  kind: Kind;
+  id: string;
+  held_at: string;
+  consent_until: string | null;
 }
 
 /** Keyset paging: `after` is the key of the last row of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
@@ -165,7 +195,10 @@ export interface ReportStore {
     paging: Paging,
   ): Promise<EventReport[]>;
   showEvent(id: string): Promise<EventReport | null>;
-  /** `search` matches ids and names that begin with it. By id. */
+  /**
+   * `search` matches ids and names that begin with it: first the ids, in their order, then the names, whose letter
+   * case does not count, in theirs. Without it by id. The key of either is the id.
+   */
   listRecords(
     kind: Kind,
     filter: { search?: string | undefined; unverified?: boolean | undefined; deleted?: boolean | undefined },
@@ -176,12 +209,24 @@ export interface ReportStore {
   recordHistory(kind: Kind, id: string, paging: Paging): Promise<ChangeReport[]>;
   /** Oldest first, after `after`. */
   listChanges(after: number, limit: number): Promise<ChangeReport[]>;
+  /** What was trimmed of the changes; null: all are kept. */
+  trimmedChanges(): Promise<TrimmedChanges | null>;
+  /** The counter now, and rows at least as new as it: whoever follows the changes from `seq` on misses none. */
+  snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;
   /** Newest first. */
   listGaps(filter: { open?: boolean | undefined }, paging: Paging): Promise<GapReport[]>;
+  /** How many gaps were ever opened, by reason. */
+  countGapsOpened(): Promise<{ reason: string; count: number }[]>;
   listSweeps(paging: Paging): Promise<SweepReport[]>;
   showSweep(id: number): Promise<SweepReport | null>;
   listQuarantine(paging: Paging): Promise<QuarantineReport[]>;
   showQuarantined(id: number): Promise<QuarantineReport | null>;
   listRefusals(paging: Paging): Promise<RefusalReport[]>;
   listAudit(paging: Paging): Promise<AuditReport[]>;
+  /** Ids held under that sweep, in order; the key is the id. */
+  listHeldDeletions(sweepId: number, paging: Paging): Promise<HeldDeletionReport[]>;
+  /** The bytes of a delivery in quarantine; null: no such delivery, or trimmed. */
+  readQuarantinedBody(id: number): Promise<Uint8Array | null>;
+  /** Minutes from `since` (wall-clock milliseconds) on, oldest first. */
+  listTraffic(since: number): Promise<TrafficReport[]>;
 }

@@ -27,8 +27,9 @@ export const policies = sqliteTable(
   { ...identityColumns(), version: text('version'), ...contentColumns() },
   (t) => [
     index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-    index('policies_name').on(t.name),
-    index('policies_deleted').on(t.deletedAt),
+    index('policies_name').on(sql`name COLLATE NOCASE`, t.id),
+    index('policies_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
+    index('policies_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
   ],
 );
 export const riskAssessments = sqliteTable(
@@ -36,14 +37,16 @@ export const riskAssessments = sqliteTable(
   { ...identityColumns(), ...contentColumns() },
   (t) => [
     index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-    index('risk_assessments_name').on(t.name),
-    index('risk_assessments_deleted').on(t.deletedAt),
+    index('risk_assessments_name').on(sql`name COLLATE NOCASE`, t.id),
+    index('risk_assessments_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
+    index('risk_assessments_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
   ],
 );
 export const vendors = sqliteTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
   index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-  index('vendors_name').on(t.name),
-  index('vendors_deleted').on(t.deletedAt),
+  index('vendors_name').on(sql`name COLLATE NOCASE`, t.id),
+  index('vendors_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
+  index('vendors_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
 ]);
 
 /** What the mirror knows of each record besides its content. Becomes WITHOUT ROWID in its migration: one tree, not two. */
@@ -116,10 +119,29 @@ export const events = sqliteTable(
   },
   (t) => [
     uniqueIndex('events_id').on(t.id),
+    // What trimming walks over: without it each round would read past every row whose body is gone.
+    index('events_with_body').on(t.seq).where(sql`body IS NOT NULL`),
     index('events_pending').on(t.seq).where(sql`state = 'pending'`),
+    // A list of one state reads its own index: most events are done, and few of the others.
+    index('events_done').on(t.seq).where(sql`state = 'done'`),
+    index('events_ignored').on(t.seq).where(sql`state = 'ignored'`),
     index('events_dead').on(t.seq).where(sql`state = 'dead'`),
-    index('events_record').on(t.kind, t.recordId, t.seq),
+    index('events_discarded').on(t.seq).where(sql`state = 'discarded'`),
+    index('events_type').on(t.type, t.seq),
+    index('events_kind').on(t.kind, t.seq),
+    index('events_record').on(t.recordId, t.seq),
   ],
+);
+
+/** What is left of an event once its row is trimmed, so that a late redelivery of it is still known. */
+export const trimmedEvents = sqliteTable(
+  'trimmed_events',
+  {
+    id: text('id').primaryKey(),
+    contentHash: text('content_hash').notNull(),
+    receivedAt: text('received_at').notNull(),
+  },
+  (t) => [index('trimmed_events_received').on(t.receivedAt)],
 );
 
 export const gaps = sqliteTable(
@@ -139,6 +161,8 @@ export const gaps = sqliteTable(
   (t) => [
     index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
     index('gaps_record').on(t.kind, t.recordId),
+    index('gaps_open_newest').on(t.id).where(sql`healed_at IS NULL`),
+    index('gaps_healed').on(t.healedAt).where(sql`healed_at IS NOT NULL`),
   ],
 );
 
@@ -175,20 +199,24 @@ export const heldDeletions = sqliteTable(
     heldAt: text('held_at').notNull(),
     consentUntil: text('consent_until'),
   },
-  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('held_deletions_sweep').on(t.sweepId)],
+  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('held_deletions_sweep').on(t.sweepId, t.id)],
 );
 
-export const quarantine = sqliteTable('quarantine', {
-  id: integer('id').primaryKey({ autoIncrement: true }),
-  receivedAt: text('received_at').notNull(),
-  reason: text('reason').notNull(),
-  t: text('t').notNull(),
-  kind: text('kind'),
-  recordId: text('record_id'),
-  body: blob('body', { mode: 'buffer' }),
-  bodySha256: text('body_sha256').notNull(),
-  releasedAt: text('released_at'),
-});
+export const quarantine = sqliteTable(
+  'quarantine',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    receivedAt: text('received_at').notNull(),
+    reason: text('reason').notNull(),
+    t: text('t').notNull(),
+    kind: text('kind'),
+    recordId: text('record_id'),
+    body: blob('body', { mode: 'buffer' }),
+    bodySha256: text('body_sha256').notNull(),
+    releasedAt: text('released_at'),
+  },
+  (t) => [index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`)],
+);
 
 export const refusals = sqliteTable('refusals', {
   id: integer('id').primaryKey({ autoIncrement: true }),
@@ -241,6 +269,29 @@ export const eventCounts = sqliteTable('event_counts', {
   state: text('state').primaryKey(),
   count: integer('count').notNull(),
 });
+
+/** The same for records, kept by triggers: rows of each kind alive and deleted, and ids known. */
+export const recordCounts = sqliteTable('record_counts', {
+  kind: text('kind').primaryKey(),
+  live: integer('live').notNull(),
+  deleted: integer('deleted').notNull(),
+  known: integer('known').notNull(),
+});
+
+/** Deliveries and lags by the minute, for charts: a few rows a minute, and none older than what they show. */
+export const traffic = sqliteTable(
+  'traffic',
+  {
+    minute: text('minute').notNull(),
+    /** `accepted`, `duplicate`, `refused:REASON`, `lag:preview` or `lag:verification`. */
+    what: text('what').notNull(),
+    times: integer('times').notNull(),
+    /** Of lags only, milliseconds. */
+    totalMs: integer('total_ms').notNull(),
+    maxMs: integer('max_ms').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.minute, t.what] })],
+);
 
 /** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */
 export const facts = sqliteTable('facts', {

@@ -1,6 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers, JsonObject } from '../compliance/pointers.ts';
-import type { ReportStore } from './reports.ts';
+import type { ReportStore, TrafficReport } from './reports.ts';
 
 /**
  * The port between the stages and the database. Each verb is ONE atomic unit: it has happened whole when its
@@ -424,6 +424,9 @@ export interface OperatorStore {
   /** The upstream will not renew these: noted with its audit entry. False: others were saved meanwhile. */
   refuseTokens(name: string, refusal: string, version: number, entry: AuditEntry, now: Now): Promise<boolean>;
 
+  /** Adds to what is counted of each minute, and forgets minutes that began before `keepSince` (wall-clock milliseconds). */
+  addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void>;
+
   /** A refused delivery with its bytes, as far as they were kept. */
   readRefusal(id: number): Promise<Refusal | null>;
 
@@ -432,7 +435,38 @@ export interface OperatorStore {
   writeFact(name: string, value: string): Promise<void>;
 }
 
-export interface Store extends InboxStore, BackfillStore, OperatorStore, ReportStore {
+// ─── retention ──────────────────────────────────────────────────────────────────────────────────────────
+
+/** Which rows one step of trimming looks at. */
+export interface TrimStep {
+  /** Wall-clock milliseconds: what came in at or after it stays. */
+  before: number;
+  /** The key behind which to go on, as the step before answered; 0: from the oldest. */
+  after: number;
+  /** Rows looked at, at most: it bounds how long the write lock is held. */
+  limit: number;
+}
+
+export interface Trimmed {
+  trimmed: number;
+  /** The key behind which to go on; null: nothing that old is left. */
+  next: number | null;
+}
+
+/** Steps that are short by their `limit`. A caller repeats one until `next` is null, with pauses for other writers. */
+export interface RetentionStore {
+  /** Empties bodies of events that are done, ignored or discarded; a dead one keeps what a retry needs. */
+  trimEventBodies(step: TrimStep): Promise<Trimmed>;
+  trimQuarantineBodies(step: TrimStep): Promise<Trimmed>;
+  /** Takes the rows of events away, neither pending nor dead ones; their ids go on being known. */
+  trimEvents(step: TrimStep): Promise<Trimmed>;
+  trimChanges(step: TrimStep): Promise<Trimmed>;
+  trimAudit(step: TrimStep): Promise<Trimmed>;
+  /** Forgets ids of trimmed events; one that came again after this would count as new. Goes on from the oldest each time. */
+  trimEventIds(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
+}
+
+export interface Store extends InboxStore, BackfillStore, OperatorStore, RetentionStore, ReportStore {
   readonly engine: 'sqlite' | 'postgres';
   /** Resolves when a commit is possible; rejects with StoreUnavailable otherwise. For readiness. */
   checkWritable(): Promise<void>;

@@ -25,6 +25,8 @@ export interface OauthServer {
   answer: { expires_in?: unknown; scope?: string; refresh?: 'rotated' | 'absent'; token_type?: string };
   /** Answers the next token requests so, one each, instead. */
   failures: { status: number; body: unknown; headers?: Record<string, string> }[];
+  /** Static keys that the API takes besides. */
+  apiKeys: string[];
   /** What the API lists. */
   policies: Record<string, unknown>[];
   close(): Promise<void>;
@@ -34,6 +36,8 @@ export const CLIENT_ID = 'client-of-the-mirror';
 export const CLIENT_SECRET = 'canary-client-secret-83b1';
 export const ACCESS_PREFIX = 'canary-access-';
 export const REFRESH_PREFIX = 'canary-refresh-';
+/** What the API gives to whoever registers. */
+export const REGISTERED_SECRET = 'canary-registered-secret-5d0c';
 export const REDIRECT_URI = 'http://127.0.0.1:0/callback';
 
 export async function startOauthServer(): Promise<OauthServer> {
@@ -95,8 +99,12 @@ export async function startOauthServer(): Promise<OauthServer> {
     const authorization = request.headers.authorization ?? '';
     self.calls.push({ authorization, path: url.pathname });
     self.onCall(self.calls.length);
-    if (!access.has(authorization.replace('Bearer ', '')))
+    const bearer = authorization.replace('Bearer ', '');
+    if (!access.has(bearer) && !self.apiKeys.includes(bearer))
       return json(response, 401, { echo: authorization });
+    if (url.pathname === '/v1/webhooks') {
+      return json(response, 201, { data: { id: 'wh_1', secret: REGISTERED_SECRET } });
+    }
     if (url.pathname === '/v1/policies' || url.pathname === '/v1/vendors') {
       const all = url.pathname === '/v1/policies' ? self.policies : [];
       const page = Number(url.searchParams.get('page'));
@@ -115,6 +123,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     calls: [],
     failures: [],
     policies: [],
+    apiKeys: [],
     onCall: () => {},
     answer: { token_type: 'Bearer', expires_in: 3600 },
     settings: (changes = {}) => ({

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { deliveries } from '../bench/deliveries.ts';
-import { startMirror } from '../bench/processes.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent } from '../../src/store/store.ts';
+import { deliveries } from '../bench/deliveries.ts';
+import { startMirror } from '../bench/processes.ts';
 import { emptyLedger, type Findings, inspect, workedOff } from './harness.ts';
 
 const RECORDS = 1_000;

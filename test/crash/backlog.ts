@@ -10,7 +10,10 @@ await inTemporaryDirectory(async (directory) => {
   for (const events of [1_000, Number(values.events)]) {
     const report = await workOffBacklog(directory, events);
     const { samples, findings } = report;
-    const tenths = Array.from({ length: 10 }, (_, n) => samples[Math.floor((n * samples.length) / 10)] ?? Number.NaN);
+    const tenths = Array.from(
+      { length: 10 },
+      (_, n) => samples[Math.floor((n * samples.length) / 10)] ?? Number.NaN,
+    );
     process.stdout.write(
       `${events} pending: worked off in ${report.seconds.toFixed(1)} s, highest RSS ${mib(report.maxRssBytes)}, ` +
         `on the way ${tenths.map(mib).join(' ')}; ${JSON.stringify(findings.states)}, ` +

@@ -21,7 +21,7 @@ export interface CrashLoad {
   ledger: Ledger;
   /** Called once, when this many of the run have been acknowledged; deliveries go on meanwhile. */
   after: number;
-  then: () => void;
+  onReached: () => void;
 }
 
 /** More than any run gets to: the process is always gone before its deliveries are. */
@@ -30,7 +30,7 @@ const CONNECTIONS = 16;
 const RECORDS = 200;
 
 /** Distinct deliveries without end. Resolves when the process has closed every connection, or lost it. */
-export async function loadUntilGone({ mirror, run, ledger, after, then }: CrashLoad): Promise<void> {
+export async function loadUntilGone({ mirror, run, ledger, after, onReached }: CrashLoad): Promise<void> {
   let acknowledged = 0;
   await sendLoad({
     port: mirror.port,
@@ -43,7 +43,7 @@ export async function loadUntilGone({ mirror, run, ledger, after, then }: CrashL
       }
       ledger.acknowledged.add(delivery.id);
       acknowledged += 1;
-      if (acknowledged === after) then();
+      if (acknowledged === after) onReached();
     },
   });
 }
@@ -94,7 +94,10 @@ export function inspect(database: string, ledger: Ledger): Findings {
 }
 
 /** Resolves when no event waits any more; `look` is called on the way, every `pollMs`. */
-export async function workedOff(database: string, look: () => Promise<void> | void = () => undefined): Promise<void> {
+export async function workedOff(
+  database: string,
+  look: () => Promise<void> | void = () => undefined,
+): Promise<void> {
   const db = new Database(database, { readonly: true });
   const waiting = db.prepare("SELECT EXISTS (SELECT 1 FROM events WHERE state = 'pending')").pluck();
   try {

@@ -36,7 +36,7 @@ export async function killUnderLoad(options: KillOptions): Promise<KillReport> {
       run: `run${n}`,
       ledger,
       after: options.acknowledgementsBefore(n),
-      then: () => mirror.kill('SIGKILL'),
+      onReached: () => mirror.kill('SIGKILL'),
     });
     await mirror.exited;
     const findings = inspect(database, ledger);

@@ -15,7 +15,11 @@ await inTemporaryDirectory(async (directory) => {
     directory,
     times: Number(values.times),
     acknowledgementsBefore: () => 1 + Math.floor(Math.random() * LONGEST_RUN),
-    onKill: (n, { lost, storedTwice, notAppliedOnce, effectsWithoutMark, states, integrity }, { acknowledged }) =>
+    onKill: (
+      n,
+      { lost, storedTwice, notAppliedOnce, effectsWithoutMark, states, integrity },
+      { acknowledged },
+    ) =>
       say(
         `kill ${n}: ${acknowledged.size} acknowledged so far, lost ${lost.length}, stored twice ${storedTwice.length}, ` +
           `not applied once ${notAppliedOnce.length}, effects without mark ${effectsWithoutMark}, ` +
@@ -26,7 +30,8 @@ await inTemporaryDirectory(async (directory) => {
   const bad = all.some(
     (found) =>
       found.integrity !== 'ok' ||
-      found.lost.length + found.storedTwice.length + found.notAppliedOnce.length + found.effectsWithoutMark > 0,
+      found.lost.length + found.storedTwice.length + found.notAppliedOnce.length + found.effectsWithoutMark >
+        0,
   );
   const left = Object.entries(atEnd.states).filter(([state]) => state !== 'done');
   say(

@@ -17,7 +17,7 @@ it('answers what is under way on SIGTERM, ends with 0 within 10 s, and has lost 
       run: 'stopped',
       ledger,
       after: 2_000,
-      then: () => {
+      onReached: () => {
         askedAt = performance.now();
         mirror.kill('SIGTERM');
       },

@@ -12,26 +12,31 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { conclude, emptyRow, inFolder, type Row } from './row.ts';
 import { createSender } from './sender.ts';
-import { startService } from './service.ts';
+import { endedOrStopped, startService } from './service.ts';
 
 const PAGE_BYTES = 4096;
 
 /** Ways in which a file comes to harm while nobody looks. */
-const DAMAGES: Readonly<Record<string, (path: string) => void>> = {
-  'no database any more': (path) => overwrite(path, 0, PAGE_BYTES),
-  'garbage behind the first page': (path) => overwrite(path, PAGE_BYTES, statSync(path).size - PAGE_BYTES),
-  'second half missing': (path) =>
+const DAMAGES = {
+  'no database any more': (path: string) => overwrite(path, 0, PAGE_BYTES),
+  'garbage behind the first page': (path: string) =>
+    overwrite(path, PAGE_BYTES, statSync(path).size - PAGE_BYTES),
+  'second half missing': (path: string) =>
     truncateSync(path, Math.floor(statSync(path).size / 2 / PAGE_BYTES) * PAGE_BYTES),
-  'pages of one table': (path) => overwrite(path, (rootOf(path, 'events') - 1) * PAGE_BYTES, PAGE_BYTES),
-};
+  'pages of one table': (path: string) =>
+    overwrite(path, (rootOf(path, 'events') - 1) * PAGE_BYTES, PAGE_BYTES),
+} as const;
+
+type Damage = keyof typeof DAMAGES;
+const DAMAGE_NAMES = Object.keys(DAMAGES) as Damage[];
 
 /**
  * A damaged file: the service must end with a clear error, at its start or at the first delivery that touches the
  * damage, acknowledge nothing it could not keep, and go on from a backup.
  */
-export async function corruptFile(): Promise<Row> {
+export async function corruptFile(damages: readonly Damage[] = DAMAGE_NAMES): Promise<Row> {
   const row = emptyRow('damaged file, then its backup');
-  for (const [damage, harm] of Object.entries(DAMAGES)) {
+  for (const damage of damages) {
     await inFolder(async (folder) => {
       const database = join(folder, 'mirror.db');
       const copy = join(folder, 'copy.db');
@@ -45,7 +50,7 @@ export async function corruptFile(): Promise<Row> {
       if (backedUp.code !== 0) row.faults.push(`${damage}: the backup failed: ${backup.output()}`);
       await service.stop();
 
-      harm(database);
+      DAMAGES[damage](database);
       const bytes = readFileSync(database);
       const promised = sender.acknowledged.length;
       const started = await meetsDamage(row, damage, database, sender);
@@ -75,8 +80,8 @@ async function meetsDamage(
 ): Promise<boolean> {
   const service = startService({ database });
   const at = await service.listening;
-  if (at !== null) await sender.load(at.port, () => false);
-  const { code } = await service.exited;
+  if (at !== null) await sender.loadToDeath(at.port);
+  const { code } = await endedOrStopped(service);
   if (code !== 1 || !/compliance-mirror: .*cannot be trusted.*backup/.test(service.output())) {
     row.faults.push(`${damage}: it ended with ${code}: ${service.output()}`);
   }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { missingStrace } from './means.ts';
 import { conclude, emptyRow, inFolder, type Row, skippedRow } from './row.ts';
 import { createSender } from './sender.ts';
-import { startService, strace } from './service.ts';
+import { endedOrStopped, startService, strace } from './service.ts';
 
 const FAULT = 'flush fails with EIO from the nth on';
 
@@ -18,8 +18,8 @@ export async function flushError(places: readonly number[]): Promise<Row> {
       const sender = createSender(`eio${n}`);
       const service = startService({ database, under: strace(`fsync:error=EIO:when=${n}+`) });
       const at = await service.listening;
-      if (at !== null) await sender.load(at.port, () => false);
-      const { code } = await service.exited;
+      if (at !== null) await sender.loadToDeath(at.port);
+      const { code } = await endedOrStopped(service);
       codes.add(code);
       if (code === 0 || code === null) row.faults.push(`n=${n}: it ended with ${code}`);
       if (!/compliance-mirror: .*cannot be trusted/.test(service.output())) {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { missingStrace } from './means.ts';
 import { conclude, emptyRow, inFolder, type Row, skippedRow } from './row.ts';
 import { createSender } from './sender.ts';
-import { startService, strace } from './service.ts';
+import { endedOrStopped, startService, strace } from './service.ts';
 
 const FAULT = 'kill -9 at the nth flush to disk';
 
@@ -19,8 +19,8 @@ export async function killAtFlush(places: readonly number[]): Promise<Row> {
       const service = startService({ database, under: strace(`fsync:signal=KILL:when=${n}`) });
       const at = await service.listening;
       if (at === null) early += 1;
-      else await sender.load(at.port, () => false);
-      const { signal } = await service.exited;
+      else await sender.loadToDeath(at.port);
+      const { signal } = await endedOrStopped(service);
       if (signal !== 'SIGKILL') row.faults.push(`n=${n}: not killed: ${service.output()}`);
       await conclude(row, `n=${n}`, sender, database);
       sender.close();

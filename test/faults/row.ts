@@ -17,6 +17,8 @@ export interface Row {
   /** What went wrong; none: the row is as it should be. */
   faults: string[];
   skipped?: string;
+  /** Shows that the harness sees a loss: here one must happen. */
+  isControl?: true;
 }
 
 export function emptyRow(fault: string): Row {

@@ -21,9 +21,9 @@ const CHECKS: Readonly<Record<string, () => Promise<Row>>> = {
   eio: () => flushError([...upTo(20), ...upTo(20, 7, 24)]),
   enospc: () => noSpace([...upTo(10, 23, 400)].map((from) => [from, from + 40] as const)),
   'disk-full': diskFull,
-  damage: corruptFile,
+  damage: () => corruptFile(),
   lock: foreignLock,
-  'migration-kill': () => killInMigration(upTo(50, 5)),
+  'migration-kill': () => killInMigration(upTo(50, 10)),
   'migration-fails': failingMigration,
 };
 

@@ -23,12 +23,16 @@ export interface Sender {
   sendAgain(port: number, id: string): Promise<Answer | null>;
   /** Over several connections, until `enough` says so or nobody answers any more. */
   load(port: number, enough: () => boolean): Promise<void>;
+  /** The same, for a service that is to end by itself: until it does, or has had far more than its chances to. */
+  loadToDeath(port: number): Promise<void>;
   /** A sender with the same promises, whose further ones this one does not share. */
   frozen(): Sender;
   close(): void;
 }
 
 const CONNECTIONS = 4;
+/** Answers after which a fault that should have ended the service will not come any more. */
+const DEADLY_LOAD = 5_000;
 
 export function createSender(run: string, paddingBytes = 200, promised: readonly string[] = []): Sender {
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
@@ -63,17 +67,21 @@ export function createSender(run: string, paddingBytes = 200, promised: readonly
     return answer;
   }
 
+  async function load(port: number, enough: () => boolean): Promise<void> {
+    const one = async () => {
+      while (!enough()) if ((await send(port)) === null) return;
+    };
+    await Promise.all(Array.from({ length: CONNECTIONS }, one));
+  }
+
   return {
     acknowledged,
     refused,
     send,
     sendAgain: (port, id) => post(port, Number(id.slice(id.lastIndexOf('_') + 1))),
-    async load(port, enough) {
-      const one = async () => {
-        while (!enough()) if ((await send(port)) === null) return;
-      };
-      await Promise.all(Array.from({ length: CONNECTIONS }, one));
-    },
+    load,
+    loadToDeath: (port) =>
+      load(port, () => acknowledged.length + refused.length >= promised.length + DEADLY_LOAD),
     frozen: () => createSender(run, paddingBytes, acknowledged),
     close: () => agent.destroy(),
   };

@@ -88,10 +88,21 @@ export function startService(start: Start): Service {
   };
 }
 
+/** How long a service may take to end after the fault that should end it. */
+const ENDING_MS = 15_000;
+
+/** Waits for a service that is to end by itself; one that does not is asked to, and ends with code 0 then. */
+export async function endedOrStopped(service: Service): Promise<Ended> {
+  const timer = setTimeout(() => service.child.kill('SIGTERM'), ENDING_MS);
+  const ended = await service.exited;
+  clearTimeout(timer);
+  return ended;
+}
+
 /** strace as a grandchild (-D), so that the service stays our own child: its signals and its exit code are its own. */
 export function strace(...injections: string[]): string[] {
   const names = [...new Set(injections.map((injection) => injection.slice(0, injection.indexOf(':'))))];
-  const options = ['-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', '-e', `trace=${names.join(',')}`];
+  const options = ['-D', '-f', '-qq', '-o', '/dev/null', '-e', `trace=${names.join(',')}`];
   return ['strace', ...options, ...injections.flatMap((injection) => ['-e', `inject=${injection}`])];
 }
 

@@ -3,7 +3,8 @@ import type { Row } from './row.ts';
 const HEADS = ['fault', 'rounds', 'acknowledged', 'found after', 'lost', '503', 'verdict', 'note'];
 
 export function isGood(row: Row): boolean {
-  return row.skipped === undefined && row.lost === 0 && row.faults.length === 0;
+  if (row.skipped !== undefined || row.faults.length > 0) return false;
+  return row.isControl ? row.lost > 0 : row.lost === 0;
 }
 
 /** The whole table as text, what went wrong below it. */
@@ -14,7 +15,7 @@ export function renderRows(rows: readonly Row[]): string {
       : [
           row.fault,
           ...[row.rounds, row.acknowledged, row.found, row.lost, row.turnedAway].map(String),
-          isGood(row) ? 'good' : 'BAD',
+          isGood(row) ? (row.isControl ? 'loses' : 'good') : 'BAD',
           row.note,
         ],
   );

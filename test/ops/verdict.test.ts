@@ -181,6 +181,20 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   ['the silence is a gap already', input({ gaps: [gap('silence')] }), 'stale', 'silence', /3 minutes/],
   [
+    'signatures are refused',
+    input({ gaps: [gap('refused_signatures')] }),
+    'stale',
+    'refused_signatures',
+    /refused for their signature/,
+  ],
+  [
+    'events wait for long',
+    input({ summary: summary({ events: backlog, oldest_pending_at: ago(9) }) }),
+    'stale',
+    'backlog_overdue',
+    /3 events wait, the oldest for 9 minutes/,
+  ],
+  [
     'the heart has stopped',
     input({ summary: summary({}, { verdict: 'stale' }) }),
     'stale',
@@ -212,6 +226,13 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     'catching_up',
     'first_sweep',
     /first sweep of the policies is not finished/,
+  ],
+  [
+    'the upstream has failed a few times',
+    input({}, { upstream: { ...down, lastOkAt: NOW - 2 * MINUTE, consecutiveFailures: 3 } }),
+    'catching_up',
+    'upstream_silent',
+    /does not answer/,
   ],
   [
     'events wait',
@@ -261,6 +282,10 @@ describe('what does not yet make it worse', () => {
       input({ summary: summary({ last_delivery_at: ago(9999) }) }, { silenceMs: 0 }),
     ],
     ['silence since a start that is younger', input({ summary: summary({ last_delivery_at: ago(9999) }) })],
+    [
+      'one failed request',
+      input({}, { upstream: { ...down, lastOkAt: NOW - MINUTE, consecutiveFailures: 2 } }),
+    ],
     ['a short outage of the upstream', input({ gaps: [gap('upstream_unavailable')] })],
     [
       'no heartbeat just after the start',

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import type { GivenOptions } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 
 export const API_KEY = 'key-for-these-tests';
@@ -25,7 +25,7 @@ export interface TestSandbox {
   quiesce(): Promise<void>;
 }
 
-export async function testSandbox(options: Partial<SandboxOptions> = {}): Promise<TestSandbox> {
+export async function testSandbox(options: GivenOptions = {}): Promise<TestSandbox> {
   const sandbox = await startSandbox({ port: 0, apiKeys: [API_KEY], seedNumber: 7, ...options });
   onTestFinished(() => sandbox.close());
   const api: TestSandbox['api'] = (method, path, body) =>

@@ -14,6 +14,8 @@ import type { Model } from './model.ts';
  * - I3: a verified record shows at least the version that each accepted event about it announced. (It is verified
  *   only once every accepted event is covered, so all of them count.)
  * - I4: the versions that a verified record shows, one after another, never fall.
+ *   Besides, no read undoes what was written to a row after that read began, verified or not, until the fourth in
+ *   a row tries.
  * - I5: no tombstone on a record that never was deleted up to now.
  *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
@@ -21,8 +23,8 @@ import type { Model } from './model.ts';
  * never many at once.
  */
 export interface Invariants {
-  /** Something was committed. Returns what is violated, or null. */
-  check(): string | null;
+  /** Something was committed; `readNumber` where it was a read: the counter as that began. Returns what is violated. */
+  check(readNumber: number | null): string | null;
   accepted(event: Pick<IncomingEvent, 'id' | 'body'>): void;
   /** Acknowledged to the sender. */
   acknowledged(id: string): void;
@@ -54,7 +56,12 @@ interface Row {
   deleted_at: string | null;
   unverified_since: string | null;
   state_unverified: string | null;
+  write: number;
+  refusals: number;
 }
+
+/** A read is refused this often for what was written since it began. */
+const REFUSALS = 3;
 
 /** Rules of the hold, as the design words them. */
 const isMany = (count: number, live: number) =>
@@ -63,7 +70,6 @@ const isMany = (count: number, live: number) =>
 export function createInvariants(options: {
   path: string;
   model: Model;
-  now: () => number;
   eventOf: (body: string) => { kind: Kind; recordId: string; rev: number } | null;
 }): Invariants {
   const { model } = options;
@@ -71,7 +77,8 @@ export function createInvariants(options: {
   const select = db.prepare(
     KINDS.map(
       (kind) =>
-        `SELECT '${kind}' AS kind, r.id, r.data, r.deleted_at, r.unverified_since, s.unverified_since AS state_unverified
+        `SELECT '${kind}' AS kind, r.id, r.data, r.deleted_at, r.unverified_since, s.unverified_since AS state_unverified,
+           s.write, s.refusals
          FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
     ).join(' UNION ALL '),
   );
@@ -99,7 +106,7 @@ export function createInvariants(options: {
   const announced = new Map<string, number>();
   /** The version that the record last showed as verified. */
   const shown = new Map<string, number>();
-  const seen = new Map<string, string>();
+  const seen = new Map<string, { print: string; row: Row }>();
   const forgets = new Set<Kind>();
   /** Records that were forgotten at some time since they were last verified alive. */
   const forgotten = new Set<string>();
@@ -124,7 +131,7 @@ export function createInvariants(options: {
     const key = `${row.kind} ${row.id}`;
     const { kind, id } = row;
     if ((row.unverified_since === null) !== (row.state_unverified === null)) {
-      return `${key}: the row says unverified since ${row.unverified_since}, its state ${row.state_unverified}`;
+      return `I3: ${key}: the row says unverified since ${row.unverified_since}, its state ${row.state_unverified}`;
     }
     const verified = row.unverified_since === null;
     const before = shown.get(key) ?? -1;
@@ -150,7 +157,7 @@ export function createInvariants(options: {
     const rev = content['rev'] as number;
     const version = model.history(kind, id)[rev];
     if (version === undefined || !isDeepStrictEqual(version.content, content)) {
-      return `${key} is verified and shows what never was: ${row.data}`;
+      return `I3: ${key} is verified and shows what never was: ${row.data}`;
     }
     if (rev < before) return `I4: ${key} showed version ${before} as verified, and now ${rev}`;
     if (rev < least)
@@ -160,8 +167,15 @@ export function createInvariants(options: {
     return null;
   }
 
+  function undone(key: string, row: Row, last: Row | undefined, readNumber: number | null): string | null {
+    if (last === undefined || readNumber === null || last.write <= readNumber) return null;
+    if (last.refusals >= REFUSALS || (row.data === last.data && row.deleted_at === last.deleted_at))
+      return null;
+    return `I4: ${key} was changed by a read that began at ${readNumber}, before its write ${last.write}`;
+  }
+
   return {
-    check() {
+    check(readNumber) {
       const lost: Row[] = [];
       const before = { ...live };
       for (const kind of KINDS) live[kind] = 0;
@@ -169,10 +183,11 @@ export function createInvariants(options: {
         if (row.deleted_at === null) live[row.kind] += 1;
         const key = `${row.kind} ${row.id}`;
         const print = `${row.deleted_at} ${row.unverified_since} ${row.state_unverified} ${announced.get(key)} ${row.data}`;
-        if (seen.get(key) === print) continue;
-        const wasLive = seen.get(key)?.startsWith('null') ?? false;
-        seen.set(key, print);
-        const violation = checkRow(row, wasLive ? lost : []);
+        const last = seen.get(key);
+        seen.set(key, { print, row });
+        if (last?.print === print) continue;
+        const violation =
+          checkRow(row, last?.row.deleted_at === null ? lost : []) ?? undone(key, row, last?.row, readNumber);
         if (violation !== null) return violation;
       }
       for (const kind of KINDS) {

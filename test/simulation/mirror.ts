@@ -40,7 +40,15 @@ const READING = new Set([
     'lastDelivery',
     'readFact',
   ],
-  ...['nextAttemptWall', 'recoverClaims', 'releaseEvents', 'claimEvents', 'dueRecords', 'compareReads', 'countLive'],
+  ...[
+    'nextAttemptWall',
+    'recoverClaims',
+    'releaseEvents',
+    'claimEvents',
+    'dueRecords',
+    'compareReads',
+    'countLive',
+  ],
 ]);
 
 export interface MirrorOptions {
@@ -221,7 +229,10 @@ export function startMirror(options: MirrorOptions): Mirror {
     if (running === null) return 'none';
     const { inbox, watch } = running;
     if (Math.abs(clock.wall() - signedWall) > TOLERANCE_MS) {
-      watch.onRefusedTimestamp(clock.wall() > signedWall ? 'timestamp_too_old' : 'timestamp_too_new', sent.id);
+      watch.onRefusedTimestamp(
+        clock.wall() > signedWall ? 'timestamp_too_old' : 'timestamp_too_new',
+        sent.id,
+      );
       return 'refused';
     }
     const t = String(Math.floor(signedWall / 1000));

@@ -31,7 +31,9 @@ export function mutate(name: string): { assertMutated(): void } {
 export function edited(source: string, edit: Mutant['edits'][number], mutant: Mutant): string {
   const parts = source.split(edit.find);
   if (parts.length !== 2) {
-    throw new Error(`mutant ${mutant.name}: its snippet stands ${parts.length - 1} times in ${edit.file}, not once`);
+    throw new Error(
+      `mutant ${mutant.name}: its snippet stands ${parts.length - 1} times in ${edit.file}, not once`,
+    );
   }
   return parts.join(edit.put);
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
+import type { ReadMoment } from '../../src/store/store.ts';
 import { createInvariants } from './invariants.ts';
 import { type Mirror, startMirror } from './mirror.ts';
 import { createModel } from './model.ts';
@@ -14,14 +15,17 @@ import { createSender, type Sent, speaksOfItsRecord } from './sender.ts';
 import { createWorld } from './time.ts';
 import { createUpstreamClient, type Weather } from './upstream.ts';
 
-/** A file system in memory where there is one: a run commits some hundred times, and no disk is what is tested here. */
-const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+/** A file system in memory where there is one: a run commits some hundred times, and it is not the disk that is tested. */
+export const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 /** Records existed this long before the mirror first looked. */
 const LONG_AGO = -1_000_000;
 
 /** With everything working again, equality is due within this. An hour of clock step must not be outwaited. */
 const HEALING_MS = 20 * 60_000;
+
+/** A start that a full disk has stopped is tried again within this. */
+const RESTART_MS = 6_000;
 
 /** After equality: nothing may disturb it. In SETTLEs. */
 const AFTERWARDS_IN_SETTLES = 4;
@@ -45,9 +49,9 @@ export interface Outcome {
 let template: Buffer | null = null;
 
 /** The bytes of an empty, migrated database: migrating anew for each run would cost more than the run. */
-function emptyDatabase(): Buffer {
+function emptyDatabase(folder: string): Buffer {
   if (template === null) {
-    const path = join(FOLDER, `simulation-${randomUUID()}.db`);
+    const path = join(folder, `simulation-${randomUUID()}.db`);
     void openSqlite({ path }).close();
     const db = new Database(path);
     template = db.serialize();
@@ -58,14 +62,14 @@ function emptyDatabase(): Buffer {
 }
 
 /** Plays a plan to its end, through its quiet, or to its first failure. Never rejects for what the mirror does. */
-export async function run(plan: Plan): Promise<Outcome> {
+export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   const { settings } = plan;
   const world = createWorld();
   const chance = createChance(plan.seed ^ 0x5bd1e995);
   const model = createModel({ order: settings.order, references: new Map(settings.references) });
   const weather: Weather = { active: new Set(), rough: true };
-  const path = join(FOLDER, `simulation-${randomUUID()}.db`);
-  writeFileSync(path, emptyDatabase());
+  const path = join(folder, `simulation-${randomUUID()}.db`);
+  writeFileSync(path, emptyDatabase(folder));
 
   const lines: string[] = [];
   const hash = createHash('sha256');
@@ -87,7 +91,7 @@ export async function run(plan: Plan): Promise<Outcome> {
 
   const sentByBody = new Map<string, Sent>();
   const invariants = createInvariants({
-    ...{ path, model, now: world.now },
+    ...{ path, model },
     eventOf: (body) => {
       const sent = sentByBody.get(body);
       return sent !== undefined && speaksOfItsRecord(sent) ? sent : null;
@@ -110,7 +114,9 @@ export async function run(plan: Plan): Promise<Outcome> {
           const { events } = args[0] as { events: { id: string; body: string }[] };
           events.forEach(invariants.accepted);
         }
-        if (!BOOKKEEPING.has(verb)) demand(invariants.check());
+        if (BOOKKEEPING.has(verb)) return;
+        const read = verb === 'applyReads' ? (args[2] as ReadMoment) : null;
+        demand(invariants.check(read?.number ?? null));
       },
       onSweep: (kind, outcome, startedAt) => {
         if (outcome === 'complete') sweptSince.set(kind, startedAt);
@@ -128,7 +134,11 @@ export async function run(plan: Plan): Promise<Outcome> {
     ...{ world, settings },
     async deliver(sent, signedWall) {
       sentByBody.set(sent.body, sent);
-      const answer = mirror === null ? 'none' : await mirror.deliver(sent, signedWall);
+      const to = mirror;
+      const answer = to === null ? 'none' : await to.deliver(sent, signedWall);
+      if (answer === 'none' && to !== null && to === mirror && world.now() > fullUntil + RESTART_MS) {
+        fail(`${sent.id} was turned away, and nothing kept the mirror from storing it`);
+      }
       trace(`delivery ${sent.id} about ${sent.kind} ${sent.recordId} version ${sent.rev}: ${answer}`);
       if (answer === 'acknowledged') invariants.acknowledged(sent.id);
       return answer;

@@ -1,5 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { availableParallelism } from 'node:os';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { MUTANTS } from './mutants.ts';
 import { mutate } from './mutate.ts';
@@ -32,6 +34,7 @@ const { values } = parseArgs({
     jobs: { type: 'string' },
     // Set by this program for the processes that it starts.
     stride: { type: 'string' },
+    folder: { type: 'string' },
   },
 });
 const count = wholeNumber('seeds', values.seeds);
@@ -51,7 +54,7 @@ function wholeNumber(name: string, text: string): number {
 async function work(stride: number): Promise<void> {
   const { run, planOf } = await simulation();
   for (let seed = from; seed < from + count; seed += stride) {
-    const { failure } = await run(planOf(seed));
+    const { failure } = await run(planOf(seed), values.folder);
     process.send?.({ seed, failure: failure?.split('\n')[0] ?? null } satisfies Result);
   }
   process.disconnect();
@@ -70,16 +73,26 @@ async function oversee(): Promise<number> {
     process.stderr.write(`--mutant takes one of ${MUTANTS.map((mutant) => mutant.name).join(', ')}\n`);
     return 2;
   }
-  const jobs = Math.max(1, Math.min(count, wholeNumber('jobs', values.jobs ?? String(availableParallelism()))));
+  const jobs = Math.max(
+    1,
+    Math.min(count, wholeNumber('jobs', values.jobs ?? String(availableParallelism()))),
+  );
   const startedAt = performance.now();
   const tell = progress();
   let done = 0;
   let failed: Result | null = null;
   const children: ChildProcess[] = [];
+  // The processes are killed as soon as one has found something: what they leave behind lies in here.
+  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'simulation-'));
 
   await Promise.all(
     Array.from({ length: jobs }, (_, job) => {
-      const args = [`--seeds=${count - job}`, `--from=${from + job}`, `--stride=${jobs}`];
+      const args = [
+        `--seeds=${count - job}`,
+        `--from=${from + job}`,
+        `--stride=${jobs}`,
+        `--folder=${folder}`,
+      ];
       if (values.mutant !== undefined) args.push(`--mutant=${values.mutant}`);
       const child = fork(import.meta.filename, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       children.push(child);
@@ -98,7 +111,7 @@ async function oversee(): Promise<number> {
         });
       });
     }),
-  );
+  ).finally(() => rmSync(folder, { recursive: true, force: true }));
   tell.end();
   const seconds = (performance.now() - startedAt) / 1000;
   const speed = `${done} seeds in ${seconds.toFixed(1)} s, ${(done / seconds).toFixed(1)} a second`;

@@ -10,8 +10,10 @@ import { describeHostileInput } from './contract/hostile.ts';
 import { describePreviews } from './contract/previews.ts';
 import { describeReads } from './contract/reads.ts';
 import { describeReports } from './contract/reports.ts';
+import { describeRetention } from './contract/retention.ts';
 import { describeStatus } from './contract/status.ts';
 import { describeSweeps } from './contract/sweeps.ts';
+import { describeTokens } from './contract/tokens.ts';
 import type { OpenEngine } from './scene.ts';
 
 /** What every engine behind the port must do. Speaks only of the port's verbs and of the tables that users read. */
@@ -29,6 +31,8 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeFeed(open);
     describeStatus(open);
     describeReports(open);
+    describeRetention(open);
+    describeTokens(open);
     describeHostileInput(open);
   });
 }

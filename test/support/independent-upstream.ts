@@ -42,6 +42,10 @@ export interface IndependentUpstream {
   faultOf: (request: SeenRequest) => Fault | null;
   /** Lists show nothing, although the records are there. */
   listsAreEmpty: boolean;
+  /** Ids that lists leave out, although each still answers by itself. */
+  unlisted: Set<string>;
+  /** What lists say that they hold, of what they do. */
+  total: (rows: number) => number;
   /** Called as a request arrives, before anything is answered. */
   onRequest: (request: SeenRequest) => void;
   close(): Promise<void>;
@@ -69,6 +73,8 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
     seen: [],
     faultOf: () => null,
     listsAreEmpty: false,
+    unlisted: new Set(),
+    total: (rows) => rows,
     onRequest: () => undefined,
     async close() {
       server.closeAllConnections();
@@ -114,12 +120,13 @@ function answer(upstream: IndependentUpstream, request: IncomingMessage, respons
 }
 
 function page(upstream: IndependentUpstream, resource: Resource, wrapper: string, query: URLSearchParams) {
-  const all: UpstreamRecord[] = upstream.listsAreEmpty ? [] : upstream.records.newestFirst(resource);
+  const held: UpstreamRecord[] = upstream.listsAreEmpty ? [] : upstream.records.newestFirst(resource);
+  const all = upstream.unlisted.size === 0 ? held : held.filter(({ id }) => !upstream.unlisted.has(id));
   const number = Math.max(1, Number(query.get('page') ?? 1));
   const perPage = Math.min(LARGEST_PAGE, Math.max(1, Number(query.get('perPage') ?? LARGEST_PAGE)));
   const start = (number - 1) * perPage;
   return {
     data: { [wrapper]: all.slice(start, start + perPage) },
-    meta: { page: number, perPage, total: all.length },
+    meta: { page: number, perPage, total: upstream.total(all.length) },
   };
 }

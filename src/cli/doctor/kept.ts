@@ -1,11 +1,11 @@
 import { loadConfig } from '../../config.ts';
 import { MirrorError, UsageError } from '../../errors.ts';
-import { diagnose } from '../../receive/diagnosis.ts';
+import { diagnoseRefusal, type Explained } from '../../receive/diagnosis-refusal.ts';
+import { diagnosisSettings } from '../../service/candidate-secrets.ts';
 import type { QuarantineReport } from '../../store/reports.ts';
 import type { Refusal, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { withStore } from '../database.ts';
-import { type Explained, settingsOf } from './recorded.ts';
 import { candidates, type GivenSecrets } from './secrets.ts';
 
 /** `7`, `refusal:7` or `quarantine:7`. */
@@ -44,31 +44,8 @@ async function explainRefusal(
   given: GivenSecrets,
 ): Promise<Explained> {
   const config = loadConfig(cli.env);
-  const specimen = {
-    headerValue: refusal.header ?? undefined,
-    headers: new Map<string, string>(),
-    body: refusal.body ?? Buffer.alloc(0),
-    receivedSeconds: Math.floor(refusal.wall / 1000),
-  };
-  const settings = settingsOf(config);
-  if (refusal.body !== null) {
-    const secrets = candidates(config, await store.listRegistrations(), given);
-    return diagnose(specimen, secrets, settings);
-  }
-  const { causes } = diagnose(specimen, [], settings);
-  const form = causes.filter(({ code }) => code !== 'no_secret');
-  if (form.length > 0) return { healthy: false, causes: form, fit: null };
-  return {
-    healthy: false,
-    causes: [
-      {
-        code: refusal.reason,
-        what: `It was refused for "${refusal.reason}", and its body of ${refusal.bytes} bytes was not kept, so its signature cannot be tried.`,
-        remedy: 'Record one where it arrives, and give it with --header and --body.',
-      },
-    ],
-    fit: null,
-  };
+  const secrets = refusal.body === null ? [] : candidates(config, await store.listRegistrations(), given);
+  return diagnoseRefusal(refusal, secrets, diagnosisSettings(config));
 }
 
 const RELEASE =

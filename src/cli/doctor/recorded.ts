@@ -1,7 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Config, loadConfig } from '../../config.ts';
 import { describeError, UsageError } from '../../errors.ts';
-import { type Cause, type Diagnosis, type DiagnosisSettings, diagnose } from '../../receive/diagnosis.ts';
+import { diagnose } from '../../receive/diagnosis.ts';
+import type { Explained } from '../../receive/diagnosis-refusal.ts';
+import { diagnosisSettings } from '../../service/candidate-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, withStore } from '../database.ts';
@@ -11,13 +13,6 @@ export interface RecordedOptions extends GivenSecrets {
   header?: string[];
   body?: string;
   receivedAt?: string;
-}
-
-/** A diagnosis, or what else is known of a delivery, in the same shape. */
-export interface Explained {
-  healthy: boolean;
-  causes: (Omit<Cause, 'code'> & { code: string })[];
-  fit: Diagnosis['fit'];
 }
 
 export async function explainRecorded(cli: Cli, options: RecordedOptions): Promise<Explained> {
@@ -37,12 +32,7 @@ export async function explainRecorded(cli: Cli, options: RecordedOptions): Promi
     receivedSeconds: secondsOf(options.receivedAt),
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
-  return diagnose(specimen, secrets, settingsOf(config));
-}
-
-export function settingsOf({ webhook }: Config): DiagnosisSettings {
-  const { template, algorithm, header, toleranceSeconds, secretEncoding } = webhook;
-  return { template, algorithm, header, toleranceSeconds, secretEncoding };
+  return diagnose(specimen, secrets, diagnosisSettings(config));
 }
 
 /** None where there is no database yet: a recorded delivery can be examined anywhere. */
@@ -52,7 +42,7 @@ async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<Store
 }
 
 /** `Name: value`, or a bare value, which is the signature header's. */
-export function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
+function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines) {
     const match = /^([A-Za-z][\w-]*):[ \t]*(.*)$/s.exec(line.trim());

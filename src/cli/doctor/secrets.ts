@@ -1,7 +1,6 @@
-import { REGISTRATION_PURPOSE } from '../../compliance/registration.ts';
-import { openSecret } from '../../compliance/secrets.ts';
 import type { Config } from '../../config.ts';
 import type { CandidateSecret } from '../../receive/diagnosis-search.ts';
+import { secretsInUse } from '../../service/candidate-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 
 export interface GivenSecrets {
@@ -18,7 +17,7 @@ export function candidates(
   registrations: readonly StoredRegistration[],
   given: GivenSecrets,
 ): CandidateSecret[] {
-  const inUse = [...configured(config), ...stored(config, registrations)];
+  const inUse = secretsInUse(config, registrations);
   const known = new Set(inUse.map(({ text }) => text));
   const numbered = (texts: readonly string[], option: string, standing: CandidateSecret['standing']) =>
     texts
@@ -29,27 +28,4 @@ export function candidates(
     ...numbered(given.secret ?? [], '--secret', inUse.length === 0 ? 'expected' : 'retired'),
     ...numbered(given.retired ?? [], '--retired', 'retired'),
   ];
-}
-
-function configured({ webhook }: Config): CandidateSecret[] {
-  return webhook.secrets().map((bytes, index) => ({
-    text: Buffer.from(bytes).toString(webhook.secretEncoding),
-    standing: 'expected',
-    name: `WEBHOOK_SECRETS number ${index + 1}`,
-  }));
-}
-
-function stored({ credentialsKey }: Config, registrations: readonly StoredRegistration[]): CandidateSecret[] {
-  if (credentialsKey === null) return [];
-  return registrations.flatMap(({ sealedSecret, upstreamId }): CandidateSecret[] =>
-    sealedSecret === null
-      ? []
-      : [
-          {
-            text: openSecret(credentialsKey, sealedSecret, REGISTRATION_PURPOSE),
-            standing: 'expected',
-            name: `of the registration ${upstreamId}`,
-          },
-        ],
-  );
 }

@@ -1,5 +1,7 @@
 import type { PropsWithChildren } from 'hono/jsx';
+import type { Identity } from '../access.ts';
 import { script, styleSheet } from './assets.ts';
+import { ActionForm } from './pieces.tsx';
 
 /** A drop of ink: also keeps browsers from asking for /favicon.ico, which would be refused. */
 const ICON =
@@ -20,5 +22,91 @@ export function Layout({ title, children }: PropsWithChildren<{ title: string }>
       </head>
       <body>{children}</body>
     </html>
+  );
+}
+
+const PAGES = [
+  ['/', 'Status'],
+  ['/events', 'Events'],
+  ['/records/policy', 'Records'],
+  ['/gaps', 'Gaps'],
+  ['/sweeps', 'Sweeps'],
+  ['/quarantine', 'Quarantine'],
+  ['/refusals', 'Refusals'],
+  ['/audit', 'Audit'],
+] as const;
+
+export type PageName = (typeof PAGES)[number][1];
+
+/** Everything around a page's own content. `stream`: where its parts are sent anew; null: it stands still. */
+export function Frame({
+  title,
+  current,
+  identity,
+  now,
+  stream = null,
+  wide = false,
+  children,
+}: PropsWithChildren<{
+  title: string;
+  current: PageName | null;
+  identity: Identity | null;
+  /** Wall-clock milliseconds. */
+  now: number;
+  stream?: string | null;
+  wide?: boolean;
+}>) {
+  return (
+    <Layout title={title}>
+      <a class="hidden skip" href="#main">
+        Skip to the content
+      </a>
+      <div class={wide ? 'wrap wide-wrap' : 'wrap'}>
+        <header class="top">
+          <a class="name" href="/">
+            compliance mirror
+          </a>
+          <span class="live" {...(stream === null ? {} : { 'data-live': true })}>
+            as of{' '}
+            <time datetime={new Date(now).toISOString()} title={new Date(now).toISOString()} data-clock>
+              {new Date(now).toISOString().slice(11, 19)} UTC
+            </time>
+          </span>
+          {identity === null ? null : (
+            <span>
+              {identity.name}
+              {identity.role === 'read' ? ', may read' : ''}
+            </span>
+          )}
+          {identity === null || identity.csrf === null ? null : (
+            <ActionForm action="/sign-out" csrf={identity.csrf}>
+              <button class="plain" type="submit">
+                Sign out
+              </button>
+            </ActionForm>
+          )}
+        </header>
+        <nav class="pages" aria-label="Pages">
+          <ul>
+            {PAGES.map(([path, name]) => (
+              <li>
+                <a href={path} {...(name === current ? { 'aria-current': 'page' } : {})}>
+                  {name}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <main id="main" tabindex={-1} {...(stream === null ? {} : { 'data-stream': stream })}>
+          {children}
+        </main>
+        <footer class="foot">
+          <span data-zone>All times are UTC.</span>
+          <a href="/api/status">The status as JSON</a>
+          <a href="/metrics">Metrics</a>
+          <a href="/openapi.json">API</a>
+        </footer>
+      </div>
+    </Layout>
   );
 }

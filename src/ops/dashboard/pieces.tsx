@@ -1,14 +1,19 @@
 import type { PropsWithChildren } from 'hono/jsx';
+import type { Kind } from '../../compliance/kinds.ts';
 import { CSRF_FIELD } from '../access.ts';
-import { age } from '../words.ts';
+import { causeHref, eventHref, recordHref } from '../hrefs.ts';
+import { age, kindNoun } from '../words.ts';
 
-/** An instant in UTC: the time alone when it is of today, with the day otherwise. In full on hover. */
+/**
+ * An instant in UTC: the time alone when it is of today, with the day otherwise. The script puts the reader's own
+ * zone in its place; on hover it is in full, and in UTC.
+ */
 export function Instant({ at, now }: { at: string; now: number }) {
   const iso = new Date(at).toISOString();
   const sameDay = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10);
   const time = `${iso.slice(11, 16)} UTC`;
   return (
-    <time datetime={iso} title={iso}>
+    <time datetime={iso} title={iso} data-at>
       {sameDay ? time : `${iso.slice(0, 10)}, ${time}`}
     </time>
   );
@@ -44,12 +49,180 @@ export function ActionForm({
   action,
   csrf,
   className,
+  id,
   children,
-}: PropsWithChildren<{ action: string; csrf: string | null; className?: string }>) {
+}: PropsWithChildren<{ action: string; csrf: string | null; className?: string; id?: string }>) {
   return (
-    <form method="post" action={action} {...(className === undefined ? {} : { class: className })}>
+    <form
+      method="post"
+      action={action}
+      {...(className === undefined ? {} : { class: className })}
+      {...(id === undefined ? {} : { id })}
+    >
       <input type="hidden" name={CSRF_FIELD} value={csrf ?? ''} />
       {children}
     </form>
+  );
+}
+
+/** The head of every page but the status page. */
+export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>) {
+  return (
+    <header class="title">
+      <h1>{children}</h1>
+      {note === undefined || note === null ? null : <p class="lead">{note}</p>}
+    </header>
+  );
+}
+
+/** What stands where there is nothing, and says what to expect. */
+export function Empty({ children }: PropsWithChildren) {
+  return <p class="empty">{children}</p>;
+}
+
+/** What a form just did. */
+export function Told({ text }: { text: string | null }) {
+  return text === null ? null : (
+    <p class="told" role="status">
+      {text}
+    </p>
+  );
+}
+
+/** To the rows that follow; `first`: where the newest are, if this is not that page. */
+export function Pager({ next, first, words }: { next: string | null; first: string | null; words: string }) {
+  if (next === null && first === null) return null;
+  return (
+    <nav class="pager" aria-label="More rows">
+      {first === null ? null : <a href={first}>Back to the first</a>}
+      {next === null ? null : (
+        <a href={next} rel="next">
+          {words}
+        </a>
+      )}
+    </nav>
+  );
+}
+
+/** A list whose columns become a card's lines at phone width. */
+export function Table({ label, head, children }: PropsWithChildren<{ label: string; head: readonly unknown[] }>) {
+  return (
+    <section class="scroll" aria-label={label} tabindex={0}>
+      <table>
+        <thead>
+          <tr>
+            {head.map((column) => (
+              <th scope="col">{column}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Facts about one thing, a line each. Null: the line is left out. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: unknown] | null)[] }) {
+  return (
+    <dl class="facts">
+      {facts
+        .filter((fact) => fact !== null)
+        .map(([name, value]) => (
+          <>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </>
+        ))}
+    </dl>
+  );
+}
+
+export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
+  return (
+    <a href={recordHref(kind, id)}>
+      {kindNoun(kind, 1)} <code>{id}</code>
+    </a>
+  );
+}
+
+export function EventLink({ id }: { id: string }) {
+  return (
+    <a href={eventHref(id)}>
+      <code>{id}</code>
+    </a>
+  );
+}
+
+/** What wrote a row: the event or the sweep, as a link. */
+export function Cause({ cause }: { cause: string }) {
+  const href = causeHref(cause);
+  const [what = '', ...rest] = cause.split(':');
+  const name = rest.join(':');
+  if (href === null) return <span>{cause === 'refetch' ? 'a refetch through the API' : cause}</span>;
+  return (
+    <a href={href}>
+      {what} <code>{name}</code>
+    </a>
+  );
+}
+
+/** A field of a filter. The empty value stands for "any". */
+export function Choice({
+  name,
+  label,
+  value,
+  options,
+}: {
+  name: string;
+  label: string;
+  value: string | undefined;
+  options: readonly (readonly [value: string, words: string])[];
+}) {
+  return (
+    <label>
+      <span>{label}</span>
+      <select name={name}>
+        {options.map(([option, words]) => (
+          <option value={option} {...(option === (value ?? '') ? { selected: true } : {})}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+export function Field({
+  name,
+  label,
+  value,
+  list,
+}: {
+  name: string;
+  label: string;
+  value: string | undefined;
+  list?: string;
+}) {
+  return (
+    <label>
+      <span>{label}</span>
+      <input
+        name={name}
+        value={value ?? ''}
+        autocomplete="off"
+        spellcheck="false"
+        maxlength={255}
+        {...(list === undefined ? {} : { list })}
+      />
+    </label>
+  );
+}
+
+export function Pre({ text, label }: { text: string; label: string }) {
+  return (
+    <section class="pre" aria-label={label} tabindex={0}>
+      <pre>{text}</pre>
+    </section>
   );
 }

@@ -28,7 +28,7 @@ export function consentRoutes(clients: Clients, grants: Grants): Hono {
     if (request === null) {
       return c.html(<RefusalPage reason="This page was answered before, or is too old. Start again." />, 400);
     }
-    if (answer !== 'allow') return c.redirect(redirectTo(request, { error: 'access_denied' }), 303);
+    if (answer !== 'allow') return c.redirect(redirectTo(request, { error: 'access_denied' }), 302);
     const { clientId, scopes, challenge } = request;
     const code = grants.issueCode({
       clientId,
@@ -36,7 +36,7 @@ export function consentRoutes(clients: Clients, grants: Grants): Hono {
       scopes: new Set(scopes),
       challenge,
     });
-    return c.redirect(redirectTo(request, { code }), 303);
+    return c.redirect(redirectTo(request, { code }), 302);
   });
   return routes;
 }

@@ -9,6 +9,8 @@ export interface OauthOptions {
   accessTokenSeconds: number;
 }
 
+export const MADE_SECRET_PREFIX = 'sandbox_secret_';
+
 const ONE_HOUR_SECONDS = 3_600;
 const MAX_TOKEN_SECONDS = 86_400;
 
@@ -86,5 +88,5 @@ function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], 
 }
 
 function newSecret(): string {
-  return `sandbox_secret_${randomBytes(24).toString('hex')}`;
+  return `${MADE_SECRET_PREFIX}${randomBytes(24).toString('hex')}`;
 }

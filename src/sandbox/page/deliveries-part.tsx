@@ -15,6 +15,7 @@ const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }>
 export function DeliveriesPart({ model }: { model: PageModel }) {
   const { deliveries, open, registrations } = model;
   const addresses = new Map(registrations.map(({ id, url }) => [id, url]));
+  const hasSeveral = registrations.length > 1;
   return (
     <section class="card deliveries" data-part="deliveries" aria-labelledby="deliveries-title">
       <header>
@@ -36,14 +37,17 @@ export function DeliveriesPart({ model }: { model: PageModel }) {
               <tr>
                 <th>Event</th>
                 <th>Record</th>
-                <th>To</th>
+                {hasSeveral && <th>To</th>}
                 <th>Outcome</th>
                 <th>Attempts</th>
               </tr>
             </thead>
             <tbody>
               {deliveries.map((delivery) => (
-                <Row delivery={delivery} to={addresses.get(delivery.registrationId) ?? ''} />
+                <Row
+                  delivery={delivery}
+                  to={hasSeveral ? (addresses.get(delivery.registrationId) ?? '') : null}
+                />
               ))}
             </tbody>
           </table>
@@ -53,12 +57,12 @@ export function DeliveriesPart({ model }: { model: PageModel }) {
   );
 }
 
-function Row({ delivery, to }: { delivery: DeliveryView; to: string }) {
+function Row({ delivery, to }: { delivery: DeliveryView; to: string | null }) {
   const { type, created, eventId, recordId, outcome, faults, attempts } = delivery;
   const { text, tone } = OUTCOMES[outcome];
   return (
     <tr>
-      <td>
+      <td class="tight">
         {type}
         <small>
           {created.slice(11, 23)} · {eventId}
@@ -67,20 +71,26 @@ function Row({ delivery, to }: { delivery: DeliveryView; to: string }) {
       <td>
         <code>{recordId}</code>
       </td>
-      <td>
-        <code>{to}</code>
-      </td>
+      {to !== null && (
+        <td>
+          <code>{to}</code>
+        </td>
+      )}
       <td>
         <span class={tone}>{text}</span>
         {faults.length > 0 && <small>{faults.join(', ')}</small>}
       </td>
       <td>
-        <code>{attempts.length === 0 ? '–' : attempts.map(attemptText).join(', ')}</code>
+        <code title={attempts.map(timeText).join(', ')}>{attempts.map(attemptText).join(' · ') || '–'}</code>
       </td>
     </tr>
   );
 }
 
-function attemptText({ status, error, durationMs }: Attempt): string {
-  return `${status ?? error?.split(':')[0] ?? 'no answer'} in ${durationMs} ms`;
+function attemptText({ status, error }: Attempt): string {
+  return String(status ?? error?.split(':')[0] ?? 'no answer');
+}
+
+function timeText({ at, durationMs }: Attempt): string {
+  return `${at.slice(11, 23)}, ${durationMs} ms`;
 }

@@ -23,8 +23,8 @@ export interface PageParts {
   seedNumber: number;
 }
 
-const ROWS_PER_PAGE = 12;
-const DELIVERIES_SHOWN = 30;
+const ROWS_PER_PAGE = 10;
+const DELIVERIES_SHOWN = 15;
 const GRANTS_SHOWN = 10;
 const MAX_SEARCH_LENGTH = 200;
 

@@ -37,11 +37,12 @@ export const SCRIPT = `
 
   document.addEventListener('submit', async (event) => {
     const form = event.target;
-    if (form.method !== 'post' || 'plain' in form.dataset) return;
+    // By attribute: a field named action would stand in the property's way.
+    if (form.getAttribute('method') !== 'post' || 'plain' in form.dataset) return;
     event.preventDefault();
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {
-      const answer = await fetch(form.action, { method: 'POST', body });
+      const answer = await fetch(form.getAttribute('action'), { method: 'POST', body });
       update(await answer.text(), form);
     } catch {
       show('lost', 'not sent: the sandbox does not answer');

@@ -66,6 +66,7 @@ label.check { display: inline-flex; align-items: center; gap: .4rem }
 details > summary { cursor: pointer; font-size: .8125rem; font-weight: 500; list-style-position: inside }
 details.inline > summary { display: inline-block; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .4rem; line-height: 1.4; list-style: none }
 details.inline > summary::-webkit-details-marker { display: none }
+.card > details { margin-bottom: .75rem }
 details.inline[open] { flex-basis: 100% }
 .form { display: grid; gap: .6rem; margin-top: .6rem; padding: .8rem; border-radius: .5rem; background: var(--wash) }
 .fields { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .5rem .75rem }

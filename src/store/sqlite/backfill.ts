@@ -115,7 +115,7 @@ export function createBackfillVerbs(
     )
     .pluck();
   const markSwept = db.prepare('UPDATE record_state SET sweep_id = ? WHERE kind = ? AND id = ?');
-  const countKnown = db.prepare('SELECT count(*) FROM record_state WHERE kind = ?').pluck();
+  const countKnown = db.prepare('SELECT known FROM record_counts WHERE kind = ?').pluck();
 
   /** Nothing is held of this record any more; with the last one of its kind, nothing is left to ask anybody. */
   function letGo(kind: Kind, id: string, nowIso: string): void {
@@ -160,8 +160,14 @@ export function createBackfillVerbs(
     };
   }
 
-  /** A proven absence becomes a tombstone; one that already is becomes verified. */
-  function bury(held: Held, cause: string, now: Now, numbers: Parameters<Parameters<Transact>[0]>[0]): void {
+  /** A proven absence becomes a tombstone; one that already is becomes verified. `provenAt`: the counter as its proof began. */
+  function bury(
+    held: Held,
+    provenAt: number,
+    cause: string,
+    now: Now,
+    numbers: Parameters<Parameters<Transact>[0]>[0],
+  ): void {
     const nowIso = iso(now.wall);
     if (held.row !== null && held.row.deletedAt === null) {
       const content = { ...contentOf(held.kind, held.row.data, nowIso) };
@@ -177,6 +183,7 @@ export function createBackfillVerbs(
       // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
       returned: true,
       readEndedAt: Math.max(held.state.readEndedAt ?? 0, now.steady),
+      readNumber: Math.max(held.state.readNumber, provenAt),
       attempts: 0,
     };
     if (held.row !== null) held.row.verifiedAt = nowIso;
@@ -328,7 +335,7 @@ export function createBackfillVerbs(
         const deleted = verdict.deleted.map((id) => {
           const held = candidates.get(id)!;
           const announced = held.state.deleteEvent !== null;
-          bury(held, context.cause, now, numbers);
+          bury(held, held.state.missingNumber ?? proof?.number ?? 0, context.cause, now, numbers);
           return { id, cause: announced ? ('event' as const) : ('absence' as const) };
         });
         const sweepId = context.sweepId ?? (lastSweep.get(kind) as number | null) ?? 0;

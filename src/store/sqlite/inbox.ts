@@ -42,6 +42,7 @@ export function createInboxVerbs(
       'UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ? RETURNING content_hash',
     )
     .pluck();
+  const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
   const insertQuarantine = db.prepare(
     'INSERT INTO quarantine (received_at, reason, t, kind, record_id, body, body_sha256) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
@@ -96,6 +97,8 @@ export function createInboxVerbs(
     timing: HintTiming,
     numbers: Numbers,
   ): AcceptOutcome {
+    const trimmed = trimmedHash.get(event.id) as string | undefined;
+    if (trimmed !== undefined) return repeated(event, trimmed, now, nowIso, timing, numbers);
     const seq = numbers.current() + 1;
     const inserted = insertEvent.run(
       seq,
@@ -119,7 +122,19 @@ export function createInboxVerbs(
       }
       return { status: 'accepted', seq };
     }
-    const conflicting = countDelivery.get(nowIso, event.id) !== event.contentHash;
+    return repeated(event, countDelivery.get(nowIso, event.id) as string, now, nowIso, timing, numbers);
+  }
+
+  /** An id that was received before, with content of that hash. */
+  function repeated(
+    event: IncomingEvent,
+    contentHash: string,
+    now: Now,
+    nowIso: string,
+    timing: HintTiming,
+    numbers: Numbers,
+  ): AcceptOutcome {
+    const conflicting = contentHash !== event.contentHash;
     if (conflicting) {
       keepUnusable(
         {

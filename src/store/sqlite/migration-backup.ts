@@ -15,10 +15,15 @@ const SCHEMAS_KEPT = 3;
  * Copies the database at `path` beside itself if this version is about to migrate it. Returns the copy's path, or
  * null: there is nothing to migrate. Rejects rather than let a migration begin without one.
  */
-export async function backUpBeforeMigrating(path: string, now: Date): Promise<string | null> {
+export async function backUpBeforeMigrating(
+  path: string,
+  now: Date,
+  onMigrating: () => void = () => undefined,
+): Promise<string | null> {
   if (path === ':memory:' || !existsSync(path) || statSync(path).size === 0) return null;
   const schema = schemaToMigrate(path);
   if (schema === null) return null;
+  onMigrating();
   const to = `${path}.schema-${schema}.${now.toISOString().replace(/[-:]|\.\d+/g, '')}.bak`;
   try {
     await backUpSqlite({ from: path, to, force: true });

@@ -16,6 +16,12 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   );
 
+  const addTraffic = db.prepare(
+    `INSERT INTO traffic (minute, what, times, total_ms, max_ms) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (minute, what) DO UPDATE SET times = times + excluded.times, total_ms = total_ms + excluded.total_ms,
+       max_ms = max(max_ms, excluded.max_ms)`,
+  );
+  const forgetTraffic = db.prepare('DELETE FROM traffic WHERE minute < ?');
   const readRefusal = db.prepare('SELECT * FROM refusals WHERE id = ?');
 
   return {
@@ -43,6 +49,15 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
           createdWall: Date.parse(row['created_at'] ?? ''),
         }),
       );
+    },
+
+    async addTraffic(counted, keepSince) {
+      transact(() => {
+        for (const { minute, what, times, total_ms, max_ms } of counted) {
+          addTraffic.run(minute, what, times, total_ms, max_ms);
+        }
+        forgetTraffic.run(iso(keepSince));
+      });
     },
 
     async readRefusal(id) {

@@ -97,7 +97,7 @@ export function createRecords(db: Connection) {
     `UPDATE record_state SET write = ?, previewed_created = ?, delete_event = ?, error = NULL
      WHERE kind = ? AND id = ?`,
   );
-  // What the full statement below would change of a record that is outstanding already: three µs instead of six.
+  // What the full statement below would change of a record that is outstanding already, in less than half the time.
   const hintAgain = db.prepare(
     `UPDATE record_state SET hint = ?, hint_at = ? WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
        AND first_hint_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
@@ -253,7 +253,7 @@ function tableStatements(db: Connection, kind: Kind) {
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ? WHERE id = ?`),
-    countLive: db.prepare(`SELECT count(*) FROM ${table} WHERE deleted_at IS NULL`).pluck(),
+    countLive: db.prepare(`SELECT live FROM record_counts WHERE kind = '${kind}'`).pluck(),
     save(id: string, row: HeldRow, unverifiedSince: string | null, stored: StoredKeys | null): void {
       const ofPolicies = version === null ? [] : [row.version];
       const data = JSON.stringify(row.data);

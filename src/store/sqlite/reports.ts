@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { and, asc, desc, eq, gt, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, isNotNull, isNull, lt } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
 import {
@@ -7,6 +7,7 @@ import {
   type EventReport,
   type EventState,
   type GapReport,
+  type HeldDeletionReport,
   type KindStatus,
   PAGE_LIMIT_MAX,
   type Paging,
@@ -14,9 +15,14 @@ import {
   type RecordReport,
   type ReportStore,
   type SweepReport,
+  type TrafficReport,
+  type TrimmedChanges,
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
 import type { Connection } from './connection.ts';
+import { createEventSearch } from './event-search.ts';
+import { createRecordSearch } from './record-search.ts';
+import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
 const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
 const keyOf = (paging: Paging) => (paging.after === undefined ? undefined : Number(paging.after));
@@ -26,7 +32,7 @@ const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
 export function createReports(connection: Connection): ReportStore {
   const db = drizzle(connection);
-  const { events, changes, gaps, sweeps, quarantine, refusals, audit } = tables;
+  const { events, changes, gaps, sweeps, quarantine, refusals, audit, heldDeletions } = tables;
 
   const eventColumns = {
     seq: events.seq,
@@ -92,7 +98,18 @@ export function createReports(connection: Connection): ReportStore {
     .prepare('SELECT count(*) FROM quarantine WHERE released_at IS NULL')
     .pluck();
   const countGaps = connection.prepare('SELECT count(*) FROM gaps WHERE healed_at IS NULL').pluck();
+  const countHealed = connection
+    .prepare("SELECT count(*) FROM gaps WHERE healed_at >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')")
+    .pluck();
+  const countOpened = connection.prepare('SELECT reason, count(*) AS count FROM gaps GROUP BY reason');
   const kindStatus = connection.prepare('SELECT * FROM sync_status');
+  const listTraffic = connection.prepare(
+    'SELECT minute, what, times, total_ms, max_ms FROM traffic WHERE minute >= ? ORDER BY minute, what',
+  );
+  const readFact = connection.prepare('SELECT value FROM facts WHERE name = ?').pluck();
+  const readCounter = connection.prepare('SELECT value FROM counter').pluck();
+  const searchEvents = createEventSearch(connection);
+  const searchRecords = createRecordSearch(connection);
 
   return {
     async summary() {
@@ -109,28 +126,14 @@ export function createReports(connection: Connection): ReportStore {
         last_delivery_at: lastDelivery.get() as string | null,
         quarantined: countQuarantined.get() as number,
         open_gaps: countGaps.get() as number,
+        healed_gaps_last_day: countHealed.get() as number,
         database_bytes: sizeOf(connection.name),
         wal_bytes: sizeOf(`${connection.name}-wal`),
       };
     },
 
     async listEvents(filter, paging) {
-      const after = keyOf(paging);
-      const where: (SQL | undefined)[] = [
-        filter.state && eq(events.state, filter.state),
-        filter.type && eq(events.type, filter.type),
-        filter.kind && eq(events.kind, filter.kind),
-        filter.recordId && eq(events.recordId, filter.recordId),
-        after === undefined ? undefined : lt(events.seq, after),
-      ].filter((condition) => condition !== undefined && condition !== '') as SQL[];
-      const rows = db
-        .select(eventColumns)
-        .from(events)
-        .where(and(...where))
-        .orderBy(desc(events.seq))
-        .limit(limitOf(paging))
-        .all();
-      return rows.map((row) => ({ ...row, body: null }) as EventReport);
+      return searchEvents(filter, paging);
     },
 
     async showEvent(id) {
@@ -143,36 +146,7 @@ export function createReports(connection: Connection): ReportStore {
     },
 
     async listRecords(kind, filter, paging) {
-      const table = tableOf(kind);
-      const found = filter.search
-        ? or(
-            and(gte(table.id, filter.search), lt(table.id, `${filter.search}\u{10ffff}`)),
-            sql`${table.name} LIKE ${`${filter.search.replaceAll(/[%_\\]/g, '\\$&')}%`} ESCAPE '\\'`,
-          )
-        : undefined;
-      const rows = db
-        .select()
-        .from(table)
-        .where(
-          and(
-            found,
-            filter.unverified === undefined
-              ? undefined
-              : filter.unverified
-                ? isNotNull(table.unverifiedSince)
-                : isNull(table.unverifiedSince),
-            filter.deleted === undefined
-              ? undefined
-              : filter.deleted
-                ? isNotNull(table.deletedAt)
-                : isNull(table.deletedAt),
-            paging.after === undefined ? undefined : gt(table.id, paging.after),
-          ),
-        )
-        .orderBy(asc(table.id))
-        .limit(limitOf(paging))
-        .all();
-      return rows.map(recordReport);
+      return searchRecords(kind, filter, paging);
     },
 
     async showRecord(kind, id) {
@@ -208,6 +182,21 @@ export function createReports(connection: Connection): ReportStore {
         .limit(limitOf({ limit }))
         .all();
       return rows.map(changeReport);
+    },
+
+    async trimmedChanges() {
+      const text = readFact.get(TRIMMED_CHANGES_FACT) as string | undefined;
+      return text === undefined ? null : (JSON.parse(text) as TrimmedChanges);
+    },
+
+    async snapshotRecords(kind, paging) {
+      // The counter first: what is committed between the two is in the rows as well as behind `seq`.
+      const seq = readCounter.get() as number;
+      return { seq, records: searchRecords(kind, {}, paging) };
+    },
+
+    async countGapsOpened() {
+      return countOpened.all() as { reason: string; count: number }[];
     },
 
     async listGaps(filter, paging) {
@@ -268,6 +257,30 @@ export function createReports(connection: Connection): ReportStore {
       return row === undefined
         ? null
         : { ...row, body: row.body === null ? null : row.body.toString('utf8') };
+    },
+
+    async readQuarantinedBody(id) {
+      const row = db.select({ body: quarantine.body }).from(quarantine).where(eq(quarantine.id, id)).get();
+      return row?.body ?? null;
+    },
+
+    async listHeldDeletions(sweepId, paging) {
+      return db
+        .select({
+          kind: heldDeletions.kind,
+          id: heldDeletions.id,
+          held_at: heldDeletions.heldAt,
+          consent_until: heldDeletions.consentUntil,
+        })
+        .from(heldDeletions)
+        .where(and(eq(heldDeletions.sweepId, sweepId), gt(heldDeletions.id, paging.after ?? '')))
+        .orderBy(asc(heldDeletions.id))
+        .limit(limitOf(paging))
+        .all() as HeldDeletionReport[];
+    },
+
+    async listTraffic(since) {
+      return listTraffic.all(new Date(since).toISOString()) as TrafficReport[];
     },
 
     async listRefusals(paging) {

@@ -15,6 +15,7 @@ import { createInboxVerbs } from './inbox.ts';
 import { createOperatorVerbs } from './operators.ts';
 import { createRecords } from './records.ts';
 import { createReports } from './reports.ts';
+import { createRetentionVerbs } from './retention.ts';
 import { createSweepVerbs } from './sweeps.ts';
 
 export interface SqliteOptions {
@@ -53,6 +54,7 @@ export function storeOver(db: Connection): Store {
     ...createBackfillVerbs(db, transact, records, gaps),
     ...createSweepVerbs(db, transact, gaps),
     ...createOperatorVerbs(db, transact),
+    ...createRetentionVerbs(db, transact),
     ...createReports(db),
     async checkWritable() {
       transact(() => undefined);

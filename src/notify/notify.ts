@@ -1,0 +1,80 @@
+import type { Clock } from '../clock.ts';
+import { describeError } from '../errors.ts';
+import { attempted, look, NOTHING_TOLD, type NotifyState, type Verdict } from './decide.ts';
+
+/** How often the verdict is looked at. Twice within the shortest time that a verdict must last. */
+const LOOK_MS = 1_000;
+/** A receiver that takes longer is tried again. */
+const TIMEOUT_MS = 10_000;
+/** The topic last told, across restarts: the same news is not told twice. */
+const TOLD_FACT = 'notified';
+
+export interface NotifierOptions {
+  /** https, or loopback. May hold a secret in its path, and so is never logged. */
+  url: URL;
+  clock: Clock;
+  random: () => number;
+  verdict(): Promise<Verdict>;
+  facts: {
+    readFact(name: string): Promise<string | null>;
+    writeFact(name: string, value: string): Promise<void>;
+  };
+  /** Sent with each, so that one receiver can serve several mirrors. */
+  about: { version: string; operators: string };
+  onAttempt(attempt: { topic: string; ok: boolean; error: string | null }): void;
+  onError(error: unknown): void;
+}
+
+/** Tells NOTIFY_URL of each change of the verdict, one at a time, until `signal` aborts. Never rejects. */
+export async function notify(options: NotifierOptions, signal: AbortSignal): Promise<void> {
+  const { clock, facts } = options;
+  let state: NotifyState | null = null;
+  while (!signal.aborted) {
+    try {
+      state ??= { ...NOTHING_TOLD, told: await facts.readFact(TOLD_FACT) };
+      const verdict = await options.verdict();
+      const seen = look(state, verdict, clock.steady());
+      const before = state.told;
+      state = seen.state;
+      if (seen.tell) {
+        const error = await post(options, verdict, before, signal);
+        if (signal.aborted) return;
+        state = attempted(state, error === null, clock.steady(), options.random());
+        options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
+        if (error === null && state.told !== null) await facts.writeFact(TOLD_FACT, state.told);
+      }
+    } catch (error) {
+      options.onError(error);
+    }
+    await clock.sleep(LOOK_MS, signal);
+  }
+}
+
+/** Null when it was taken; else why not, without the address. */
+async function post(
+  { url, clock, about }: NotifierOptions,
+  verdict: Verdict,
+  before: string | null,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const { reason, sentence, remedy, since } = verdict;
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      // What a receiver is told is not for wherever it points to.
+      redirect: 'error',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      headers: { 'content-type': 'application/json', 'user-agent': `compliance-mirror/${about.version}` },
+      body: JSON.stringify({
+        ...{ service: 'compliance-mirror', version: about.version, operators: about.operators },
+        ...{ verdict: verdict.verdict, reason, sentence, remedy, since },
+        previous: before?.split(':')[0] ?? null,
+        at: new Date(clock.wall()).toISOString(),
+      }),
+    });
+    await response.body?.cancel();
+    return response.ok ? null : `it answered ${response.status}`;
+  } catch (error) {
+    return describeError(error instanceof Error && error.cause !== undefined ? error.cause : error);
+  }
+}

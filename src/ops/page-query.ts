@@ -1,0 +1,71 @@
+import { z } from 'zod';
+import { KINDS } from '../compliance/kinds.ts';
+import { problem } from '../problem.ts';
+import type { OpsHandlerContext } from './access.ts';
+
+/** Rows of one page: as many as a person looks over. */
+export const PAGE_ROWS = 50;
+/** An id has at most 255 characters. */
+const TEXT_MAX_LENGTH = 255;
+
+const text = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
+const numberCursor = z
+  .string()
+  .regex(/^\d{1,15}$/)
+  .optional();
+const yesOrNo = z
+  .enum(['yes', 'no'])
+  .transform((answer) => answer === 'yes')
+  .optional();
+
+export const pageQueries = {
+  events: z.strictObject({
+    after: numberCursor,
+    state: z.enum(['pending', 'done', 'ignored', 'dead', 'discarded']).optional(),
+    type: text,
+    kind: z.enum(KINDS).optional(),
+    record_id: text,
+    /** Leads to the one event. */
+    id: text,
+  }),
+  records: z.strictObject({
+    after: text,
+    search: text,
+    unverified: yesOrNo,
+    deleted: yesOrNo,
+    /** Of a record whose id no path can carry. */
+    id: text,
+  }),
+  gaps: z.strictObject({ after: numberCursor, show: z.enum(['open', 'healed']).default('open') }),
+  byNumber: z.strictObject({ after: numberCursor }),
+  byText: z.strictObject({ after: text }),
+};
+
+/** Says what a form did, on the page that follows it: `retried.12.1`. Never a text of its own, which a link could forge. */
+export const TOLD = 'told';
+
+/**
+ * The query of a page. A form sends its empty fields too, so an empty one counts as not given; what is given and
+ * not usable is a fault, because a filter that is ignored would show everything.
+ */
+export function pageQuery<Schema extends z.ZodType>(
+  c: OpsHandlerContext,
+  schema: Schema,
+): { ok: true; value: z.output<Schema> } | { ok: false; response: Response } {
+  const given = Object.entries(c.req.query()).filter(([name, value]) => value !== '' && name !== TOLD);
+  const result = schema.safeParse(Object.fromEntries(given));
+  if (result.success) return { ok: true, value: result.data };
+  const issue = result.error.issues[0]!;
+  const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
+  const detail = `Look at “${name}” in the address, or begin again from the navigation.`;
+  return { ok: false, response: problem(400, 'invalid_parameter', 'This address is not usable.', detail) };
+}
+
+/** The same page from another row on: filters stay. Null: there is no such page. */
+export function nextPath(c: OpsHandlerContext, after: string | number | null): string | null {
+  if (after === null) return null;
+  const { pathname, searchParams } = new URL(c.req.url);
+  searchParams.delete(TOLD);
+  searchParams.set('after', String(after));
+  return `${pathname}?${searchParams}`;
+}

@@ -1,0 +1,77 @@
+import type { TrafficReport } from '../store/reports.ts';
+
+/** One bar of a chart. */
+export interface TrafficPoint {
+  /** When it begins, wall-clock milliseconds. */
+  at: number;
+  accepted: number;
+  duplicate: number;
+  /** By reason; only those that occurred. */
+  refused: Map<string, number>;
+  /** From an event's arrival to its preview, and from a record becoming unverified to its verification. */
+  lag: Record<'preview' | 'verification', { times: number; totalMs: number; maxMs: number }>;
+}
+
+export interface TrafficSeries {
+  stepMs: number;
+  /** Oldest first, the last one being under way. */
+  points: TrafficPoint[];
+}
+
+const MINUTE_MS = 60_000;
+
+/** Sixty bars of a minute. */
+export const HOUR = { steps: 60, stepMs: MINUTE_MS } as const;
+/** Ninety-six bars of a quarter of an hour. */
+export const DAY = { steps: 96, stepMs: 15 * MINUTE_MS } as const;
+
+/** When the first bar of a chart that ends now begins. */
+export function seriesStart({ steps, stepMs }: { steps: number; stepMs: number }, now: number): number {
+  return Math.floor(now / stepMs) * stepMs - (steps - 1) * stepMs;
+}
+
+/** Minutes, gathered into the bars of a chart. Pure. */
+export function seriesOf(
+  rows: readonly TrafficReport[],
+  span: { steps: number; stepMs: number },
+  now: number,
+): TrafficSeries {
+  const start = seriesStart(span, now);
+  const points = Array.from({ length: span.steps }, (_, step): TrafficPoint => ({
+    at: start + step * span.stepMs,
+    accepted: 0,
+    duplicate: 0,
+    refused: new Map(),
+    lag: {
+      preview: { times: 0, totalMs: 0, maxMs: 0 },
+      verification: { times: 0, totalMs: 0, maxMs: 0 },
+    },
+  }));
+  for (const row of rows) {
+    const point = points[Math.floor((Date.parse(row.minute) - start) / span.stepMs)];
+    if (point !== undefined) add(point, row);
+  }
+  return { stepMs: span.stepMs, points };
+}
+
+function add(point: TrafficPoint, { what, times, total_ms, max_ms }: TrafficReport): void {
+  if (what === 'accepted' || what === 'duplicate') point[what] += times;
+  else if (what.startsWith('refused:')) {
+    const reason = what.slice('refused:'.length);
+    point.refused.set(reason, (point.refused.get(reason) ?? 0) + times);
+  } else if (what === 'lag:preview' || what === 'lag:verification') {
+    const lag = point.lag[what === 'lag:preview' ? 'preview' : 'verification'];
+    lag.times += times;
+    lag.totalMs += total_ms;
+    lag.maxMs = Math.max(lag.maxMs, max_ms);
+  }
+}
+
+/** Reasons of a chart, the most frequent first. */
+export function reasonsOf({ points }: TrafficSeries): [reason: string, times: number][] {
+  const totals = new Map<string, number>();
+  for (const { refused } of points) {
+    for (const [reason, times] of refused) totals.set(reason, (totals.get(reason) ?? 0) + times);
+  }
+  return [...totals].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+}

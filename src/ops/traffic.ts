@@ -1,0 +1,78 @@
+import type { Clock } from '../clock.ts';
+import type { TrafficReport } from '../store/reports.ts';
+import type { Store } from '../store/store.ts';
+import { createRecent, type RecentDeliveries } from './recent.ts';
+
+/** What the charts show, and an hour for whoever opens them late. */
+export const TRAFFIC_KEPT_MS = 25 * 3_600_000;
+/** Reasons are words of our own; the limit only guards the table against a caller that passes a sender's text. */
+const MAX_REASONS = 64;
+
+export type Lag = 'preview' | 'verification';
+
+export interface Traffic {
+  delivered(outcome: 'accepted' | 'duplicate'): void;
+  refused(reason: string): void;
+  /** `ms` from an event's arrival to its preview, or from a record becoming unverified to its verification. */
+  lagged(what: Lag, ms: number): void;
+  /** Of the last hour, to the second. */
+  recent(): RecentDeliveries;
+  /** By the minute, what is not written yet included. */
+  since(wall: number): Promise<TrafficReport[]>;
+  /** Writes what was counted since the last time. Rejects with StoreUnavailable, and then nothing is forgotten. */
+  flush(): Promise<void>;
+}
+
+/**
+ * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a
+ * few seconds of a chart, and no delivery waits for it.
+ */
+export function createTraffic(options: {
+  store: Pick<Store, 'addTraffic' | 'listTraffic'>;
+  clock: Clock;
+}): Traffic {
+  const { store, clock } = options;
+  const recent = createRecent(clock);
+  const reasons = new Set<string>();
+  let unwritten = new Map<string, TrafficReport>();
+
+  function count(what: string, ms = 0): void {
+    const minute = new Date(Math.floor(clock.wall() / 60_000) * 60_000).toISOString();
+    const held = unwritten.get(`${minute} ${what}`) ?? { minute, what, times: 0, total_ms: 0, max_ms: 0 };
+    held.times += 1;
+    held.total_ms += Math.round(ms);
+    held.max_ms = Math.max(held.max_ms, Math.round(ms));
+    unwritten.set(`${minute} ${what}`, held);
+  }
+
+  return {
+    delivered(outcome) {
+      recent.count(outcome);
+      count(outcome);
+    },
+    refused(reason) {
+      recent.countRefused(reason);
+      const known = reasons.has(reason) || reasons.size < MAX_REASONS;
+      if (known) reasons.add(reason);
+      count(`refused:${known ? reason : 'other'}`);
+    },
+    lagged: (what, ms) => count(`lag:${what}`, Math.max(0, ms)),
+    recent: recent.report,
+    async since(wall) {
+      const written = await store.listTraffic(wall);
+      const from = new Date(wall).toISOString();
+      return [...written, ...[...unwritten.values()].filter(({ minute }) => minute >= from)];
+    },
+    async flush() {
+      const counted = unwritten;
+      unwritten = new Map();
+      try {
+        await store.addTraffic([...counted.values()], clock.wall() - TRAFFIC_KEPT_MS);
+      } catch (error) {
+        // Back among what is unwritten: what was counted meanwhile stands beside it, and the table adds them up.
+        for (const [key, row] of counted) unwritten.set(`${key} again`, row);
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import type { Refusal } from '../store/store.ts';
+import { type Diagnosis, type DiagnosisSettings, diagnose } from './diagnosis.ts';
+import type { CandidateSecret } from './diagnosis-search.ts';
+
+/** A diagnosis whose causes may also be the refusal's own reason, where there is nothing left to try. */
+export type Explained = Omit<Diagnosis, 'causes'> & { causes: { code: string; what: string; remedy: string }[] };
+
+/** Why a kept delivery was refused. Pure. Without its body only its form can be judged. */
+export function diagnoseRefusal(
+  refusal: Refusal,
+  secrets: readonly CandidateSecret[],
+  settings: DiagnosisSettings,
+): Explained {
+  const specimen = {
+    headerValue: refusal.header ?? undefined,
+    headers: new Map<string, string>(),
+    body: refusal.body ?? Buffer.alloc(0),
+    receivedSeconds: Math.floor(refusal.wall / 1000),
+  };
+  if (refusal.body !== null) return diagnose(specimen, secrets, settings);
+  const { causes } = diagnose(specimen, [], settings);
+  const form = causes.filter(({ code }) => code !== 'no_secret');
+  if (form.length > 0) return { healthy: false, causes: form, fit: null };
+  return {
+    healthy: false,
+    causes: [
+      {
+        code: refusal.reason,
+        what: `It was refused for "${refusal.reason}", and its body of ${refusal.bytes} bytes was not kept, so its signature cannot be tried.`,
+        remedy: 'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
+      },
+    ],
+    fit: null,
+  };
+}

@@ -1,0 +1,25 @@
+import type { SecretFacts } from '../ops/context.ts';
+
+/** When each signing secret last verified a delivery, since this start. */
+export interface SecretUse {
+  used(secret: Uint8Array): void;
+  /** Those that may verify a delivery now, by their positions. */
+  report(configured: readonly Uint8Array[], stored: readonly Uint8Array[]): SecretFacts[];
+}
+
+export function createSecretUse(clock: { wall(): number }): SecretUse {
+  // By its bytes: a rotation moves the positions, and the old secret's use must not be taken for the new one's.
+  const lastUsed = new Map<string, number>();
+  const keyOf = (secret: Uint8Array) => Buffer.from(secret).toString('base64');
+  return {
+    used(secret) {
+      lastUsed.set(keyOf(secret), clock.wall());
+    },
+    report: (configured, stored) =>
+      [...configured, ...stored].map((secret, position) => ({
+        position,
+        source: position < configured.length ? 'configured' : 'registration',
+        lastUsedAt: lastUsed.get(keyOf(secret)) ?? null,
+      })),
+  };
+}

@@ -1,0 +1,91 @@
+import type { EventState } from '../reports.ts';
+import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
+import type { Connection, Transact } from './connection.ts';
+import { iso } from './records.ts';
+
+/** Where the history begins, as `facts` keep it. */
+export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
+
+interface Candidate {
+  key: number;
+  at: string;
+  /** 0: looked at, and to be left alone whatever its age. */
+  ready: 0 | 1;
+}
+
+/** Each verb looks at a few of the oldest rows in the order in which they came, and is over at the first one too young. */
+export function createRetentionVerbs(db: Connection, transact: Transact): RetentionStore {
+  const candidates = (sql: string) => db.prepare(`${sql} ORDER BY key LIMIT ?`);
+  const bodies = candidates(
+    `SELECT seq AS key, received_at AS at, state IN ('done', 'ignored', 'discarded') AS ready
+     FROM events WHERE body IS NOT NULL AND seq > ?`,
+  );
+  const events = candidates(
+    `SELECT seq AS key, received_at AS at, state IN ('done', 'ignored', 'discarded') AS ready
+     FROM events WHERE seq > ?`,
+  );
+  const quarantined = candidates(
+    'SELECT id AS key, received_at AS at, 1 AS ready FROM quarantine WHERE body IS NOT NULL AND id > ?',
+  );
+  const changes = candidates('SELECT seq AS key, at, 1 AS ready FROM changes WHERE seq > ?');
+  const audit = candidates('SELECT id AS key, at, 1 AS ready FROM audit WHERE id > ?');
+
+  const emptyEvent = db.prepare('UPDATE events SET body = NULL WHERE seq = ?');
+  const emptyQuarantined = db.prepare('UPDATE quarantine SET body = NULL WHERE id = ?');
+  const rememberId = db.prepare(
+    'INSERT INTO trimmed_events (id, content_hash, received_at) SELECT id, content_hash, received_at FROM events WHERE seq = ?',
+  );
+  const deleteEvent = db.prepare('DELETE FROM events WHERE seq = ? RETURNING state').pluck();
+  const countLess = db.prepare('UPDATE event_counts SET count = count - 1 WHERE state = ?');
+  const deleteChange = db.prepare('DELETE FROM changes WHERE seq = ?');
+  const noteTrimmed = db.prepare(
+    'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  );
+  const deleteAudit = db.prepare('DELETE FROM audit WHERE id = ?');
+  const forgetIds = db.prepare(
+    `DELETE FROM trimmed_events WHERE id IN
+       (SELECT id FROM trimmed_events WHERE received_at < ? ORDER BY received_at LIMIT ?)`,
+  );
+
+  function walk(
+    { before, after, limit }: TrimStep,
+    source: ReturnType<typeof candidates>,
+    trim: (row: Candidate) => void,
+    finish: (last: Candidate) => void = () => undefined,
+  ): Trimmed {
+    return transact(() => {
+      const looked = source.all(after, limit) as Candidate[];
+      const tooYoung = looked.findIndex((row) => row.at >= iso(before));
+      const old = tooYoung === -1 ? looked : looked.slice(0, tooYoung);
+      const ready = old.filter((row) => row.ready === 1);
+      for (const row of ready) trim(row);
+      const last = ready.at(-1);
+      if (last !== undefined) finish(last);
+      const isOver = tooYoung !== -1 || looked.length < limit;
+      return { trimmed: ready.length, next: isOver ? null : (looked.at(-1)?.key ?? null) };
+    });
+  }
+
+  return {
+    trimEventBodies: async (step) => walk(step, bodies, ({ key }) => emptyEvent.run(key)),
+    trimQuarantineBodies: async (step) => walk(step, quarantined, ({ key }) => emptyQuarantined.run(key)),
+    trimEvents: async (step) =>
+      walk(step, events, ({ key }) => {
+        rememberId.run(key);
+        countLess.run(deleteEvent.get(key) as EventState);
+      }),
+    trimChanges: async (step) =>
+      walk(
+        step,
+        changes,
+        ({ key }) => deleteChange.run(key),
+        // With the rows it speaks of: a follower that finds them gone must find this as well.
+        ({ key, at }) => noteTrimmed.run(TRIMMED_CHANGES_FACT, JSON.stringify({ through: key, at })),
+      ),
+    trimAudit: async (step) => walk(step, audit, ({ key }) => deleteAudit.run(key)),
+    async trimEventIds({ before, limit }) {
+      const trimmed = transact(() => forgetIds.run(iso(before), limit).changes);
+      return { trimmed, next: trimmed < limit ? null : 0 };
+    },
+  };
+}

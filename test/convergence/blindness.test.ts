@@ -1,0 +1,138 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { fill } from '../support/independent-upstream-records.ts';
+import { alive, compare } from './compare.ts';
+import { createService, eventually, type Service } from './service.ts';
+
+/** An upstream that seems to hold nothing, in the ways in which that is not so. */
+
+/** Three in a row are met with patience, and each further one shows what the backoff leads to. */
+const REFUSED_REQUESTS = 6;
+
+const COUNTS = { policies: 6, assessments: 4, vendors: 6 };
+
+interface Sweep {
+  id: number;
+  kind: string;
+  outcome: string | null;
+}
+interface Gap {
+  reason: string;
+  kind: string | null;
+  healed_at: string | null;
+}
+
+let upstream: IndependentUpstream;
+let service: Service;
+
+beforeEach(async () => {
+  upstream = await startIndependentUpstream();
+  fill(upstream.records, COUNTS);
+  // The records that name the assessments, which no list does.
+  for (const [index, id] of upstream.records.ids('assessments').entries()) {
+    upstream.records.put('vendors', { ...upstream.records.find('vendors', `ven-${index}`)!, riskAssessmentId: id });
+  }
+  service = await createService(upstream, {
+    SYNC_SETTLE_SECONDS: '0.2',
+    COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+    LOG_LEVEL: 'fatal',
+  });
+  await service.start();
+  await eventually('the first equality', () => inStep());
+});
+afterEach(async () => {
+  await service.end();
+  await upstream.close();
+});
+
+const inStep = () => {
+  const named = new Set(upstream.records.ids('assessments'));
+  return compare(service.database, upstream.records, named).differences.length === 0;
+};
+const newestSweep = async () => (await service.get<{ items: Sweep[] }>('/api/sweeps?limit=1')).items[0]?.id ?? 0;
+const openGaps = async () => (await service.get<{ items: Gap[] }>('/api/gaps?open=true&limit=500')).items;
+
+/** Asks for a sweep of everything, and waits until each of these kinds has had one. */
+async function sweep(...kinds: string[]): Promise<void> {
+  const before = await newestSweep();
+  await service.post('/api/sweeps');
+  await eventually(`a sweep of ${kinds.join(', ')}`, async () => {
+    const { items } = await service.get<{ items: Sweep[] }>('/api/sweeps?limit=100');
+    const ended = new Set(items.filter(({ id, outcome }) => id > before && outcome !== null).map(({ kind }) => kind));
+    return kinds.every((kind) => ended.has(kind));
+  });
+}
+
+function expectEverythingAlive(): void {
+  expect({
+    policies: alive(service.database, 'policies'),
+    assessments: alive(service.database, 'assessments'),
+    vendors: alive(service.database, 'vendors'),
+  }).toEqual(COUNTS);
+}
+
+describe('without a delete event or consent nothing is deleted', () => {
+  it.each([
+    { what: '401 to everything', status: 401, gap: 'credentials_rejected' },
+    { what: '403 to everything', status: 403, gap: 'credentials_rejected' },
+    { what: '404 to everything, as a wrong base path has it', status: 404, gap: 'walk_incomplete' },
+  ])('when the upstream answers $what', async ({ status, gap }) => {
+    upstream.seen.length = 0;
+    upstream.faultOf = () => ({ fault: 'status', status });
+    // Records are asked for by themselves, too.
+    for (const id of upstream.records.ids('vendors')) await service.post(`/api/records/vendor/${id}/refetch`);
+    await service.post('/api/sweeps');
+    await eventually('the gap', async () => (await openGaps()).some(({ reason }) => reason === gap));
+    // An upstream that refuses everything is asked ever more rarely.
+    await eventually('more of such answers', () => upstream.seen.length >= REFUSED_REQUESTS);
+
+    expectEverythingAlive();
+
+    upstream.faultOf = () => null;
+    await service.post('/api/sweeps');
+    await eventually('equality after it', () => inStep());
+    await eventually('the gap to heal', async () => (await openGaps()).length === 0);
+  });
+
+  it('when every list is empty and says so, and single records are still there', async () => {
+    upstream.listsAreEmpty = true;
+    await sweep('policy', 'vendor', 'risk_assessment');
+
+    expectEverythingAlive();
+    const { held_deletions: held } = await service.get<{ held_deletions: unknown[] }>('/api/status');
+    expect(held).toEqual([{ sweep_id: expect.any(Number), kind: 'policy', count: COUNTS.policies }]);
+
+    upstream.listsAreEmpty = false;
+    await service.post('/api/sweeps');
+    await eventually('equality after it', () => inStep());
+    await eventually('the gaps to heal', async () => (await openGaps()).length === 0);
+  });
+
+  it('when every list is empty and every record is gone, as after a restore of the wrong backup', async () => {
+    upstream.listsAreEmpty = true;
+    upstream.faultOf = ({ path }) => (/\/\w[\w-]*\/[^/?]+$/.test(path) && !path.includes('?') ? { fault: 'status', status: 404 } : null);
+    await sweep('policy', 'vendor');
+
+    expectEverythingAlive();
+
+    upstream.listsAreEmpty = false;
+    upstream.faultOf = () => null;
+    await service.post('/api/sweeps');
+    await eventually('equality after it', () => inStep());
+  });
+});
+
+it('an operator’s consent deletes exactly what was held', async () => {
+  for (const id of upstream.records.ids('policies').slice(0, 3)) upstream.records.remove('policies', id);
+  await service.post('/api/sweeps', { kinds: ['policy'] });
+  const held = await eventually('held deletions', async () => {
+    const status = await service.get<{ held_deletions: { sweep_id: number; count: number }[] }>('/api/status');
+    return status.held_deletions[0] ?? null;
+  });
+  expect(held.count).toBe(3);
+  expect(alive(service.database, 'policies')).toBe(COUNTS.policies);
+
+  await service.post(`/api/sweeps/${held.sweep_id}/confirm-deletions`);
+  await eventually('equality after consent', () => inStep());
+  expect(alive(service.database, 'policies')).toBe(COUNTS.policies - 3);
+});

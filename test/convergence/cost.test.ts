@@ -1,0 +1,68 @@
+import { expect, it } from 'vitest';
+import { startIndependentUpstream } from '../support/independent-upstream.ts';
+import { fill } from '../support/independent-upstream-records.ts';
+import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
+import { compare } from './compare.ts';
+import { randomOf } from './random.ts';
+import { createService, eventually } from './service.ts';
+
+const EVENTS = 5_000;
+const TOUCHED = 200;
+/** Long enough to send all events within one of it, on a slow machine too. */
+const SETTLE_SECONDS = 12;
+const CONNECTIONS = 32;
+
+it.each([
+  { held: 200, atMost: 6 },
+  { held: 20_000, atMost: 240 },
+])(
+  `${EVENTS} events on ${TOUCHED} vendors cost at most $atMost requests where $held vendors are held`,
+  async ({ held, atMost }) => {
+    const upstream = await startIndependentUpstream();
+    fill(upstream.records, { policies: 0, assessments: 0, vendors: held });
+    const service = await createService(upstream, {
+      SYNC_SETTLE_SECONDS: String(SETTLE_SECONDS),
+      COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+      LOG_LEVEL: 'error',
+    });
+    const sender = createSender(service.webhookUrl, CONNECTIONS);
+    try {
+      await service.start();
+      await eventually('the sweeps of the start', async () => {
+        const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+        return items.filter(({ outcome }) => outcome === 'complete').length === 3;
+      });
+      upstream.seen.length = 0;
+
+      const random = randomOf(1);
+      const began = performance.now();
+      const numbers = Array.from({ length: EVENTS }, (_, index) => index).values();
+      await Promise.all(
+        Array.from({ length: CONNECTIONS }, async () => {
+          for (const number of numbers) {
+            // Scattered, so that the last event of one vendor comes long before that of another.
+            const id = `ven-${number < TOUCHED ? number : Math.floor(random() * TOUCHED)}`;
+            const record = { ...upstream.records.find('vendors', id)!, name: `Renamed ${number}` };
+            upstream.records.put('vendors', record);
+            expect(await sender.attempt(eventAbout('vendor.updated', 'vendors', record))).toBe(202);
+          }
+        }),
+      );
+      // Not a figure of ours: the promise is for events within one SETTLE.
+      expect(performance.now() - began).toBeLessThan(SETTLE_SECONDS * 1000);
+
+      await eventually(
+        'equality',
+        () => compare(service.database, upstream.records, new Set()).differences.length === 0,
+        SETTLE_SECONDS * 8_000,
+      );
+      expect(upstream.seen.length).toBeGreaterThan(0);
+      expect(upstream.seen.length).toBeLessThanOrEqual(atMost);
+    } finally {
+      sender.close();
+      await service.end();
+      await upstream.close();
+    }
+  },
+  180_000,
+);

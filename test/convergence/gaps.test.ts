@@ -1,0 +1,252 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import type { GapReason } from '../../src/store/store.ts';
+import { eventAbout, signature } from '../support/independent-upstream-sender.ts';
+import { createStage, type GapSeen, type Stage } from './stage.ts';
+
+interface Case {
+  reason: GapReason;
+  when: string;
+  open(stage: Stage): Promise<void>;
+  /** What ends the cause; the service does the rest. Null: nothing can. */
+  heal: ((stage: Stage, gap: GapSeen) => Promise<void>) | null;
+}
+
+const HOUR_MS = 3_600_000;
+
+const nothing = async () => undefined;
+const works = async ({ upstream }: Stage) => {
+  upstream.faultOf = () => null;
+};
+const event = (type: string, data: unknown, id: string = randomUUID()) => ({
+  id,
+  body: JSON.stringify({ id, type, created: '2026-11-20T12:00:00Z', data }),
+});
+const sweep = (stage: Stage, kind: string) => stage.post<unknown>('/api/sweeps', { kinds: [kind] });
+const isList = (path: string, name: string) => path.includes(`/${name}?`);
+
+const CASES: readonly Case[] = [
+  {
+    reason: 'downtime',
+    when: 'the service was not there for ten minutes',
+    async open(stage) {
+      await stage.stop();
+      stage.clock.leap(600_000);
+      await stage.start();
+    },
+    heal: nothing,
+  },
+  {
+    reason: 'upstream_unavailable',
+    when: 'no request has been answered for a while',
+    async open(stage) {
+      stage.upstream.faultOf = () => ({ fault: 'status', status: 503 });
+      await stage.post('/api/sweeps');
+    },
+    heal: works,
+  },
+  {
+    reason: 'credentials_rejected',
+    when: 'a request is answered 401',
+    async open(stage) {
+      stage.upstream.faultOf = () => ({ fault: 'status', status: 401 });
+      await sweep(stage, 'vendor');
+    },
+    heal: works,
+  },
+  {
+    reason: 'refused_timestamp',
+    when: 'a delivery is signed rightly, and too long ago',
+    async open(stage) {
+      const late = stage.touchVendor('ven-1');
+      await stage.deliver(late, signature(late.body, { t: stage.seconds() - 1_000 }));
+    },
+    heal: nothing,
+  },
+  {
+    reason: 'refused_signatures',
+    when: 'several deliveries in a row are signed with another secret',
+    async open(stage) {
+      for (let count = 0; count < 6; count += 1) {
+        const { body, id } = stage.touchVendor('ven-1');
+        const header = signature(body, { t: stage.seconds(), secret: 'a secret that nobody told us of' });
+        expect(await stage.deliver({ body, id }, header)).toBe(401);
+      }
+    },
+    async heal(stage) {
+      expect(await stage.deliver(stage.touchVendor('ven-1'))).toBe(202);
+    },
+  },
+  {
+    reason: 'unresolved',
+    when: 'an event names a vendor that the API has never shown',
+    async open(stage) {
+      await stage.deliver(event('vendor.added', { id: 'ven-unheard-of' }));
+    },
+    async heal(stage) {
+      stage.upstream.records.put('vendors', { id: 'ven-unheard-of', name: 'Late', status: 'active' });
+    },
+  },
+  {
+    reason: 'unaddressable',
+    when: 'an event names an id that no path can carry',
+    async open(stage) {
+      await stage.deliver(event('vendor.added', { id: '..' }));
+    },
+    heal: null,
+  },
+  {
+    reason: 'dead_letter',
+    when: 'the data of an event cannot be used',
+    async open(stage) {
+      expect(await stage.deliver(event('vendor.updated', { says: 'not which' }))).toBe(202);
+    },
+    heal: nothing,
+  },
+  {
+    reason: 'unusable_delivery',
+    when: 'a signed delivery is no event',
+    async open(stage) {
+      expect(await stage.deliver({ id: '', body: '{"type":"vendor.updated"' })).toBe(400);
+    },
+    heal: nothing,
+  },
+  {
+    reason: 'conflicting_content',
+    when: 'an event id comes again with other content',
+    async open(stage) {
+      const first = stage.touchVendor('ven-1');
+      expect(await stage.deliver(first)).toBe(202);
+      const other = eventAbout('vendor.assessed', 'vendors', { id: 'ven-2' }, first.id);
+      expect(await stage.deliver(other)).toBe(200);
+    },
+    heal: nothing,
+  },
+  {
+    reason: 'total_mismatch',
+    when: 'a list’s total is not what the list shows',
+    async open(stage) {
+      stage.upstream.total = (rows) => rows + 1;
+      await sweep(stage, 'vendor');
+    },
+    async heal({ upstream }) {
+      upstream.total = (rows) => rows;
+    },
+  },
+  {
+    reason: 'total_mismatch',
+    when: 'a list and its total leave out what we hold and what still answers',
+    async open(stage) {
+      stage.upstream.unlisted.add('ven-3');
+      await sweep(stage, 'vendor');
+    },
+    async heal({ upstream }) {
+      upstream.unlisted.clear();
+    },
+  },
+  {
+    reason: 'silence',
+    when: 'nothing is delivered for a day',
+    async open(stage) {
+      stage.clock.leap(25 * HOUR_MS);
+    },
+    async heal(stage) {
+      await stage.deliver(stage.touchVendor('ven-1'));
+    },
+  },
+  {
+    reason: 'walk_incomplete',
+    when: 'a list cannot be read to its end',
+    async open(stage) {
+      stage.upstream.faultOf = ({ path }) => (isList(path, 'vendors') ? { fault: 'status', status: 404 } : null);
+      await sweep(stage, 'vendor');
+    },
+    heal: works,
+  },
+  {
+    reason: 'deletions_unproven',
+    when: 'each walk of a list shows other records than the one before',
+    async open(stage) {
+      const { records } = stage.upstream;
+      let renewed = 0;
+      stage.upstream.onRequest = ({ path }) => {
+        if (!isList(path, 'policies') || !path.includes('page=1&')) return;
+        renewed += 1;
+        records.remove('policies', `pol-${renewed}`);
+        records.put('policies', { id: `pol-new-${renewed}`, name: 'New', version: '1', status: 'draft' });
+      };
+      await sweep(stage, 'policy');
+    },
+    async heal(stage) {
+      stage.upstream.onRequest = () => undefined;
+    },
+  },
+  {
+    reason: 'deletion_held',
+    when: 'many records are gone at once, and no event said so',
+    async open(stage) {
+      for (let index = 0; index < 10; index += 1) stage.upstream.records.remove('policies', `pol-${index}`);
+      await sweep(stage, 'policy');
+    },
+    async heal(stage) {
+      const status = await stage.get<{ held_deletions: { sweep_id: number }[] }>('/api/status');
+      await stage.post(`/api/sweeps/${status.held_deletions[0]!.sweep_id}/confirm-deletions`);
+    },
+  },
+];
+
+let stage: Stage;
+
+beforeEach(async () => {
+  stage = await createStage();
+  await stage.start();
+  await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
+  await stage.leapUntil('end of the start’s sweeps', sweepsEnded);
+});
+afterEach(() => stage.end());
+
+async function sweepsEnded(): Promise<boolean> {
+  const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+  return items.length >= 3 && items.every(({ outcome }) => outcome !== null);
+}
+
+async function counted(reason: GapReason): Promise<number> {
+  const text = await stage.get<string>('/metrics');
+  const line = new RegExp(`^compliance_mirror_gaps_opened_total\\{reason="${reason}"\\} (\\d+)$`, 'm').exec(text);
+  return Number(line?.[1] ?? 0);
+}
+
+describe('a gap opens, heals by itself, stays in the history and is counted', () => {
+  it.each(CASES)('$reason: $when', async ({ reason, open, heal }) => {
+    expect(await stage.gaps()).toEqual([]);
+    expect(await counted(reason)).toBe(0);
+
+    await open(stage);
+    const ours = (gap: GapSeen) => gap.reason === reason;
+    const gap = await stage.leapUntil(`gap ${reason}`, async () => (await stage.gaps()).find(ours) ?? null);
+    expect(gap.error).toEqual(expect.any(String));
+    await stage.leapUntil('count', async () => (await counted(reason)) === 1, 2_000);
+
+    if (heal === null) {
+      await stage.post('/api/sweeps');
+      stage.clock.leap(48 * HOUR_MS);
+      await stage.leapUntil('sweeps', sweepsEnded);
+      expect((await stage.gaps()).find(ours)?.healed_at).toBeNull();
+      return;
+    }
+    await heal(stage, gap);
+    const healed = await stage.leapUntil(
+      `healing of ${reason}`,
+      async () => (await stage.gaps()).find(({ id, healed_at }) => id === gap.id && healed_at !== null) ?? null,
+      5_000,
+    );
+    expect(healed.record_id).toBe(gap.record_id);
+    // What it hid is repaired, too.
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0, 5_000);
+  });
+
+  it('has a case here for every reason there is', () => {
+    expect([...new Set(CASES.map(({ reason }) => reason))].sort()).toEqual(Object.keys(GAP_TEXTS).sort());
+  });
+});

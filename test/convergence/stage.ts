@@ -1,0 +1,132 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { loadConfig } from '../../src/config.ts';
+import { type Service, startService } from '../../src/service.ts';
+import { API_KEY, type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { fill } from '../support/independent-upstream-records.ts';
+import {
+  createSender,
+  eventAbout,
+  type OutgoingEvent,
+  SIGNING_SECRET,
+  signature,
+} from '../support/independent-upstream-sender.ts';
+import { type Comparison, compare } from './compare.ts';
+import { LeapingClock } from './leaping-clock.ts';
+
+const OPS_TOKEN = 'convergence-operator-0123456789';
+
+export interface GapSeen {
+  id: number;
+  reason: string;
+  kind: string | null;
+  record_id: string | null;
+  healed_at: string | null;
+  attempts: number;
+  error: string | null;
+}
+
+/** The whole service in this process, over real HTTP and a real file, with time that can leap. */
+export interface Stage {
+  upstream: IndependentUpstream;
+  clock: LeapingClock;
+  database: string;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  get<T>(path: string): Promise<T>;
+  post<T>(path: string, body?: object): Promise<T>;
+  /** The status of one delivery, signed by the stage's clock unless a header is given. */
+  deliver(event: OutgoingEvent, header?: string): Promise<number | null>;
+  /** An event of an update to a vendor, as it is upstream. */
+  touchVendor(id: string): OutgoingEvent;
+  /** Every gap there ever was, newest first. */
+  gaps(): Promise<GapSeen[]>;
+  /** Lets time leap until `look` finds something; rejects when it does not within `looks`. */
+  leapUntil<T>(what: string, look: () => Promise<T | null | false> | T | null | false, stepMs?: number): Promise<T>;
+  compare(): Comparison;
+  /** Time's wall clock in seconds, for a signature. */
+  seconds(): number;
+  end(): Promise<void>;
+}
+
+const LOOKS = 400;
+const BETWEEN_LOOKS_MS = 15;
+
+export async function createStage(settings: Readonly<Record<string, string>> = {}): Promise<Stage> {
+  const upstream = await startIndependentUpstream();
+  fill(upstream.records, { policies: 30, assessments: 0, vendors: 12 });
+  const clock = new LeapingClock();
+  const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-convergence-'));
+  const database = join(directory, 'mirror.db');
+  const config = loadConfig({
+    PORT: '0',
+    OPS_PORT: '0',
+    OPS_TOKENS: `tester:operate:${OPS_TOKEN}`,
+    DATABASE_URL: `file:${database}`,
+    WEBHOOK_SECRETS: SIGNING_SECRET,
+    COMPLIANCE_BASE_URL: upstream.baseUrl,
+    COMPLIANCE_API_KEY: API_KEY,
+    COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+    SYNC_SETTLE_SECONDS: '1',
+    ...settings,
+  });
+  let service: Service | null = null;
+
+  async function ask<T>(path: string, body?: object): Promise<T> {
+    const response = await fetch(`${service?.opsUrl}${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { authorization: `Bearer ${OPS_TOKEN}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${path} answered ${response.status}: ${text}`);
+    return (text.startsWith('{') ? JSON.parse(text) : text) as T;
+  }
+
+  async function stop(): Promise<void> {
+    const stopping = service;
+    service = null;
+    await stopping?.stop();
+  }
+
+  const stage: Stage = {
+    ...{ upstream, clock, database, stop },
+    async start() {
+      service = await startService({ config, clock, logger: pino({ level: 'silent' }) });
+    },
+    get: (path) => ask(path),
+    post: (path, body = {}) => ask(path, body),
+    async deliver(event, header) {
+      const sender = createSender(`${service?.receiverUrl}/webhooks`, 1);
+      const status = await sender.attempt(event, header ?? signature(event.body, { t: stage.seconds() }));
+      sender.close();
+      return status;
+    },
+    touchVendor(id) {
+      const record = { ...upstream.records.find('vendors', id)!, name: `Renamed at ${clock.steady()}` };
+      upstream.records.put('vendors', record);
+      return eventAbout('vendor.updated', 'vendors', record);
+    },
+    gaps: async () => (await stage.get<{ items: GapSeen[] }>('/api/gaps?limit=500')).items,
+    async leapUntil(what, look, stepMs = 1_000) {
+      for (let looks = 0; looks < LOOKS; looks += 1) {
+        const found = await look();
+        if (found !== null && found !== false) return found;
+        clock.leap(stepMs);
+        // Real requests take real time.
+        await new Promise((resolve) => setTimeout(resolve, BETWEEN_LOOKS_MS));
+      }
+      throw new Error(`${(LOOKS * stepMs) / 1000} s of leaps brought no ${what}`);
+    },
+    compare: () => compare(database, upstream.records, new Set(upstream.records.ids('assessments'))),
+    seconds: () => Math.floor(clock.wall() / 1000),
+    async end() {
+      await stop();
+      await upstream.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+  return stage;
+}

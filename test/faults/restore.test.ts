@@ -1,0 +1,117 @@
+import { copyFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it, vi } from 'vitest';
+import { compare, unknowableAssessments, unverifiedRows } from '../../src/cli/demo/compare.ts';
+import { openMirrorTables } from '../../src/cli/demo/mirror-tables.ts';
+import { sandboxControls } from '../../src/cli/demo/upstream.ts';
+import { normaliseSeed } from '../../src/sandbox/seed.ts';
+import { SECRET } from '../receive/sign.ts';
+import { API_KEY, testSandbox } from '../sandbox/support.ts';
+import { inFolder } from './row.ts';
+import { startService } from './service.ts';
+
+const DAY_MS = 86_400_000;
+const PATIENCE = { timeout: 30_000, interval: 200 };
+const TYPES = ['policy.*', 'risk.*', 'vendor.*'];
+
+const named = (count: number, what: string) =>
+  Array.from({ length: count }, (_, index) => ({ name: `${what} ${index}` }));
+
+async function scene(database: string) {
+  const seed = normaliseSeed({
+    policies: named(12, 'Policy'),
+    riskAssessments: [],
+    vendors: named(12, 'Vendor'),
+  });
+  const sandbox = await testSandbox({
+    seed,
+    signing: { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: SECRET },
+  });
+  const start = () =>
+    startService({
+      database,
+      env: {
+        COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+        COMPLIANCE_API_KEY: API_KEY,
+        COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+        SYNC_SETTLE_SECONDS: '1',
+        SYNC_SWEEP_MINUTES: '0',
+      },
+    });
+  const controls = sandboxControls(sandbox.url);
+
+  /** What differs between the tables and the upstream, of all that can be known. */
+  async function differences() {
+    const upstream = await controls.state();
+    const tables = openMirrorTables(database);
+    try {
+      const { records } = tables.read(0);
+      const unknowable = unknowableAssessments(upstream.records, upstream.unannounced, new Set());
+      return [...compare(records, upstream.records, unknowable), ...unverifiedRows(records)];
+    } finally {
+      tables.close();
+    }
+  }
+  const mutate = async (kind: string, op: string, id?: string, fields: object = {}) => {
+    const answer = await sandbox.control('POST', '/mutate', {
+      ...{ kind, op, fields },
+      ...(id === undefined ? {} : { id }),
+    });
+    expect(answer.status).toBe(200);
+    return answer.body.id as string;
+  };
+  return { sandbox, start, differences, mutate };
+}
+
+function sql(path: string, statement: string): unknown[] {
+  const db = new DatabaseSync(path);
+  try {
+    return db.prepare(statement).all();
+  } finally {
+    db.close();
+  }
+}
+
+it('a backup of yesterday, restored, becomes equal to the upstream again', async () => {
+  await inFolder(async (folder) => {
+    const database = join(folder, 'mirror.db');
+    const copy = join(folder, 'yesterday.db');
+    const { sandbox, start, differences, mutate } = await scene(database);
+
+    const before = start();
+    const at = await before.listening;
+    await sandbox.register(`http://127.0.0.1:${at?.port}/webhooks`, TYPES);
+    const risk = await mutate('risk_assessment', 'create', undefined, { name: 'Fire' });
+    await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
+    const backup = startService({ database, command: ['backup', copy] });
+    expect((await backup.exited).code, backup.output()).toBe(0);
+
+    // The day that the backup does not know.
+    await mutate('policy', 'update', 'policy-0001', { name: 'Renamed' });
+    await mutate('policy', 'delete', 'policy-0002');
+    await mutate('policy', 'create', undefined, { name: 'Added' });
+    await mutate('vendor', 'delete', 'vendor-0001');
+    await mutate('vendor', 'create', undefined, { name: 'Added' });
+    const later = await mutate('risk_assessment', 'create', undefined, { name: 'Flood' });
+    await mutate('vendor', 'update', 'vendor-0002', { riskAssessmentId: later });
+    await mutate('risk_assessment', 'assess', risk);
+    await sandbox.quiesce();
+    await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
+    await before.stop();
+
+    for (const suffix of ['', '-wal', '-shm']) rmSync(database + suffix, { force: true });
+    copyFileSync(copy, database);
+    const yesterday = new Date(Date.now() - DAY_MS).toISOString();
+    sql(database, `UPDATE facts SET value = '${yesterday}' WHERE name = 'heartbeat' RETURNING name`);
+    expect((await differences()).length).toBeGreaterThanOrEqual(6);
+
+    // On another port: what heals it comes from the API, not from deliveries.
+    const after = start();
+    await after.listening;
+    await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
+    const downtimes = "SELECT healed_at IS NOT NULL AS healed, error FROM gaps WHERE reason = 'downtime'";
+    await vi.waitFor(() => expect(sql(database, downtimes)).toMatchObject([{ healed: 1 }]), PATIENCE);
+    expect((await after.stop()).code, after.output()).toBe(0);
+  });
+}, 120_000);

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { planOf } from './plan.ts';
+import { run } from './run.ts';
+import { shrink } from './shrink.ts';
+
+/** Takes well under a minute; `npm run simulate` plays as many as one likes. */
+const SEEDS = 300;
+
+describe('the mirror, whatever happens to it', () => {
+  it('keeps every invariant and ends equal to the upstream', { timeout: 600_000 }, async () => {
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const outcome = await run(planOf(seed));
+      if (outcome.failure === null) continue;
+      const end = outcome.trace.slice(-60).join('\n');
+      expect.fail(
+        `seed ${seed}: ${outcome.failure}\n${end}\nMore: npm run simulate -- --seeds 1 --from ${seed}`,
+      );
+    }
+  });
+
+  it('does the same thing again for the same seed', async () => {
+    for (const seed of [3, 13, 18, 145]) {
+      const first = await run(planOf(seed));
+      const second = await run(planOf(seed));
+      expect(second.traceHash, `seed ${seed}`).toBe(first.traceHash);
+    }
+  });
+
+  it('takes another course for another seed', async () => {
+    const first = await run(planOf(1));
+    const second = await run(planOf(2));
+    expect(second.traceHash).not.toBe(first.traceHash);
+  });
+});
+
+describe('shrink', () => {
+  it('leaves the operations that it takes to fail, in their order', async () => {
+    const plan = planOf(7);
+    const [first, second] = [plan.operations[3]!, plan.operations[11]!];
+    const least = await shrink(
+      plan,
+      async ({ operations }) => operations.includes(first) && operations.includes(second),
+    );
+    expect(least.operations).toEqual([first, second]);
+  });
+});

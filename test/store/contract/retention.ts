@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest';
+import type { RetentionStore, Trimmed, TrimStep } from '../../../src/store/store.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
+
+const DAY_MS = 86_400_000;
+type Verb = Exclude<keyof RetentionStore, 'trimEventIds'>;
+
+/** Every step of one verb, few rows at a time. Returns how many were trimmed. */
+async function whole(scene: Scene, verb: Verb, before: number, limit = 2): Promise<number> {
+  let total = 0;
+  let step: TrimStep | null = { before, after: 0, limit };
+  while (step !== null) {
+    const { trimmed, next }: Trimmed = await scene.store[verb](step);
+    expect(trimmed).toBeLessThanOrEqual(limit);
+    total += trimmed;
+    step = next === null ? null : { before, after: next, limit };
+  }
+  return total;
+}
+
+const bodiesOf = (scene: Scene) => scene.query('SELECT id, body IS NULL AS trimmed FROM events ORDER BY seq');
+const trimmedOnes = async (scene: Scene) =>
+  (await bodiesOf(scene)).filter((row) => Boolean(row['trimmed'])).map((row) => row['id']);
+
+/** Two events done on the first day, then a day, then a dead one, a pending one and one done. */
+async function twoDays(scene: Scene): Promise<number> {
+  await scene.accept(scene.event({ id: 'old_1' }), scene.event({ id: 'old_2', recordId: 'pol_2' }));
+  await scene.accept(scene.event({ id: 'old_dead', recordId: 'pol_3', data: {} }));
+  await scene.work();
+  await scene.accept(scene.event({ id: 'old_pending', recordId: 'pol_4' }));
+  await scene.accept(scene.event({ id: 'old_ignored', kind: null, recordId: null, known: false }));
+  scene.pass(DAY_MS);
+  const secondDay = scene.now().wall;
+  await scene.accept(scene.event({ id: 'new_ignored', kind: null, recordId: null, known: false }));
+  return secondDay;
+}
+
+export function describeRetention(open: OpenEngine): void {
+  describe('trimming', () => {
+    it(
+      'empties the bodies of old events, not of those that still need theirs, nor of young ones',
+      inScene(open, async (scene) => {
+        const secondDay = await twoDays(scene);
+        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(3);
+        expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2', 'old_ignored']);
+        expect((await scene.store.showEvent('old_1'))?.body).toBeNull();
+        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(0);
+      }),
+    );
+
+    it(
+      'comes back to an event that was dead when its neighbours were trimmed',
+      inScene(open, async (scene) => {
+        const secondDay = await twoDays(scene);
+        await whole(scene, 'trimEventBodies', secondDay);
+        expect(await scene.store.discardEvent('old_dead', scene.now())).toBe(true);
+        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(1);
+      }),
+    );
+
+    it(
+      'keeps an event known by its id, whose body and then whose row is gone',
+      inScene(open, async (scene) => {
+        const first = scene.event({ id: 'evt_kept' });
+        const other = scene.event({ id: 'evt_kept', shows: { name: 'other' } });
+        await scene.accept(first);
+        await scene.work();
+        scene.pass(DAY_MS);
+        const before = scene.now().wall;
+        await whole(scene, 'trimEventBodies', before);
+        expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
+        expect(await whole(scene, 'trimEvents', before)).toBe(1);
+        expect(await scene.store.showEvent('evt_kept')).toBeNull();
+        expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
+        expect((await scene.store.summary()).events).toMatchObject({ done: 0, pending: 0 });
+        expect(await scene.accept(other)).toEqual([{ status: 'duplicate', conflicting: true }]);
+        expect(await scene.openGaps()).toContain('conflicting_content policy pol_1');
+      }),
+    );
+
+    it(
+      'forgets an id at last, and takes the event for new again',
+      inScene(open, async (scene) => {
+        const first = scene.event({ id: 'evt_1' });
+        await scene.accept(first, scene.event({ id: 'evt_2', recordId: 'pol_2' }));
+        await scene.work();
+        scene.pass(DAY_MS);
+        const before = scene.now().wall;
+        await whole(scene, 'trimEvents', before);
+        expect(await scene.store.trimEventIds({ before: before - 2 * DAY_MS, limit: 1 })).toEqual({
+          trimmed: 0,
+          next: null,
+        });
+        expect(await scene.store.trimEventIds({ before, limit: 1 })).toEqual({ trimmed: 1, next: 0 });
+        expect(await scene.store.trimEventIds({ before, limit: 1 })).toEqual({ trimmed: 1, next: 0 });
+        expect(await scene.store.trimEventIds({ before, limit: 1 })).toEqual({ trimmed: 0, next: null });
+        expect(await scene.accept(first)).toMatchObject([{ status: 'accepted' }]);
+      }),
+    );
+
+    it(
+      'takes rows of events away, none that is pending or dead, and the counts follow',
+      inScene(open, async (scene) => {
+        const secondDay = await twoDays(scene);
+        expect(await whole(scene, 'trimEvents', secondDay)).toBe(3);
+        expect((await bodiesOf(scene)).map((row) => row['id'])).toEqual([
+          'old_dead',
+          'old_pending',
+          'new_ignored',
+        ]);
+        expect((await scene.store.summary()).events).toEqual({
+          ...{ pending: 1, done: 0, ignored: 1, dead: 1, discarded: 0 },
+        });
+      }),
+    );
+
+    it(
+      'empties quarantined bodies and keeps their hashes',
+      inScene(open, async (scene) => {
+        const unusable = { reason: 'no id', t: '1', body: Buffer.from('{}'), kind: null, recordId: null };
+        await scene.store.accept({ events: [], unusable: [unusable, unusable] }, scene.now(), TIMING);
+        scene.pass(DAY_MS);
+        await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
+        expect(await whole(scene, 'trimQuarantineBodies', scene.now().wall, 1)).toBe(2);
+        const [young, old] = await scene.store.listQuarantine({ limit: 2 });
+        expect((await scene.store.showQuarantined(young!.id))?.body).toBe('{}');
+        expect(await scene.store.showQuarantined(old!.id)).toMatchObject({
+          body: null,
+          body_sha256: young!.body_sha256,
+        });
+      }),
+    );
+
+    it(
+      'takes changes away from the oldest on, and says how far',
+      inScene(open, async (scene) => {
+        expect(await scene.store.trimmedChanges()).toBeNull();
+        for (const name of ['a', 'b', 'c']) {
+          await scene.show('vendor', 'v1', { id: 'v1', name });
+          scene.pass(DAY_MS);
+        }
+        const [first, second, third] = await scene.changes();
+        expect(await whole(scene, 'trimChanges', Date.parse(third!.at), 1)).toBe(2);
+        expect(await scene.changes()).toEqual([third]);
+        expect(first!.seq).toBeLessThan(second!.seq);
+        expect(await scene.store.trimmedChanges()).toEqual({ through: second!.seq, at: second!.at });
+        expect((await scene.row('vendor', 'v1'))?.name).toBe('c');
+      }),
+    );
+
+    it(
+      'takes old audit entries away',
+      inScene(open, async (scene) => {
+        const entry = { actor: 'olga', action: 'pause', outcome: 'ok', target: null };
+        await scene.store.audit(entry, scene.now());
+        scene.pass(DAY_MS);
+        await scene.store.audit({ ...entry, action: 'resume' }, scene.now());
+        expect(await whole(scene, 'trimAudit', scene.now().wall)).toBe(1);
+        const kept = await scene.store.listAudit({ limit: 5 });
+        expect(kept.map(({ action, at }) => ({ action, at }))).toEqual([
+          { action: 'resume', at: isoOf(scene.now().wall) },
+        ]);
+      }),
+    );
+  });
+}
