@@ -86,6 +86,8 @@ export function createMetrics() {
     ),
     upstreamBudgetLeft: gauge('upstream_budget_left', 'Requests that the current minute still allows.'),
     clockSkewSeconds: gauge('clock_skew_seconds', 'The upstream’s clock minus ours.'),
+    trimmedRows: counter('trimmed_rows_total', 'Rows and bodies that retention took away.', 'what'),
+    notifications: counter('notifications_total', 'Attempts to tell NOTIFY_URL of the verdict.', 'outcome'),
     databaseBytes: gauge('database_bytes', 'Size of the database, by file.', 'file'),
   };
 }

@@ -11,8 +11,9 @@ import { describeError, StoreUnavailable } from './errors.ts';
 import { createInbox } from './inbox/inbox.ts';
 import { type Logger, stage } from './logger.ts';
 import { createMetrics } from './metrics.ts';
-import type { LiveFacts } from './ops/context.ts';
+import type { LiveFacts, OpsContext } from './ops/context.ts';
 import { createOps } from './ops/routes.ts';
+import { createSnapshots } from './ops/snapshot.ts';
 import { loadOrCreateOpsToken } from './ops/token-file.ts';
 import { signInLink } from './ops/tokens.ts';
 import { createTraffic } from './ops/traffic.ts';
@@ -27,6 +28,7 @@ import { recover } from './service/recovery.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
 import { createSecretUse } from './service/secret-use.ts';
 import { createStoredSecrets } from './service/stored-secrets.ts';
+import { keepUp } from './service/upkeep.ts';
 import { createDeliveryWatch } from './service/watch.ts';
 import { lockFile } from './store/lock.ts';
 import { openStore, sqlitePath } from './store/open.ts';
@@ -164,7 +166,7 @@ async function compose(
             onApplied: tell.applied,
             onConcluded: tell.concluded,
             onSweep: tell.swept,
-            onProgress: tell.sweeping,
+            onProgress: (sweep) => tell.sweeping(sweep, budget.left().left),
           },
         });
 
@@ -200,7 +202,7 @@ async function compose(
 
   const tokens = opsTokens(config);
   const stages = { store, worker, backfill, setPaused };
-  const ops = createOps({
+  const operators: OpsContext = {
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
     facts: liveFacts,
@@ -212,7 +214,9 @@ async function compose(
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },
     signal: stopping.signal,
-  });
+  };
+  const ops = createOps(operators);
+  const shown = createSnapshots(operators);
 
   function setPaused(to: boolean): void {
     paused = to;
@@ -274,6 +278,14 @@ async function compose(
       await watch.checkSilence();
     }),
     every(SECRETS_LOOK_MS, secrets.refresh),
+    keepUp(
+      {
+        ...{ config, store, clock, random, metrics, logger, onError },
+        about: { version: version(), operators: config.ops.publicUrl?.origin ?? listeners.opsUrl },
+        verdict: async () => (await shown.current()).verdict,
+      },
+      stopping.signal,
+    ),
   ];
   for (const run of runs) run?.catch((error) => fatal.reject(error));
   state = 'running';

@@ -48,6 +48,8 @@ const DIRECTIONS: readonly (readonly [
     ['../store/reports.ts', 'hono/jsx'],
   ],
   ['src/ops/dashboard/new.tsx', ['../../backfill/backfill.ts', '../../store/open.ts'], ['../words.ts']],
+  ['src/retention/new.ts', ['../config.ts', '../store/open.ts', '../ops/routes.ts'], ['../store/store.ts']],
+  ['src/notify/new.ts', ['../store/store.ts', '../ops/verdict.ts', '../config.ts'], ['../clock.ts']],
   ['src/compliance/new.ts', ['../store/store.ts', '../backfill/backfill.ts', '../sandbox/state.ts'], ['zod']],
   ['src/store/new.ts', ['../mirror/decide.ts', '../process/worker.ts', '../config.ts'], ['better-sqlite3']],
   ['src/store/reports.ts', ['./open.ts', './lock.ts', 'drizzle-orm'], ['./store.ts']],

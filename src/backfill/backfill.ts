@@ -56,8 +56,11 @@ export interface Backfill {
   requestSweep(kinds: readonly Kind[], reason: string): void;
   /** A person asks for these records now. */
   refetch(kind: Kind, ids: readonly string[]): Promise<void>;
-  /** Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read. */
-  dryRun(kind: Kind): Promise<DriftReport>;
+  /**
+   * Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read, and
+   * with the signal's reason when that aborts.
+   */
+  dryRun(kind: Kind, signal: AbortSignal): Promise<DriftReport>;
   wake(): void;
   pause(): void;
   resume(): void;
@@ -283,7 +286,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       upstream.tryNow();
       wake();
     },
-    dryRun: (kind) => dryRun(kind, 'person'),
+    dryRun: (kind, stop) => dryRun(kind, 'person', stop),
     health: upstream.health,
     runningSweeps: sweeper.running,
 

@@ -22,10 +22,16 @@ export interface DryRunOptions {
  * Compares a whole kind with the upstream and writes nothing at all, not even that it looked. A record that the
  * single reading misses counts as extra, although a sweep would look again before it believed that.
  */
-export function createDryRun(options: DryRunOptions): (kind: Kind, lane: Lane) => Promise<DriftReport> {
+export function createDryRun(
+  options: DryRunOptions,
+): (kind: Kind, lane: Lane, stop?: AbortSignal) => Promise<DriftReport> {
   const { store, upstream, signal } = options;
 
-  return async (kind, lane) => {
+  return async (kind, lane, stop) => {
+    const goOn = () => {
+      signal.throwIfAborted();
+      stop?.throwIfAborted();
+    };
     const drift = createDrift();
     const seen = new Set<string>();
 
@@ -39,7 +45,7 @@ export function createDryRun(options: DryRunOptions): (kind: Kind, lane: Lane) =
     async function readList(listed: 'policy' | 'vendor'): Promise<void> {
       let before = '';
       for (let page = 0; page < PAGES_MAX; page += 1) {
-        signal.throwIfAborted();
+        goOn();
         const { answer } = await upstream.page(listed, options.firstPage + page, lane);
         const objects = answer.objects.flatMap((data) => {
           const id = recordIdIn(data, listed, options.pointers);
@@ -58,7 +64,7 @@ export function createDryRun(options: DryRunOptions): (kind: Kind, lane: Lane) =
       if (ids.length === 0) break;
       after = ids.at(-1) ?? after;
       for (const id of ids) {
-        signal.throwIfAborted();
+        goOn();
         if (kind === 'risk_assessment' && isAddressable(id)) {
           const { answer } = await upstream.record(kind, id, lane);
           if (answer.outcome === 'found') await compare([{ id, data: answer.object }]);

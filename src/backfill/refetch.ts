@@ -84,12 +84,17 @@ export function createRefetch(options: RefetchOptions): Refetch {
     return 'seen';
   }
 
-  async function missing(request: RefetchRequest, read: Parameters<BackfillStore['recordMissing']>[2]) {
+  async function missing(
+    request: RefetchRequest,
+    read: Parameters<BackfillStore['recordMissing']>[2],
+    needsWitness: boolean,
+  ) {
     const { kind, id } = request;
     return await store.recordMissing(kind, id, read, {
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       timing,
       absentFromWalk: request.absentFromWalk,
+      needsWitness,
     });
   }
 
@@ -113,13 +118,15 @@ export function createRefetch(options: RefetchOptions): Refetch {
         options.onApplied(kind, [applied], request.cause);
         return { outcome: 'applied', applied };
       }
-      const outcome = await missing(request, read);
+      let outcome = await missing(request, read, true);
       if (outcome === 'unwitnessed' && seeksWitness) {
         const witness = await seekWitness(request);
         // It counts for absences read after it: else the last 404 of a path that was lost for a while and the first
         // answer of the path found again would be a proof.
         if (witness === 'seen') return await refetch(request, false);
-        if (witness === 'none') {
+        // Nothing lives that could be compared with: then what an event has announced is believed without.
+        if (witness === 'none') outcome = await missing(request, read, false);
+        if (witness === 'none' && outcome === 'unwitnessed') {
           await gaps.open(
             { reason: 'deletions_unproven', kind, recordId: id },
             'nothing that lives could be read to compare with',

@@ -8,6 +8,7 @@ import type { Conclude, ConclusionRequest } from './conclude.ts';
 import { createDrift, type Drift, type DriftReport } from './drift.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF } from './plan.ts';
+import { type Pace, paceOf } from './progress.ts';
 import type { FetchedKind, Refetch } from './refetch.ts';
 import type { Lane } from './upstream.ts';
 import type { DoWalk, ListedKind } from './walk.ts';
@@ -31,7 +32,7 @@ const CYCLE_BATCH = 100;
 const PROGRESS_EVERY_MS = 10_000;
 
 /** What a running sweep shows of itself. */
-export interface RunningSweep extends SweepProgress {
+export interface RunningSweep extends SweepProgress, Pace {
   id: number;
   kind: Kind;
   reason: string;
@@ -83,7 +84,7 @@ export interface Sweeper {
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { store, clock, timing, gaps, signal } = options;
-  const running = new Map<Kind, RunningSweep>();
+  const running = new Map<Kind, Running>();
   const totals = new Map<Kind, number>();
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
@@ -93,11 +94,14 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     mismatch?: boolean;
   }
 
-  interface Running extends RunningSweep {
+  interface Running extends Omit<RunningSweep, keyof Pace> {
+    startedAt: number;
     drift: Drift;
     number: number;
     skip: number;
     saidAt: number;
+    /** Held alive, absent from the list, and answering by themselves: the list is not whole, whatever its total says. */
+    unlisted: string[];
   }
 
   async function sweep(kind: Kind, reason: string, lane: Lane, skip: number): Promise<SweepResult> {
@@ -106,7 +110,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const progress: Running = {
       ...{ id, kind, reason, startedWall: clock.wall(), estimatedTotal: totals.get(kind) ?? null },
       ...{ pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
-      ...{ drift: createDrift(), number, skip, saidAt: startedAt },
+      ...{ startedAt, drift: createDrift(), number, skip, saidAt: startedAt, unlisted: [] },
     };
     running.set(kind, progress);
     let ending: Ending;
@@ -157,7 +161,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     if (kind === 'vendor') {
       await proveByReading(kind, sweep, absent, lane, true);
-      return { outcome: 'complete', error: null };
+      if (sweep.unlisted.length === 0) return { outcome: 'complete', error: null };
+      const error = `the list leaves out what the mirror holds and still answers: ${listed(sweep.unlisted)}`;
+      return { outcome: 'incomplete', error, mismatch: first.total !== null };
     }
 
     // The walks that agree so far, without a break: the earliest of them, and how many followed it.
@@ -263,7 +269,29 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   function say(sweep: Running): void {
     if (clock.steady() - sweep.saidAt < PROGRESS_EVERY_MS) return;
     sweep.saidAt = clock.steady();
-    options.onProgress(sweep);
+    options.onProgress(shown(sweep));
+  }
+
+  function shown(sweep: Running): RunningSweep {
+    const {
+      id,
+      kind,
+      reason,
+      startedWall,
+      estimatedTotal,
+      pages,
+      seen,
+      inserted,
+      updated,
+      deleted,
+      unchanged,
+    } = sweep;
+    const elapsedMs = clock.steady() - sweep.startedAt;
+    return {
+      ...{ id, kind, reason, startedWall, estimatedTotal },
+      ...{ pages, seen, inserted, updated, deleted, unchanged },
+      ...paceOf({ seen, pages, skipped: sweep.skip, estimatedTotal, elapsedMs }),
+    };
   }
 
   async function readFor(
@@ -281,6 +309,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (result.outcome === 'applied') {
         tally(sweep, result.applied.outcome);
         sweep.drift.read([result.applied]);
+        if (absentFromWalk && result.applied.witness && !result.applied.announced) sweep.unlisted.push(id);
         return 'shown';
       }
       if (result.outcome === 'missing') return result.missing === 'first' ? 'missing' : 'settled';
@@ -304,7 +333,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   return {
     sweep,
-    running: () => KINDS.flatMap((kind) => running.get(kind) ?? []),
+    running: () =>
+      KINDS.flatMap((kind) => {
+        const sweep = running.get(kind);
+        return sweep === undefined ? [] : [shown(sweep)];
+      }),
     total: (kind) => totals.get(kind) ?? null,
   };
 }

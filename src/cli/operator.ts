@@ -41,7 +41,8 @@ export async function withOperator<T>(cli: Cli, work: (operator: Operator) => Pr
   return await withLockedStore(cli, (store) => work(localOperator(store, config.sync)));
 }
 
-async function runningService(config: Config): Promise<OpsClient | null> {
+/** The service that holds the database, as its operators' listener; null: none does. */
+export async function runningService(config: Config): Promise<OpsClient | null> {
   const holder = await holderOfDatabase(config.databaseUrl);
   if (holder === null) return null;
   if (holder.opsUrl === null) {

@@ -1,3 +1,4 @@
+import { request } from 'node:http';
 import { MirrorError } from '../errors.ts';
 
 /** The operators' listener, as a script would use it. */
@@ -6,6 +7,8 @@ export interface OpsClient {
   get(path: string): Promise<unknown>;
   /** Rejects unless answered 2xx. */
   post(path: string, body: unknown): Promise<unknown>;
+  /** The same for what takes as long as it takes: it waits for an answer for ever. */
+  postPatiently(path: string, body: unknown): Promise<unknown>;
   /** Null when the answer is that there is no such thing, or that its state does not allow it. */
   postIfFound(path: string): Promise<unknown>;
 }
@@ -41,6 +44,9 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
     url,
     get: async (path) => await jsonOf(await send('GET', path)),
     post: async (path, body) => await jsonOf(await send('POST', path, body)),
+    async postPatiently(path, body) {
+      return await jsonOf(await sendPatiently(`${url}${path}`, options.token, JSON.stringify(body)));
+    },
     async postIfFound(path) {
       const response = await send('POST', path, {});
       if (response.status === 404 || response.status === 409) {
@@ -50,6 +56,25 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
       return await jsonOf(response);
     },
   };
+}
+
+/** Not by fetch, which gives up on an answer's head after five minutes. */
+async function sendPatiently(url: string, token: string, body: string): Promise<Response> {
+  return await new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const sent = request(url, { method: 'POST', headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('error', reject);
+      response.once('end', () =>
+        resolve(new Response(Buffer.concat(chunks), { status: response.statusCode ?? 500 })),
+      );
+    });
+    sent.once('error', (cause) =>
+      reject(new MirrorError('service_unreachable', 'the service ended before it had answered', { cause })),
+    );
+    sent.end(body);
+  });
 }
 
 async function jsonOf(response: Response): Promise<unknown> {

@@ -8,6 +8,7 @@ import { DifferenceFound } from './exit.ts';
 import { withOperator } from './operator.ts';
 import type { OpsClient } from './ops-client.ts';
 import { parseKinds } from './options.ts';
+import { createProgressLine, type Progress } from './progress.ts';
 
 /** How often a sweep is looked at that a person waits for. Milliseconds. */
 const LOOK_EVERY_MS = 500;
@@ -22,9 +23,13 @@ export function sweepCommand(cli: Cli): Command {
         parseKinds,
       ),
     )
+    .option('--dry-run', 'compare and write nothing; exits 3 if anything differs')
+    .option('--json', 'the comparison of --dry-run as JSON')
     .option('--wait', 'until they have ended; exits 1 if one failed, 3 if deletions wait for an operator')
-    .action((options: { kind?: Kind[]; wait?: true }) =>
-      withOperator(cli, async ({ service }) => {
+    .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }) => {
+      const kinds = options.kind ?? [...KINDS];
+      if (options.dryRun) return await (await import('./sweep-dry-run.ts')).dryRun(cli, kinds, options);
+      await withOperator(cli, async ({ service }) => {
         if (service === null) {
           throw new MirrorError(
             'not_running',
@@ -34,13 +39,12 @@ export function sweepCommand(cli: Cli): Command {
             },
           );
         }
-        const kinds = options.kind ?? [...KINDS];
         const before = await newestSweep(cli);
         await service.post('/api/sweeps', { kinds });
         cli.out.write(`Asked for: ${kinds.join(', ')}\n`);
         if (options.wait) await waitFor(cli, service, kinds, before);
-      }),
-    );
+      });
+    });
 }
 
 async function newestSweep(cli: Cli): Promise<number> {
@@ -49,20 +53,28 @@ async function newestSweep(cli: Cli): Promise<number> {
 
 async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], before: number): Promise<void> {
   const ended = new Map<Kind, SweepReport>();
+  const line = createProgressLine(cli.err, () => performance.now());
   await withStore(cli, async (store) => {
     while (ended.size < kinds.length) {
       for (const sweep of (await store.listSweeps({ limit: NEWEST_SWEEPS })).reverse()) {
         if (sweep.id <= before || sweep.finished_at === null) continue;
         if (!kinds.includes(sweep.kind) || ended.has(sweep.kind)) continue;
         ended.set(sweep.kind, sweep);
+        line.clear();
         cli.out.write(`${describe(sweep)}\n`);
       }
       if (ended.size < kinds.length) {
         await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
         // A service that has stopped will end no sweep: its silence is an error here.
-        await service.get('/api/status');
+        const status = (await service.get('/api/status')) as {
+          sweeps: { running: (Progress & { kind: Kind })[] };
+          upstream: { budget_left: number };
+        };
+        const ours = status.sweeps.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
+        line.show(ours, status.upstream.budget_left);
       }
     }
+    line.clear();
     const failed = [...ended.values()].filter((sweep) => sweep.outcome !== 'complete');
     if (failed.length > 0) {
       throw new MirrorError('sweep_failed', `not complete: ${failed.map((sweep) => sweep.kind).join(', ')}`, {

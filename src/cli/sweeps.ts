@@ -1,8 +1,10 @@
 import { Argument, Command } from 'commander';
 import { MirrorError } from '../errors.ts';
+import type { Drift } from '../ops/context.ts';
 import type { SweepReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { withStore } from './database.ts';
+import { describeDrift } from './drift.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
@@ -55,7 +57,11 @@ export function sweepsCommand(cli: Cli): Command {
           throw new MirrorError('not_found', `no sweep with the id ${id}`, { hint: 'see "sweeps list"' });
         }
         if (options.json) writeJson(cli.out, sweep);
-        else cli.out.write(renderPairs(Object.entries(sweep)));
+        else {
+          const { drift, ...figures } = sweep;
+          cli.out.write(renderPairs(Object.entries(figures)));
+          if (drift !== null) cli.out.write(describeDrift('drift', drift as unknown as Drift));
+        }
       }),
     );
 

@@ -152,10 +152,9 @@ function preview(state: RecordState, before: RowContent | null, after: RowConten
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
   if (deletes) return { ...state, deleteEvent: seq };
-  // A later life announced itself, perhaps: the delete event no longer speaks for the record as it is. When in
-  // doubt it does not, since without it an absence only takes more proof.
+  // A later life announced itself: the delete event no longer speaks for the record as it is.
   const relived =
-    state.deleteEvent !== null && (state.previewedCreated === null || created >= state.previewedCreated);
+    state.deleteEvent !== null && (state.previewedCreated === null || created > state.previewedCreated);
   return relived ? { ...state, deleteEvent: null } : state;
 }
 
@@ -274,7 +273,7 @@ export interface MissingDecision {
 export function decideMissing(
   read: ReadMoment,
   held: { state: RecordState; row: RowContent | null },
-  context: { witnessedAt: number | null; absentFromWalk: boolean },
+  context: { witnessedAt: number | null; absentFromWalk: boolean; needsWitness?: boolean },
   timing: HintTiming,
 ): MissingDecision {
   const { state, row } = held;
@@ -309,7 +308,8 @@ export function decideMissing(
   if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
 
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= (state.missingSince ?? 0);
-  if (!witnessed && state.deleteEvent === null) return { outcome: 'unwitnessed', state: answered };
+  const mayLack = state.deleteEvent !== null && context.needsWitness !== true;
+  if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state: answered };
   return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
 }
 

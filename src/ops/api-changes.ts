@@ -1,14 +1,27 @@
+import type { Kind } from '../compliance/kinds.ts';
+import { MirrorError, StoreUnavailable } from '../errors.ts';
 import { problem } from '../problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import { idParam, notFound, numberParam, withKind } from './api.ts';
-import type { Done, Operations } from './operations.ts';
+import type { Compared, Done, Operations } from './operations.ts';
 import { parseBody, sweepRequest } from './query.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
-/** The changing half of the JSON API. 202: it is queued; 200: it is done. */
+/** The changing half of the JSON API, and the dry run, which is asked for like a sweep. 202: it is queued; 200: it is done. */
 export function createApiChanges(operations: Operations) {
   const actor = (c: OpsHandlerContext) => c.get('identity').name;
+
+  async function dryRun(c: OpsHandlerContext, kinds: Kind[] | undefined): Promise<Response> {
+    try {
+      return answer(await operations.dryRun(kinds, c.req.raw.signal), (compared) =>
+        c.json({ status: 'compared', in_step: compared.every(isInStep), kinds: compared }),
+      );
+    } catch (error) {
+      if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
+      return problem(502, error.code, 'The compliance service could not be read.', error.message);
+    }
+  }
 
   return {
     retryEvent: async (c) =>
@@ -22,6 +35,7 @@ export function createApiChanges(operations: Operations) {
     sweep: async (c) => {
       const body = await parseBody(c, sweepRequest);
       if (!body.ok) return body.response;
+      if (body.value.dry_run === true) return await dryRun(c, body.value.kinds);
       return answer(await operations.sweep(actor(c), body.value.kinds), ({ kinds }) =>
         c.json({ status: 'queued', kinds }, 202),
       );
@@ -50,6 +64,8 @@ export function createApiChanges(operations: Operations) {
     resume: async (c) => answer(await operations.resume(actor(c)), () => c.json({ paused: false })),
   } satisfies Record<string, Handler>;
 }
+
+const isInStep = ({ missing, extra, different }: Compared) => missing + extra + different === 0;
 
 function answer<T>(done: Done<T>, success: (value: T) => Response): Response {
   if (done.status === 'done') return success(done.value);

@@ -55,15 +55,6 @@ export function createApi(store: OpsStore, snapshots: Snapshots) {
         ),
       ),
 
-    /** A feed, which has no last page: `next` is where to go on from, also when nothing is new. */
-    changes: async (c) => {
-      const query = parseQuery(c, queries.changes);
-      if (!query.ok) return query.response;
-      const { after, limit } = query.value;
-      const items = await store.listChanges(after, limit);
-      return c.json({ items, next: String(items.at(-1)?.seq ?? after) });
-    },
-
     gaps: (c) =>
       list(
         c,

@@ -16,6 +16,7 @@ export type OpsStore = ReportStore &
     | 'releaseQuarantined'
     | 'confirmDeletions'
     | 'readRefusal'
+    | 'currentNumber'
     | 'audit'
     | 'checkWritable'
   >;
@@ -24,9 +25,26 @@ export type OpsStore = ReportStore &
 export interface OpsActions {
   requestSweep(kinds: Kind[], reason: string): Promise<void>;
   refetch(kind: Kind, ids: string[]): Promise<{ queued: number }>;
+  /**
+   * Compares a whole kind with the API and writes nothing. The only one that resolves when it is done, which may take
+   * long. Rejects with a MirrorError when the API cannot be read, and with the signal's reason when that aborts.
+   */
+  dryRun(kind: Kind, signal: AbortSignal): Promise<Drift>;
   /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
   pause(): Promise<void>;
   resume(): Promise<void>;
+}
+
+/** What a reading of the API found to differ from the mirror. */
+export interface Drift {
+  missing: number;
+  extra: number;
+  different: number;
+  repaired: number;
+  /** By field: in how many records it differed. */
+  fields: Record<string, number>;
+  /** The first of them. */
+  examples: { id: string; what: string; fields: string[]; repaired: boolean }[];
 }
 
 /** Deletions that wait for a person's consent, by the sweep that proved them. */
@@ -43,6 +61,9 @@ export interface RunningSweep {
   seen: number;
   /** How many records the whole sweep will see, as far as the upstream said; null when it did not. */
   estimatedTotal: number | null;
+  /** By what has been read so far; absent or null: nothing yet. */
+  recordsPerSecond?: number | null;
+  leftMs?: number | null;
   startedAt: number;
 }
 

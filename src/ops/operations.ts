@@ -1,6 +1,6 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { AuditLog } from './audit.ts';
-import type { OpsContext } from './context.ts';
+import type { Drift, OpsContext } from './context.ts';
 
 /** An operator's consent to held deletions lasts this long: time for one more proof, not for another day's surprise. */
 export const CONSENT_MS = 60 * 60_000;
@@ -11,11 +11,17 @@ export type Done<T> =
   /** It exists, and its state does not allow this. */
   | { status: 'conflict'; code: string; detail: string };
 
+export interface Compared extends Drift {
+  kind: Kind;
+}
+
 /** Everything that an operator can change, each audited by the token's name; the JSON API and the page's buttons call the same. */
 export interface Operations {
   retryEvent(actor: string, id: string): Promise<Done<null>>;
   discardEvent(actor: string, id: string): Promise<Done<null>>;
   sweep(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
+  /** Compares and writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
+  dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Done<Compared[]>>;
   confirmDeletions(
     actor: string,
     sweepId: number,
@@ -29,6 +35,8 @@ export interface Operations {
 export function createOperations(context: OpsContext, audit: AuditLog): Operations {
   const { store, actions, clock } = context;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+
+  let comparing = false;
 
   /** The verb answers false both for what is not there and for what is in another state; a second look tells them apart. */
   const changeEvent = async (
@@ -65,6 +73,25 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
         actions.requestSweep(distinct, `operator:${actor}`),
       );
       return { status: 'done', value: { kinds: distinct } };
+    },
+
+    async dryRun(kinds = [...KINDS], signal) {
+      const refused = needsApi();
+      if (refused !== null) return refused;
+      if (comparing) {
+        const detail = 'One is under way, and two would only take the requests from each other.';
+        return { status: 'conflict', code: 'dry_run_under_way', detail };
+      }
+      comparing = true;
+      try {
+        const compared: Compared[] = [];
+        for (const kind of KINDS) {
+          if (kinds.includes(kind)) compared.push({ kind, ...(await actions.dryRun(kind, signal)) });
+        }
+        return { status: 'done', value: compared };
+      } finally {
+        comparing = false;
+      }
     },
 
     async confirmDeletions(actor, sweepId) {

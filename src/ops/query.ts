@@ -36,11 +36,25 @@ export const queries = {
     limit,
     after: numberCursor.default('0').transform(Number),
   }),
+  snapshot: z.strictObject({
+    limit,
+    kind: kind.optional(),
+    // A number and a kind stand before the id.
+    after: z
+      .string()
+      .min(1)
+      .max(CURSOR_MAX_LENGTH + 40)
+      .optional(),
+  }),
   gaps: z.strictObject({ ...pagedByNumber, open: flag.optional() }),
   byNumber: z.strictObject(pagedByNumber),
 };
 
-export const sweepRequest = z.strictObject({ kinds: z.array(kind).min(1).max(KINDS.length).optional() });
+export const sweepRequest = z.strictObject({
+  kinds: z.array(kind).min(1).max(KINDS.length).optional(),
+  /** Compare, write nothing, and answer with what differs. */
+  dry_run: z.boolean().optional(),
+});
 
 type Parsed<T> = { ok: true; value: T } | { ok: false; response: Response };
 

@@ -6,18 +6,24 @@ import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, notFound } from './api.ts';
 import { createApiChanges } from './api-changes.ts';
 import { createAuditLog } from './audit.ts';
+import { createFeed } from './changes-feed.ts';
 import type { OpsContext } from './context.ts';
 import { script, serveAsset, styleSheet } from './dashboard/assets.ts';
 import { securityHeaders } from './headers.ts';
 import { createReadiness } from './health.ts';
+import { openApiDocument } from './openapi.ts';
 import { createOperations } from './operations.ts';
+import { createDryRuns } from './dry-runs.ts';
+import { createForms } from './forms.ts';
+import { createListPages } from './list-pages.tsx';
 import { createPages } from './pages.tsx';
+import { problemPages } from './problem-pages.tsx';
 import { scrape } from './prometheus.ts';
 import { createSnapshots } from './snapshot.ts';
 import { createStream } from './stream.ts';
 
-/** The largest thing anyone posts here is a token. */
-const MAX_BODY_BYTES = 16 * 1024;
+/** The largest thing anyone posts here is a page of ticked events: 50 ids of 255 characters, percent-encoded. */
+const MAX_BODY_BYTES = 64 * 1024;
 
 /**
  * The operators' listener: every route, in the order in which requests meet them. What stands below `identify`
@@ -29,10 +35,14 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   const snapshots = createSnapshots(context);
   const operations = createOperations(context, audit);
   const ready = createReadiness(context);
-  const pages = createPages(access, operations, snapshots);
+  const dryRuns = createDryRuns(operations, context);
+  const pages = createPages(access, snapshots);
+  const lists = createListPages(context, snapshots, dryRuns);
+  const forms = createForms(context, operations, snapshots, dryRuns);
   const api = createApi(context.store, snapshots);
   const changes = createApiChanges(operations);
-  const stream = createStream(context, { render: pages.statusParts, mayGoOn: access.stillSignedIn });
+  const feed = createFeed(context.store);
+  const stream = createStream(context, access.stillSignedIn);
 
   const app = new Hono<OpsEnv>();
 
@@ -44,6 +54,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
     return problem(500, 'internal_error', 'Something went wrong here.', 'The log says what.');
   });
   app.use(securityHeaders());
+  app.use(problemPages(context));
   app.use(
     bodyLimit({
       maxSize: MAX_BODY_BYTES,
@@ -71,21 +82,47 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   // ─── reading with either role, changing with `operate` ───
   app.use(access.operateToChange);
   app.get('/', pages.status);
-  app.get('/events/stream', stream);
-  app.get('/metrics', async () => scrape(context.metrics, await snapshots.current()));
+  app.get('/stream', stream(pages.statusParts));
+  app.get('/events', lists.events);
+  app.get('/events/:id', lists.event);
+  app.get('/records/:kind', lists.records);
+  app.get('/records/:kind/:id', lists.record);
+  app.get('/gaps', lists.gaps);
+  app.get('/sweeps', lists.sweeps);
+  app.get('/stream/sweeps', stream(lists.sweepsParts));
+  app.get('/sweeps/:id', lists.sweep);
+  app.get('/quarantine', lists.quarantine);
+  app.get('/quarantine/:id', lists.quarantined);
+  app.get('/refusals', lists.refusals);
+  app.get('/refusals/:id', lists.refusal);
+  app.get('/audit', lists.audit);
+  app.get('/metrics', async () => scrape(context.metrics, await snapshots.current(), context.store));
 
-  app.post('/actions/sweep', pages.sweep);
-  app.post('/actions/pause', pages.pause);
-  app.post('/actions/resume', pages.resume);
-  app.post('/actions/confirm-deletions', pages.confirmDeletions);
+  app.post('/actions/sweep', forms.sweep);
+  app.post('/actions/sweeps', forms.sweeps);
+  app.post('/actions/pause', forms.pause);
+  app.post('/actions/resume', forms.resume);
+  app.post('/actions/events', forms.events);
+  app.post('/actions/refetch', forms.refetch);
+  app.post('/actions/release', forms.release);
+  app.post('/actions/confirm-deletions', forms.confirmDeletions);
 
+  app.get('/openapi.json', (c) =>
+    c.json(
+      openApiDocument({
+        version: context.facts().version,
+        origin: context.publicUrl?.origin ?? new URL(c.req.url).origin,
+      }),
+    ),
+  );
   app.get('/api/status', api.status);
   app.get('/api/events', api.events);
   app.get('/api/events/:id', api.event);
   app.get('/api/records/:kind', api.records);
   app.get('/api/records/:kind/:id', api.record);
   app.get('/api/records/:kind/:id/history', api.history);
-  app.get('/api/changes', api.changes);
+  app.get('/api/changes', feed.changes);
+  app.get('/api/snapshot', feed.snapshot);
   app.get('/api/gaps', api.gaps);
   app.get('/api/sweeps', api.sweeps);
   app.get('/api/sweeps/:id', api.sweep);

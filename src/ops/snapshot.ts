@@ -1,7 +1,8 @@
 import { describeError } from '../errors.ts';
 import type { GapReport, StoreSummary, SweepReport } from '../store/reports.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import type { HeldDeletions, LiveFacts, OpsContext } from './context.ts';
+import type { CredentialFacts, HeldDeletions, LiveFacts, OpsContext } from './context.ts';
+import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';
 import { judge, type Verdict } from './verdict.ts';
 
 /** Everything the status page, `/api/status` and `/metrics` show, read together. */
@@ -17,11 +18,17 @@ export interface Snapshot {
   /** Newest first. */
   sweeps: SweepReport[];
   verdict: Verdict;
+  /** Null: events only, or what is stored could not be read. */
+  credentials: CredentialFacts | null;
+  /** For the charts; empty when the database could not be read. */
+  traffic: { hour: TrafficSeries; day: TrafficSeries };
 }
 
 /** However many pages are open and however often they ask, the database is read once in this time. */
 const SNAPSHOT_MS = 1_000;
 const SWEEPS_SHOWN = 8;
+/** A day's bars are a quarter of an hour each: reading all its minutes every second would show nothing more. */
+const DAY_MS = 15_000;
 
 export interface Snapshots {
   /** At most `SNAPSHOT_MS` old. Never rejects: a database that cannot be read is a verdict. */
@@ -49,11 +56,39 @@ export function createSnapshots(context: OpsContext): Snapshots {
     }
   };
 
+  let day: { at: number; series: TrafficSeries } | null = null;
+  const readTraffic = async (now: number): Promise<Snapshot['traffic']> => {
+    try {
+      const hour = seriesOf(await context.traffic(seriesStart(HOUR, now)), HOUR, now);
+      if (day === null || clock.steady() - day.at >= DAY_MS) {
+        day = {
+          at: clock.steady(),
+          series: seriesOf(await context.traffic(seriesStart(DAY, now)), DAY, now),
+        };
+      }
+      return { hour, day: day.series };
+    } catch (error) {
+      logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');
+      return { hour: seriesOf([], HOUR, now), day: seriesOf([], DAY, now) };
+    }
+  };
+
+  const readCredentials = async (): Promise<CredentialFacts | null> => {
+    try {
+      return await context.credentials();
+    } catch (error) {
+      logger.error({ outcome: 'failed', error: describeError(error) }, 'credentials could not be read');
+      return null;
+    }
+  };
+
   const read = async (): Promise<Snapshot> => {
     const stored = await readStore();
+    const credentials = await readCredentials();
     const live = context.facts();
     const at = clock.wall();
-    return { at, live, ...stored, verdict: judge({ ...stored, live, now: at }) };
+    const traffic = await readTraffic(at);
+    return { at, live, ...stored, credentials, traffic, verdict: judge({ ...stored, live, now: at }) };
   };
 
   const fresh = () => {

@@ -32,13 +32,15 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
     gaps: summary === null ? null : { open: summary.open_gaps, newest: gaps.slice(0, GAPS_SHOWN) },
     held_deletions: held.map(({ sweepId, kind, count }) => ({ sweep_id: sweepId, kind, count })),
     sweeps: {
-      running: live.runningSweeps.map(({ id, kind, pages, seen, estimatedTotal, startedAt }) => ({
-        id,
-        kind,
-        pages,
-        seen,
-        estimated_total: estimatedTotal,
-        started_at: instant(startedAt),
+      running: live.runningSweeps.map((sweep) => ({
+        id: sweep.id,
+        kind: sweep.kind,
+        pages: sweep.pages,
+        seen: sweep.seen,
+        estimated_total: sweep.estimatedTotal,
+        records_per_second: rounded(sweep.recordsPerSecond),
+        seconds_left: rounded(sweep.leftMs == null ? null : sweep.leftMs / 1000),
+        started_at: instant(sweep.startedAt),
       })),
       last: sweeps,
     },
@@ -60,6 +62,11 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
 
 /** The rest is under `/api/gaps`. */
 const GAPS_SHOWN = 50;
+
+/** A tenth is as good as an estimate gets. */
+function rounded(value: number | null | undefined): number | null {
+  return value == null ? null : Math.round(value * 10) / 10;
+}
 
 function instant(ms: number): string;
 function instant(ms: number | null): string | null;

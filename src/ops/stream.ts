@@ -9,21 +9,27 @@ const KEEP_ALIVE_MS = 15_000;
 /** Each open page holds a connection; more of them than this is not people watching. */
 const MAX_STREAMS = 64;
 
-export interface StreamSource {
+interface StreamSource {
   /** The fragment as it stands now. */
   render(c: OpsHandlerContext): Promise<string>;
-  /** False ends the stream; the page then asks anew, and is sent to sign in. */
   mayGoOn(c: OpsHandlerContext): boolean;
 }
 
-/** Server-sent events: the fragment whenever it differs from what was last sent, until the service drains. */
-export function createStream(context: Pick<OpsContext, 'clock' | 'signal'>, source: StreamSource) {
+/**
+ * Server-sent events: a page's fragment whenever it differs from what was last sent, until the service drains. The
+ * limit is for all pages together. When `mayGoOn` says false the stream ends; the page then asks anew, and is sent
+ * to sign in.
+ */
+export function createStream(
+  context: Pick<OpsContext, 'clock' | 'signal'>,
+  mayGoOn: StreamSource['mayGoOn'],
+) {
   let open = 0;
-  return (c: OpsHandlerContext): Response => {
+  return (render: StreamSource['render']) => (c: OpsHandlerContext): Response => {
     if (open >= MAX_STREAMS) {
       return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, { 'retry-after': '30' });
     }
-    const body = fragments(c, context, source, {
+    const body = fragments(c, context, { render, mayGoOn }, {
       opened: () => {
         open += 1;
       },

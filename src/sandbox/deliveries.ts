@@ -70,9 +70,11 @@ export class Deliveries {
    */
   dispatch(about: EventAbout, fate: Fate | null = null, afterEventId: string | null = null): void {
     for (const registration of this.#registrations.subscribedTo(about.event.type)) {
-      const drawn = fate ?? drawFate(this.#faults.current, this.#random);
+      // Of its own: what is drawn for one event must not depend on which attempts of others failed meanwhile.
+      const random = this.#random.fork(`${about.event.id}/${registration.id}`);
+      const drawn = fate ?? drawFate(this.#faults.current, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
-        const delivery = this.#create(about, registration);
+        const delivery = this.#create(about, registration, random.id('delivery-'));
         if (copy > 1) delivery.faults.push('duplicate');
         this.#start(delivery, drawn, afterEventId);
       }
@@ -107,10 +109,10 @@ export class Deliveries {
     await this.#queue.onIdle();
   }
 
-  #create({ event, kind, recordId }: EventAbout, registration: Registration): Delivery {
+  #create({ event, kind, recordId }: EventAbout, registration: Registration, deliveryId: string): Delivery {
     const { id, type, created, data } = event;
     const delivery: Delivery = {
-      id: this.#random.id('delivery-'),
+      id: deliveryId,
       registration,
       event,
       kind,
@@ -205,7 +207,10 @@ export class Deliveries {
     if (isSettled(delivery)) return;
     const baseMs = this.#settings.retryDelaysMs[delivery.attempts.length];
     if (baseMs === undefined) this.#settle(delivery, 'abandoned');
-    else this.#sendAfter(delivery, retryDelayMs(baseMs, this.#random.next()));
+    else {
+      const random = this.#random.fork(`${delivery.id}/${delivery.attempts.length}`);
+      this.#sendAfter(delivery, retryDelayMs(baseMs, random.next()));
+    }
   }
 
   #releaseOvertaken(attempted: Delivery): void {

@@ -12,7 +12,8 @@ export interface Narrator {
   applied(kind: Kind, applied: readonly Applied[], cause: string): void;
   concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
   swept(result: SweepResult): void;
-  sweeping(sweep: RunningSweep): void;
+  /** `budgetLeft`: requests that the current minute still allows. */
+  sweeping(sweep: RunningSweep, budgetLeft: number): void;
   gapOpened(gap: GapKey, error: string | null): void;
   gapHealed(gap: GapKey): void;
   requested(request: ObservedRequest): void;
@@ -89,8 +90,20 @@ export function createNarrator(options: {
       backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged }, 'sweep');
     },
 
-    sweeping({ kind, id: sweep_id, pages, seen, reason }) {
-      backfill.info({ kind, sweep_id, outcome: 'running', reason, pages, seen }, 'sweep');
+    sweeping(sweep, budget_left) {
+      const {
+        kind,
+        id: sweep_id,
+        reason,
+        pages,
+        seen,
+        estimatedTotal: total,
+        recordsPerSecond,
+        leftMs,
+      } = sweep;
+      const records_per_second = recordsPerSecond === null ? null : Math.round(recordsPerSecond * 10) / 10;
+      const pace = { records_per_second, left_ms: leftMs, budget_left };
+      backfill.info({ kind, sweep_id, outcome: 'running', reason, pages, seen, total, ...pace }, 'sweep');
     },
 
     gapOpened(gap, error) {

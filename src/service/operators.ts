@@ -1,4 +1,5 @@
 import type { Backfill } from '../backfill/backfill.ts';
+import { UsageError } from '../errors.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
 import type { Worker } from '../process/worker.ts';
 import type { Store } from '../store/store.ts';
@@ -38,6 +39,10 @@ export function operatorsActions({ store, backfill, setPaused }: Stages): OpsAct
       if (kind === 'policy') backfill?.requestSweep([kind], 'operator:refetch');
       else await backfill?.refetch(kind, ids);
       return { queued: ids.length };
+    },
+    async dryRun(kind, signal) {
+      if (backfill === null) throw new UsageError('there are no API credentials to compare with');
+      return await backfill.dryRun(kind, signal);
     },
     async pause() {
       await store.writeFact('paused', 'true');

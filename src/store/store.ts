@@ -297,7 +297,13 @@ export interface BackfillStore {
     kind: Kind,
     id: string,
     read: ReadMoment,
-    context: { witnessedAt: number | null; timing: HintTiming; absentFromWalk: boolean },
+    context: {
+      witnessedAt: number | null;
+      timing: HintTiming;
+      absentFromWalk: boolean;
+      /** Even of what a delivered event has announced: as long as there is something alive to be read. */
+      needsWitness?: boolean;
+    },
   ): Promise<MissingOutcome>;
   /** A read that told nothing. The record stays as it is and is read again at `retryAtMs`. */
   recordReadFailure(kind: Kind, id: string, error: string, retryAtMs: number): Promise<void>;

@@ -1,7 +1,7 @@
 import { header, nowSeconds } from '../receive/sign.ts';
 
 /** Bodies are filled up to this many bytes: what a delivery with a handful of fields comes to. */
-export const BODY_BYTES = 480;
+const BODY_BYTES = 480;
 
 const STATUSES = ['draft', 'in_review', 'approved', 'archived'] as const;
 

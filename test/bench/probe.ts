@@ -21,5 +21,7 @@ process.on('message', (message) => {
   };
   process.send?.(usage);
 });
+// Whoever started it is gone, or gave up: a server left behind would disturb the next measurement.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 // Nobody should live on because somebody might ask.
 process.channel?.unref();

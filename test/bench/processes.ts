@@ -11,7 +11,7 @@ export const MAIN = here('../../dist/main.js');
 export const BASELINE = here('./baseline.ts');
 
 /** A token of our own: signing in by a link is for people. */
-export const OPS_TOKEN = 'bench-operator-0123456789';
+const OPS_TOKEN = 'bench-operator-0123456789';
 
 export interface ServerProcess {
   child: ChildProcess;

@@ -30,7 +30,10 @@ beforeEach(async () => {
   fill(upstream.records, COUNTS);
   // The records that name the assessments, which no list does.
   for (const [index, id] of upstream.records.ids('assessments').entries()) {
-    upstream.records.put('vendors', { ...upstream.records.find('vendors', `ven-${index}`)!, riskAssessmentId: id });
+    upstream.records.put('vendors', {
+      ...upstream.records.find('vendors', `ven-${index}`)!,
+      riskAssessmentId: id,
+    });
   }
   service = await createService(upstream, {
     SYNC_SETTLE_SECONDS: '0.2',
@@ -49,7 +52,8 @@ const inStep = () => {
   const named = new Set(upstream.records.ids('assessments'));
   return compare(service.database, upstream.records, named).differences.length === 0;
 };
-const newestSweep = async () => (await service.get<{ items: Sweep[] }>('/api/sweeps?limit=1')).items[0]?.id ?? 0;
+const newestSweep = async () =>
+  (await service.get<{ items: Sweep[] }>('/api/sweeps?limit=1')).items[0]?.id ?? 0;
 const openGaps = async () => (await service.get<{ items: Gap[] }>('/api/gaps?open=true&limit=500')).items;
 
 /** Asks for a sweep of everything, and waits until each of these kinds has had one. */
@@ -58,7 +62,9 @@ async function sweep(...kinds: string[]): Promise<void> {
   await service.post('/api/sweeps');
   await eventually(`a sweep of ${kinds.join(', ')}`, async () => {
     const { items } = await service.get<{ items: Sweep[] }>('/api/sweeps?limit=100');
-    const ended = new Set(items.filter(({ id, outcome }) => id > before && outcome !== null).map(({ kind }) => kind));
+    const ended = new Set(
+      items.filter(({ id, outcome }) => id > before && outcome !== null).map(({ kind }) => kind),
+    );
     return kinds.every((kind) => ended.has(kind));
   });
 }
@@ -110,7 +116,8 @@ describe('without a delete event or consent nothing is deleted', () => {
 
   it('when every list is empty and every record is gone, as after a restore of the wrong backup', async () => {
     upstream.listsAreEmpty = true;
-    upstream.faultOf = ({ path }) => (/\/\w[\w-]*\/[^/?]+$/.test(path) && !path.includes('?') ? { fault: 'status', status: 404 } : null);
+    upstream.faultOf = ({ path }) =>
+      /\/\w[\w-]*\/[^/?]+$/.test(path) && !path.includes('?') ? { fault: 'status', status: 404 } : null;
     await sweep('policy', 'vendor');
 
     expectEverythingAlive();
@@ -126,7 +133,9 @@ it('an operator’s consent deletes exactly what was held', async () => {
   for (const id of upstream.records.ids('policies').slice(0, 3)) upstream.records.remove('policies', id);
   await service.post('/api/sweeps', { kinds: ['policy'] });
   const held = await eventually('held deletions', async () => {
-    const status = await service.get<{ held_deletions: { sweep_id: number; count: number }[] }>('/api/status');
+    const status = await service.get<{ held_deletions: { sweep_id: number; count: number }[] }>(
+      '/api/status',
+    );
     return status.held_deletions[0] ?? null;
   });
   expect(held.count).toBe(3);

@@ -1,7 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Fault, startIndependentUpstream } from '../support/independent-upstream.ts';
-import { fill, type Records, type Resource, type UpstreamRecord } from '../support/independent-upstream-records.ts';
+import {
+  fill,
+  type Records,
+  type Resource,
+  type UpstreamRecord,
+} from '../support/independent-upstream-records.ts';
 import { createSender, type EventType, eventAbout } from '../support/independent-upstream-sender.ts';
 import { type Comparison, compare } from './compare.ts';
 import { randomOf } from './random.ts';
@@ -148,9 +153,9 @@ async function agreeToHeldDeletions(
   service: Awaited<ReturnType<typeof createService>>,
   tell: (line: string) => void,
 ): Promise<void> {
-  const { held_deletions: held } = await service.get<{ held_deletions: { sweep_id: number; count: number }[] }>(
-    '/api/status',
-  );
+  const { held_deletions: held } = await service.get<{
+    held_deletions: { sweep_id: number; count: number }[];
+  }>('/api/status');
   for (const { sweep_id, count } of held) {
     tell(`agreed to ${count} held deletions`);
     // It may have been settled since the status was read.
@@ -198,7 +203,11 @@ function createMutator(
     count += 1;
     const resource = pick(['policies', 'policies', 'vendors', 'vendors', 'assessments'] as const);
     const draw = random();
-    const content = { name: `Changed ${count}`, status: pick(['draft', 'open', 'active', 'closed']), rev: count };
+    const content = {
+      name: `Changed ${count}`,
+      status: pick(['draft', 'open', 'active', 'closed']),
+      rev: count,
+    };
     const version = resource === 'policies' ? { version: `${count}.0` } : {};
     if (draw < 0.15) {
       const record = { id: `new-${count}`, ...content, ...version };

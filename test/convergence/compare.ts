@@ -36,15 +36,19 @@ export function compare(database: string, records: Records, named: ReadonlySet<s
     for (const resource of RESOURCES) {
       const version = resource === 'policies' ? 'version' : 'NULL AS version';
       const rows = db
-        .prepare(`SELECT id, name, status, ${version}, data, deleted_at, unverified_since FROM ${TABLES[resource]}`)
+        .prepare(
+          `SELECT id, name, status, ${version}, data, deleted_at, unverified_since FROM ${TABLES[resource]}`,
+        )
         .all() as Row[];
       const held = new Map(rows.map((row) => [row.id, row]));
       for (const row of rows) {
         compared += 1;
         const what = `${resource} ${row.id}`;
-        if (row.unverified_since !== null) differences.push(`${what} is unverified since ${row.unverified_since}`);
+        if (row.unverified_since !== null)
+          differences.push(`${what} is unverified since ${row.unverified_since}`);
         const alive = records.find(resource, row.id) !== null;
-        if (alive !== (row.deleted_at === null)) differences.push(`${what} is ${alive ? 'alive' : 'gone'} upstream`);
+        if (alive !== (row.deleted_at === null))
+          differences.push(`${what} is ${alive ? 'alive' : 'gone'} upstream`);
       }
       for (const record of records.all(resource)) {
         const row = held.get(record.id);
@@ -59,7 +63,8 @@ export function compare(database: string, records: Records, named: ReadonlySet<s
           row.name === name &&
           row.status === status &&
           row.version === said;
-        if (!equal) differences.push(`${resource} ${record.id}: ${row.data} is not ${JSON.stringify(record)}`);
+        if (!equal)
+          differences.push(`${resource} ${record.id}: ${row.data} is not ${JSON.stringify(record)}`);
       }
     }
     return { differences, compared, undiscoverable };
@@ -72,7 +77,10 @@ export function compare(database: string, records: Records, named: ReadonlySet<s
 export function alive(database: string, resource: Resource): number {
   const db = new Database(database, { readonly: true });
   try {
-    return db.prepare(`SELECT count(*) FROM ${TABLES[resource]} WHERE deleted_at IS NULL`).pluck().get() as number;
+    return db
+      .prepare(`SELECT count(*) FROM ${TABLES[resource]} WHERE deleted_at IS NULL`)
+      .pluck()
+      .get() as number;
   } finally {
     db.close();
   }

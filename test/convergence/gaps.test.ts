@@ -159,7 +159,8 @@ const CASES: readonly Case[] = [
     reason: 'walk_incomplete',
     when: 'a list cannot be read to its end',
     async open(stage) {
-      stage.upstream.faultOf = ({ path }) => (isList(path, 'vendors') ? { fault: 'status', status: 404 } : null);
+      stage.upstream.faultOf = ({ path }) =>
+        isList(path, 'vendors') ? { fault: 'status', status: 404 } : null;
       await sweep(stage, 'vendor');
     },
     heal: works,
@@ -213,7 +214,9 @@ async function sweepsEnded(): Promise<boolean> {
 
 async function counted(reason: GapReason): Promise<number> {
   const text = await stage.get<string>('/metrics');
-  const line = new RegExp(`^compliance_mirror_gaps_opened_total\\{reason="${reason}"\\} (\\d+)$`, 'm').exec(text);
+  const line = new RegExp(`^compliance_mirror_gaps_opened_total\\{reason="${reason}"\\} (\\d+)$`, 'm').exec(
+    text,
+  );
   return Number(line?.[1] ?? 0);
 }
 
@@ -238,7 +241,8 @@ describe('a gap opens, heals by itself, stays in the history and is counted', ()
     await heal(stage, gap);
     const healed = await stage.leapUntil(
       `healing of ${reason}`,
-      async () => (await stage.gaps()).find(({ id, healed_at }) => id === gap.id && healed_at !== null) ?? null,
+      async () =>
+        (await stage.gaps()).find(({ id, healed_at }) => id === gap.id && healed_at !== null) ?? null,
       5_000,
     );
     expect(healed.record_id).toBe(gap.record_id);

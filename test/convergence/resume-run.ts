@@ -60,7 +60,9 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
       await eventually(
         'the end of the resumed sweep',
         () =>
-          count("SELECT count(*) FROM sweeps WHERE kind = 'vendor' AND outcome = 'incomplete' AND error LIKE 'resumed%'") > 0,
+          count(
+            "SELECT count(*) FROM sweeps WHERE kind = 'vendor' AND outcome = 'incomplete' AND error LIKE 'resumed%'",
+          ) > 0,
         withinMs,
       );
       const resumedAtPage = pageOf(upstream.seen.find(({ path }) => isVendorPage(path))!.path);
@@ -70,7 +72,8 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
       await eventually(
         'the whole sweep',
         () =>
-          count("SELECT count(*) FROM sweeps WHERE kind = 'vendor' AND outcome = 'complete'") > 0 && count(deleted) > 0,
+          count("SELECT count(*) FROM sweeps WHERE kind = 'vendor' AND outcome = 'complete'") > 0 &&
+          count(deleted) > 0,
         withinMs,
       );
       return {

@@ -4,7 +4,11 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { loadConfig } from '../../src/config.ts';
 import { type Service, startService } from '../../src/service.ts';
-import { API_KEY, type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import {
+  API_KEY,
+  type IndependentUpstream,
+  startIndependentUpstream,
+} from '../support/independent-upstream.ts';
 import { fill } from '../support/independent-upstream-records.ts';
 import {
   createSender,
@@ -44,7 +48,11 @@ export interface Stage {
   /** Every gap there ever was, newest first. */
   gaps(): Promise<GapSeen[]>;
   /** Lets time leap until `look` finds something; rejects when it does not within `looks`. */
-  leapUntil<T>(what: string, look: () => Promise<T | null | false> | T | null | false, stepMs?: number): Promise<T>;
+  leapUntil<T>(
+    what: string,
+    look: () => Promise<T | null | false> | T | null | false,
+    stepMs?: number,
+  ): Promise<T>;
   compare(): Comparison;
   /** Time's wall clock in seconds, for a signature. */
   seconds(): number;

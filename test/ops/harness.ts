@@ -85,6 +85,10 @@ export async function opsHarness(
       asked.push(`refetch ${kind} ${ids.join(',')}`);
       return { queued: ids.length };
     },
+    async dryRun(kind) {
+      asked.push(`dry run ${kind}`);
+      return { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+    },
     async pause() {
       live.paused = true;
       asked.push('pause');

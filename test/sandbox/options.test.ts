@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
+import { introduction } from '../../src/sandbox/introduction.ts';
 import { resolveOptions, sandboxOptionsFromEnv } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSeed } from '../../src/sandbox/seed.ts';
@@ -45,6 +46,48 @@ describe('settings', () => {
     });
   });
 
+  test('name the OAuth client and the service accounts, in part or whole', () => {
+    const { oauth } = sandboxOptionsFromEnv({
+      SANDBOX_CLIENT_ID: 'mine',
+      SANDBOX_REDIRECT_URI: 'http://127.0.0.1:7999/back',
+      SANDBOX_SERVICE_ACCOUNTS: 'one:0123456789abcdef:read policies:write, two:fedcba9876543210:vendors:read',
+      SANDBOX_TOKEN_SECONDS: '90',
+    });
+    expect(oauth?.application).toEqual({
+      id: 'mine',
+      secret: expect.stringMatching(/^sandbox_secret_/),
+      redirectUri: 'http://127.0.0.1:7999/back',
+    });
+    expect(oauth?.serviceAccounts).toEqual([
+      { id: 'one', secret: '0123456789abcdef', scopes: ['read', 'policies:write'] },
+      { id: 'two', secret: 'fedcba9876543210', scopes: ['vendors:read'] },
+    ]);
+    expect(oauth?.accessTokenSeconds).toBe(90);
+  });
+
+  test('that were made for the run are shown at its start, those that were given are not', async () => {
+    const made = await startSandbox({ port: 0 });
+    const lines = introduction(made, {}).join('\n');
+    await made.close();
+    const { application, serviceAccounts } = made.oauth;
+    for (const secret of [
+      application.secret,
+      made.apiKeys[0]!,
+      ...serviceAccounts.map((one) => one.secret),
+    ]) {
+      expect(lines).toContain(secret);
+    }
+    const env = {
+      SANDBOX_API_KEY: 'a-key-that-was-given',
+      SANDBOX_CLIENT_SECRET: 'a-secret-that-was-given',
+      SANDBOX_SERVICE_ACCOUNTS: 'one:a-secret-that-was-given:read',
+    };
+    const given = sandboxOptionsFromEnv(env);
+    const sandbox = await startSandbox({ ...given, port: 0 });
+    await sandbox.close();
+    expect(introduction(sandbox, given).join('\n')).not.toContain('that-was-given');
+  });
+
   test('that are secret can come from files', () => {
     const path = file('a token from a file\n');
     expect(sandboxOptionsFromEnv({ SANDBOX_TOKEN_FILE: path })).toEqual({ token: 'a token from a file' });
@@ -64,6 +107,17 @@ describe('settings', () => {
     ['SANDBOX_RATE_LIMIT', '0'],
     ['SANDBOX_WEBHOOK_SECRET', 'short'],
     ['SANDBOX_TOKEN_FILE', '/nowhere/at/all'],
+    ['SANDBOX_CLIENT_ID', 'a b'],
+    ['SANDBOX_CLIENT_SECRET', 'short'],
+    ['SANDBOX_REDIRECT_URI', '/callback'],
+    ['SANDBOX_REDIRECT_URI', 'https://app.example/#part'],
+    ['SANDBOX_REDIRECT_URI', 'javascript:alert(1)'],
+    ['SANDBOX_SERVICE_ACCOUNTS', 'one:0123456789abcdef'],
+    ['SANDBOX_SERVICE_ACCOUNTS', 'one:0123456789abcdef:everything'],
+    ['SANDBOX_SERVICE_ACCOUNTS', 'one:short:read'],
+    ['SANDBOX_SERVICE_ACCOUNTS', 'one:0123456789abcdef:read,one:0123456789abcdef:read'],
+    ['SANDBOX_TOKEN_SECONDS', '0'],
+    ['SANDBOX_TOKEN_SECONDS', 'soon'],
   ])('a bad %s (%s) is one clear error that names it', (name, value) => {
     const read = () => sandboxOptionsFromEnv({ [name]: value });
     expect(read).toThrow(UsageError);

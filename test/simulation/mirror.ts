@@ -19,7 +19,7 @@ import type { Answer, Sent } from './sender.ts';
 import type { World } from './time.ts';
 
 /** As the settings' defaults have it. */
-export const POINTERS: IdPointers = {
+const POINTERS: IdPointers = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
   vendor: ['vendorId', 'vendor.id', 'id'],

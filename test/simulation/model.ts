@@ -1,4 +1,4 @@
-import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 
 /** One state of one record. Its position in the record's history is its number, and stands in its content as `rev`. */
@@ -86,8 +86,4 @@ function bornAt(history: readonly Version[], version: Version): number {
   let born = version;
   for (let rev = version.rev - 1; rev >= 0 && history[rev]?.content; rev -= 1) born = history[rev]!;
   return born.at;
-}
-
-export function everyKnownId(model: Model): { kind: Kind; id: string }[] {
-  return KINDS.flatMap((kind) => model.ids(kind).map((id) => ({ kind, id })));
 }

@@ -86,7 +86,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'witness',
     without: 'two 404s are proof of absence, whether or not anything else can be read',
-    edits: [{ file: DECIDE, find: 'if (!witnessed && state.deleteEvent === null)', put: 'if (false)' }],
+    edits: [{ file: DECIDE, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
   },
   {
     name: 'hold',

@@ -52,12 +52,28 @@ export class Records {
 export function fill(records: Records, counts: Readonly<Record<Resource, number>>): void {
   for (let index = 0; index < counts.policies; index += 1) {
     const id = `pol-${index}`;
-    records.put('policies', { id, name: `Policy ${index}`, version: '1.0', status: 'draft', owner: { team: index % 7 } });
+    records.put('policies', {
+      id,
+      name: `Policy ${index}`,
+      version: '1.0',
+      status: 'draft',
+      owner: { team: index % 7 },
+    });
   }
   for (let index = 0; index < counts.assessments; index += 1) {
-    records.put('assessments', { id: `ra-${index}`, name: `Risk ${index}`, status: 'open', likelihood: index % 5 });
+    records.put('assessments', {
+      id: `ra-${index}`,
+      name: `Risk ${index}`,
+      status: 'open',
+      likelihood: index % 5,
+    });
   }
   for (let index = 0; index < counts.vendors; index += 1) {
-    records.put('vendors', { id: `ven-${index}`, name: `Vendor ${index}`, status: 'active', tags: ['a', String(index % 3)] });
+    records.put('vendors', {
+      id: `ven-${index}`,
+      name: `Vendor ${index}`,
+      status: 'active',
+      tags: ['a', String(index % 3)],
+    });
   }
 }

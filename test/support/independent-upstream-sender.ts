@@ -32,7 +32,9 @@ export function eventAbout(
 
 export function signature(body: string, options: { secret?: string; t?: number } = {}): string {
   const t = options.t ?? Math.floor(Date.now() / 1000);
-  const hex = createHmac('sha256', options.secret ?? SIGNING_SECRET).update(`${t}.${body}`).digest('hex');
+  const hex = createHmac('sha256', options.secret ?? SIGNING_SECRET)
+    .update(`${t}.${body}`)
+    .digest('hex');
   return `t=${t}, v1=${hex}`;
 }
 

@@ -51,7 +51,9 @@ export interface IndependentUpstream {
   close(): Promise<void>;
 }
 
-const RESOURCES: Readonly<Record<string, { resource: Resource; listed: boolean; byId: boolean; wrapper: string }>> = {
+const RESOURCES: Readonly<
+  Record<string, { resource: Resource; listed: boolean; byId: boolean; wrapper: string }>
+> = {
   policies: { resource: 'policies', listed: true, byId: false, wrapper: 'policies' },
   'risk-assessments': { resource: 'assessments', listed: false, byId: true, wrapper: 'assessment' },
   vendors: { resource: 'vendors', listed: true, byId: true, wrapper: 'vendors' },
@@ -86,7 +88,8 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
 
 function fail(fault: Fault, response: ServerResponse): void {
   if (fault.fault === 'status') {
-    const wait = fault.retryAfterSeconds === undefined ? {} : { 'retry-after': String(fault.retryAfterSeconds) };
+    const wait =
+      fault.retryAfterSeconds === undefined ? {} : { 'retry-after': String(fault.retryAfterSeconds) };
     response.writeHead(fault.status, { 'content-type': 'text/plain', ...wait }).end('not now');
   } else if (fault.fault === 'hang') {
     setTimeout(() => response.destroy(), fault.ms).unref();
@@ -97,19 +100,24 @@ function fail(fault: Fault, response: ServerResponse): void {
   }
 }
 
-function answer(upstream: IndependentUpstream, request: IncomingMessage, response: ServerResponse): void {
+function answer(
+  upstream: IndependentUpstream,
+  request: IncomingMessage,
+  response: ServerResponse,
+): ServerResponse {
   const plain = (status: number, text: string) =>
-    void response.writeHead(status, { 'content-type': 'text/plain' }).end(text);
+    response.writeHead(status, { 'content-type': 'text/plain' }).end(text);
   if (request.headers.authorization !== `Bearer ${API_KEY}`) return plain(401, 'who are you?');
   const url = new URL(request.url ?? '', upstream.baseUrl);
   const base = new URL(upstream.baseUrl).pathname;
   const [name = '', id, ...rest] = url.pathname.slice(base.length + 1).split('/');
   const route = RESOURCES[name];
-  if (!url.pathname.startsWith(`${base}/`) || route === undefined || rest.length > 0) return plain(404, 'nothing here');
+  if (!url.pathname.startsWith(`${base}/`) || route === undefined || rest.length > 0)
+    return plain(404, 'nothing here');
   if (request.method !== 'GET') return plain(405, 'reading only');
 
   const json = (body: unknown) =>
-    void response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(JSON.stringify(body));
+    response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(JSON.stringify(body));
   if (id === undefined) {
     if (!route.listed) return plain(404, 'there is no such list');
     return json(page(upstream, route.resource, route.wrapper, url.searchParams));

@@ -1,7 +1,8 @@
 import type { GapReport } from '../../store/reports.ts';
 import { gapText } from '../gap-texts.ts';
+import { recordHref } from '../hrefs.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { count, kindPlural } from '../words.ts';
+import { count, figure, kindPlural } from '../words.ts';
 import { Instant, Tile } from './pieces.tsx';
 
 const IDS_SHOWN = 12;
@@ -26,7 +27,11 @@ export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapsh
           ))}
         </ul>
       )}
-      {unlisted > 0 ? <p class="note">And {count(unlisted, 'older gap')}, listed by the API.</p> : null}
+      {unlisted > 0 ? <p class="note">And {count(unlisted, 'older gap')}.</p> : null}
+      <p class="note">
+        {summary === null ? null : `${figure(summary.healed_gaps_last_day)} healed in the last day. `}
+        <a href="/gaps">All gaps, and what to do about each</a>
+      </p>
     </Tile>
   );
 }
@@ -53,7 +58,13 @@ function GapGroup({ reason, members, now }: { reason: string; members: GapReport
         <ul class="ids">
           {named.slice(0, IDS_SHOWN).map((gap) => (
             <li>
-              <code>{gap.record_id}</code>
+              {gap.kind === null || gap.record_id === null ? (
+                <code>{gap.record_id}</code>
+              ) : (
+                <a href={recordHref(gap.kind, gap.record_id)}>
+                  <code>{gap.record_id}</code>
+                </a>
+              )}
             </li>
           ))}
           {named.length > IDS_SHOWN ? <li class="quiet">and {named.length - IDS_SHOWN} more</li> : null}

@@ -211,7 +211,7 @@ export function Field({
         name={name}
         value={value ?? ''}
         autocomplete="off"
-        spellcheck="false"
+        spellcheck={false}
         maxlength={255}
         {...(list === undefined ? {} : { list })}
       />

@@ -1,6 +1,6 @@
 import type { Snapshot } from '../snapshot.ts';
 import { figure, kindPlural } from '../words.ts';
-import { Ago, Tile } from './pieces.tsx';
+import { Ago, Instant, Tile } from './pieces.tsx';
 import { VERDICT_WORDS } from './verdict-section.tsx';
 
 export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
@@ -27,13 +27,14 @@ export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
                 Deleted
               </th>
               <th scope="col">Compared in full</th>
+              <th scope="col">Covered until</th>
             </tr>
           </thead>
           <tbody>
             {kinds.map((kind) => (
               <tr>
                 <th scope="row">
-                  {sentenceCase(kindPlural(kind.kind))}
+                  <a href={`/records/${kind.kind}`}>{sentenceCase(kindPlural(kind.kind))}</a>
                   <div class="reach">{kind.coverage}</div>
                 </th>
                 <td class="full">
@@ -56,6 +57,13 @@ export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
                     <span class="quiet">not yet</span>
                   ) : (
                     <Ago at={kind.last_full_sweep_at} now={at} />
+                  )}
+                </td>
+                <td class="full" data-label="Covered until">
+                  {kind.covered_until === null ? (
+                    <span class="quiet">no instant yet</span>
+                  ) : (
+                    <Instant at={kind.covered_until} now={at} />
                   )}
                 </td>
               </tr>

@@ -1,11 +1,12 @@
 import { Layout } from './layout.tsx';
 
-export function SignInPage({ failure }: { failure: string | null }) {
+export function SignInPage({ next, failure }: { next: string; failure: string | null }) {
   return (
     <Layout title="Sign in">
       <main class="door">
         <h1>compliance mirror</h1>
         <form method="post" action="/sign-in" data-sign-in>
+          {next === '/' ? null : <input type="hidden" name="next" value={next} />}
           <label for="token">Token</label>
           <input
             id="token"

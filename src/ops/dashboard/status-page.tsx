@@ -1,12 +1,13 @@
 import type { Identity } from '../access.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { BacklogTile, DeliveriesTile } from './delivery-tiles.tsx';
+import { BacklogTile } from './backlog-tile.tsx';
 import { GapsTile } from './gaps-tile.tsx';
-import { Layout } from './layout.tsx';
-import { ActionForm } from './pieces.tsx';
+import { Frame } from './layout.tsx';
 import { RecordsTile } from './records-tile.tsx';
 import { SweepsTile } from './sweeps-tile.tsx';
-import { ServiceTile, UpstreamTile } from './upstream-tile.tsx';
+import { ServiceTile } from './service-tile.tsx';
+import { DeliveriesTile, LagTile, RefusalsTile } from './traffic-tiles.tsx';
+import { UpstreamTile } from './upstream-tile.tsx';
 import { VerdictSection } from './verdict-section.tsx';
 
 interface Props {
@@ -22,6 +23,8 @@ export function StatusParts({ snapshot, identity }: Props) {
       <div class="grid">
         <DeliveriesTile snapshot={snapshot} />
         <BacklogTile snapshot={snapshot} />
+        <RefusalsTile snapshot={snapshot} />
+        <LagTile snapshot={snapshot} />
         <RecordsTile snapshot={snapshot} />
         <GapsTile snapshot={snapshot} />
         <SweepsTile snapshot={snapshot} />
@@ -34,40 +37,19 @@ export function StatusParts({ snapshot, identity }: Props) {
 
 export function StatusPage({ snapshot, identity }: Props) {
   return (
-    <Layout title={snapshot.verdict.sentence}>
-      <a class="hidden skip" href="#main">
-        Skip to the verdict
-      </a>
-      <div class="wrap">
-        <header class="top">
-          <span class="name">compliance mirror</span>
-          <span class="live" data-live>
-            as of {new Date(snapshot.at).toISOString().slice(11, 19)} UTC
-          </span>
-          <noscript>
-            <a href="/">Reload</a>
-          </noscript>
-          <span>
-            {identity.name}
-            {identity.role === 'read' ? ', may read' : ''}
-          </span>
-          {identity.csrf === null ? null : (
-            <ActionForm action="/sign-out" csrf={identity.csrf}>
-              <button class="plain" type="submit">
-                Sign out
-              </button>
-            </ActionForm>
-          )}
-        </header>
-        <main id="main" data-stream="/events/stream">
-          <StatusParts snapshot={snapshot} identity={identity} />
-        </main>
-        <footer class="foot">
-          <span>All times are UTC.</span>
-          <a href="/api/status">These figures as JSON</a>
-          <a href="/metrics">Metrics</a>
-        </footer>
-      </div>
-    </Layout>
+    <Frame
+      title={snapshot.verdict.sentence}
+      current="Status"
+      identity={identity}
+      now={snapshot.at}
+      stream="/stream"
+    >
+      <StatusParts snapshot={snapshot} identity={identity} />
+      <noscript>
+        <p class="note">
+          Without scripts this page stands still: <a href="/">reload</a> it to see what has changed.
+        </p>
+      </noscript>
+    </Frame>
   );
 }

@@ -1,8 +1,11 @@
 import type { SweepReport } from '../../store/reports.ts';
 import type { RunningSweep } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { codeWords, count, figure, kindPlural } from '../words.ts';
-import { Instant, Tile } from './pieces.tsx';
+import { age, codeWords, count, figure, kindPlural } from '../words.ts';
+import { driftWords } from './drift.ts';
+import { Instant, Table, Tile } from './pieces.tsx';
+
+export const SWEEP_COLUMNS = ['Sweep', 'Began', 'Why', 'Seen', 'Drift', 'Outcome'];
 
 export function SweepsTile({ snapshot: { sweeps, live, at } }: { snapshot: Snapshot }) {
   const running = new Set(live.runningSweeps.map((sweep) => sweep.id));
@@ -23,33 +26,21 @@ export function SweepsTile({ snapshot: { sweeps, live, at } }: { snapshot: Snaps
             : 'None yet. The first one starts with the service and compares every record.'}
         </p>
       ) : (
-        <section class="scroll" aria-label="The last sweeps" tabindex={0} id="sweeps-scroll">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Sweep</th>
-                <th scope="col">Began</th>
-                <th scope="col">Why</th>
-                <th scope="col" class="n">
-                  Seen
-                </th>
-                <th scope="col">Found different</th>
-                <th scope="col">Outcome</th>
-              </tr>
-            </thead>
-            <tbody>
-              {ended.map((sweep) => (
-                <Ended sweep={sweep} now={at} />
-              ))}
-            </tbody>
-          </table>
-        </section>
+        <Table label="The last sweeps" head={SWEEP_COLUMNS}>
+          {ended.map((sweep) => (
+            <Ended sweep={sweep} now={at} />
+          ))}
+        </Table>
       )}
     </Tile>
   );
 }
 
-function Running({ sweep: { kind, id, seen, pages, estimatedTotal } }: { sweep: RunningSweep }) {
+export function Running({
+  sweep: { kind, id, seen, pages, estimatedTotal, recordsPerSecond = null, leftMs = null },
+}: {
+  sweep: RunningSweep;
+}) {
   const known = estimatedTotal !== null && estimatedTotal > 0;
   return (
     <div>
@@ -58,6 +49,8 @@ function Running({ sweep: { kind, id, seen, pages, estimatedTotal } }: { sweep: 
         <span class="quiet">
           {known ? `${figure(seen)} of ${figure(Math.max(seen, estimatedTotal))}` : count(seen, 'record')}
           {pages > 0 ? `, ${count(pages, 'page')}` : ''}
+          {recordsPerSecond === null ? '' : `, ${figure(Math.round(recordsPerSecond))} a second`}
+          {leftMs === null ? '' : `, about ${age(leftMs)} left`}
         </span>
       </p>
       {known ? (
@@ -73,17 +66,15 @@ function Running({ sweep: { kind, id, seen, pages, estimatedTotal } }: { sweep: 
   );
 }
 
-function Ended({ sweep, now }: { sweep: SweepReport; now: number }) {
-  const drift = [
-    sweep.inserted > 0 ? `${figure(sweep.inserted)} missing` : null,
-    sweep.updated > 0 ? `${figure(sweep.updated)} changed` : null,
-    sweep.deleted > 0 ? `${figure(sweep.deleted)} gone` : null,
-  ].filter((part) => part !== null);
+export function Ended({ sweep, now }: { sweep: SweepReport; now: number }) {
+  const drift = driftWords(sweep);
   const outcome = sweep.outcome ?? 'under way';
   return (
     <tr>
       <th scope="row">
-        {sweep.id} · {kindPlural(sweep.kind)}
+        <a href={`/sweeps/${sweep.id}`}>
+          {sweep.id} · {kindPlural(sweep.kind)}
+        </a>
       </th>
       <td class="wide" data-label="Began">
         <Instant at={sweep.started_at} now={now} />
@@ -94,8 +85,8 @@ function Ended({ sweep, now }: { sweep: SweepReport; now: number }) {
       <td class="n" data-label="Seen">
         {figure(sweep.seen)}
       </td>
-      <td class={`wide ${drift.length === 0 ? 'quiet' : ''}`} data-label="Found different">
-        {drift.length === 0 ? 'nothing' : drift.join(', ')}
+      <td class={`wide ${drift === 'nothing' ? 'quiet' : ''}`} data-label="Drift">
+        {drift}
       </td>
       <td class="wide" data-label="Outcome">
         <span class={outcome === 'failed' ? 'warn' : ''}>{codeWords(outcome)}</span>

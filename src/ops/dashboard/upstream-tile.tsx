@@ -1,11 +1,12 @@
+import type { CredentialFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { bytes, count, figure } from '../words.ts';
+import { age, count, figure } from '../words.ts';
 import { Ago, Tile } from './pieces.tsx';
 
 /** Clocks that differ by less than this are the network's doing. */
 const SKEW_SHOWN_MS = 2_000;
 
-export function UpstreamTile({ snapshot: { live, at } }: { snapshot: Snapshot }) {
+export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot: Snapshot }) {
   const { upstream } = live;
   if (!upstream.configured) {
     return (
@@ -41,6 +42,12 @@ export function UpstreamTile({ snapshot: { live, at } }: { snapshot: Snapshot })
         )}
         <dt>Its clock</dt>
         <dd>{skewWords(upstream.skewMs)}</dd>
+        {credentials === null ? null : (
+          <>
+            <dt>{AUTH_WORDS[credentials.auth]}</dt>
+            <dd class={credentials.refusal === null ? '' : 'warn'}>{expiryWords(credentials, at)}</dd>
+          </>
+        )}
         <dt id="budget-label">Requests left this minute</dt>
         <dd>
           {figure(upstream.budgetLeft)} of {figure(upstream.budgetPerMinute)}
@@ -56,40 +63,22 @@ export function UpstreamTile({ snapshot: { live, at } }: { snapshot: Snapshot })
   );
 }
 
+const AUTH_WORDS = {
+  api_key: 'API key',
+  oauth: 'Sign-in (OAuth)',
+  service_account: 'Service account',
+} as const;
+
+function expiryWords({ auth, expiresAt, refusal }: CredentialFacts, now: number): string {
+  if (refusal !== null) return refusal;
+  if (auth === 'api_key') return 'its end is not known here';
+  if (expiresAt === null) return 'no token yet';
+  return expiresAt <= now ? 'token ran out, is renewed' : `token for ${age(expiresAt - now)}, then renewed`;
+}
+
 function skewWords(skewMs: number | null): string {
   if (skewMs === null) return 'unknown';
   if (Math.abs(skewMs) < SKEW_SHOWN_MS) return 'agrees with ours';
   const seconds = Math.round(Math.abs(skewMs) / 1000);
   return `${count(seconds, 'second')} ${skewMs > 0 ? 'ahead' : 'behind'}`;
-}
-
-export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Snapshot }) {
-  return (
-    <Tile part="service" title="This service" width="half">
-      <p class="big">{live.paused ? 'paused' : live.state}</p>
-      <p class="note">
-        Version {live.version}, started <Ago at={new Date(live.startedAt).toISOString()} now={at} />.
-      </p>
-      <dl class="pairs">
-        <dt>Signing secrets</dt>
-        <dd>{figure(live.signingSecrets)}</dd>
-        <dt>Sweeps every</dt>
-        <dd>{live.sweepMs === 0 ? 'on demand only' : minutesWords(live.sweepMs)}</dd>
-        <dt>Reads settle after</dt>
-        <dd>{figure(live.settleMs / 1000)} s</dd>
-        {summary === null ? null : (
-          <>
-            <dt>Database</dt>
-            <dd>{bytes(summary.database_bytes)}</dd>
-            <dt>Write-ahead log</dt>
-            <dd>{bytes(summary.wal_bytes)}</dd>
-          </>
-        )}
-      </dl>
-    </Tile>
-  );
-}
-
-function minutesWords(ms: number): string {
-  return ms < 60_000 ? count(Math.round(ms / 1000), 'second') : count(Math.round(ms / 6000) / 10, 'minute');
 }

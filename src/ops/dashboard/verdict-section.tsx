@@ -36,7 +36,7 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
   return (
     <div class="actions">
       {held.map((deletions) => (
-        <Consent deletions={deletions} csrf={csrf} />
+        <Held deletions={deletions} />
       ))}
       {live.paused ? (
         <ActionForm action="/actions/resume" csrf={csrf}>
@@ -63,26 +63,11 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
   );
 }
 
-function Consent({
-  deletions: { sweepId, kind, count: held },
-  csrf,
-}: {
-  deletions: HeldDeletions;
-  csrf: string | null;
-}) {
+/** Consent is given where the ids can be seen: on the sweep's page. */
+function Held({ deletions: { sweepId, kind, count: held } }: { deletions: HeldDeletions }) {
   return (
-    <ActionForm action="/actions/confirm-deletions" csrf={csrf} className="consent">
-      <input type="hidden" name="sweep" value={String(sweepId)} />
-      <label>
-        <input type="checkbox" name="sure" value="yes" required id={`sure-${sweepId}`} />
-        <span>
-          I have made sure that these {kindPlural(kind)} are gone from the compliance service:{' '}
-          {count(held, 'record')} of sweep {sweepId}.
-        </span>
-      </label>
-      <button class="button first" id={`consent-${sweepId}`} type="submit">
-        Consent to {count(held, 'deletion')}
-      </button>
-    </ActionForm>
+    <a class="button first" id={`held-${sweepId}`} href={`/sweeps/${sweepId}#held`}>
+      Look at the {count(held, 'deletion')} of {kindPlural(kind)}
+    </a>
   );
 }

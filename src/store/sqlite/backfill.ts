@@ -160,14 +160,8 @@ export function createBackfillVerbs(
     };
   }
 
-  /** A proven absence becomes a tombstone; one that already is becomes verified. `provenAt`: the counter as its proof began. */
-  function bury(
-    held: Held,
-    provenAt: number,
-    cause: string,
-    now: Now,
-    numbers: Parameters<Parameters<Transact>[0]>[0],
-  ): void {
+  /** A proven absence becomes a tombstone; one that already is becomes verified. */
+  function bury(held: Held, cause: string, now: Now, numbers: Parameters<Parameters<Transact>[0]>[0]): void {
     const nowIso = iso(now.wall);
     if (held.row !== null && held.row.deletedAt === null) {
       const content = { ...contentOf(held.kind, held.row.data, nowIso) };
@@ -183,7 +177,6 @@ export function createBackfillVerbs(
       // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
       returned: true,
       readEndedAt: Math.max(held.state.readEndedAt ?? 0, now.steady),
-      readNumber: Math.max(held.state.readNumber, provenAt),
       attempts: 0,
     };
     if (held.row !== null) held.row.verifiedAt = nowIso;
@@ -335,7 +328,7 @@ export function createBackfillVerbs(
         const deleted = verdict.deleted.map((id) => {
           const held = candidates.get(id)!;
           const announced = held.state.deleteEvent !== null;
-          bury(held, held.state.missingNumber ?? proof?.number ?? 0, context.cause, now, numbers);
+          bury(held, context.cause, now, numbers);
           return { id, cause: announced ? ('event' as const) : ('absence' as const) };
         });
         const sweepId = context.sweepId ?? (lastSweep.get(kind) as number | null) ?? 0;

@@ -46,7 +46,8 @@ export async function backUpBeforeMigrating(
 
 /** How many steps the schema there has; null if this version adds none. */
 function schemaToMigrate(path: string): number | null {
-  const db = connect(path, { readOnly: true });
+  // For writing: a file whose making was cut short must be rolled back first, and reading alone may not do that.
+  const db = connect(path, { readOnly: false });
   try {
     const { steps, isOlder } = guarded(() => schemaAge(db));
     return isOlder ? steps : null;

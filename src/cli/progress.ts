@@ -1,0 +1,64 @@
+import type { Screen } from './cli.ts';
+
+/** A running sweep as `/api/status` shows it. */
+export interface Progress {
+  id: number;
+  kind: string;
+  pages: number;
+  seen: number;
+  estimated_total: number | null;
+  records_per_second: number | null;
+  seconds_left: number | null;
+}
+
+const BAR_WIDTH = 20;
+/** On what is no terminal a line stays, so it is written this seldom. Milliseconds. */
+const LINE_EVERY_MS = 10_000;
+
+/** One line about one sweep. Pure. */
+export function describeProgress(sweep: Progress, budgetLeft: number, options: { bar: boolean }): string {
+  const { kind, pages, seen, estimated_total: total, records_per_second: rate, seconds_left: left } = sweep;
+  const share = total === null || total === 0 ? null : Math.min(1, seen / total);
+  const filled = Math.floor((share ?? 0) * BAR_WIDTH);
+  const bar =
+    options.bar && share !== null ? `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ` : '';
+  return [
+    `${bar}${kind}: ${seen}${total === null ? '' : ` of ${total}`} records`,
+    `${pages} pages`,
+    ...(rate === null ? [] : [`${rate} records/s`]),
+    `budget ${budgetLeft}`,
+    ...(left === null ? [] : [`${duration(left)} left`]),
+  ].join(', ');
+}
+
+function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.ceil(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.ceil(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.ceil((seconds % 3600) / 60)} min`;
+}
+
+/** Shows how far sweeps are: one line that is written over on a terminal, now and then a line of its own elsewhere. */
+export function createProgressLine(screen: Screen, now: () => number) {
+  let saidAt = now();
+  let isShown = false;
+  const clear = () => {
+    if (isShown) screen.write('\r\u001b[2K');
+    isShown = false;
+  };
+  return {
+    clear,
+    show(sweeps: readonly Progress[], budgetLeft: number): void {
+      if (screen.isTerminal) {
+        const line = sweeps.map((sweep) => describeProgress(sweep, budgetLeft, { bar: true })).join(' | ');
+        clear();
+        if (line === '') return;
+        // A line that wraps could not be written over.
+        screen.write(line.slice(0, Math.max(1, (screen.columns ?? 80) - 1)));
+        isShown = true;
+      } else if (now() - saidAt >= LINE_EVERY_MS) {
+        saidAt = now();
+        for (const sweep of sweeps) screen.write(`${describeProgress(sweep, budgetLeft, { bar: false })}\n`);
+      }
+    },
+  };
+}

@@ -1,0 +1,172 @@
+import { z } from 'zod';
+import { KINDS } from '../compliance/kinds.ts';
+
+/** What the JSON API answers. For its document and for tests: nothing is checked against these on its way out. */
+
+const kind = z.enum(KINDS);
+const instant = z.iso.datetime().describe('An instant, ISO 8601 in UTC.');
+const text = z.string();
+const whole = z.int();
+const json = z.record(z.string(), z.unknown());
+const table = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape);
+
+export const event = table({
+  seq: whole.describe('Its number, in the order of commits.'),
+  id: text.describe('As the sender gave it.'),
+  type: text,
+  created: text.describe('As the sender wrote it.'),
+  kind: kind.nullable(),
+  record_id: text.nullable(),
+  received_at: instant,
+  deliveries: whole,
+  last_delivered_at: instant,
+  state: z.enum(['pending', 'done', 'ignored', 'dead', 'discarded']),
+  attempts: whole,
+  next_attempt_at: instant.nullable(),
+  processed_at: instant.nullable(),
+  error: text.nullable(),
+  body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
+});
+
+export const record = table({
+  id: text,
+  name: text.nullable(),
+  version: text.nullable().optional().describe('Of policies only.'),
+  status: text.nullable(),
+  data: json.describe('The whole record as last read.'),
+  first_seen_at: instant,
+  synced_at: instant,
+  verified_at: instant.nullable(),
+  unverified_since: instant.nullable(),
+  deleted_at: instant.nullable(),
+  last_event_id: text.nullable(),
+  last_event_at: instant.nullable(),
+  cause: text.describe('The event, refetch or sweep that wrote the row.'),
+});
+
+export const change = table({
+  seq: whole,
+  kind,
+  record_id: text,
+  operation: z.enum(['insert', 'update', 'delete', 'restore']),
+  before: json.describe('Changed columns, and of `data` changed fields; what is absent did not exist.'),
+  after: json.describe('The same columns and fields as they are now; what is absent is gone.'),
+  cause: text,
+  at: instant,
+});
+
+export const gap = table({
+  id: whole,
+  kind: kind.nullable(),
+  record_id: text.nullable(),
+  reason: text,
+  opened_at: instant,
+  healed_at: instant.nullable(),
+  attempts: whole,
+  error: text.nullable(),
+});
+
+export const sweep = table({
+  id: whole,
+  kind,
+  reason: text,
+  started_at: instant,
+  finished_at: instant.nullable(),
+  pages: whole,
+  seen: whole,
+  inserted: whole,
+  updated: whole,
+  deleted: whole,
+  unchanged: whole,
+  outcome: text.nullable(),
+  error: text.nullable(),
+  drift: json.nullable(),
+});
+
+export const quarantined = table({
+  id: whole,
+  received_at: instant,
+  reason: text,
+  t: text,
+  body_sha256: text,
+  released_at: instant.nullable(),
+  body: text.nullable().describe('Null in lists, and once trimmed.'),
+});
+
+export const refusal = table({
+  id: whole,
+  at: instant,
+  reason: text,
+  t: text.nullable(),
+  bytes: whole,
+  body_sha256: text.nullable(),
+  header: text.nullable(),
+});
+
+export const auditEntry = table({
+  id: whole,
+  at: instant,
+  actor: text,
+  action: text,
+  outcome: text,
+  target: text.nullable(),
+});
+
+export const status = table({
+  at: instant,
+  verdict: z.enum(['in_step', 'catching_up', 'stale', 'blocked', 'unverified']),
+  reason: text.describe('Stable code of what decided it.'),
+  sentence: text,
+  remedy: text.nullable(),
+  since: instant.nullable(),
+  service: json,
+  kinds: z.array(json).nullable().describe('As the view sync_status; null when the database cannot be read.'),
+  events: z.record(z.string(), whole).nullable(),
+  backlog: table({ events: whole, oldest_at: instant.nullable() }).nullable(),
+  last_delivery_at: instant.nullable(),
+  deliveries: json,
+  quarantined: whole.nullable(),
+  gaps: table({ open: whole, newest: z.array(gap) }).nullable(),
+  held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),
+  sweeps: table({ running: z.array(json), last: z.array(sweep) }),
+  upstream: json,
+  database: table({ bytes: whole, wal_bytes: whole }).nullable(),
+});
+
+export const problemDetails = table({
+  type: text,
+  title: text,
+  status: whole,
+  code: text.describe('Stable, for programs.'),
+  detail: text.optional(),
+});
+
+export const listOf = <Item extends z.ZodType>(item: Item) =>
+  table({
+    items: z.array(item),
+    next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
+  });
+
+export const feed = table({
+  items: z.array(change),
+  next: text.describe('What `after` takes from here on, also when nothing is new.'),
+});
+
+export const snapshot = table({
+  seq: whole.describe('Follow /api/changes from here; the same on every page.'),
+  items: z.array(record.extend({ kind })),
+  next: text.nullable(),
+});
+
+export const done = {
+  queuedEvent: table({ status: z.literal('queued'), id: text }),
+  discarded: table({ status: z.literal('discarded'), id: text }),
+  sweep: table({ status: z.literal('queued'), kinds: z.array(kind) }),
+  confirmed: table({ status: z.literal('confirmed'), kind, ids: z.array(text), until: instant }),
+  refetch: table({ status: z.literal('queued'), queued: whole }),
+  released: table({ status: z.literal('released'), id: whole }),
+  paused: table({ paused: z.boolean() }),
+};
+
+export const live = table({ status: z.literal('live') });
+export const ready = table({ status: z.enum(['ready', 'not_ready']), reason: text.optional() });

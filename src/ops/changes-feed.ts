@@ -1,0 +1,114 @@
+import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
+import { problem } from '../problem.ts';
+import type { RecordReport } from '../store/reports.ts';
+import type { OpsHandlerContext } from './access.ts';
+import type { OpsStore } from './context.ts';
+import { parseQuery, queries } from './query.ts';
+
+type FeedStore = Pick<OpsStore, 'listChanges' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber'>;
+type Handler = (c: OpsHandlerContext) => Promise<Response>;
+
+/** Where the next page of a snapshot goes on. `seq` is the first page's, which a follower starts from. */
+interface SnapshotCursor {
+  seq: number;
+  kind: Kind;
+  id: string;
+}
+
+/**
+ * The feed for a team's own systems. Who takes a snapshot, page by page, and then follows the changes from its `seq`
+ * on, loses nothing: every page is at least as new as that number, and laying a change over a row that has it already
+ * changes nothing, because changes carry values and not differences.
+ */
+export function createFeed(store: FeedStore) {
+  async function expired(seq: number): Promise<Response | null> {
+    const trimmed = await store.trimmedChanges();
+    if (trimmed !== null && seq < trimmed.through) {
+      return gone(`Changes up to ${trimmed.through} were trimmed.`);
+    }
+    // The numbers of a restored backup begin again where it was made, and mean other changes from there on.
+    const newest = await store.currentNumber();
+    return seq > newest
+      ? gone(`This database has come to ${newest} only: it was restored or is another.`)
+      : null;
+  }
+
+  return {
+    /** A feed, which has no last page: `next` is where to go on from, also when nothing is new. */
+    changes: async (c) => {
+      const query = parseQuery(c, queries.changes);
+      if (!query.ok) return query.response;
+      const { after, limit } = query.value;
+      const items = await store.listChanges(after, limit);
+      // Asked after they were read: what was trimmed in between is found missing, never passed over.
+      return (await expired(after)) ?? c.json({ items, next: String(items.at(-1)?.seq ?? after) });
+    },
+
+    snapshot: async (c) => {
+      const query = parseQuery(c, queries.snapshot);
+      if (!query.ok) return query.response;
+      const { kind, limit } = query.value;
+      const cursor = query.value.after === undefined ? null : readCursor(query.value.after, kind);
+      if (cursor === undefined) {
+        return problem(
+          400,
+          'invalid_parameter',
+          'A parameter is not usable.',
+          '`after`: the value of `next` from the page before, of the same snapshot.',
+        );
+      }
+      const refusal = cursor === null ? null : await expired(cursor.seq);
+      if (refusal !== null) return refusal;
+
+      const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
+      const seq = cursor?.seq ?? page.seq;
+      return c.json({
+        seq,
+        items: page.items,
+        next: page.last === null ? null : `${seq}:${page.last.kind}:${page.last.id}`,
+      });
+    },
+  } satisfies Record<string, Handler>;
+}
+
+function gone(why: string): Response {
+  return problem(
+    410,
+    'cursor_expired',
+    'The changes after this cursor cannot be had.',
+    `${why} Take a snapshot from /api/snapshot and follow from its seq.`,
+    { link: '</api/snapshot>; rel="start"' },
+  );
+}
+
+type SnapshotItem = { kind: Kind } & RecordReport;
+
+/** Up to `limit` rows behind the cursor, kind after kind. `last` is null when nothing is left. */
+async function readPage(
+  store: FeedStore,
+  kinds: readonly Kind[],
+  cursor: SnapshotCursor | null,
+  limit: number,
+): Promise<{ seq: number; items: SnapshotItem[]; last: SnapshotItem | null }> {
+  const items: SnapshotItem[] = [];
+  let first: number | null = null;
+  const left = cursor === null ? kinds : kinds.slice(kinds.indexOf(cursor.kind));
+  for (const kind of left) {
+    const after = cursor?.kind === kind ? cursor.id : undefined;
+    const { seq, records } = await store.snapshotRecords(kind, { limit: limit - items.length, after });
+    // Of several reads the earliest: all that was committed since is in the changes.
+    first ??= seq;
+    items.push(...records.map((record) => ({ kind, ...record })));
+    if (items.length >= limit) break;
+  }
+  return { seq: first ?? 0, items, last: items.length < limit ? null : (items.at(-1) ?? null) };
+}
+
+/** Undefined: it is none of ours, or belongs to a snapshot of another kind. */
+function readCursor(text: string, wanted: Kind | undefined): SnapshotCursor | undefined {
+  const match = /^(\d{1,15}):([a-z_]+):(.+)$/su.exec(text);
+  const [, seq, kind, id] = match ?? [];
+  if (seq === undefined || kind === undefined || id === undefined || !isKind(kind)) return undefined;
+  if (wanted !== undefined && kind !== wanted) return undefined;
+  return { seq: Number(seq), kind, id };
+}

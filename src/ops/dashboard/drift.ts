@@ -1,0 +1,53 @@
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { figure } from '../words.ts';
+
+/** The drift report of a sweep, read with distrust: it is JSON from a column. */
+export interface DriftFacts {
+  missing: number;
+  extra: number;
+  different: number;
+  repaired: number;
+  fields: [field: string, times: number][];
+  examples: { id: string; what: string; fields: string[]; repaired: boolean }[];
+}
+
+/** Null: the sweep has not ended, or ended without one. */
+export function driftOf(drift: JsonObject | null): DriftFacts | null {
+  if (drift === null) return null;
+  const number = (value: unknown) => (typeof value === 'number' ? value : 0);
+  const fields = typeof drift['fields'] === 'object' && drift['fields'] !== null ? drift['fields'] : {};
+  const examples = Array.isArray(drift['examples']) ? drift['examples'] : [];
+  return {
+    missing: number(drift['missing']),
+    extra: number(drift['extra']),
+    different: number(drift['different']),
+    repaired: number(drift['repaired']),
+    fields: Object.entries(fields)
+      .map(([field, times]): [string, number] => [field, number(times)])
+      .sort((a, b) => b[1] - a[1]),
+    examples: examples.flatMap((example: unknown) => {
+      if (typeof example !== 'object' || example === null || !('id' in example)) return [];
+      const { id, what, fields: differing, repaired } = example as Record<string, unknown>;
+      return [
+        {
+          id: String(id),
+          what: String(what),
+          fields: Array.isArray(differing) ? differing.map(String) : [],
+          repaired: repaired === true,
+        },
+      ];
+    }),
+  };
+}
+
+/** `2 missing, 1 different`; `nothing` where nothing had drifted. */
+export function driftWords({ drift }: { drift: JsonObject | null }): string {
+  const facts = driftOf(drift);
+  if (facts === null) return 'not known';
+  const parts = [
+    facts.missing > 0 ? `${figure(facts.missing)} missing` : null,
+    facts.extra > 0 ? `${figure(facts.extra)} gone` : null,
+    facts.different > 0 ? `${figure(facts.different)} different` : null,
+  ].filter((part) => part !== null);
+  return parts.length === 0 ? 'nothing' : parts.join(', ');
+}

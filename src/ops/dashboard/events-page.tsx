@@ -1,0 +1,154 @@
+import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
+import type { EventReport, EventState } from '../../store/reports.ts';
+import type { Identity } from '../access.ts';
+import { eventHref } from '../hrefs.ts';
+import { figure, kindNoun } from '../words.ts';
+import { Frame } from './layout.tsx';
+import { ActionForm, Choice, Empty, Field, Instant, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
+
+export interface EventsView {
+  identity: Identity;
+  now: number;
+  told: string | null;
+  filter: {
+    state?: EventState | undefined;
+    type?: string | undefined;
+    kind?: Kind | undefined;
+    record_id?: string | undefined;
+  };
+  events: readonly EventReport[];
+  next: string | null;
+  first: string | null;
+  /** Where a form leads back to. */
+  here: string;
+}
+
+const STATES: readonly (readonly [EventState | '', string])[] = [
+  ['', 'any'],
+  ['pending', 'pending'],
+  ['done', 'done'],
+  ['ignored', 'ignored'],
+  ['dead', 'dead'],
+  ['discarded', 'discarded'],
+];
+
+export function EventsPage(view: EventsView) {
+  const { identity, now, filter, events, told } = view;
+  const changeable = identity.role === 'operate' && events.some(isChangeable);
+  return (
+    <Frame title="Events" current="Events" identity={identity} now={now} wide>
+      <Title note="Every delivery that was verified and committed, the newest first.">Events</Title>
+      <Told text={told} />
+      <form class="filters" method="get" action="/events" aria-label="Filter">
+        <Choice name="state" label="State" value={filter.state} options={STATES} />
+        <Field name="type" label="Type" value={filter.type} list="types" />
+        <Choice
+          name="kind"
+          label="Kind"
+          value={filter.kind}
+          options={[['', 'any'], ...KINDS.map((kind) => [kind, kindNoun(kind, 1)] as const)]}
+        />
+        <Field name="record_id" label="Record’s id" value={filter.record_id} />
+        <Field name="id" label="Event’s id" value={undefined} />
+        <button class="button" type="submit">
+          Show
+        </button>
+        <datalist id="types">
+          {EVENT_TYPES.map((type) => (
+            <option value={type} />
+          ))}
+        </datalist>
+      </form>
+      {events.length === 0 ? (
+        <Empty>{emptyWords(filter)}</Empty>
+      ) : changeable ? (
+        <ActionForm action="/actions/events" csrf={identity.csrf}>
+          <input type="hidden" name="back" value={view.here} />
+          <EventTable {...view} ticks />
+          <div class="actions bulk">
+            <button class="button" type="submit" name="do" value="retry">
+              Retry the ticked
+            </button>
+            <button class="button" type="submit" name="do" value="discard">
+              Discard the ticked
+            </button>
+            <span class="note">Dead ones can be tried again; dead and pending ones discarded.</span>
+          </div>
+        </ActionForm>
+      ) : (
+        <EventTable {...view} ticks={false} />
+      )}
+      <Pager next={view.next} first={view.first} words="Older events" />
+    </Frame>
+  );
+}
+
+function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
+  return (
+    <Table
+      label="Events"
+      head={[
+        ticks ? <span data-tick-all>Event</span> : 'Event',
+        'Type',
+        'About',
+        'State',
+        'Received',
+        'Attempts',
+        'Error',
+      ]}
+    >
+      {events.map((event) => (
+        <tr>
+          <th scope="row">
+            {ticks && isChangeable(event) ? (
+              <input type="checkbox" name="id" value={event.id} aria-label={`Tick ${event.id}`} />
+            ) : null}{' '}
+            <a href={eventHref(event.id)}>
+              <code>{event.id}</code>
+            </a>
+          </th>
+          <td class="wide" data-label="Type">
+            {event.type}
+          </td>
+          <td class="wide" data-label="About">
+            {event.kind !== null && event.record_id !== null ? (
+              <RecordLink kind={event.kind} id={event.record_id} />
+            ) : (
+              <span class="quiet">{event.kind === null ? 'no known kind' : kindNoun(event.kind, 1)}</span>
+            )}
+          </td>
+          <td data-label="State">
+            <State state={event.state} />
+          </td>
+          <td class="wide" data-label="Received">
+            <Instant at={event.received_at} now={now} />
+            {event.deliveries > 1 ? <span class="quiet"> ×{figure(event.deliveries)}</span> : null}
+          </td>
+          <td class="n" data-label="Attempts">
+            {figure(event.attempts)}
+          </td>
+          <td class={event.error === null ? 'gone' : 'full error'} {...(event.error === null ? {} : { 'data-label': 'Error' })}>
+            {event.error}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+export function State({ state }: { state: EventState }) {
+  return <span class={`state ${state}`}>{state}</span>;
+}
+
+function isChangeable({ state }: EventReport): boolean {
+  return state === 'dead' || state === 'pending';
+}
+
+function emptyWords(filter: EventsView['filter']): string {
+  if (filter.state === 'dead') return 'No event is dead. One that cannot be processed would stand here, to be tried again or discarded.';
+  if (filter.state === 'pending') return 'No event waits: each one received has been worked off.';
+  const filtered = Object.values(filter).some((value) => value !== undefined);
+  return filtered
+    ? 'No event is like that. Take a filter away to see more.'
+    : 'No event yet. The first delivery that is verified will stand here at once.';
+}

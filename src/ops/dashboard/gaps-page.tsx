@@ -1,0 +1,107 @@
+import type { GapReport } from '../../store/reports.ts';
+import type { Identity } from '../access.ts';
+import { gapGuide } from '../gap-guides.ts';
+import { gapText } from '../gap-texts.ts';
+import { figure, kindPlural } from '../words.ts';
+import { Frame } from './layout.tsx';
+import { Empty, Instant, Pager, RecordLink, Table, Title } from './pieces.tsx';
+
+export function GapsPage({
+  show,
+  gaps,
+  identity,
+  now,
+  next,
+  first,
+}: {
+  show: 'open' | 'healed';
+  gaps: readonly GapReport[];
+  identity: Identity;
+  now: number;
+  next: string | null;
+  first: string | null;
+}) {
+  const groups = [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
+    ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
+  );
+  return (
+    <Frame title="Gaps" current="Gaps" identity={identity} now={now}>
+      <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">Gaps</Title>
+      <nav class="tabs" aria-label="Which gaps">
+        <ul>
+          {(['open', 'healed'] as const).map((each) => (
+            <li>
+              <a href={`/gaps?show=${each}`} {...(each === show ? { 'aria-current': 'true' } : {})}>
+                {each}
+              </a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      {groups.length === 0 ? (
+        <Empty>
+          {show === 'open'
+            ? 'None is open: whatever was missed has been found and repaired.'
+            : 'None has healed yet. A gap stands here with its history once it is repaired.'}
+        </Empty>
+      ) : (
+        groups.map(([reason, members]) => <Group reason={reason} members={members} now={now} />)
+      )}
+      <Pager next={next} first={first} words="Older gaps" />
+    </Frame>
+  );
+}
+
+function Group({ reason, members, now }: { reason: string; members: readonly GapReport[]; now: number }) {
+  const { title, remedy, needsPerson } = gapText(reason);
+  const guide = gapGuide(reason);
+  return (
+    <section class="group" aria-labelledby={`gap-${reason}`}>
+      <h2 id={`gap-${reason}`}>
+        {title} {needsPerson ? <small class="warn">needs a person</small> : null}
+      </h2>
+      <p class="lead">{remedy}</p>
+      {guide === null ? null : (
+        <dl class="facts guide">
+          <dt>Symptom</dt>
+          <dd>{guide.symptom}</dd>
+          <dt>Check</dt>
+          <dd>{guide.check}</dd>
+          <dt>Command</dt>
+          <dd>
+            <code>{guide.command}</code>
+          </dd>
+        </dl>
+      )}
+      <Table label={title} head={['About', 'Opened', 'Healed', 'Times', 'Error']}>
+        {members.map((gap) => (
+          <tr>
+            <th scope="row">
+              {gap.kind === null ? (
+                'the whole mirror'
+              ) : gap.record_id === null ? (
+                `all ${kindPlural(gap.kind)}`
+              ) : (
+                <RecordLink kind={gap.kind} id={gap.record_id} />
+              )}
+            </th>
+            <td class="wide" data-label="Opened">
+              <Instant at={gap.opened_at} now={now} />
+            </td>
+            <td class="wide" data-label="Healed">
+              {gap.healed_at === null ? (
+                <span class="quiet">open</span>
+              ) : (
+                <Instant at={gap.healed_at} now={now} />
+              )}
+            </td>
+            <td class="n" data-label="Times">
+              {figure(gap.attempts)}
+            </td>
+            <td class={gap.error === null ? 'gone' : 'full error'}>{gap.error}</td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
+}

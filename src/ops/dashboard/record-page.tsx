@@ -1,0 +1,113 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { ChangeReport, RecordReport } from '../../store/reports.ts';
+import type { Identity } from '../access.ts';
+import { recordHref } from '../hrefs.ts';
+import { fieldChanges } from '../texts.ts';
+import { kindNoun } from '../words.ts';
+import { Frame } from './layout.tsx';
+import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Pre, Table, Title, Told } from './pieces.tsx';
+import { Verified } from './records-page.tsx';
+
+export interface RecordView {
+  kind: Kind;
+  record: RecordReport;
+  changes: readonly ChangeReport[];
+  identity: Identity;
+  now: number;
+  told: string | null;
+  eventsOnly: boolean;
+  next: string | null;
+  first: string | null;
+}
+
+export function RecordPage({ kind, record, changes, identity, now, told, eventsOnly, next, first }: RecordView) {
+  const events = `/events?${new URLSearchParams({ kind, record_id: record.id })}`;
+  return (
+    <Frame title={record.name ?? record.id} current="Records" identity={identity} now={now}>
+      <Title
+        note={
+          <>
+            {kindNoun(kind, 1)} <code>{record.id}</code>
+          </>
+        }
+      >
+        {record.name ?? record.id}
+      </Title>
+      <Told text={told} />
+      <Facts
+        facts={[
+          ['Status', record.status ?? 'none'],
+          kind === 'policy' ? ['Version', record.version ?? 'none'] : null,
+          record.deleted_at === null ? null : ['Deleted', <Instant at={record.deleted_at} now={now} />],
+          ['Verified', <Verified record={record} now={now} />],
+          ['First seen', <Instant at={record.first_seen_at} now={now} />],
+          [
+            'Last written',
+            <>
+              <Instant at={record.synced_at} now={now} />, by <Cause cause={record.cause} />
+            </>,
+          ],
+          record.last_event_id === null ? null : ['Last event', <EventLink id={record.last_event_id} />],
+          ['Events about it', <a href={events}>show them</a>],
+        ]}
+      />
+      {identity.role === 'operate' && !eventsOnly ? (
+        <ActionForm action="/actions/refetch" csrf={identity.csrf} className="actions">
+          <input type="hidden" name="kind" value={kind} />
+          <input type="hidden" name="id" value={record.id} />
+          <input type="hidden" name="back" value={recordHref(kind, record.id)} />
+          <button class="button" type="submit">
+            Fetch it again
+          </button>
+        </ActionForm>
+      ) : null}
+      <h2>Data</h2>
+      <Pre text={JSON.stringify(record.data, null, 2)} label="Data" />
+      <h2>History</h2>
+      {changes.length === 0 ? (
+        <Empty>No change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
+      ) : (
+        changes.map((change) => <Change change={change} now={now} />)
+      )}
+      <Pager next={next} first={first} words="Earlier changes" />
+    </Frame>
+  );
+}
+
+const OPERATIONS = {
+  insert: 'Appeared',
+  update: 'Changed',
+  delete: 'Deleted',
+  restore: 'Came back',
+} as const;
+
+function Change({ change, now }: { change: ChangeReport; now: number }) {
+  const fields = fieldChanges(change.before, change.after);
+  return (
+    <article class="change">
+      <h3>
+        {OPERATIONS[change.operation]}{' '}
+        <small>
+          <Instant at={change.at} now={now} />, by <Cause cause={change.cause} />, change {change.seq}
+        </small>
+      </h3>
+      {fields.length === 0 ? (
+        <p class="note">No field differs.</p>
+      ) : (
+        <Table label={`Fields of change ${change.seq}`} head={['Field', 'Before', 'After']}>
+          {fields.map(({ field, before, after }) => (
+            <tr>
+              <th scope="row">{field}</th>
+              <td class="half" data-label="Before">
+                {before === null ? <span class="quiet">not there</span> : <code>{before}</code>}
+              </td>
+              <td class="half" data-label="After">
+                {after === null ? <span class="quiet">not there</span> : <code>{after}</code>}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </article>
+  );
+}

@@ -1,0 +1,61 @@
+import type { SecretFacts } from '../context.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { bytes, count, figure } from '../words.ts';
+import { Ago, Tile } from './pieces.tsx';
+
+export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Snapshot }) {
+  return (
+    <Tile part="service" title="This service" width="half">
+      <p class="big">{live.paused ? 'paused' : live.state}</p>
+      <p class="note">
+        Version {live.version}, started <Ago at={new Date(live.startedAt).toISOString()} now={at} />.
+      </p>
+      <dl class="pairs">
+        <dt>Sweeps every</dt>
+        <dd>{live.sweepMs === 0 ? 'on demand only' : minutesWords(live.sweepMs)}</dd>
+        <dt>Reads settle after</dt>
+        <dd>{figure(live.settleMs / 1000)} s</dd>
+        {summary === null ? null : (
+          <>
+            <dt>Database</dt>
+            <dd>{bytes(summary.database_bytes)}</dd>
+            <dt>Write-ahead log</dt>
+            <dd>{bytes(summary.wal_bytes)}</dd>
+          </>
+        )}
+      </dl>
+      <h3>Signing secrets, by position</h3>
+      {live.secrets.length === 0 ? (
+        <p class="note warn">None: every delivery is turned away.</p>
+      ) : (
+        <dl class="pairs">
+          {live.secrets.map((secret) => (
+            <>
+              <dt>
+                {secret.position + 1}. {SOURCES[secret.source]}
+              </dt>
+              <dd>
+                {secret.lastUsedAt === null ? (
+                  'not used since the start'
+                ) : (
+                  <>
+                    last used <Ago at={new Date(secret.lastUsedAt).toISOString()} now={at} />
+                  </>
+                )}
+              </dd>
+            </>
+          ))}
+        </dl>
+      )}
+    </Tile>
+  );
+}
+
+const SOURCES: Record<SecretFacts['source'], string> = {
+  configured: 'configured',
+  registration: 'of a registration',
+};
+
+function minutesWords(ms: number): string {
+  return ms < 60_000 ? count(Math.round(ms / 1000), 'second') : count(Math.round(ms / 6000) / 10, 'minute');
+}

@@ -1,0 +1,131 @@
+import { isKind, KINDS } from '../compliance/kinds.ts';
+import { problem } from '../problem.ts';
+import { formFields, type OpsHandlerContext, pathHere } from './access.ts';
+import type { OpsContext } from './context.ts';
+import type { DryRuns } from './dry-runs.ts';
+import { heldUnder } from './held.ts';
+import { recordHref } from './hrefs.ts';
+import type { Done, Operations } from './operations.ts';
+import { TOLD } from './page-query.ts';
+import type { Snapshots } from './snapshot.ts';
+import { type Outcome, toldParam } from './told.ts';
+
+/** As many as a page shows, and room; each is a transaction of its own. */
+const MAX_TICKED = 200;
+
+/** What the pages' forms post. One that succeeded leads back to a page (303), so that a reload repeats nothing. */
+export function createForms(
+  context: OpsContext,
+  operations: Operations,
+  snapshots: Snapshots,
+  dryRuns: DryRuns,
+) {
+  const actor = (c: OpsHandlerContext) => c.get('identity').name;
+
+  /** To `path`, which then says what was done. */
+  const back = async (c: OpsHandlerContext, path: string, outcome: Outcome | null): Promise<Response> => {
+    // The page that follows must show what was just done.
+    await snapshots.fresh();
+    const url = new URL(pathHere(path), 'http://here.invalid');
+    if (outcome !== null) url.searchParams.set(TOLD, toldParam(outcome));
+    return c.redirect(`${url.pathname}${url.search}`, 303);
+  };
+
+  const afterOne = async (
+    c: OpsHandlerContext,
+    done: Done<unknown>,
+    path: string,
+    what: Outcome['what'] | null,
+  ): Promise<Response> => {
+    if (done.status === 'missing') return problem(404, 'not_found', 'It is not there any more.');
+    if (done.status === 'conflict') {
+      return problem(409, done.code, 'Its state does not allow this.', done.detail);
+    }
+    return back(c, path, what === null ? null : { what, done: 1, not: 0 });
+  };
+
+  return {
+    async sweep(c: OpsHandlerContext): Promise<Response> {
+      return afterOne(c, await operations.sweep(actor(c)), '/', null);
+    },
+    async pause(c: OpsHandlerContext): Promise<Response> {
+      return afterOne(c, await operations.pause(actor(c)), '/', null);
+    },
+    async resume(c: OpsHandlerContext): Promise<Response> {
+      return afterOne(c, await operations.resume(actor(c)), '/', null);
+    },
+
+    /** Of the sweeps' page: some kinds, swept or only compared. */
+    async sweeps(c: OpsHandlerContext): Promise<Response> {
+      const fields = await formFields(c);
+      const kinds = KINDS.filter((kind) => fields.getAll('kind').includes(kind));
+      if (kinds.length === 0) return invalid('Tick at least one kind.');
+      if (fields.get('do') !== 'compare') {
+        return afterOne(c, await operations.sweep(actor(c), kinds), '/sweeps', 'queued');
+      }
+      if (context.facts().eventsOnly) return invalid('There are no API credentials to compare with.');
+      dryRuns.start(kinds);
+      return back(c, '/sweeps', { what: 'compared', done: 1, not: 0 });
+    },
+
+    /** One event or many: what cannot be changed any more is counted, and stops nothing. */
+    async events(c: OpsHandlerContext): Promise<Response> {
+      const fields = await formFields(c);
+      const ids = [...new Set(fields.getAll('id'))];
+      const verb = fields.get('do');
+      if (verb !== 'retry' && verb !== 'discard') return invalid('Press one of the buttons of the page.');
+      if (ids.length === 0) return invalid('Tick at least one event.');
+      if (ids.length > MAX_TICKED) return invalid(`Tick at most ${MAX_TICKED} events.`);
+      const change = verb === 'retry' ? operations.retryEvent : operations.discardEvent;
+      const outcome: Outcome = { what: verb === 'retry' ? 'retried' : 'discarded', done: 0, not: 0 };
+      for (const id of ids) {
+        const { status } = await change(actor(c), id);
+        outcome[status === 'done' ? 'done' : 'not'] += 1;
+      }
+      return back(c, fields.get('back') ?? '/events', outcome);
+    },
+
+    async refetch(c: OpsHandlerContext): Promise<Response> {
+      const fields = await formFields(c);
+      const kind = fields.get('kind') ?? '';
+      const id = fields.get('id') ?? '';
+      if (!isKind(kind) || id === '') return invalid('Go back, reload the page and try again.');
+      return afterOne(c, await operations.refetch(actor(c), kind, id), recordHref(kind, id), 'refetched');
+    },
+
+    async release(c: OpsHandlerContext): Promise<Response> {
+      const id = numberIn((await formFields(c)).get('id'));
+      if (id === null) return invalid('Go back, reload the page and try again.');
+      return afterOne(c, await operations.releaseQuarantined(actor(c), id), `/quarantine/${id}`, 'released');
+    },
+
+    async confirmDeletions(c: OpsHandlerContext): Promise<Response> {
+      const fields = await formFields(c);
+      const sweep = numberIn(fields.get('sweep'));
+      if (sweep === null || fields.get('sure') !== 'yes') {
+        return invalid('The box must be ticked: go back and tick it, if you are sure.');
+      }
+      const held = await heldUnder(context.store, sweep, context.clock.wall());
+      // Consent is for the ids that were on the page, not for what has come to them since.
+      if (held.waiting > 0 && held.digest !== fields.get('ids')) {
+        return problem(
+          409,
+          'held_changed',
+          'The held deletions have changed since the page was made.',
+          'Go back, reload the page, and look at them again.',
+        );
+      }
+      const done = await operations.confirmDeletions(actor(c), sweep);
+      if (done.status !== 'done') return afterOne(c, done, `/sweeps/${sweep}`, null);
+      return back(c, `/sweeps/${sweep}`, { what: 'consented', done: done.value.ids.length, not: 0 });
+    },
+  };
+}
+
+function numberIn(text: string | null): number | null {
+  return text !== null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
+}
+
+function invalid(detail: string): Response {
+  return problem(400, 'invalid_form', 'This form cannot be used as it is.', detail);
+}

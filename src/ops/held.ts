@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto';
+import type { HeldDeletionReport } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import type { OpsStore } from './context.ts';
+
+/** Shown on one page; the others follow by paging. */
+export const HELD_SHOWN = 200;
+
+export interface HeldUnderSweep {
+  /** How many wait for a consent, and how many have one that still holds. */
+  waiting: number;
+  consented: number;
+  /** Names exactly the ids that wait: a consent is for what was shown, and for nothing that came to it since. */
+  digest: string;
+  /** Of both, in order, after `after`. */
+  shown: HeldDeletionReport[];
+  next: string | null;
+}
+
+/** Everything held under a sweep, read once for its digest; one page of it is kept. */
+export async function heldUnder(
+  store: Pick<OpsStore, 'listHeldDeletions'>,
+  sweepId: number,
+  wall: number,
+  from = '',
+): Promise<HeldUnderSweep> {
+  const hash = createHash('sha256');
+  const shown: HeldDeletionReport[] = [];
+  let [waiting, consented] = [0, 0];
+  let more = false;
+  for (let after = ''; ; ) {
+    const rows = await store.listHeldDeletions(sweepId, { limit: PAGE_LIMIT_MAX, after });
+    for (const row of rows) {
+      if (row.consent_until !== null && Date.parse(row.consent_until) > wall) consented += 1;
+      else {
+        waiting += 1;
+        hash.update(JSON.stringify([row.kind, row.id]));
+      }
+      if (row.id <= from) continue;
+      if (shown.length < HELD_SHOWN) shown.push(row);
+      else more = true;
+    }
+    if (rows.length < PAGE_LIMIT_MAX) break;
+    after = rows.at(-1)!.id;
+  }
+  const next = more ? shown.at(-1)!.id : null;
+  return { waiting, consented, digest: hash.digest('base64url'), shown, next };
+}

@@ -1,0 +1,214 @@
+import { isKind, type Kind } from '../compliance/kinds.ts';
+import { problem } from '../problem.ts';
+import type { Paging } from '../store/reports.ts';
+import type { OpsHandlerContext } from './access.ts';
+import type { OpsContext } from './context.ts';
+import { AuditPage } from './dashboard/audit-page.tsx';
+import { QuarantinedPage, QuarantinePage, RefusalPage, RefusalsPage } from './dashboard/deliveries-pages.tsx';
+import { EventPage } from './dashboard/event-page.tsx';
+import { EventsPage } from './dashboard/events-page.tsx';
+import { GapsPage } from './dashboard/gaps-page.tsx';
+import { RecordPage } from './dashboard/record-page.tsx';
+import { RecordsPage } from './dashboard/records-page.tsx';
+import { SweepPage } from './dashboard/sweep-page.tsx';
+import { SweepsPage, SweepsParts } from './dashboard/sweeps-page.tsx';
+import type { DryRuns } from './dry-runs.ts';
+import { heldUnder } from './held.ts';
+import { eventHref } from './hrefs.ts';
+import { nextPath, PAGE_ROWS, pageQueries, pageQuery, TOLD } from './page-query.ts';
+import { page } from './pages.tsx';
+import type { Snapshots } from './snapshot.ts';
+import { toldText } from './told.ts';
+
+/** The pages that list what is stored, and show one thing of it. Reading only. */
+export function createListPages(context: OpsContext, snapshots: Snapshots, dryRuns: DryRuns) {
+  const { store, clock } = context;
+  const shared = (c: OpsHandlerContext) => ({
+    identity: c.get('identity'),
+    now: clock.wall(),
+    told: toldText(c.req.query(TOLD)),
+  });
+  const paging = (after: string | undefined): Paging => ({ limit: PAGE_ROWS, after });
+  /** Links to what follows, and back to the first page where this is another. */
+  const links = <Row,>(c: OpsHandlerContext, rows: readonly Row[], key: (row: Row) => string | number) => {
+    const last = rows.length < PAGE_ROWS ? undefined : rows.at(-1);
+    return { next: nextPath(c, last === undefined ? null : key(last)), first: firstPath(c) };
+  };
+
+  async function showEvent(c: OpsHandlerContext, id: string): Promise<Response> {
+    const event = await store.showEvent(id);
+    if (event === null) return missing('There is no event of this id.');
+    return c.html(page(<EventPage event={event} here={eventHref(id)} {...shared(c)} />));
+  }
+
+  async function showRecord(c: OpsHandlerContext, kind: Kind, id: string): Promise<Response> {
+    const query = pageQuery(c, pageQueries.byNumber.extend({ id: pageQueries.records.shape.id }));
+    if (!query.ok) return query.response;
+    const record = await store.showRecord(kind, id);
+    if (record === null) return missing('There is no record of this kind and id.');
+    const changes = await store.recordHistory(kind, id, paging(query.value.after));
+    return c.html(
+      page(
+        <RecordPage
+          {...{ kind, record, changes }}
+          eventsOnly={context.facts().eventsOnly}
+          {...shared(c)}
+          {...links(c, changes, (change) => change.seq)}
+        />,
+      ),
+    );
+  }
+
+  const sweepsView = async (c: OpsHandlerContext, after: string | undefined) => {
+    const sweeps = await store.listSweeps(paging(after));
+    return {
+      ...{ sweeps, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
+      ...shared(c),
+      ...links(c, sweeps, (sweep) => sweep.id),
+    };
+  };
+
+  return {
+    async events(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.events);
+      if (!query.ok) return query.response;
+      const { after, id, ...filter } = query.value;
+      if (id !== undefined) return showEvent(c, id);
+      const { record_id: recordId, ...rest } = filter;
+      const events = await store.listEvents({ ...rest, recordId }, paging(after));
+      const url = new URL(c.req.url);
+      url.searchParams.delete(TOLD);
+      return c.html(
+        page(
+          <EventsPage
+            {...{ filter, events }}
+            here={`${url.pathname}${url.search}`}
+            {...shared(c)}
+            {...links(c, events, (event) => event.seq)}
+          />,
+        ),
+      );
+    },
+
+    event: (c: OpsHandlerContext) => showEvent(c, c.req.param('id') ?? ''),
+
+    async records(c: OpsHandlerContext): Promise<Response> {
+      const kind = c.req.param('kind') ?? '';
+      if (!isKind(kind)) return missing('Kinds are policy, risk_assessment and vendor.');
+      const id = c.req.query('id');
+      if (id !== undefined && id !== '') return showRecord(c, kind, id);
+      const query = pageQuery(c, pageQueries.records);
+      if (!query.ok) return query.response;
+      const { after, id: _, ...filter } = query.value;
+      const records = await store.listRecords(kind, filter, paging(after));
+      return c.html(
+        page(
+          <RecordsPage
+            {...{ kind, filter, records }}
+            {...shared(c)}
+            {...links(c, records, (record) => record.id)}
+          />,
+        ),
+      );
+    },
+
+    async record(c: OpsHandlerContext): Promise<Response> {
+      const kind = c.req.param('kind') ?? '';
+      if (!isKind(kind)) return missing('Kinds are policy, risk_assessment and vendor.');
+      return showRecord(c, kind, c.req.param('id') ?? '');
+    },
+
+    async gaps(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.gaps);
+      if (!query.ok) return query.response;
+      const { show, after } = query.value;
+      const gaps = await store.listGaps({ open: show === 'open' }, paging(after));
+      return c.html(
+        page(<GapsPage {...{ show, gaps }} {...shared(c)} {...links(c, gaps, (gap) => gap.id)} />),
+      );
+    },
+
+    async sweeps(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.byNumber);
+      if (!query.ok) return query.response;
+      return c.html(page(<SweepsPage {...await sweepsView(c, query.value.after)} />));
+    },
+
+    sweepsParts: async (c: OpsHandlerContext) => String(<SweepsParts {...await sweepsView(c, undefined)} />),
+
+    async sweep(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.byText);
+      if (!query.ok) return query.response;
+      const id = numbered(c);
+      const sweep = id === null ? null : await store.showSweep(id);
+      if (sweep === null) return missing('There is no sweep of this number.');
+      const held = await heldUnder(store, sweep.id, clock.wall(), query.value.after);
+      const running = context.facts().runningSweeps.find((each) => each.id === sweep.id) ?? null;
+      return c.html(
+        page(
+          <SweepPage
+            {...{ sweep, held, running }}
+            {...shared(c)}
+            next={nextPath(c, held.next)}
+            first={firstPath(c)}
+          />,
+        ),
+      );
+    },
+
+    async quarantine(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.byNumber);
+      if (!query.ok) return query.response;
+      const rows = await store.listQuarantine(paging(query.value.after));
+      return c.html(page(<QuarantinePage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
+    },
+
+    async quarantined(c: OpsHandlerContext): Promise<Response> {
+      const id = numbered(c);
+      const delivery = id === null ? null : await store.showQuarantined(id);
+      if (id === null || delivery === null) return missing('There is no delivery of this number in quarantine.');
+      const body = await store.readQuarantinedBody(id);
+      return c.html(page(<QuarantinedPage {...{ delivery, body }} {...shared(c)} />));
+    },
+
+    async refusals(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.byNumber);
+      if (!query.ok) return query.response;
+      const rows = await store.listRefusals(paging(query.value.after));
+      return c.html(page(<RefusalsPage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
+    },
+
+    async refusal(c: OpsHandlerContext): Promise<Response> {
+      const id = numbered(c);
+      const refusal = id === null ? null : await store.readRefusal(id);
+      if (id === null || refusal === null) return missing('This refusal is not kept; the last hundred are.');
+      const diagnosis = await context.diagnose(id);
+      return c.html(page(<RefusalPage refusal={{ id, ...refusal }} diagnosis={diagnosis} {...shared(c)} />));
+    },
+
+    async audit(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.byNumber);
+      if (!query.ok) return query.response;
+      const rows = await store.listAudit(paging(query.value.after));
+      return c.html(page(<AuditPage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
+    },
+  };
+}
+
+/** The same page from its first row on; null: this is it. */
+function firstPath(c: OpsHandlerContext): string | null {
+  const { pathname, searchParams } = new URL(c.req.url);
+  if (!searchParams.has('after')) return null;
+  searchParams.delete('after');
+  searchParams.delete(TOLD);
+  return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
+}
+
+function numbered(c: OpsHandlerContext): number | null {
+  const text = c.req.param('id') ?? '';
+  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
+}
+
+function missing(detail: string): Response {
+  return problem(404, 'not_found', 'It is not here.', detail);
+}

@@ -1,0 +1,25 @@
+import type { MiddlewareHandler } from 'hono';
+import { PROBLEM_CONTENT_TYPE } from '../problem.ts';
+import { acceptsPage, type OpsEnv } from './access.ts';
+import type { OpsContext } from './context.ts';
+import { ProblemPage } from './dashboard/problem-page.tsx';
+import { page } from './pages.tsx';
+
+/** A person's browser gets a problem as a page; a program, and whatever asks the API, as it is. */
+export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {
+  return async function problemPages(c, next) {
+    await next();
+    const { res } = c;
+    if (res.headers.get('content-type') !== PROBLEM_CONTENT_TYPE) return;
+    if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
+    const { title, detail } = (await res.json()) as { title: string; detail?: string };
+    const identity = c.get('identity') ?? null;
+    const content = (
+      <ProblemPage {...{ title, identity }} status={res.status} detail={detail ?? null} now={clock.wall()} />
+    );
+    const headers = new Headers(res.headers);
+    headers.set('content-type', 'text/html; charset=utf-8');
+    c.res = undefined;
+    c.res = new Response(page(content), { status: res.status, headers });
+  };
+}

@@ -1,0 +1,74 @@
+import type { Clock } from '../clock.ts';
+import type { Config } from '../config.ts';
+import { describeError } from '../errors.ts';
+import { type Logger, stage } from '../logger.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Verdict } from '../notify/decide.ts';
+import { notify } from '../notify/notify.ts';
+import { trim } from '../retention/retention.ts';
+import type { Store } from '../store/store.ts';
+
+/** Retention is counted in days: what is an hour late is not late. */
+const TRIM_EVERY_MS = 60 * 60_000;
+/** Not at once: a start has a backlog and sweeps to see to first. But early enough for one that restarts often. */
+const TRIM_FIRST_MS = 60_000;
+
+interface UpkeepOptions {
+  config: Pick<Config, 'retention' | 'notifyUrl'>;
+  store: Store;
+  clock: Clock;
+  random: () => number;
+  metrics: Metrics;
+  logger: Logger;
+  about: { version: string; operators: string };
+  verdict(): Promise<Verdict>;
+  onError: (error: unknown) => void;
+}
+
+/** What runs beside the data's way until `signal` aborts: trimming what is too old, and telling of the verdict. */
+export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  await Promise.all([keepTrimmed(options, signal), keepTold(options, signal)]);
+}
+
+async function keepTrimmed(
+  { config, store, clock, metrics, logger, onError }: UpkeepOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const log = stage(logger, 'retention');
+  await clock.sleep(TRIM_FIRST_MS, signal);
+  while (!signal.aborted) {
+    const started = clock.steady();
+    try {
+      const rows = await trim({ store, clock, settings: config.retention }, signal);
+      for (const [what, count] of Object.entries(rows)) {
+        metrics.trimmedRows.inc({ what }, count);
+        log.info(
+          { outcome: 'trimmed', type: what, count, duration_ms: clock.steady() - started },
+          'retention',
+        );
+      }
+    } catch (error) {
+      onError(error);
+    }
+    await clock.sleep(TRIM_EVERY_MS, signal);
+  }
+}
+
+async function keepTold(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  const { config, store, clock, random, metrics, about, verdict, onError } = options;
+  if (config.notifyUrl === null) return;
+  const log = stage(options.logger, 'notify');
+  const { host } = config.notifyUrl;
+  await notify(
+    {
+      ...{ url: config.notifyUrl, clock, random, verdict, facts: store, about },
+      onAttempt({ topic, ok, error }) {
+        metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
+        if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');
+        else log.warn({ outcome: 'failed', reason: topic, host, error }, 'notification');
+      },
+      onError: (error) => onError(new Error(`notification: ${describeError(error)}`, { cause: error })),
+    },
+    signal,
+  );
+}

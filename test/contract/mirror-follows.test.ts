@@ -1,0 +1,196 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it, onTestFinished } from 'vitest';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import { loadConfig } from '../../src/config.ts';
+import { createLogger } from '../../src/logger.ts';
+import { MACHINES } from '../../src/sandbox/machines.ts';
+import { recordId } from '../../src/sandbox/records.ts';
+import { STORY_NAMES } from '../../src/sandbox/stories.ts';
+import { startService } from '../../src/service.ts';
+import { request, type TestSandbox, testSandbox } from '../sandbox/support.ts';
+import { BIRTHS, STEPS, type Step, wayTo } from './paths.ts';
+
+const OPS_TOKEN = 'operate-the-mirror-that-follows';
+const SECRET = randomBytes(32).toString('hex');
+const SETTLE_SECONDS = 0.1;
+const LOOK_EVERY_MS = 50;
+const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
+/** More assessments than are deleted, by enough that the proof of their absence is not held back as too much. */
+const BYSTANDERS = 20;
+
+type Row = Record<string, unknown>;
+
+let sandbox: TestSandbox;
+let mirror: { sweep(): Promise<void>; rows(kind: Kind): Map<string, Row>; unverified(): number };
+
+async function setUp(): Promise<void> {
+  referenced.clear();
+  sandbox = await testSandbox({
+    signing: { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: SECRET },
+    oauth: { serviceAccounts: [{ id: 'mirror', secret: 'secret-of-the-mirror', scopes: ['read'] }] },
+  });
+  mirror = await startMirror();
+}
+
+/** The real service on a file of its own, reading the sandbox with a service account. */
+async function startMirror(): Promise<typeof mirror> {
+  const folder = mkdtempSync(join(tmpdir(), 'mirror-follows-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'mirror.db');
+  const config = loadConfig({
+    ...{ DATABASE_URL: `file:${path}`, PORT: '0', OPS_PORT: '0', WEBHOOK_SECRETS: SECRET },
+    OPS_TOKENS: `test:operate:${OPS_TOKEN}`,
+    COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+    COMPLIANCE_AUTH: 'service_account',
+    COMPLIANCE_AUTH_URL: sandbox.url,
+    COMPLIANCE_CLIENT_ID: 'mirror',
+    COMPLIANCE_CLIENT_SECRET: 'secret-of-the-mirror',
+    COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
+    SYNC_SETTLE_SECONDS: String(SETTLE_SECONDS),
+    SYNC_SWEEP_MINUTES: '0',
+  });
+  const service = await startService({ config, logger: createLogger({ level: 'silent' }) });
+  onTestFinished(() => service.stop());
+  const database = new DatabaseSync(path, { readOnly: true });
+  onTestFinished(() => database.close());
+  await sandbox.register(`${service.receiverUrl}/webhooks`, ['policy.*', 'risk.*', 'vendor.*']);
+  return {
+    sweep: async () => {
+      const headers = { authorization: `Bearer ${OPS_TOKEN}` };
+      const answer = await request('POST', `${service.opsUrl}/api/sweeps`, { kinds: KINDS }, headers);
+      expect(answer.status).toBeLessThan(300);
+    },
+    rows: (kind) =>
+      new Map(
+        database
+          .prepare(`select id, data from ${TABLES[kind]} where deleted_at is null`)
+          .all()
+          .map(({ id, data }) => [String(id), JSON.parse(String(data)) as Row]),
+      ),
+    unverified: () =>
+      KINDS.reduce((sum, kind) => {
+        const sql = `select count(*) as n from ${TABLES[kind]} where unverified_since is not null`;
+        return sum + Number(database.prepare(sql).get()!['n']);
+      }, 0),
+  };
+}
+
+/** Assessments that a vendor names or once named: known by that, though no event ever told of them. */
+const referenced = new Set<unknown>();
+
+/** What the sandbox holds, of assessments only what a mirror can know of. */
+async function upstream(): Promise<Record<Kind, Map<string, Row>>> {
+  const { body } = await sandbox.control('GET', '/state');
+  const known = (record: Row) => !body.unannouncedRiskAssessments.includes(record['id']);
+  for (const vendor of body.vendors) referenced.add(vendor['riskAssessmentId']);
+  const keyed = (kind: Kind, records: Row[]) =>
+    new Map(records.map((record) => [recordId(kind, record), record]));
+  return {
+    policy: keyed('policy', body.policies),
+    risk_assessment: keyed(
+      'risk_assessment',
+      body.riskAssessments.filter((record: Row) => known(record) || referenced.has(record['id'])),
+    ),
+    vendor: keyed('vendor', body.vendors),
+  };
+}
+
+async function untilEqual(): Promise<void> {
+  const truth = await upstream();
+  const isEqual = () => {
+    try {
+      for (const kind of KINDS) expect(mirror.rows(kind)).toEqual(truth[kind]);
+      return mirror.unverified() === 0;
+    } catch {
+      return false;
+    }
+  };
+  const deadline = Date.now() + 30_000;
+  while (!isEqual() && Date.now() < deadline) await new Promise((done) => setTimeout(done, LOOK_EVERY_MS));
+  for (const kind of KINDS) expect(mirror.rows(kind)).toEqual(truth[kind]);
+  expect(mirror.unverified()).toBe(0);
+}
+
+const fieldsFor = ({ op }: Pick<Step, 'op'>) =>
+  ['delete', 'remove'].includes(op) ? {} : { note: `set by ${op}`, nested: { list: [1, null, 'ä'] } };
+
+/** Types of the events about a record, in the order in which they were made. */
+async function eventsAbout(id: string): Promise<string[]> {
+  const { body } = await sandbox.control('GET', `/deliveries?recordId=${encodeURIComponent(id)}`);
+  const byTime = (a: { created: string }, b: { created: string }) => a.created.localeCompare(b.created);
+  return body.data.toSorted(byTime).map(({ type }: { type: string }) => type);
+}
+
+it('the table of paths names every operation of the machines from every status, and no other', () => {
+  const written = STEPS.map(({ kind, op, from }) => `${kind} ${from} ${op === 'remove' ? 'delete' : op}`);
+  const statuses = (kind: Kind) => [
+    ...new Set(STEPS.filter((one) => one.kind === kind).map(({ from }) => from)),
+  ];
+  const machines = KINDS.flatMap((kind) =>
+    Object.entries(MACHINES[kind].operations)
+      .filter(([, { effect }]) => effect !== 'create')
+      .flatMap(([op, { from }]) => (from ?? statuses(kind)).map((status) => `${kind} ${status} ${op}`)),
+  );
+  expect(written.sort()).toEqual(machines.sort());
+});
+
+it('every mutation ends in its event, and the mirror follows all of them to equality', async () => {
+  await setUp();
+  const done: { id: string; expected: string[] }[] = [];
+  for (const step of STEPS) {
+    const { kind } = step;
+    const born = await sandbox.control('POST', '/mutate', { kind, op: 'create', fields: { name: 'Walked' } });
+    const { id } = born.body;
+    const expected: (string | null)[] = [BIRTHS[kind].event];
+    for (const each of [...wayTo(kind, step.from), step]) {
+      const answer = await sandbox.control('POST', '/mutate', {
+        ...{ kind, op: each.op, id, fields: fieldsFor(each) },
+      });
+      expect(answer.status, `${kind} ${each.op}: ${answer.body.detail}`).toBe(200);
+      expect(answer.body.record?.status ?? null).toBe(each.to);
+      expect(answer.body.event?.type ?? null).toBe(each.event);
+      expected.push(each.event);
+      // Events of one millisecond would have no order in the log.
+      await new Promise((tick) => setTimeout(tick, 2));
+    }
+    done.push({ id, expected: expected.filter((type) => type !== null) });
+  }
+  for (let n = 0; n < BYSTANDERS; n++)
+    await sandbox.api('POST', '/risk-assessments', { name: `Bystander ${n}` });
+  await sandbox.api('POST', '/policies', { name: 'Through the API', owner: 'Legal' });
+  await sandbox.quiesce();
+  for (const { id, expected } of done) expect(await eventsAbout(id)).toEqual(expected);
+  // Of assessments that changed or went without an event only a sweep can tell.
+  await mirror.sweep();
+  await untilEqual();
+});
+
+it('the page and the stories are mutations too: after a sweep the mirror equals what they left', async () => {
+  await setUp();
+  const page = (fields: Record<string, string>) =>
+    fetch(`${sandbox.url}/act`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams(fields),
+      redirect: 'manual',
+    });
+  const create = { action: 'mutate', op: 'create' };
+  for (const kind of KINDS) {
+    expect((await page({ ...create, kind, name: `From the page, ${kind}` })).status).toBe(303);
+  }
+  const update = { action: 'mutate', op: 'update', kind: 'vendor', id: 'vendor-0001', name: 'Renamed' };
+  expect((await page({ ...update, fields: '{"tier": 2}' })).status).toBe(303);
+  await sandbox.quiesce();
+  await mirror.sweep();
+  await untilEqual();
+  for (const name of STORY_NAMES) {
+    expect((await sandbox.control('POST', '/scenario', { name })).status).toBe(200);
+  }
+  await sandbox.quiesce();
+  await mirror.sweep();
+  await untilEqual();
+});

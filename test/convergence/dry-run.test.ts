@@ -1,0 +1,124 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cli } from '../cli/executable.ts';
+import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { fill } from '../support/independent-upstream-records.ts';
+import { alive, compare } from './compare.ts';
+import { createService, eventually, type Service } from './service.ts';
+
+interface Report {
+  in_step: boolean;
+  kinds: {
+    kind: string;
+    missing: number;
+    extra: number;
+    different: number;
+    fields: Record<string, number>;
+  }[];
+}
+
+let upstream: IndependentUpstream;
+let service: Service;
+
+const inStep = () => compare(service.database, upstream.records, new Set()).differences.length === 0;
+
+beforeAll(async () => {
+  upstream = await startIndependentUpstream();
+  fill(upstream.records, { policies: 8, assessments: 0, vendors: 8 });
+  service = await createService(upstream, {
+    SYNC_SETTLE_SECONDS: '0.2',
+    SYNC_SWEEP_MINUTES: '0',
+    COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+    LOG_LEVEL: 'error',
+  });
+  await service.start();
+  await eventually('the first equality', inStep);
+  await eventually('the end of the sweeps', async () => {
+    const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+    return items.filter(({ outcome }) => outcome === 'complete').length === 3;
+  });
+});
+afterAll(async () => {
+  await service.end();
+  await upstream.close();
+});
+
+/** One of each kind of difference, and nobody says so. */
+function drift(): void {
+  upstream.records.put('policies', { id: 'pol-unseen', name: 'New', version: '1.0', status: 'draft' });
+  upstream.records.put('vendors', {
+    ...upstream.records.find('vendors', 'ven-1')!,
+    name: 'Renamed',
+    tags: [],
+  });
+  upstream.records.remove('vendors', 'ven-2');
+}
+
+const EXPECTED = [
+  { kind: 'policy', missing: 1, extra: 0, different: 0, fields: {} },
+  { kind: 'risk_assessment', missing: 0, extra: 0, different: 0, fields: {} },
+  { kind: 'vendor', missing: 0, extra: 1, different: 1, fields: { name: 1, 'data.name': 1, 'data.tags': 1 } },
+];
+
+describe('sweep --dry-run', () => {
+  it('beside a running service finds nothing where nothing differs, and exits 0', async () => {
+    const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ in_step: true });
+  });
+
+  it('beside a running service tells what differs, exits 3 and writes nothing', async () => {
+    drift();
+    const sweepsBefore = await service.get('/api/sweeps');
+    const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);
+
+    expect(code).toBe(3);
+    const report = JSON.parse(out) as Report;
+    expect(report.in_step).toBe(false);
+    expect(report.kinds).toMatchObject(EXPECTED);
+    expect(alive(service.database, 'policies')).toBe(8);
+    expect(alive(service.database, 'vendors')).toBe(8);
+    expect(await service.get('/api/sweeps')).toEqual(sweepsBefore);
+  });
+
+  it('compares only the kinds that are asked for, and names the records in its text', async () => {
+    const { code, out } = await cli(['sweep', '--dry-run', '--kind', 'vendor'], service.settings);
+    expect(code).toBe(3);
+    expect(out).toContain('vendor: 0 missing, 1 extra, 1 different');
+    expect(out).toMatch(/ven-1 +different +data.name, data.tags, name +no/);
+    expect(out).not.toContain('policy');
+  });
+
+  it('through the API answers with the differences, and says what went wrong when it cannot read', async () => {
+    const answer = await service.post<Report>('/api/sweeps', { dry_run: true, kinds: ['vendor'] });
+    expect(answer).toMatchObject({ status: 'compared', in_step: false, kinds: [EXPECTED[2]] });
+
+    upstream.faultOf = () => ({ fault: 'status', status: 403 });
+    await expect(service.post('/api/sweeps', { dry_run: true })).rejects.toThrow(
+      /answered 502: .*upstream_forbidden/,
+    );
+    upstream.faultOf = () => null;
+  });
+
+  it('without a running service compares by itself, and not a byte of the database changes', async () => {
+    await service.stop();
+    const before = readFileSync(service.database);
+    const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);
+    expect(code).toBe(3);
+    expect((JSON.parse(out) as Report).kinds).toMatchObject(EXPECTED);
+    expect(readFileSync(service.database).equals(before)).toBe(true);
+    await service.start();
+  });
+
+  it('a sweep then repairs it, and shows what it found', async () => {
+    await eventually('equality after the restart', inStep);
+    drift();
+    upstream.records.put('vendors', { ...upstream.records.find('vendors', 'ven-3')!, name: 'Renamed again' });
+    const sweep = await cli(['sweep', '--kind', 'vendor', '--wait'], service.settings);
+    expect(sweep.code).toBe(0);
+    const id = /Sweep (\d+) of vendor/.exec(sweep.out)![1]!;
+    const shown = await cli(['sweeps', 'show', id], service.settings);
+    expect(shown.out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');
+    expect(shown.out).toMatch(/ven-3 +different +data.name, name +yes/);
+  });
+});

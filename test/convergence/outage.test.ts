@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { alive } from './compare.ts';
+import { createStage, type Stage } from './stage.ts';
+
+const STEP_MS = 15_000;
+const HOUR_IN_STEPS = 240;
+/** Real requests take real time: enough for those that a step sets off. */
+const PAUSE_MS = 5;
+
+let stage: Stage;
+
+beforeEach(async () => {
+  stage = await createStage();
+  await stage.start();
+  await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
+});
+afterEach(() => stage.end());
+
+it('an hour without the upstream: deliveries are acknowledged, nothing is deleted, no event dies of it, and everything heals', async () => {
+  const { upstream, clock, database } = stage;
+  const held = { policies: alive(database, 'policies'), vendors: alive(database, 'vendors') };
+  upstream.seen.length = 0;
+  let failures = 0;
+  upstream.faultOf = () => {
+    failures += 1;
+    return failures % 2 === 0 ? { fault: 'cut' } : { fault: 'status', status: 503 };
+  };
+  // Gone meanwhile, and nothing says so.
+  upstream.records.remove('vendors', 'ven-0');
+  upstream.records.remove('policies', 'pol-0');
+
+  let acknowledged = 0;
+  for (let step = 0; step < HOUR_IN_STEPS; step += 1) {
+    if (step % 2 === 0) {
+      expect(await stage.deliver(stage.touchVendor(`ven-${1 + (step % 11)}`))).toBe(202);
+      acknowledged += 1;
+    }
+    clock.leap(STEP_MS);
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+
+  expect(failures).toBeGreaterThan(30);
+  expect({ policies: alive(database, 'policies'), vendors: alive(database, 'vendors') }).toEqual(held);
+  expect(
+    (await stage.gaps()).filter(({ healed_at }) => healed_at === null).map(({ reason }) => reason),
+  ).toContain('upstream_unavailable');
+  const eventsNow = async () => (await stage.get<{ events: Record<string, number> }>('/api/status')).events;
+  await stage.leapUntil('processing of all events', async () => (await eventsNow())['done'] === acknowledged);
+  expect(await eventsNow()).toMatchObject({ dead: 0, pending: 0 });
+
+  upstream.faultOf = () => null;
+  await stage.leapUntil('equality', () => stage.compare().differences.length === 0, 5_000);
+  await stage.leapUntil(
+    'healing of every gap',
+    async () => (await stage.gaps()).every(({ healed_at }) => healed_at !== null),
+    5_000,
+  );
+  expect(alive(database, 'vendors')).toBe(held.vendors - 1);
+}, 120_000);

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { wayToVerify } from '../../src/backfill/plan.ts';
+import { paceOf } from '../../src/backfill/progress.ts';
+import { describeProgress } from '../../src/cli/progress.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
+
+const SETTLE_MS = 1_000;
+/** Three requests: two pages and the empty one. */
+const TWO_PAGES = { total: 200, pageSize: 100 };
+
+describe('the cheaper way to verify', () => {
+  const cases: [
+    what: string,
+    kind: Kind,
+    now: number,
+    withinSettle: number,
+    longestMs: number,
+    way: string,
+  ][] = [
+    ['nothing is due', 'vendor', 0, 9, 0, 'none'],
+    ['a policy has no address', 'policy', 1, 1, 0, 'walk'],
+    ['an assessment has no list', 'risk_assessment', 500, 500, 0, 'refetch'],
+    ['fewer than a walk costs', 'vendor', 3, 3, 0, 'refetch'],
+    ['more than a walk costs', 'vendor', 4, 4, 0, 'walk'],
+    ['a few more are to come, and all together are few', 'vendor', 1, 3, 0, 'refetch'],
+    ['many more are to come', 'vendor', 1, 200, 0, 'wait'],
+    ['many are due and more to come', 'vendor', 100, 200, 499, 'wait'],
+    ['many are to come for long enough', 'vendor', 100, 200, 500, 'walk'],
+    ['a few have waited long enough', 'vendor', 2, 200, 500, 'refetch'],
+  ];
+  it.each(cases)('%s', (_, kind, now, withinSettle, longestMs, way) => {
+    expect(wayToVerify(kind, { now, withinSettle, longestMs }, TWO_PAGES, SETTLE_MS)).toBe(way);
+  });
+});
+
+describe('the pace of a sweep', () => {
+  const base = { seen: 500, pages: 5, skipped: 0, estimatedTotal: 2_000, elapsedMs: 10_000 };
+  it.each([
+    ['by what has been read', base, { recordsPerSecond: 50, leftMs: 30_000 }],
+    ['not at all before anything is', { ...base, seen: 0 }, { recordsPerSecond: null, leftMs: null }],
+    [
+      'without an end where no total is known',
+      { ...base, estimatedTotal: null },
+      { recordsPerSecond: 50, leftMs: null },
+    ],
+    ['never below nothing', { ...base, estimatedTotal: 400 }, { recordsPerSecond: 50, leftMs: 0 }],
+    [
+      'less what an interrupted one had read',
+      { ...base, pages: 15, skipped: 10 },
+      { recordsPerSecond: 50, leftMs: 10_000 },
+    ],
+  ])('is told %s', (_, input, pace) => {
+    expect(paceOf(input)).toEqual(pace);
+  });
+
+  it('is one line, with a bar where there is a terminal', () => {
+    const sweep = {
+      ...{ id: 7, kind: 'vendor', pages: 5, seen: 500, estimated_total: 2_000 },
+      ...{ records_per_second: 50, seconds_left: 90.2 },
+    };
+    expect(describeProgress(sweep, 41, { bar: true })).toBe(
+      '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 1 min 31 s left',
+    );
+    const unknown = { ...sweep, estimated_total: null, records_per_second: null, seconds_left: null };
+    expect(describeProgress(unknown, 41, { bar: false })).toBe('vendor: 500 records, 5 pages, budget 41');
+  });
+});

@@ -1,0 +1,145 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Verdict } from '../../src/notify/decide.ts';
+import { notify } from '../../src/notify/notify.ts';
+import { HeldClock } from '../compliance/held-clock.ts';
+import { eventually } from '../convergence/service.ts';
+
+const IN_STEP: Verdict = {
+  ...{ verdict: 'in_step', reason: 'in_step', sentence: 'In step.', remedy: null, since: null },
+};
+const PAUSED: Verdict = {
+  ...{ verdict: 'blocked', reason: 'paused', sentence: 'Paused.', remedy: 'Resume.', since: null },
+};
+
+let server: Server;
+let taken: { path: string; body: Record<string, unknown> }[];
+let answer: number;
+let clock: HeldClock;
+let facts: Map<string, string>;
+let now: Verdict;
+let attempts: { topic: string; ok: boolean; error: string | null }[];
+let stop: AbortController;
+let run: Promise<void>;
+
+function begin(): void {
+  stop = new AbortController();
+  const { port } = server.address() as AddressInfo;
+  run = notify(
+    {
+      url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
+      ...{ clock, random: () => 0.5, verdict: async () => now },
+      facts: {
+        readFact: async (name) => facts.get(name) ?? null,
+        writeFact: async (name, value) => void facts.set(name, value),
+      },
+      about: { version: '0.1.0', operators: 'http://127.0.0.1:8081' },
+      onAttempt: (attempt) => attempts.push(attempt),
+      onError: (error) => {
+        throw error;
+      },
+    },
+    stop.signal,
+  );
+}
+
+/** Moves time until so many attempts were made. */
+async function until(count: number): Promise<void> {
+  await eventually(`${count} attempts`, async () => {
+    await clock.advance(1000);
+    return attempts.length >= count;
+  });
+}
+
+beforeEach(async () => {
+  taken = [];
+  attempts = [];
+  facts = new Map();
+  answer = 204;
+  now = IN_STEP;
+  clock = new HeldClock();
+  server = createServer((request, response) => {
+    let text = '';
+    request.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    request.on('end', () => {
+      taken.push({ path: request.url ?? '', body: JSON.parse(text) });
+      if (answer === 302) response.setHeader('location', '/elsewhere');
+      response.writeHead(answer).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  begin();
+});
+afterEach(async () => {
+  stop.abort();
+  await run;
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+it('posts what the status page says, with what was said before it', async () => {
+  await until(1);
+  now = PAUSED;
+  await until(2);
+  expect(taken[1]).toEqual({
+    path: '/hook/token-in-the-path',
+    body: {
+      service: 'compliance-mirror',
+      version: '0.1.0',
+      operators: 'http://127.0.0.1:8081',
+      verdict: 'blocked',
+      reason: 'paused',
+      sentence: 'Paused.',
+      remedy: 'Resume.',
+      since: null,
+      previous: 'in_step',
+      at: expect.stringMatching(/^\d{4}-.*Z$/),
+    },
+  });
+});
+
+it('says nothing twice, not after a restart either', async () => {
+  await until(1);
+  await clock.advance(600_000);
+  stop.abort();
+  await run;
+  begin();
+  await clock.advance(600_000);
+  expect(taken).toHaveLength(1);
+  now = PAUSED;
+  await until(2);
+});
+
+it.each([500, 404, 302])('tries again after an answer of %i, and goes nowhere it is sent', async (status) => {
+  answer = status;
+  await until(3);
+  expect(attempts.every((attempt) => !attempt.ok)).toBe(true);
+  answer = 200;
+  await until(4);
+  expect(attempts.at(-1)?.ok).toBe(true);
+  expect(new Set(taken.map((one) => one.path))).toEqual(new Set(['/hook/token-in-the-path']));
+  await clock.advance(600_000);
+  expect(taken).toHaveLength(4);
+});
+
+it('drops what it could not say when there is other news', async () => {
+  answer = 500;
+  await until(3);
+  now = PAUSED;
+  answer = 200;
+  await until(4);
+  expect(taken.at(-1)?.body).toMatchObject({ reason: 'paused', previous: null });
+  await clock.advance(600_000);
+  expect(taken).toHaveLength(4);
+});
+
+it('names no address in an error', async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  await until(1);
+  expect(attempts[0]).toMatchObject({ ok: false });
+  expect(attempts[0]?.error).not.toContain('token-in-the-path');
+});

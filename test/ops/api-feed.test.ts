@@ -1,0 +1,206 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import fc from 'fast-check';
+import { Hono } from 'hono';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import type { OpsEnv } from '../../src/ops/access.ts';
+import { createFeed } from '../../src/ops/changes-feed.ts';
+import { openStore } from '../../src/store/open.ts';
+import { createScene, type Scene, SETTLE_MS } from '../store/scene.ts';
+import { type Disk, type FollowedRow, follow, Killed, sameRows } from './follower.ts';
+
+/** Histories tried, each over a database of its own. */
+const RUNS = 40;
+const DAY_MS = 86_400_000;
+const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
+
+let folder: string;
+let scene: Scene;
+let closing: () => Promise<void>;
+
+async function open(): Promise<void> {
+  folder = mkdtempSync(join(tmpdir(), 'feed-'));
+  const path = join(folder, 'mirror.db');
+  scene = await createScene(async () => {
+    const store = await openStore(`file:${path}`);
+    const reader = new Database(path, { readonly: true });
+    return {
+      store,
+      query: async (sql) => reader.prepare(sql).all() as Record<string, unknown>[],
+      close: async () => {
+        reader.close();
+        await store.close();
+      },
+    };
+  });
+  closing = async () => {
+    await scene.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+}
+
+async function get(path: string): Promise<{ status: number; body: JsonObject }> {
+  const feed = createFeed(scene.store);
+  const app = new Hono<OpsEnv>().get('/api/changes', feed.changes).get('/api/snapshot', feed.snapshot);
+  const response = await app.request(path);
+  return { status: response.status, body: (await response.json()) as JsonObject };
+}
+
+async function trimAll(): Promise<void> {
+  scene.pass(DAY_MS);
+  await scene.store.trimChanges({ before: scene.now().wall, after: 0, limit: 1000 });
+}
+
+async function tables(): Promise<Map<string, FollowedRow>> {
+  const rows = new Map<string, FollowedRow>();
+  for (const kind of KINDS) {
+    const version = kind === 'policy' ? 'version' : 'NULL AS version';
+    const sql = `SELECT id, name, ${version}, status, deleted_at, data FROM ${TABLES[kind]}`;
+    for (const { id, data, ...columns } of await scene.query(sql)) {
+      rows.set(`${kind} ${id}`, { ...columns, data: JSON.parse(String(data)) } as FollowedRow);
+    }
+  }
+  return rows;
+}
+
+const fields = fc.dictionary(
+  fc.constantFrom('name', 'version', 'status', 'owner', '__proto__', 'note'),
+  fc.oneof(fc.string({ maxLength: 4 }), fc.constant(null), fc.jsonValue({ maxDepth: 1 })),
+  { maxKeys: 4 },
+);
+const step = fc.record({
+  verb: fc.constantFrom('event', 'event', 'delete event', 'read', 'read', 'absent', 'pass'),
+  kind: fc.constantFrom(...KINDS),
+  n: fc.nat(3),
+  fields,
+});
+
+async function take(verb: string, kind: Kind, n: number, shows: JsonObject): Promise<void> {
+  const recordId = `rec:${n}`;
+  if (verb === 'event') await scene.accept(scene.event({ kind, recordId, shows }));
+  if (verb === 'delete event') {
+    const type = { policy: 'policy.deleted', vendor: 'vendor.removed', risk_assessment: 'risk.mitigated' };
+    await scene.accept(scene.event({ kind, type: type[kind], recordId, shows }));
+  }
+  if (verb.endsWith('event')) await scene.work();
+  if (verb === 'read') await scene.show(kind, recordId, shows);
+  if (verb === 'absent') await scene.conclude(kind, { absent: [recordId] });
+  scene.pass(verb === 'pass' ? SETTLE_MS : 1);
+}
+
+describe('a follower of the feed', () => {
+  it('killed and restarted at random, with the history trimmed on the way, rebuilds the three tables', async () => {
+    let expired = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 6, maxLength: 40 }),
+        fc.infiniteStream(fc.nat(29)),
+        async (history, chances) => {
+          await open();
+          const chance = () => chances.next().value as number;
+          try {
+            const disk: Disk = { rows: new Map(), cursor: '0' };
+            const counting = async (path: string) => {
+              // The mirror does not stand still while somebody reads it page by page.
+              const meanwhile = chance() < 15 ? history[chance() % history.length] : undefined;
+              if (meanwhile !== undefined) {
+                await take(meanwhile.verb, meanwhile.kind, meanwhile.n, meanwhile.fields);
+              }
+              const answer = await get(path);
+              if (answer.status === 410) expired += 1;
+              return answer;
+            };
+            const trimAt = Math.floor(history.length / 2);
+            for (const [index, { verb, kind, n, fields: shows }] of history.entries()) {
+              await take(verb, kind, n, shows);
+              if (index === trimAt) await trimAll();
+              if (chance() > 12) continue;
+              await follow(counting, disk, () => {
+                if (chance() === 0) throw new Killed();
+              }).catch((error: unknown) => {
+                if (!(error instanceof Killed)) throw error;
+              });
+            }
+            await follow(get, disk, () => undefined);
+            expect(disk.rows).toEqual(await tables());
+            expect(sameRows(disk.rows, await tables())).toBe(true);
+          } finally {
+            await closing();
+          }
+        },
+      ),
+      { numRuns: RUNS },
+    );
+    // The trimming was met, or nothing of it was tried.
+    expect(expired).toBeGreaterThan(0);
+  });
+});
+
+describe('the feed', () => {
+  beforeEach(open);
+  afterEach(() => closing());
+
+  async function threeVendors(): Promise<void> {
+    for (const id of ['a', 'b', 'c']) await scene.show('vendor', id, { id, name: id });
+  }
+
+  it('refuses a cursor older than what is kept, and names the snapshot', async () => {
+    await threeVendors();
+    const cursor = (await get('/api/changes?limit=1')).body['next'];
+    await trimAll();
+    const { status, body } = await get(`/api/changes?after=${cursor}`);
+    expect([status, body['code']]).toEqual([410, 'cursor_expired']);
+    expect(body['detail']).toContain('/api/snapshot');
+    const { seq } = (await get('/api/snapshot')).body;
+    expect((await get(`/api/changes?after=${seq}`)).status).toBe(200);
+  });
+
+  it('goes on from the last change that was trimmed, since nothing lies between', async () => {
+    await threeVendors();
+    const { next } = (await get('/api/changes')).body;
+    await trimAll();
+    expect(await get(`/api/changes?after=${next}`)).toEqual({ status: 200, body: { items: [], next } });
+  });
+
+  it('refuses a cursor that this database has not come to, as after a restore', async () => {
+    await threeVendors();
+    expect((await get('/api/changes?after=999999')).body['code']).toBe('cursor_expired');
+  });
+
+  it('gives a snapshot of one kind, or of all, tombstones included, with one seq for all its pages', async () => {
+    await threeVendors();
+    await scene.show('policy', 'p:1', { id: 'p:1', name: 'P' });
+    await scene.conclude('policy', { absent: ['p:1'] });
+    const first = (await get('/api/snapshot?limit=2')).body;
+    await scene.show('vendor', 'd', { id: 'd', name: 'd' });
+    const second = (await get(`/api/snapshot?limit=2&after=${encodeURIComponent(String(first['next']))}`))
+      .body;
+    expect(second['seq']).toBe(first['seq']);
+    const ids = [first, second].flatMap((page) => (page['items'] as JsonObject[]).map((row) => row['id']));
+    expect(ids).toEqual(['p:1', 'a', 'b', 'c']);
+    const vendors = (await get('/api/snapshot?kind=vendor')).body;
+    expect((vendors['items'] as JsonObject[]).map((row) => row['id'])).toEqual(['a', 'b', 'c', 'd']);
+    expect(vendors['next']).toBeNull();
+  });
+
+  it.each(['x', '1', '1:vendor', '1:person:a', '-1:vendor:a', '1:vendor:'])(
+    'does not take %j for a place in a snapshot',
+    async (after) => {
+      const { status, body } = await get(`/api/snapshot?after=${encodeURIComponent(after)}`);
+      expect([status, body['code']]).toEqual([400, 'invalid_parameter']);
+    },
+  );
+
+  it('does not go on in a snapshot of another kind, nor behind what was trimmed since', async () => {
+    await threeVendors();
+    const next = encodeURIComponent(String((await get('/api/snapshot?limit=1')).body['next']));
+    expect((await get(`/api/snapshot?kind=policy&after=${next}`)).status).toBe(400);
+    await scene.show('vendor', 'd', { id: 'd', name: 'd' });
+    await trimAll();
+    expect((await get(`/api/snapshot?limit=1&after=${next}`)).body['code']).toBe('cursor_expired');
+  });
+});

@@ -1,0 +1,122 @@
+import { readFileSync } from 'node:fs';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
+import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from './harness.ts';
+
+const TIMING = { settleMs: 10_000 };
+/** Of the URL map, what is for people: pages and what they are made of. */
+const FOR_PROGRAMS = /^\/(api\/|metrics$|openapi\.json$|livez$|readyz$)/;
+
+let h: Harness;
+// biome-ignore lint/suspicious/noExplicitAny: a document is looked into freely
+let document: any;
+
+beforeAll(async () => {
+  h = await opsHarness();
+  document = await (await h.app.request('/openapi.json', { headers: bearer(READ) })).json();
+});
+afterAll(() => h.close());
+
+describe('the OpenAPI document', () => {
+  it('is valid OpenAPI 3.1', async () => {
+    const result = await new Validator().validate(structuredClone(document));
+    expect(result).toEqual({ valid: true });
+    expect(document.openapi).toBe('3.1.0');
+  });
+
+  it('describes every route that is for programs, and no other', () => {
+    const served = h.app.routes
+      .filter(({ method, path }) => ['GET', 'POST'].includes(method) && FOR_PROGRAMS.test(path))
+      .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+    const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods as object).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(described.sort()).toEqual([...new Set(served)].sort());
+  });
+
+  it('names each operation once, and every reference in it leads somewhere', () => {
+    const ids = DESCRIBED_ROUTES.map((route) => route.id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)];
+    expect(references.length).toBeGreaterThan(20);
+    for (const [, name] of references) expect(document.components.schemas).toHaveProperty(name!);
+  });
+
+  it('says what every route is for, and every tag of what may go wrong', () => {
+    for (const methods of Object.values(document.paths)) {
+      // biome-ignore lint/suspicious/noExplicitAny: as above
+      for (const operation of Object.values(methods as Record<string, any>)) {
+        expect(operation.summary).toMatch(/^[A-Z].*[^.]$/);
+        const isOpen = operation.security?.length === 0;
+        expect(Object.keys(operation.responses).includes('401')).toBe(!isOpen);
+      }
+    }
+  });
+
+  it('wants a token, as what it describes does', async () => {
+    expect((await h.app.request('/openapi.json')).status).toBe(401);
+  });
+});
+
+it('what is answered is what the document says', async () => {
+  await h.mirror('policy', 'pol_1', { name: 'Access', version: '2', status: 'approved' });
+  await h.mirror('vendor', 'v1', { name: 'One' });
+  await h.store.accept(
+    {
+      events: [incoming()],
+      unusable: [{ reason: 'no id', t: '1', body: Buffer.from('{}'), kind: null, recordId: null }],
+    },
+    h.now(),
+    TIMING,
+  );
+  await h.store.recordRefusals([
+    { reason: 'bad_signature', t: '1', bytes: 2, bodySha256: 'x', header: 't=1', body: null, wall: 1000 },
+  ]);
+  const sweep = await h.store.startSweep('vendor', 'test', h.now());
+  const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SWEPT };
+  await h.store.finishSweep(sweep.id, { ...result, drift: { missing: 0 } }, h.now());
+  const held = await h.hold('vendor', ['h1', 'h2', 'h3']);
+
+  const values: Record<string, string> = { kind: 'policy', id: 'pol_1' };
+  const own: Record<string, string> = {
+    '/api/events/{id}': '/api/events/evt_1',
+    '/api/events/{id}/retry': '/api/events/evt_1/retry',
+    '/api/events/{id}/discard': '/api/events/evt_1/discard',
+    '/api/sweeps/{id}': `/api/sweeps/${sweep.id}`,
+    '/api/sweeps/{id}/confirm-deletions': `/api/sweeps/${held}/confirm-deletions`,
+    '/api/quarantine/{id}': '/api/quarantine/1',
+    '/api/quarantine/{id}/release': '/api/quarantine/1/release',
+  };
+  const claimed = await h.store.claimEvents('test', 1, 1000, h.now());
+  const failures = claimed.map((event) => ({ event, retryAtMs: null, error: 'it broke' }));
+  await h.store.deferEvents(failures, h.now(), TIMING);
+
+  let looked = 0;
+  for (const route of DESCRIBED_ROUTES) {
+    const path = own[route.path] ?? route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name]!);
+    const response = await h.app.request(path, {
+      method: route.method.toUpperCase(),
+      headers: bearer(OPERATE),
+    });
+    const described = route.answers[response.status];
+    expect(described, `${route.method} ${path} answered ${response.status}`).toBeDefined();
+    if (described!.schema === 'text') continue;
+    const body: unknown = await response.json();
+    const parsed = described!.schema.safeParse(body);
+    expect(parsed.error?.issues ?? [], `${route.method} ${path}`).toEqual([]);
+    if (Array.isArray((body as { items?: unknown[] }).items)) {
+      expect((body as { items: unknown[] }).items.length, path).toBeGreaterThan(0);
+    }
+    looked += 1;
+  }
+  expect(looked).toBeGreaterThan(20);
+});
+
+it('every route of the public contract is there', () => {
+  const promised = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const listed = [...promised.matchAll(/`(?:GET |POST )?(\/api\/[\w/{}|-]+)/g)].map(([, path]) => path!);
+  for (const path of listed.filter((one) => !one.includes('|'))) {
+    expect(DESCRIBED_ROUTES.map((route) => route.path), path).toContain(path);
+  }
+});

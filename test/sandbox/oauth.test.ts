@@ -1,0 +1,303 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { Grants } from '../../src/sandbox/oauth/grants.ts';
+import { consent } from '../contract/consent.ts';
+import { type Answer, API_KEY, request, type TestSandbox, testSandbox } from './support.ts';
+
+const CLIENT = { client_id: 'app', client_secret: 'secret-of-the-application' };
+const REDIRECT = 'http://127.0.0.1:7999/callback?from=sandbox';
+const ACCOUNT = { client_id: 'machine', client_secret: 'secret-of-the-machine' };
+
+async function oauthSandbox(accessTokenSeconds = 3600): Promise<TestSandbox> {
+  return await testSandbox({
+    oauth: {
+      application: { id: CLIENT.client_id, secret: CLIENT.client_secret, redirectUri: REDIRECT },
+      serviceAccounts: [
+        { id: ACCOUNT.client_id, secret: ACCOUNT.client_secret, scopes: ['read', 'policies:write'] },
+      ],
+      accessTokenSeconds,
+    },
+  });
+}
+
+const QUERY = {
+  client_id: CLIENT.client_id,
+  response_type: 'code',
+  redirect_uri: REDIRECT,
+  scope: 'read write',
+};
+const token = (url: string, body: unknown) => request('POST', `${url}/oauth/token`, body);
+const pair = () => {
+  const verifier = randomBytes(32).toString('base64url');
+  return { verifier, challenge: createHash('sha256').update(verifier).digest('base64url') };
+};
+const as = (url: string, bearer: string, method = 'GET', path = '/v1/vendors', body?: unknown) =>
+  request(method, url + path, body, { authorization: `Bearer ${bearer}` });
+
+async function codeFor(url: string, query: Record<string, string> = {}): Promise<string> {
+  const { location } = await consent(url, { ...QUERY, ...query });
+  return location.searchParams.get('code')!;
+}
+const exchange = (url: string, code: string, more: Record<string, unknown> = {}) =>
+  token(url, { grant_type: 'authorization_code', code, ...CLIENT, redirect_uri: REDIRECT, ...more });
+const renew = (url: string, refresh: string, more: Record<string, unknown> = {}) =>
+  token(url, { grant_type: 'refresh_token', refresh_token: refresh, ...CLIENT, ...more });
+async function signedIn(url: string): Promise<Answer['body']> {
+  return (await exchange(url, await codeFor(url))).body;
+}
+const refused = (answer: Answer) => [answer.status, answer.body.error];
+
+describe('the consent page', () => {
+  test('shows who asks for what, and escapes it', async () => {
+    const { url } = await oauthSandbox();
+    const html = await (await fetch(`${url}/oauth/authorize?${new URLSearchParams(QUERY)}`)).text();
+    expect(html).toContain('app');
+    expect(html).toContain('Create policies and risk assessments');
+    expect(html).toContain('name="answer" value="deny"');
+    expect(html).not.toContain(CLIENT.client_secret);
+  });
+
+  test('leads back with a code and the state as it came, keeping the query the address had', async () => {
+    const { url } = await oauthSandbox();
+    const state = 'ä & = # "';
+    const { location } = await consent(url, { ...QUERY, state });
+    expect(location.href).toMatch(/^http:\/\/127\.0\.0\.1:7999\/callback\?from=sandbox&code=/);
+    expect(location.searchParams.get('state')).toBe(state);
+  });
+
+  test('a denial leads back with access_denied and no code', async () => {
+    const { url } = await oauthSandbox();
+    const { location } = await consent(url, { ...QUERY, state: 's' }, 'deny');
+    expect(Object.fromEntries(location.searchParams)).toEqual({
+      from: 'sandbox',
+      error: 'access_denied',
+      state: 's',
+    });
+  });
+
+  test.each([
+    ['another client', { client_id: 'other' }],
+    ['an address that only begins like the registered one', { redirect_uri: `${REDIRECT}&x=1` }],
+    ['an address of the same host', { redirect_uri: 'http://127.0.0.1:7999/other' }],
+  ])('%s is told to the person and redirected nowhere', async (_, query) => {
+    const { url } = await oauthSandbox();
+    const asked = new URLSearchParams({ ...QUERY, ...query });
+    const answer = await fetch(`${url}/oauth/authorize?${asked}`, { redirect: 'manual' });
+    expect(answer.status).toBe(400);
+    expect(answer.headers.get('location')).toBeNull();
+  });
+
+  test.each([
+    ['unsupported_response_type', { response_type: 'token' }],
+    ['invalid_scope', { scope: 'read everything' }],
+    ['invalid_scope', { scope: '' }],
+    ['invalid_request', { code_challenge: 'x'.repeat(43) }],
+    ['invalid_request', { code_challenge: 'x'.repeat(43), code_challenge_method: 'plain' }],
+    ['invalid_request', { code_challenge: 'short', code_challenge_method: 'S256' }],
+  ])('%s is told to the client: %o', async (error, query) => {
+    const { url } = await oauthSandbox();
+    const { location } = await consent(url, { ...QUERY, state: 's', ...query });
+    expect(location.searchParams.get('error')).toBe(error);
+    expect(location.searchParams.get('state')).toBe('s');
+  });
+
+  test('its form is good once, and only from its own page', async () => {
+    const { url } = await oauthSandbox();
+    const html = await (await fetch(`${url}/oauth/authorize?${new URLSearchParams(QUERY)}`)).text();
+    const ticket = /name="ticket" value="([^"]+)"/.exec(html)![1]!;
+    const press = (origin: string) =>
+      fetch(`${url}/oauth/authorize`, {
+        method: 'POST',
+        headers: { origin, 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams({ ticket, answer: 'allow' }),
+        redirect: 'manual',
+      });
+    expect((await press('https://elsewhere.example')).status).toBe(403);
+    expect((await press(url)).status).toBe(302);
+    expect((await press(url)).status).toBe(400);
+  });
+});
+
+describe('the token endpoint', () => {
+  test('takes the five fields, and what it gives lets in for as long as it says', async () => {
+    const { url } = await oauthSandbox(120);
+    const { status, body, headers } = await exchange(url, await codeFor(url));
+    expect(status).toBe(200);
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(body).toEqual({
+      access_token: expect.any(String),
+      token_type: 'Bearer',
+      expires_in: 120,
+      refresh_token: expect.any(String),
+      scope: 'read write',
+    });
+    expect((await as(url, body.access_token)).status).toBe(200);
+    const policy = await as(url, body.access_token, 'POST', '/v1/policies', { name: 'By a person' });
+    expect(policy.status).toBe(201);
+  });
+
+  test('refuses the same fields as a form', async () => {
+    const { url } = await oauthSandbox();
+    const fields = { grant_type: 'authorization_code', code: await codeFor(url), ...CLIENT };
+    const answer = await fetch(`${url}/oauth/token`, {
+      method: 'POST',
+      body: new URLSearchParams({ ...fields, redirect_uri: REDIRECT }),
+    });
+    expect(answer.status).toBe(415);
+    expect(await answer.json()).toMatchObject({ error: 'invalid_request' });
+  });
+
+  test('a code works once; a second use takes back what the first one brought', async () => {
+    const { url } = await oauthSandbox();
+    const code = await codeFor(url);
+    const { body } = await exchange(url, code);
+    expect(refused(await exchange(url, code))).toEqual([400, 'invalid_grant']);
+    expect((await as(url, body.access_token)).status).toBe(401);
+    expect(refused(await renew(url, body.refresh_token))).toEqual([400, 'invalid_grant']);
+  });
+
+  test.each([
+    ['another secret', { client_secret: 'secret-of-somebody-else' }, [401, 'invalid_client']],
+    ['another client', { client_id: 'machine' }, [401, 'invalid_client']],
+    ['another redirect address', { redirect_uri: `${REDIRECT}/` }, [400, 'invalid_grant']],
+    ['another code', { code: 'made-up' }, [400, 'invalid_grant']],
+    ['a verifier nobody announced', { code_verifier: 'v'.repeat(43) }, [400, 'invalid_grant']],
+    ['no redirect address', { redirect_uri: undefined }, [400, 'invalid_request']],
+    ['no grant type', { grant_type: undefined }, [400, 'invalid_request']],
+    ['a grant type it lacks', { grant_type: 'password' }, [400, 'unsupported_grant_type']],
+  ])('refuses %s', async (_, more, expected) => {
+    const { url } = await oauthSandbox();
+    const answer = await exchange(url, await codeFor(url), more);
+    expect(refused(answer)).toEqual(expected);
+    expect(JSON.stringify(answer.body)).not.toContain('secret-of');
+  });
+
+  test('with PKCE the code is worth nothing without its verifier', async () => {
+    const { url } = await oauthSandbox();
+    const { verifier, challenge } = pair();
+    const query = { code_challenge: challenge, code_challenge_method: 'S256' };
+    const other = { code_verifier: pair().verifier };
+    expect(refused(await exchange(url, await codeFor(url, query)))).toEqual([400, 'invalid_grant']);
+    expect(refused(await exchange(url, await codeFor(url, query), other))).toEqual([400, 'invalid_grant']);
+    const good = await exchange(url, await codeFor(url, query), { code_verifier: verifier });
+    expect(good.status).toBe(200);
+  });
+
+  test('a refresh token is replaced at each use; the use of a replaced one ends the whole grant', async () => {
+    const { url } = await oauthSandbox();
+    const first = await signedIn(url);
+    const second = (await renew(url, first.refresh_token)).body;
+    const third = (await renew(url, second.refresh_token, { scope: 'read' })).body;
+    expect(new Set([first, second, third].map((one) => one.refresh_token)).size).toBe(3);
+    expect(third.scope).toBe('read');
+    expect((await as(url, third.access_token)).status).toBe(200);
+    expect(refused(await renew(url, first.refresh_token))).toEqual([400, 'invalid_grant']);
+    expect(refused(await renew(url, third.refresh_token))).toEqual([400, 'invalid_grant']);
+    expect((await as(url, third.access_token)).status).toBe(401);
+  });
+
+  test('a made-up refresh token ends nothing', async () => {
+    const { url } = await oauthSandbox();
+    const { refresh_token: good } = await signedIn(url);
+    const forged = good.replace(/\.0\./, '.7.');
+    expect(refused(await renew(url, forged))).toEqual([400, 'invalid_grant']);
+    expect(refused(await renew(url, 'nonsense'))).toEqual([400, 'invalid_grant']);
+    expect((await renew(url, good)).status).toBe(200);
+  });
+
+  test('renewing does not widen the scopes', async () => {
+    const { url } = await oauthSandbox();
+    const { body } = await exchange(url, await codeFor(url, { scope: 'vendors:read' }));
+    expect(refused(await renew(url, body.refresh_token, { scope: 'read' }))).toEqual([400, 'invalid_scope']);
+  });
+});
+
+describe('a service account', () => {
+  const ask = (url: string, scope?: string) =>
+    token(url, { grant_type: 'client_credentials', ...ACCOUNT, ...(scope === undefined ? {} : { scope }) });
+
+  test('gets what it asks for of what it has, and nothing to renew', async () => {
+    const { url } = await oauthSandbox();
+    expect((await ask(url, 'vendors:read')).body).toMatchObject({ scope: 'vendors:read', expires_in: 3600 });
+    expect((await ask(url)).body.scope).toBe('read policies:write');
+    expect((await ask(url)).body.refresh_token).toBeUndefined();
+    expect(refused(await ask(url, 'write'))).toEqual([400, 'invalid_scope']);
+    expect(refused(await ask(url, 'nonsense'))).toEqual([400, 'invalid_scope']);
+  });
+
+  test('may do what its permissions say, resource by resource', async () => {
+    const { url } = await oauthSandbox();
+    const { access_token: all } = (await ask(url)).body;
+    const { access_token: few } = (await ask(url, 'vendors:read')).body;
+    expect((await as(url, all, 'POST', '/v1/policies', { name: 'By a machine' })).status).toBe(201);
+    const denied = await as(url, all, 'POST', '/v1/risk-assessments', { name: 'By a machine' });
+    expect(denied.status).toBe(403);
+    expect(denied.body).toMatchObject({ code: 'insufficient_scope', status: 403 });
+    expect(denied.headers.get('www-authenticate')).toContain('insufficient_scope');
+    expect((await as(url, few)).status).toBe(200);
+    expect((await as(url, few, 'GET', '/v1/policies')).status).toBe(403);
+  });
+
+  test('is no application, and the application no service account', async () => {
+    const { url } = await oauthSandbox();
+    const asApplication = { ...ACCOUNT, grant_type: 'refresh_token', refresh_token: 'x' };
+    expect(refused(await token(url, asApplication))).toEqual([401, 'invalid_client']);
+    const asAccount = { ...CLIENT, grant_type: 'client_credentials' };
+    expect(refused(await token(url, asAccount))).toEqual([401, 'invalid_client']);
+  });
+});
+
+describe('the controls', () => {
+  test('show grants without their secrets, expire their access, and revoke them', async () => {
+    const { url, control } = await oauthSandbox();
+    const tokens = await signedIn(url);
+    const { body } = await control('GET', '/oauth');
+    expect(body.grants).toEqual([
+      {
+        ...{ id: expect.any(String), clientId: 'app', scopes: ['read', 'write'] },
+        ...{ refreshes: 0, revoked: false, accessTokens: 1 },
+      },
+    ]);
+    for (const secret of [CLIENT.client_secret, tokens.access_token, tokens.refresh_token]) {
+      expect(JSON.stringify(body)).not.toContain(secret);
+    }
+    await control('POST', '/oauth/expire');
+    expect((await as(url, tokens.access_token)).status).toBe(401);
+    const renewed = (await renew(url, tokens.refresh_token)).body;
+    expect((await as(url, renewed.access_token)).status).toBe(200);
+
+    const revoked = await control('POST', '/oauth/revoke', { grant: body.grants[0].id });
+    expect(revoked.body.grants[0]).toMatchObject({ revoked: true, refreshes: 1, accessTokens: 0 });
+    expect((await as(url, renewed.access_token)).status).toBe(401);
+    expect(refused(await renew(url, renewed.refresh_token))).toEqual([400, 'invalid_grant']);
+    expect((await as(url, API_KEY)).status).toBe(200);
+    expect((await control('POST', '/oauth/revoke', { grant: 'none' })).status).toBe(404);
+  });
+
+  test('set how long new access tokens live', async () => {
+    const { url, control } = await oauthSandbox();
+    await control('PATCH', '/oauth', { accessTokenSeconds: 0.5 });
+    expect((await signedIn(url)).expires_in).toBe(0.5);
+    expect((await control('PATCH', '/oauth', { accessTokenSeconds: 0 })).status).toBe(422);
+  });
+});
+
+describe('time', () => {
+  const request = { clientId: 'c', redirectUri: 'r', scopes: new Set(['read']), challenge: null };
+  const redeem = { clientId: 'c', redirectUri: 'r', verifier: null };
+
+  test('ends an access token after its seconds and a code after a minute, and no sooner', () => {
+    let nowMs = 0;
+    const grants = new Grants(10, () => nowMs);
+    const early = grants.issueCode(request);
+    const late = grants.issueCode(request);
+    nowMs = 59_999;
+    const tokens = grants.redeemCode(early, redeem)!;
+    nowMs = 60_000;
+    expect(grants.redeemCode(late, redeem)).toBeNull();
+    nowMs = 69_998;
+    expect(grants.holderOf(tokens.accessToken)).toEqual({ clientId: 'c', scopes: new Set(['read']) });
+    nowMs = 69_999;
+    expect(grants.holderOf(tokens.accessToken)).toBeNull();
+  });
+});

@@ -1,0 +1,286 @@
+import {
+  closeSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { drizzle } from 'drizzle-orm/better-sqlite3';
+import { migrate } from 'drizzle-orm/better-sqlite3/migrator';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { UsageError } from '../../src/errors.ts';
+import { backUpStore, openStore } from '../../src/store/open.ts';
+import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
+import { superseded } from '../../src/store/sqlite/migration-backup.ts';
+import { freshPath } from './folder.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../drizzle/sqlite', import.meta.url));
+
+/** A mirror with some hundred pages in it. */
+async function filled(): Promise<{ from: string; folder: string; to: string }> {
+  const from = freshPath();
+  const store = await openStore(`file:${from}`);
+  for (let index = 0; index < 300; index++) await store.writeFact(`fact ${index}`, 'x'.repeat(4_000));
+  await store.close();
+  const folder = dirname(from);
+  return { from, folder, to: join(folder, 'copy.db') };
+}
+
+function factsIn(path: string): number {
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    return Number(db.prepare("SELECT count(*) AS n FROM facts WHERE name LIKE 'fact %'").get()?.['n']);
+  } finally {
+    db.close();
+  }
+}
+
+const leftovers = (folder: string) => readdirSync(folder).filter((name) => name.includes('.partial-'));
+
+describe('a backup', () => {
+  it('is one file of its owner alone that holds everything, and a store opens it', async () => {
+    const { from, folder, to } = await filled();
+    const result = await backUpSqlite({ from, to });
+    expect(result.bytes).toBe(statSync(to).size);
+    expect(result.rows).toBeGreaterThanOrEqual(300);
+    expect(statSync(to).mode & 0o777).toBe(0o600);
+    expect(readdirSync(folder).filter((name) => name.startsWith('copy.db'))).toEqual(['copy.db']);
+    // Byte 18 of the header: 1 is a rollback journal, 2 a log beside the file.
+    expect(readFileSync(to)[18]).toBe(1);
+    expect(factsIn(to)).toBe(300);
+    const restored = await openStore(`file:${to}`);
+    expect(await restored.readFact('fact 299')).toHaveLength(4_000);
+    await restored.close();
+  });
+
+  it('shows one moment, and ends, however much is written meanwhile', async () => {
+    const { from, to } = await filled();
+    const writer = new Database(from);
+    onTestFinished(() => void writer.close());
+    const insert = writer.prepare('INSERT INTO facts (name, value) VALUES (?, ?)');
+    let written = 0;
+    await backUpSqlite({
+      ...{ from, to },
+      onProgress() {
+        written += 1;
+        insert.run(`fact later ${written}`, 'y');
+      },
+    });
+    expect(written).toBeGreaterThan(0);
+    expect(factsIn(from)).toBe(300 + written);
+    expect(factsIn(to)).toBe(300);
+  });
+
+  it('never replaces a file unless it is told to', async () => {
+    const { from, folder, to } = await filled();
+    writeFileSync(to, 'precious');
+    await expect(backUpSqlite({ from, to })).rejects.toThrow(UsageError);
+    await expect(backUpSqlite({ from, to })).rejects.toThrow(/is there already/);
+    expect(readFileSync(to, 'utf8')).toBe('precious');
+    await backUpSqlite({ from, to, force: true });
+    expect(factsIn(to)).toBe(300);
+    expect(leftovers(folder)).toEqual([]);
+  });
+
+  it('takes no log of an earlier database over into the new file', async () => {
+    const { from, to } = await filled();
+    writeFileSync(`${to}-wal`, 'of something else');
+    await expect(backUpSqlite({ from, to })).rejects.toThrow(/copy\.db-wal is there already/);
+    await backUpSqlite({ from, to, force: true });
+    expect(existsSync(`${to}-wal`)).toBe(false);
+  });
+
+  it('is never written over the database, under whatever name', async () => {
+    const { from, folder } = await filled();
+    symlinkSync(folder, `${folder}/again`);
+    linkSync(from, join(folder, 'linked.db'));
+    for (const to of [from, `${from}-wal`, join(folder, 'again/mirror.db'), join(folder, 'linked.db')]) {
+      await expect(backUpSqlite({ from, to, force: true })).rejects.toThrow(/is the database itself/);
+    }
+    expect(factsIn(from)).toBe(300);
+  });
+
+  it('says so where it cannot be written', async () => {
+    const { from, folder } = await filled();
+    const into = (to: string) => backUpSqlite({ from, to: join(folder, to), force: true });
+    await expect(into('not/there.db')).rejects.toThrow(/there is no folder/);
+    mkdirSync(join(folder, 'inner'));
+    await expect(into('inner')).rejects.toThrow(/is not a file/);
+    await expect(backUpSqlite({ from: join(folder, 'none.db'), to: join(folder, 'x.db') })).rejects.toThrow(
+      /there is no database at/,
+    );
+    await expect(backUpStore(':memory:', { to: join(folder, 'x.db') })).rejects.toThrow(UsageError);
+  });
+
+  it('leaves nothing when it is stopped', async () => {
+    const { from, folder, to } = await filled();
+    const signal = AbortSignal.abort();
+    await expect(backUpSqlite({ from, to, signal })).rejects.toMatchObject({ code: 'stopped' });
+    expect(existsSync(to)).toBe(false);
+    expect(leftovers(folder)).toEqual([]);
+  });
+
+  it('of a damaged database is not believed', async () => {
+    const { from, folder, to } = await filled();
+    const file = openSync(from, 'r+');
+    // In the middle of the rows, where no page of the schema is.
+    writeSync(file, Buffer.alloc(8_192, 0xa5), 0, 8_192, Math.floor(statSync(from).size / 8_192) * 4_096);
+    closeSync(file);
+    await expect(backUpSqlite({ from, to })).rejects.toThrow(/damaged|cannot be trusted|could not be copied/);
+    expect(existsSync(to)).toBe(false);
+    expect(leftovers(folder)).toEqual([]);
+  });
+});
+
+/** A database of the version before this one. */
+function olderDatabase(): string {
+  const path = freshPath();
+  const folder = join(dirname(path), 'migrations');
+  cpSync(MIGRATIONS, folder, { recursive: true });
+  const journalPath = join(folder, 'meta/_journal.json');
+  const journal = JSON.parse(readFileSync(journalPath, 'utf8')) as { entries: unknown[] };
+  journal.entries.pop();
+  writeFileSync(journalPath, JSON.stringify(journal));
+  const db = new Database(path);
+  migrate(drizzle(db), { migrationsFolder: folder });
+  db.exec("INSERT INTO facts (name, value) VALUES ('fact of old', 'kept')");
+  db.close();
+  return path;
+}
+
+const backupsBeside = (path: string) => readdirSync(dirname(path)).filter((name) => name.endsWith('.bak'));
+
+describe('before a migration', () => {
+  it('the database is copied beside itself, and its path told', async () => {
+    const path = olderDatabase();
+    const told: string[] = [];
+    const store = await openStore(`file:${path}`, { onBackup: (backup) => told.push(backup) });
+    onTestFinished(() => store.close());
+    expect(await store.readFact('fact of old')).toBe('kept');
+    expect(told.map((backup) => backup.slice(dirname(path).length + 1))).toEqual(backupsBeside(path));
+    expect(told).toHaveLength(1);
+    expect(factsIn(told[0]!)).toBe(1);
+    expect(statSync(told[0]!).mode & 0o777).toBe(0o600);
+  });
+
+  it('a file whose last writing was cut short is rolled back first', async () => {
+    const { from, folder } = await filled();
+    const cut = join(folder, 'cut.db');
+    const db = new Database(from);
+    db.pragma('journal_mode = DELETE');
+    db.pragma('cache_size = 1');
+    db.exec("BEGIN; UPDATE facts SET value = 'half way' WHERE name LIKE 'fact %'");
+    for (const suffix of ['', '-journal']) copyFileSync(from + suffix, cut + suffix);
+    db.close();
+    const store = await openStore(`file:${cut}`);
+    onTestFinished(() => store.close());
+    expect(await store.readFact('fact 1')).toHaveLength(4_000);
+  });
+
+  it('nothing is copied where there is nothing to migrate', async () => {
+    const path = freshPath();
+    for (let start = 0; start < 2; start++) await (await openStore(`file:${path}`)).close();
+    expect(backupsBeside(path)).toEqual([]);
+  });
+
+  it('one that fails leaves the file as it was and says where the copy is', async () => {
+    const path = freshPath();
+    await (await openStore(`file:${path}`)).close();
+    // As if the last steps were to be taken: what they would make is there already.
+    expect(schemaSteps(path)).toBeGreaterThan(1);
+    const db = new Database(path);
+    db.exec(
+      'DELETE FROM __drizzle_migrations WHERE created_at > (SELECT min(created_at) FROM __drizzle_migrations)',
+    );
+    db.close();
+    const before = schemaOf(path);
+    for (let attempt = 0; attempt < 2; attempt++) {
+      await expect(openStore(`file:${path}`)).rejects.toMatchObject({
+        code: 'migration_failed',
+        hint: expect.stringContaining(`${path}.schema-1.`),
+      });
+    }
+    expect(schemaOf(path)).toEqual(before);
+    expect(backupsBeside(path)).toHaveLength(1);
+  });
+
+  it('which may not begin without a copy, and says so', async () => {
+    const path = olderDatabase();
+    const before = schemaOf(path);
+    const steps = schemaSteps(path);
+    // Whatever second it is then: the names that the copy could have are taken by folders.
+    for (let second = 0; second < 60; second++) {
+      const stamp = new Date(Date.now() + second * 1_000).toISOString().replace(/[-:]|\.\d+/g, '');
+      mkdirSync(`${path}.schema-${steps}.${stamp}.bak`);
+    }
+    await expect(openStore(`file:${path}`)).rejects.toMatchObject({
+      code: 'backup_failed',
+      message: expect.stringContaining('not migrated'),
+    });
+    expect(schemaOf(path)).toEqual(before);
+  });
+});
+
+function schemaSteps(path: string): number {
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    return db.prepare('SELECT created_at FROM __drizzle_migrations').all().length;
+  } finally {
+    db.close();
+  }
+}
+
+function schemaOf(path: string): unknown[] {
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    return [
+      ...db.prepare('SELECT name, sql FROM sqlite_master ORDER BY name').all(),
+      ...db.prepare('SELECT created_at FROM __drizzle_migrations').all(),
+    ];
+  } finally {
+    db.close();
+  }
+}
+
+describe('of the backups before migrations', () => {
+  const bak = (schema: number, at: string) => `mirror.db.schema-${schema}.${at}.bak`;
+  const NEW = bak(5, '20261103T000000Z');
+
+  it.each([
+    ['an older one of the same schema goes', [bak(5, '20261101T000000Z'), NEW], [bak(5, '20261101T000000Z')]],
+    [
+      'the new one stays, even with an earlier time',
+      [bak(5, '20271101T000000Z'), NEW],
+      [bak(5, '20271101T000000Z')],
+    ],
+    [
+      'three schemas stay',
+      [NEW, bak(2, '20260101T000000Z'), bak(3, '20260102T000000Z'), bak(4, '20260103T000000Z')],
+      [bak(2, '20260101T000000Z')],
+    ],
+    [
+      'what a killed attempt left goes',
+      [NEW, `${bak(4, '20261101T000000Z')}.partial-12`, `${bak(4, '20261101T000000Z')}.partial-12-journal`],
+      [`${bak(4, '20261101T000000Z')}.partial-12`, `${bak(4, '20261101T000000Z')}.partial-12-journal`],
+    ],
+    [
+      'nothing else is touched',
+      ['mirror.db', 'mirror.db-wal', 'mirror.db.schema-x.bak', 'other.db.schema-5.20261101T000000Z.bak', NEW],
+      [],
+    ],
+  ])('%s', (_, names, gone) => {
+    expect(superseded(names, 'mirror.db', NEW)).toEqual(gone);
+  });
+});
