@@ -61,6 +61,8 @@ export interface Config {
   process: { concurrency: number; retryMaxAttempts: number };
   retention: { bodyDays: number; historyDays: number; dedupeDays: number };
   notifyUrl: URL | null;
+  /** For commands only: the operators' listener of a service elsewhere. */
+  remote: { url: URL; token: () => string } | null;
   logLevel: string;
 }
 
@@ -208,11 +210,8 @@ function readConfig(read: parse.Reader): Config {
       historyDays: read.value('RETENTION_HISTORY_DAYS', days(0), 0),
       dedupeDays: read.value('DEDUPE_DAYS', days(1), 400),
     },
-    notifyUrl: read.value(
-      'NOTIFY_URL',
-      parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK),
-      null,
-    ),
+    notifyUrl: read.value('NOTIFY_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null),
+    remote: loadRemote(read),
     logLevel: read.value('LOG_LEVEL', parse.oneOf(...LOG_LEVELS), 'info'),
   };
 
@@ -281,6 +280,17 @@ function loadCompliance(read: parse.Reader): ComplianceSettings | null {
   return baseUrl === null ? null : { baseUrl, ...settings };
 }
 
+function loadRemote(read: parse.Reader): Config['remote'] {
+  const url = read.value('OPS_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null);
+  const token = read.secret('OPS_TOKEN', parse.credential);
+  if (url === null) return null;
+  if (!read.isSet('OPS_TOKEN')) {
+    read.problem('OPS_TOKEN: not set; OPS_URL needs a token of that service (its OPS_TOKENS)');
+    return null;
+  }
+  return token === null ? null : { url, token };
+}
+
 const REQUIRED_BY_AUTH: Record<ComplianceSettings['auth'], readonly string[]> = {
   api_key: ['COMPLIANCE_API_KEY'],
   oauth: [
@@ -315,6 +325,7 @@ export function secretTexts(config: Config): string[] {
   // Whoever knows the address can post there, and receivers put a token into the path.
   if (config.notifyUrl !== null) texts.push(config.notifyUrl.href);
   const { apiKey, clientSecret } = config.compliance ?? {};
+  if (config.remote !== null) texts.push(config.remote.token());
   if (apiKey) texts.push(apiKey());
   if (clientSecret) texts.push(clientSecret());
   const password = URL.canParse(config.databaseUrl) ? new URL(config.databaseUrl).password : '';

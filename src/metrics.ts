@@ -28,6 +28,7 @@ export function createMetrics() {
     ...labelNames: Label[]
   ) => new Histogram({ name: `${PREFIX}${name}`, help, buckets, labelNames, registers });
 
+  // Event-loop delay, memory, handles and garbage collection of the process.
   collectDefaultMetrics({ register: registry, prefix: PREFIX });
 
   return {
@@ -60,6 +61,7 @@ export function createMetrics() {
     ),
     eventsProcessed: counter('events_processed_total', 'Events worked off, by outcome.', 'outcome'),
     eventRetries: counter('event_retries_total', 'Events put off after a failure of ours.'),
+    events: gauge('events', 'Events kept, by state; dead ones wait for a person.', 'state'),
     backlogEvents: gauge('backlog_events', 'Events committed and not yet worked off.'),
     backlogOldestSeconds: gauge('backlog_oldest_seconds', 'Age of the oldest event of the backlog.'),
     records: gauge(
@@ -68,10 +70,33 @@ export function createMetrics() {
       'kind',
       'state',
     ),
+    oldestUnverifiedSeconds: gauge(
+      'oldest_unverified_seconds',
+      'For how long the longest unverified record has been so.',
+      'kind',
+    ),
+    verdict: gauge('verdict', 'What the status page says, as 1 beside the verdict that holds.', 'verdict'),
+    paused: gauge('paused', '1 while an operator has stopped processing and repairs.'),
+    deletionsHeld: gauge('deletions_held', 'Deletions that wait for an operator’s consent.', 'kind'),
+    lastDelivery: gauge('last_delivery_timestamp_seconds', 'When a delivery last came in, new or not.'),
+    quarantined: gauge('quarantined_deliveries', 'Signed deliveries in quarantine, not released.'),
     gapsOpen: gauge('gaps_open', 'Gaps open now.', 'reason'),
     gapsOpened: counter('gaps_opened_total', 'Gaps opened.', 'reason'),
     sweeps: counter('sweeps_total', 'Sweeps ended, by outcome.', 'kind', 'outcome'),
     sweepSeconds: histogram('sweep_duration_seconds', 'How long sweeps took.', SWEEP_SECONDS, 'kind'),
+    sweepRecords: counter(
+      'sweep_records_total',
+      'Records that sweeps read, by what it did to the mirror.',
+      'kind',
+      'effect',
+    ),
+    sweepPages: counter('sweep_pages_total', 'Pages that sweeps read.', 'kind'),
+    sweepsRunning: gauge('sweeps_running', 'Sweeps under way.', 'kind'),
+    lastFullSweep: gauge(
+      'last_full_sweep_timestamp_seconds',
+      'When a complete sweep of the kind last ended.',
+      'kind',
+    ),
     sweepDrift: counter(
       'sweep_drift_total',
       'Records that a sweep found different from the mirror.',
@@ -84,6 +109,11 @@ export function createMetrics() {
       'How long requests to the REST API took.',
       REQUEST_SECONDS,
     ),
+    upstreamUp: gauge(
+      'upstream_up',
+      '1: the last request to the REST API was answered usefully; 0: it was not.',
+    ),
+    upstreamFailures: gauge('upstream_consecutive_failures', 'Requests to the REST API failed in a row.'),
     upstreamBudgetLeft: gauge('upstream_budget_left', 'Requests that the current minute still allows.'),
     clockSkewSeconds: gauge('clock_skew_seconds', 'The upstream’s clock minus ours.'),
     trimmedRows: counter('trimmed_rows_total', 'Rows and bodies that retention took away.', 'what'),

@@ -3,10 +3,10 @@ import type { Kind } from '../compliance/kinds.ts';
 import { MirrorError } from '../errors.ts';
 import type { EventReport, EventState } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { withStore } from './database.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
+import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
 const STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
@@ -47,7 +47,7 @@ export function eventsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: EventFilter) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         const filter = {
           state: options.state,
           type: options.type,
@@ -64,7 +64,7 @@ export function eventsCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>', 'the id the sender gave it'))
     .addOption(jsonOption())
     .action((id: string, options: { json?: true }) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         const event = await store.showEvent(id);
         if (event === null) throw noSuchEvent(id);
         if (options.json) writeJson(cli.out, event);

@@ -1,11 +1,10 @@
 import { Argument, Command } from 'commander';
 import { MirrorError } from '../errors.ts';
 import type { GapReport } from '../store/reports.ts';
-import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { withStore } from './database.ts';
 import { type ListView, writeList } from './lists.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
+import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
 const GAPS: ListView<GapReport> = {
@@ -35,7 +34,7 @@ export function gapsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions & { open?: true }) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         writeList(cli, await store.listGaps({ open: options.open }, pagingOf(options)), options, GAPS);
       }),
     );
@@ -46,7 +45,7 @@ export function gapsCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .addOption(jsonOption())
     .action((id: number, options: { json?: true }) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         const gap = await findGap(store, id);
         if (gap === null) {
           throw new MirrorError('not_found', `no gap with the id ${id}`, { hint: 'see "gaps list"' });
@@ -60,7 +59,7 @@ export function gapsCommand(cli: Cli): Command {
 }
 
 /** The list runs from the newest id down, so the row, if there is one, is the first after its successor's key. */
-async function findGap(store: Store, id: number): Promise<GapReport | null> {
+async function findGap(store: Pick<Reports, 'listGaps'>, id: number): Promise<GapReport | null> {
   const [gap] = await store.listGaps({}, { limit: 1, after: String(id + 1) });
   return gap?.id === id ? gap : null;
 }

@@ -29,11 +29,15 @@ const ACTOR = 'cli';
 const PAUSED_FACT = 'paused';
 
 /**
- * Runs `work` with the hands that fit: through the operators' listener while a service holds the database, so
+ * Runs `work` with the hands that fit: with OPS_URL, through that listener, wherever it is; through the operators' listener while a service holds the database, so
  * that there is one writer and the service knows at once; otherwise on the database itself.
  */
 export async function withOperator<T>(cli: Cli, work: (operator: Operator) => Promise<T>): Promise<T> {
   const config = loadConfig(cli.env);
+  if (config.remote !== null) {
+    const { url, token } = config.remote;
+    return await work(remoteOperator(createOpsClient({ url: url.href, token: token() })));
+  }
   const service = await runningService(config);
   if (service !== null) return await work(remoteOperator(service));
   // A database that is not there would be made by opening it for writing; looking first says so instead.

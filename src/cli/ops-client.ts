@@ -5,6 +5,8 @@ import { MirrorError } from '../errors.ts';
 export interface OpsClient {
   readonly url: string;
   get(path: string): Promise<unknown>;
+  /** Null when the answer is that there is no such thing. */
+  getIfFound(path: string): Promise<unknown>;
   /** Rejects unless answered 2xx. */
   post(path: string, body: unknown): Promise<unknown>;
   /** The same for what takes as long as it takes: it waits for an answer for ever. */
@@ -43,6 +45,12 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
   return {
     url,
     get: async (path) => await jsonOf(await send('GET', path)),
+    async getIfFound(path) {
+      const response = await send('GET', path);
+      if (response.status !== 404) return await jsonOf(response);
+      await response.body?.cancel();
+      return null;
+    },
     post: async (path, body) => await jsonOf(await send('POST', path, body)),
     async postPatiently(path, body) {
       return await jsonOf(await sendPatiently(`${url}${path}`, options.token, JSON.stringify(body)));

@@ -50,6 +50,19 @@ export function integerBetween(least: number, most: number): (text: string) => n
 /** The number that sweeps and quarantined deliveries go by. */
 export const parseRowId = integerBetween(1, Number.MAX_SAFE_INTEGER);
 
+/** An instant with its zone, or a date, which is its first moment in UTC. Returns ISO 8601 UTC as the tables have it. */
+export function parseInstant(text: string): string {
+  const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
+  const isInstant = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i.test(text);
+  const ms = isDate || isInstant ? Date.parse(text) : Number.NaN;
+  // Date.parse takes 30 February for 1 March.
+  const isReal =
+    !Number.isNaN(ms) &&
+    new Date(`${text.slice(0, 10)}T00:00:00Z`).getUTCDate() === Number(text.slice(8, 10));
+  if (isReal) return new Date(ms).toISOString();
+  throw new InvalidArgumentError('It takes an instant such as 2026-11-01T12:00:00Z, or a date.');
+}
+
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** `20s`, `1.5m`, `500ms`; without a unit, seconds. Returns milliseconds. */

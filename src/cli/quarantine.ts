@@ -2,10 +2,10 @@ import { Argument, Command } from 'commander';
 import { MirrorError } from '../errors.ts';
 import type { QuarantineReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { withStore } from './database.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
+import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
 const QUARANTINE: ListView<QuarantineReport> = {
@@ -32,7 +32,7 @@ export function quarantineCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         writeList(cli, await store.listQuarantine(pagingOf(options)), options, QUARANTINE);
       }),
     );
@@ -43,7 +43,7 @@ export function quarantineCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .addOption(jsonOption())
     .action((id: number, options: { json?: true }) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         const delivery = await store.showQuarantined(id);
         if (delivery === null) throw noSuchDelivery(id);
         if (options.json) writeJson(cli.out, delivery);

@@ -1,11 +1,21 @@
-import { Argument, Command } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError, UsageError } from '../errors.ts';
 import type { ChangeReport, RecordReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { withStore } from './database.ts';
+import type { PastRecord } from './history.ts';
 import { type ListView, writeList } from './lists.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
+import {
+  afterOption,
+  jsonOption,
+  type ListOptions,
+  limitOption,
+  pagingOf,
+  parseInstant,
+  parseKind,
+} from './options.ts';
+import { recordsAt } from './records-at.ts';
+import { type Reports, withReports } from './reports.ts';
 import { type Cell, renderPairs } from './table.ts';
 
 const RECORDS: ListView<RecordReport> = {
@@ -34,10 +44,23 @@ const HISTORY: ListView<ChangeReport> = {
   ],
 };
 
+const PAST: ListView<PastRecord> = {
+  keyOf: (record) => record.id,
+  columns: [
+    ['ID', (record) => record.id],
+    ['NAME', (record) => record.name],
+    ['VERSION', (record) => record.version],
+    ['STATUS', (record) => record.status],
+    ['DELETED', (record) => record.deleted_at],
+    ['DATA', (record) => JSON.stringify(record.data)],
+  ],
+};
+
 interface RecordFilter extends ListOptions {
   search?: string;
   unverified?: true;
   deleted?: true;
+  at?: string;
 }
 
 export function recordsCommand(cli: Cli): Command {
@@ -50,11 +73,20 @@ export function recordsCommand(cli: Cli): Command {
     .option('--search <start>', 'only ids and names that begin so')
     .option('--unverified', 'only those that the API has still to confirm')
     .option('--deleted', 'only the deleted')
+    .addOption(
+      new Option('--at <instant>', 'as they were then, from the history: 2026-11-01T12:00:00Z').argParser(
+        parseInstant,
+      ),
+    )
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((kind: Kind, options: RecordFilter) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
+        if (options.at !== undefined) {
+          await listPast(cli, store, kind, { ...options, at: options.at });
+          return;
+        }
         const filter = {
           search: options.search,
           unverified: options.unverified,
@@ -71,7 +103,7 @@ export function recordsCommand(cli: Cli): Command {
     .argument('<id>')
     .addOption(jsonOption())
     .action((kind: Kind, id: string, options: { json?: true }) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         const record = await store.showRecord(kind, id);
         if (record === null) throw noSuchRecord(kind, id);
         if (options.json) writeJson(cli.out, record);
@@ -88,13 +120,26 @@ export function recordsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((kind: Kind, id: string, options: ListOptions) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         if ((await store.showRecord(kind, id)) === null) throw noSuchRecord(kind, id);
         writeList(cli, await store.recordHistory(kind, id, pagingOf(options)), options, HISTORY);
       }),
     );
 
   return records;
+}
+
+async function listPast(
+  cli: Cli,
+  reports: Reports,
+  kind: Kind,
+  options: RecordFilter & { at: string },
+): Promise<void> {
+  if (options.search !== undefined || options.unverified) {
+    throw new UsageError('--at goes with neither --search nor --unverified', 'they speak of the present');
+  }
+  const { limit, after, deleted } = options;
+  writeList(cli, await recordsAt(reports, kind, options.at, { limit, after, deleted }), options, PAST);
 }
 
 function kindArgument(): Argument {

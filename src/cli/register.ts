@@ -35,11 +35,22 @@ export function registerCommand(cli: Cli): Command {
     )
     .option('--description <text>', 'what the registration is called there', DEFAULT_DESCRIPTION)
     .option('--force', 'register although the outcome of an earlier request is not known')
+    .addHelpText(
+      'after',
+      '\nIt writes to the database itself, also beside a running service, which takes the new secret up within a second:' +
+        '\na signing secret does not travel over the operators’ listener. So it runs where the database is.',
+    )
     .action((options: RegisterOptions) => register(cli, options));
 }
 
 async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = loadConfig(cli.env);
+  if (config.remote !== null) {
+    throw new UsageError(
+      'OPS_URL is set, and a registration is made where the database is',
+      'run it there, without OPS_URL: the signing secret goes into the database and nowhere else',
+    );
+  }
   const request = requestOf(options);
   const key = config.credentialsKey;
   // Before the request: a secret that cannot be kept would be lost, and with it every delivery.

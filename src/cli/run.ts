@@ -6,6 +6,7 @@ import { demoCommand } from './demo.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventsCommand } from './events.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
+import { exportCommand } from './export.ts';
 import { gapsCommand } from './gaps.ts';
 import { loginCommand } from './login.ts';
 import { migrateCommand } from './migrate.ts';
@@ -53,6 +54,7 @@ function program(cli: Cli): Command {
     quarantineCommand(cli),
     pauseCommand(cli),
     resumeCommand(cli),
+    exportCommand(cli),
     backupCommand(cli),
     migrateCommand(cli),
   ];

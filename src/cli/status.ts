@@ -2,8 +2,9 @@ import { Command } from 'commander';
 import { loadConfig } from '../config.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
-import { holderOfDatabase, withStore } from './database.ts';
+import { holderOfDatabase } from './database.ts';
 import { jsonOption } from './options.ts';
+import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
 export function statusCommand(cli: Cli): Command {
@@ -11,9 +12,18 @@ export function statusCommand(cli: Cli): Command {
     .description('how far the mirror can be trusted, kind by kind')
     .addOption(jsonOption())
     .action((options: { json?: true }) =>
-      withStore(cli, async (store) => {
-        const summary = await store.summary();
-        const holder = await holderOfDatabase(loadConfig(cli.env).databaseUrl);
+      withReports(cli, async (reports) => {
+        const summary = await reports.summary();
+        const { remote, databaseUrl } = loadConfig(cli.env);
+        if (remote !== null) {
+          if (options.json) writeJson(cli.out, { service: { ops_url: remote.url.href }, ...summary });
+          else {
+            cli.out.write(`Service at ${remote.url.href}\n\n`);
+            writeSummary(cli, summary);
+          }
+          return;
+        }
+        const holder = await holderOfDatabase(databaseUrl);
         if (options.json) {
           const service = holder && { pid: holder.pid, ops_url: holder.opsUrl, started_at: holder.startedAt };
           writeJson(cli.out, { service, ...summary });

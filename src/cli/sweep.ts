@@ -3,12 +3,13 @@ import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { MirrorError } from '../errors.ts';
 import type { SweepReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { withStore } from './database.ts';
+
 import { DifferenceFound } from './exit.ts';
 import { withOperator } from './operator.ts';
 import type { OpsClient } from './ops-client.ts';
 import { parseKinds } from './options.ts';
 import { createProgressLine, type Progress } from './progress.ts';
+import { withReports } from './reports.ts';
 
 /** How often a sweep is looked at that a person waits for. Milliseconds. */
 const LOOK_EVERY_MS = 500;
@@ -48,13 +49,13 @@ export function sweepCommand(cli: Cli): Command {
 }
 
 async function newestSweep(cli: Cli): Promise<number> {
-  return await withStore(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
+  return await withReports(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
 }
 
 async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], before: number): Promise<void> {
   const ended = new Map<Kind, SweepReport>();
   const line = createProgressLine(cli.err, () => performance.now());
-  await withStore(cli, async (store) => {
+  await withReports(cli, async (store) => {
     while (ended.size < kinds.length) {
       for (const sweep of (await store.listSweeps({ limit: NEWEST_SWEEPS })).reverse()) {
         if (sweep.id <= before || sweep.finished_at === null) continue;

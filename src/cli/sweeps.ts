@@ -3,11 +3,11 @@ import { MirrorError } from '../errors.ts';
 import type { Drift } from '../ops/context.ts';
 import type { SweepReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { withStore } from './database.ts';
 import { describeDrift } from './drift.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
+import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
@@ -40,7 +40,7 @@ export function sweepsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         writeList(cli, await store.listSweeps(pagingOf(options)), options, SWEEPS);
       }),
     );
@@ -51,7 +51,7 @@ export function sweepsCommand(cli: Cli): Command {
     .addArgument(sweepArgument())
     .addOption(jsonOption())
     .action((id: number, options: { json?: true }) =>
-      withStore(cli, async (store) => {
+      withReports(cli, async (store) => {
         const sweep = await store.showSweep(id);
         if (sweep === null) {
           throw new MirrorError('not_found', `no sweep with the id ${id}`, { hint: 'see "sweeps list"' });

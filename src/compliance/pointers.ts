@@ -13,7 +13,7 @@ export function isUsableId(value: unknown): value is string {
     typeof value === 'string' &&
     value.length > 0 &&
     value.length <= MAX_ID_LENGTH &&
-    !/[\u0000-\u001f\u007f]/.test(value) &&
+    !/\p{Cc}/u.test(value) &&
     value.isWellFormed()
   );
 }
@@ -29,10 +29,8 @@ export function isAddressable(id: string): boolean {
 /** The id of the record of `kind` that `document` is about, or null. */
 export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointers): string | null {
   for (const path of pathsOf(pointers).own[kind]) {
-    const value = valueAt(document, path);
-    if (isUsableId(value)) return value;
-    // Numbers are ids in many services; taken as their decimal text.
-    if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
+    const id = idAt(document, path);
+    if (id !== null) return id;
   }
   return null;
 }
@@ -43,7 +41,7 @@ export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointer
  */
 export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPointers): JsonObject {
   for (const path of pathsOf(pointers).own[kind]) {
-    if (valueAt(document, path) === undefined) continue;
+    if (idAt(document, path) === null) continue;
     return path.length === 1 ? document : (valueAt(document, path.slice(0, -1)) as JsonObject);
   }
   return document;
@@ -66,9 +64,9 @@ export function referencesIn(
   const references: { kind: Kind; id: string }[] = [];
   for (const other of pathsOf(pointers).foreign[kind]) {
     for (const path of other.paths) {
-      const value = valueAt(document, path);
-      if (!isUsableId(value)) continue;
-      references.push({ kind: other.kind, id: value });
+      const id = idAt(document, path);
+      if (id === null) continue;
+      references.push({ kind: other.kind, id });
       break;
     }
   }
@@ -108,6 +106,13 @@ function takeApart(pointers: IdPointers): Paths {
     })),
   );
   return { own, foreign, idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')) };
+}
+
+/** Numbers are ids in many services; taken as their decimal text. */
+function idAt(document: JsonObject, path: Path): string | null {
+  const value = valueAt(document, path);
+  if (isUsableId(value)) return value;
+  return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : null;
 }
 
 function valueAt(document: JsonObject, path: Path): unknown {

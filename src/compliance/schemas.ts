@@ -71,7 +71,7 @@ export const riskAssessmentCreateSchema = z
   .meta({ id: 'RiskAssessmentCreate', description: 'Assumed. Further fields become the record’s own.' });
 
 /** Section 2, Webhook registration: an entry is an exact event type or a family's wildcard. */
-export const subscriptionPattern = z
+const subscriptionPattern = z
   .string()
   .regex(/^[a-z_]+\.(\*|[a-z_]+)$/, 'an event type such as policy.created, or a family such as policy.*');
 
@@ -101,7 +101,7 @@ export const registrationEnvelopeSchema = answerOf(registrationAnswerSchema).met
  * Section 6: what an event's data holds, by the kind of record it is about. Shown for policies only; of the
  * others the id's name is assumed, and everything else passes through.
  */
-export const EVENT_DATA_SCHEMAS = {
+const EVENT_DATA_SCHEMAS = {
   policy: policySchema,
   risk_assessment: z
     .looseObject({ riskAssessmentId: z.string().min(1) })

@@ -154,6 +154,9 @@ export const feed = table({
 
 export const snapshot = table({
   seq: whole.describe('Follow /api/changes from here; the same on every page.'),
+  trimmed: table({ through: whole, at: instant })
+    .nullable()
+    .describe('The last change that is not kept any more; null when all are.'),
   items: z.array(record.extend({ kind })),
   next: text.nullable(),
 });

@@ -64,6 +64,7 @@ export function createFeed(store: FeedStore) {
       const seq = cursor?.seq ?? page.seq;
       return c.json({
         seq,
+        trimmed: await store.trimmedChanges(),
         items: page.items,
         next: page.last === null ? null : `${seq}:${page.last.kind}:${page.last.id}`,
       });

@@ -1,6 +1,11 @@
+import { KINDS } from '../compliance/kinds.ts';
 import type { Metrics } from '../metrics.ts';
+import type { StoreSummary } from '../store/reports.ts';
 import type { OpsStore } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
+import type { OverallVerdict } from './verdict.ts';
+
+const VERDICTS: readonly OverallVerdict[] = ['in_step', 'catching_up', 'stale', 'blocked', 'unverified'];
 
 /**
  * Gauges that show a state rather than count events are set when somebody scrapes, from the figures the page shows.
@@ -8,28 +13,65 @@ import type { Snapshot } from './snapshot.ts';
  */
 export async function scrape(
   metrics: Metrics,
-  { live, summary, gaps, at }: Snapshot,
+  snapshot: Snapshot,
   store: Pick<OpsStore, 'countGapsOpened'>,
 ): Promise<Response> {
-  metrics.upstreamBudgetLeft.set(live.upstream.budgetLeft);
-  if (live.upstream.skewMs !== null) metrics.clockSkewSeconds.set(live.upstream.skewMs / 1000);
-  if (summary !== null) {
-    metrics.backlogEvents.set(summary.events.pending);
-    const oldest = summary.oldest_pending_at;
-    metrics.backlogOldestSeconds.set(oldest === null ? 0 : Math.max(0, at - Date.parse(oldest)) / 1000);
-    for (const { kind, records, unverified, deleted } of summary.kinds) {
-      metrics.records.set({ kind, state: 'verified' }, Math.max(0, records - unverified));
-      metrics.records.set({ kind, state: 'unverified' }, unverified);
-      metrics.records.set({ kind, state: 'deleted' }, deleted);
-    }
-    metrics.gapsOpen.reset();
-    for (const { reason } of gaps) metrics.gapsOpen.inc({ reason });
-    metrics.gapsOpened.reset();
-    for (const { reason, count } of await store.countGapsOpened()) metrics.gapsOpened.inc({ reason }, count);
-    metrics.databaseBytes.set({ file: 'main' }, summary.database_bytes);
-    metrics.databaseBytes.set({ file: 'wal' }, summary.wal_bytes);
-  }
+  setLive(metrics, snapshot);
+  if (snapshot.summary !== null) setStored(metrics, snapshot, snapshot.summary);
+  metrics.gapsOpened.reset();
+  for (const { reason, count } of await store.countGapsOpened()) metrics.gapsOpened.inc({ reason }, count);
   return new Response(await metrics.registry.metrics(), {
     headers: { 'content-type': metrics.registry.contentType },
   });
+}
+
+/** What only the running process knows. */
+function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
+  const { upstream } = live;
+  for (const one of VERDICTS) metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
+  metrics.paused.set(live.paused ? 1 : 0);
+  metrics.upstreamBudgetLeft.set(upstream.budgetLeft);
+  metrics.upstreamFailures.set(upstream.consecutiveFailures);
+  // Until the first answer nobody knows, and 0 would say that it is down.
+  if (upstream.ok !== null) metrics.upstreamUp.set(upstream.ok ? 1 : 0);
+  if (upstream.skewMs !== null) metrics.clockSkewSeconds.set(upstream.skewMs / 1000);
+  metrics.secretLastUsed.reset();
+  for (const { position, lastUsedAt } of live.secrets) {
+    if (lastUsedAt !== null) metrics.secretLastUsed.set({ position }, Math.floor(lastUsedAt / 1000));
+  }
+  for (const kind of KINDS) {
+    metrics.sweepsRunning.set({ kind }, live.runningSweeps.filter((sweep) => sweep.kind === kind).length);
+  }
+}
+
+/** What the database says; left as it was where it cannot be read. */
+function setStored(metrics: Metrics, { gaps, held, at }: Snapshot, summary: StoreSummary): void {
+  const ageSeconds = (instant: string | null) =>
+    instant === null ? 0 : Math.max(0, at - Date.parse(instant)) / 1000;
+  for (const [state, count] of Object.entries(summary.events)) metrics.events.set({ state }, count);
+  metrics.backlogEvents.set(summary.events.pending);
+  metrics.backlogOldestSeconds.set(ageSeconds(summary.oldest_pending_at));
+  if (summary.last_delivery_at !== null) {
+    metrics.lastDelivery.set(Date.parse(summary.last_delivery_at) / 1000);
+  }
+  metrics.quarantined.set(summary.quarantined);
+  for (const kind of summary.kinds) {
+    const { records, unverified, deleted } = kind;
+    metrics.records.set({ kind: kind.kind, state: 'verified' }, Math.max(0, records - unverified));
+    metrics.records.set({ kind: kind.kind, state: 'unverified' }, unverified);
+    metrics.records.set({ kind: kind.kind, state: 'deleted' }, deleted);
+    metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(kind.oldest_unverified_at));
+    if (kind.last_full_sweep_at !== null) {
+      metrics.lastFullSweep.set({ kind: kind.kind }, Date.parse(kind.last_full_sweep_at) / 1000);
+    }
+    const waiting = held.filter((one) => one.kind === kind.kind);
+    metrics.deletionsHeld.set(
+      { kind: kind.kind },
+      waiting.reduce((sum, one) => sum + one.count, 0),
+    );
+  }
+  metrics.gapsOpen.reset();
+  for (const { reason } of gaps) metrics.gapsOpen.inc({ reason });
+  metrics.databaseBytes.set({ file: 'main' }, summary.database_bytes);
+  metrics.databaseBytes.set({ file: 'wal' }, summary.wal_bytes);
 }

@@ -28,7 +28,7 @@ export interface Snapshot {
 const SNAPSHOT_MS = 1_000;
 const SWEEPS_SHOWN = 8;
 /** A day's bars are a quarter of an hour each: reading all its minutes every second would show nothing more. */
-const DAY_MS = 15_000;
+const DAY_MS = 5_000;
 
 export interface Snapshots {
   /** At most `SNAPSHOT_MS` old. Never rejects: a database that cannot be read is a verdict. */

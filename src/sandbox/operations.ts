@@ -43,7 +43,7 @@ const badBody = {
   422: problem('The body does not fit.'),
 };
 
-export const READ_SECURITY = [{ bearer: [] }, { oauth: ['read'] }, { serviceAccount: ['read'] }];
+const READ_SECURITY = [{ bearer: [] }, { oauth: ['read'] }, { serviceAccount: ['read'] }];
 const WRITE_SECURITY = [{ bearer: [] }, { oauth: ['write'] }, { serviceAccount: ['write'] }];
 
 const readRoute = { method: 'get', security: READ_SECURITY } as const;

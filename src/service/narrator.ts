@@ -47,7 +47,8 @@ export function createNarrator(options: {
     },
 
     retried(event, error, delayMs) {
-      metrics.eventRetries.inc();
+      if (delayMs === null) metrics.eventsProcessed.inc({ outcome: 'dead' });
+      else metrics.eventRetries.inc();
       const { id: event_id, kind, recordId: record_id, attempts } = event;
       const outcome = delayMs === null ? 'dead' : 'deferred';
       process.warn(
@@ -85,6 +86,10 @@ export function createNarrator(options: {
         metrics.sweepDrift.inc({ kind, difference }, result.drift[difference]);
       }
       const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
+      metrics.sweepPages.inc({ kind }, pages);
+      for (const [effect, count] of Object.entries({ inserted, updated, deleted, unchanged })) {
+        metrics.sweepRecords.inc({ kind, effect }, count);
+      }
       const line = { kind, sweep_id, outcome, reason, error, duration_ms };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
       backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged }, 'sweep');

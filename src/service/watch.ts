@@ -5,8 +5,8 @@ import { KINDS } from '../compliance/kinds.ts';
 import type { ReceiverOptions } from '../receive/routes.ts';
 import type { BackfillStore } from '../store/store.ts';
 
-/** A captured delivery can be replayed by anyone: sweeps on its account keep this distance at least. */
-const REPLAY_SWEEP_DISTANCE_MS = 10 * 60_000;
+/** Anyone can replay a captured delivery or make up a signature: sweeps on account of either keep this distance at least. */
+const FORGEABLE_SWEEP_DISTANCE_MS = 10 * 60_000;
 
 /** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
 const USUAL_AMONG = 200;
@@ -36,7 +36,10 @@ export function createDeliveryWatch(options: {
 }): DeliveryWatch {
   const { gaps, backfill, clock, onError } = options;
   const burst = createBurstWatch();
+  const distanceMs = Math.max(FORGEABLE_SWEEP_DISTANCE_MS, options.sweepMs);
   let lastReplaySweep = Number.NEGATIVE_INFINITY;
+  let lastBurstSweep = Number.NEGATIVE_INFINITY;
+  let burstIsOver = false;
   let silent = false;
 
   return {
@@ -44,7 +47,12 @@ export function createDeliveryWatch(options: {
       if (outcome === 'refused' && reason === 'bad_signature' && burst.refusedOne()) {
         const error = 'several deliveries in a row carry a signature of no secret we know';
         gaps.open(REFUSED_SIGNATURES, error).catch(onError);
-      } else if (outcome === 'accepted' && burst.acceptedOne()) {
+      } else if (outcome === 'accepted') {
+        if (burst.acceptedOne()) burstIsOver = true;
+        // Until then its gap stays open.
+        if (!burstIsOver || clock.steady() - lastBurstSweep < distanceMs) return;
+        burstIsOver = false;
+        lastBurstSweep = clock.steady();
         // What was refused meanwhile is lost on us, unless the sender still tries.
         backfill?.requestSweep(KINDS, 'refused deliveries');
         gaps.heal(REFUSED_SIGNATURES).catch(onError);
@@ -52,8 +60,7 @@ export function createDeliveryWatch(options: {
     },
 
     onRefusedTimestamp(reason) {
-      const distance = Math.max(REPLAY_SWEEP_DISTANCE_MS, options.sweepMs);
-      if (clock.steady() - lastReplaySweep < distance) return;
+      if (clock.steady() - lastReplaySweep < distanceMs) return;
       lastReplaySweep = clock.steady();
       const error = `a correctly signed delivery was refused: ${reason}`;
       gaps.open(REFUSED_TIMESTAMP, error).then(() => backfill?.wake(), onError);

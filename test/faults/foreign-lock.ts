@@ -5,7 +5,7 @@ import { createSender } from './sender.ts';
 import { startService } from './service.ts';
 
 /** Refusals waited for: each takes as long as the service waits for the lock. */
-const REFUSALS = 4;
+const REFUSALS = 3;
 
 /** Another program keeps a write transaction open on the file. */
 export async function foreignLock(): Promise<Row> {

@@ -30,7 +30,7 @@ export function skippedRow(fault: string, why: string): Row {
 }
 
 /** Adds one round: what was promised before the fault, and what was there after it. */
-export function addRound(row: Row, round: string, sender: Sender, promised: number, after: Aftermath): void {
+function addRound(row: Row, round: string, sender: Sender, promised: number, after: Aftermath): void {
   row.rounds += 1;
   row.acknowledged += promised;
   row.found += after.found;

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
@@ -76,6 +75,7 @@ it('what is answered is what the document says', async () => {
   const sweep = await h.store.startSweep('vendor', 'test', h.now());
   const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SWEPT };
   await h.store.finishSweep(sweep.id, { ...result, drift: { missing: 0 } }, h.now());
+  await h.store.audit({ actor: 'olga', action: 'pause', outcome: 'ok', target: null }, h.now());
   const held = await h.hold('vendor', ['h1', 'h2', 'h3']);
 
   const values: Record<string, string> = { kind: 'policy', id: 'pol_1' };
@@ -111,12 +111,4 @@ it('what is answered is what the document says', async () => {
     looked += 1;
   }
   expect(looked).toBeGreaterThan(20);
-});
-
-it('every route of the public contract is there', () => {
-  const promised = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-  const listed = [...promised.matchAll(/`(?:GET |POST )?(\/api\/[\w/{}|-]+)/g)].map(([, path]) => path!);
-  for (const path of listed.filter((one) => !one.includes('|'))) {
-    expect(DESCRIBED_ROUTES.map((route) => route.path), path).toContain(path);
-  }
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
+import type { OpsToken } from '../../src/config.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
 import { noDeliveries } from '../../src/ops/recent.ts';
@@ -15,6 +16,10 @@ const POINTERS = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] };
 
 export const OPERATE = 'operate-token-of-the-tests';
 export const READ = 'read-token-of-the-tests-too';
+const TOKENS: readonly OpsToken[] = [
+  { name: 'olga', role: 'operate', token: OPERATE },
+  { name: 'rita', role: 'read', token: READ },
+];
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 export const NOTHING_SWEPT = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -27,6 +32,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     paused: false,
     eventsOnly: false,
     signingSecrets: 1,
+    secrets: [{ position: 0, source: 'configured', lastUsedAt: null }],
     settleMs: 10_000,
     sweepMs: 3_600_000,
     silenceMs: 86_400_000,
@@ -127,10 +133,10 @@ export async function opsHarness(
       const groups = Map.groupBy(await store.heldDeletions(clock.wall()), ({ sweepId }) => sweepId);
       return [...groups].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
     },
-    tokens: over.tokens ?? [
-      { name: 'olga', role: 'operate', token: OPERATE },
-      { name: 'rita', role: 'read', token: READ },
-    ],
+    credentials: async () => ({ auth: 'api_key', expiresAt: null, refusal: null }),
+    traffic: (since) => store.listTraffic(since),
+    diagnose: async () => ({ causes: [], fit: null }),
+    tokens: over.tokens ?? (() => TOKENS),
     publicUrl: over.publicUrl ?? null,
     clock,
     metrics: createMetrics(),

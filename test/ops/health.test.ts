@@ -65,7 +65,7 @@ describe('metrics', () => {
     // Any change here makes the next reading a fresh one.
     await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
     const text = await (await h.app.request('/metrics', { headers: bearer(READ) })).text();
-    expect(text).not.toContain('reason="silence"');
+    expect(text).not.toContain('gaps_open{reason="silence"}');
   });
 });
 
@@ -99,7 +99,7 @@ describe('the stream of the page', () => {
         resolve({ port, close: () => handle.close() }),
       );
     });
-    const response = await fetch(`http://127.0.0.1:${server.port}/events/stream`, { headers: bearer(READ) });
+    const response = await fetch(`http://127.0.0.1:${server.port}/stream`, { headers: bearer(READ) });
     expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
     return { reader: response.body!.getReader(), close: server.close };
   }
@@ -118,7 +118,7 @@ describe('the stream of the page', () => {
 
   test('costs nothing when only its head is asked for', async () => {
     for (let n = 0; n < 100; n += 1) {
-      const response = await h.app.request('/events/stream', { method: 'HEAD', headers: bearer(READ) });
+      const response = await h.app.request('/stream', { method: 'HEAD', headers: bearer(READ) });
       expect(response.status).toBe(200);
     }
   });

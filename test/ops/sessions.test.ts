@@ -8,8 +8,8 @@ function sessionsAt() {
 
 test('a session is found by its id alone, and not after it is closed', () => {
   const { sessions } = sessionsAt();
-  const id = sessions.open({ name: 'olga', role: 'operate' });
-  expect(sessions.find(id)).toMatchObject({ name: 'olga', role: 'operate' });
+  const id = sessions.open('key');
+  expect(sessions.find(id)).toMatchObject({ tokenKey: 'key' });
   expect(sessions.find(`${id}x`)).toBeNull();
   sessions.close(id);
   expect(sessions.find(id)).toBeNull();
@@ -17,7 +17,7 @@ test('a session is found by its id alone, and not after it is closed', () => {
 
 test('a session that nobody uses ends, and use keeps it', () => {
   const { clock, sessions } = sessionsAt();
-  const id = sessions.open({ name: 'olga', role: 'operate' });
+  const id = sessions.open('key');
   clock.now += SESSION_IDLE_MS - 1;
   expect(sessions.find(id)).not.toBeNull();
   clock.now += SESSION_IDLE_MS - 1;
@@ -28,7 +28,7 @@ test('a session that nobody uses ends, and use keeps it', () => {
 
 test('no use keeps a session beyond its lifetime', () => {
   const { clock, sessions } = sessionsAt();
-  const id = sessions.open({ name: 'olga', role: 'operate' });
+  const id = sessions.open('key');
   while (clock.now < SESSION_LIFETIME_MS - SESSION_IDLE_MS / 2) {
     clock.now += SESSION_IDLE_MS / 2;
     expect(sessions.find(id) === null).toBe(clock.now >= SESSION_LIFETIME_MS);
@@ -39,7 +39,7 @@ test('no use keeps a session beyond its lifetime', () => {
 
 test('ids and form secrets differ from session to session', () => {
   const { sessions } = sessionsAt();
-  const [a, b] = [1, 2].map(() => sessions.open({ name: 'olga', role: 'operate' }));
+  const [a, b] = [1, 2].map(() => sessions.open('key'));
   expect(a).not.toBe(b);
   expect(sessions.find(a!)!.csrf).not.toBe(sessions.find(b!)!.csrf);
 });

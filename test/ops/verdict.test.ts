@@ -35,6 +35,7 @@ function summary(over: Partial<StoreSummary> = {}, policies: Partial<KindStatus>
     last_delivery_at: ago(3),
     quarantined: 0,
     open_gaps: 0,
+    healed_gaps_last_day: 0,
     database_bytes: 1,
     wal_bytes: 1,
     ...over,

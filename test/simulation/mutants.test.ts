@@ -19,12 +19,12 @@ async function simulate(name: string, seeds: { from: number; count: number }): P
 }
 
 describe('each guard of the algorithm', () => {
-  it.each(MUTANTS)(
+  it.each(MUTANTS.filter((mutant) => mutant.isRare !== true))(
     'is missed when it is gone: without $name, $without',
     { timeout: 400_000 },
     async ({ name, tryFirst }) => {
       const caught = new RegExp(`^mutant ${name} caught by seed \\d+: I\\d`, 'm');
-      const first = tryFirst === undefined ? '' : await simulate(name, { from: tryFirst, count: 10 });
+      const first = tryFirst === undefined ? '' : await simulate(name, { from: tryFirst, count: 2 });
       if (caught.test(first)) return;
       expect(await simulate(name, { from: 1, count: SEEDS })).toMatch(caught);
     },

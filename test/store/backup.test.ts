@@ -23,6 +23,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
+import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { superseded } from '../../src/store/sqlite/migration-backup.ts';
 import { freshPath } from './folder.ts';
 
@@ -214,6 +215,17 @@ describe('before a migration', () => {
     }
     expect(schemaOf(path)).toEqual(before);
     expect(backupsBeside(path)).toHaveLength(1);
+  });
+
+  it('one that the disk has no room for says that, and leaves nothing of itself', () => {
+    const path = freshPath();
+    const db = connect(path, { readOnly: false });
+    onTestFinished(() => void db.close());
+    db.pragma('max_page_count = 12');
+    expect(() => migrateSchema(db)).toThrow(/the disk is full/);
+    expect(db.prepare('SELECT count(*) FROM sqlite_master').pluck().get()).toBe(0);
+    db.pragma('max_page_count = 1000');
+    expect(migrateSchema(db)).toBeGreaterThan(0);
   });
 
   it('which may not begin without a copy, and says so', async () => {

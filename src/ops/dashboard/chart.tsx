@@ -1,5 +1,3 @@
-import { figure } from '../words.ts';
-
 /**
  * Bars, drawn on the server as SVG. A charting library was looked at and refused: those that are small draw by
  * script, so that a page without scripts, which this one must be able to be, would show nothing; and a part that is sent
@@ -61,6 +59,8 @@ export function Chart({
       <svg viewBox={`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
         <rect class="base" x="0" y={HEIGHT - 1} width={width} height="1" />
         {bars.map((bar, index) => {
+          // An empty bar says nothing when pointed at, and is sent to nobody.
+          if (bar.values.every((value) => value === 0)) return null;
           let top = HEIGHT;
           const x = index * PITCH;
           return (
@@ -86,7 +86,7 @@ export function Chart({
   );
 }
 
-export function Legend({ layers }: { layers: readonly (Layer & { total: number | string })[] }) {
+export function Legend({ layers }: { layers: readonly (Layer & { total: string })[] }) {
   return (
     <ul class="legend">
       {layers.map(({ className, name, total }) => (
@@ -94,7 +94,7 @@ export function Legend({ layers }: { layers: readonly (Layer & { total: number |
           <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true">
             <rect class={className} width="10" height="10" rx="2" />
           </svg>
-          {name} <b>{typeof total === 'number' ? figure(total) : total}</b>
+          {name} <strong>{total}</strong>
         </li>
       ))}
     </ul>

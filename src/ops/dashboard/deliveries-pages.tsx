@@ -104,7 +104,7 @@ export function RefusalsPage({ rows, identity, now, next, first }: List<RefusalR
       {rows.length === 0 ? (
         <Empty>None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with it.</Empty>
       ) : (
-        <Table label="Refusals" head={['Number', 'At', 'Why', 'Size', 'Signed at']}>
+        <Table label="Refusals" head={['Number', 'At', 'Why', 'Size', 'Signed at']} figures={['Size']}>
           {rows.map((row) => (
             <tr>
               <th scope="row">

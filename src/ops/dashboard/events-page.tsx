@@ -87,6 +87,7 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
   return (
     <Table
       label="Events"
+      figures={['Attempts']}
       head={[
         ticks ? <span data-tick-all>Event</span> : 'Event',
         'Type',

@@ -73,7 +73,7 @@ function Group({ reason, members, now }: { reason: string; members: readonly Gap
           </dd>
         </dl>
       )}
-      <Table label={title} head={['About', 'Opened', 'Healed', 'Times', 'Error']}>
+      <Table label={title} head={['About', 'Opened', 'Healed', 'Times', 'Error']} figures={['Times']}>
         {members.map((gap) => (
           <tr>
             <th scope="row">

@@ -105,14 +105,26 @@ export function Pager({ next, first, words }: { next: string | null; first: stri
 }
 
 /** A list whose columns become a card's lines at phone width. */
-export function Table({ label, head, children }: PropsWithChildren<{ label: string; head: readonly unknown[] }>) {
+export function Table({
+  label,
+  head,
+  figures = [],
+  children,
+}: PropsWithChildren<{
+  label: string;
+  head: readonly unknown[];
+  /** Those columns of `head` that hold figures, which stand at the right. */
+  figures?: readonly string[];
+}>) {
   return (
     <section class="scroll" aria-label={label} tabindex={0}>
       <table>
         <thead>
           <tr>
             {head.map((column) => (
-              <th scope="col">{column}</th>
+              <th scope="col" {...(figures.includes(column as string) ? { class: 'n' } : {})}>
+                {column}
+              </th>
             ))}
           </tr>
         </thead>

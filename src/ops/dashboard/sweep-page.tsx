@@ -2,10 +2,11 @@ import type { SweepReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { RunningSweep } from '../context.ts';
 import { HELD_SHOWN, type HeldUnderSweep } from '../held.ts';
+import { recordHref } from '../hrefs.ts';
 import { codeWords, count, figure, kindPlural } from '../words.ts';
 import { DriftDetails } from './drift-details.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Facts, Instant, Pager, RecordLink, Title, Told } from './pieces.tsx';
+import { ActionForm, Facts, Instant, Pager, Title, Told } from './pieces.tsx';
 import { Running } from './sweeps-tile.tsx';
 
 export function SweepPage({
@@ -102,7 +103,9 @@ function HeldDeletions({
       <ul class="ids held" aria-label="Held deletions">
         {held.shown.map(({ kind, id }) => (
           <li>
-            <RecordLink kind={kind} id={id} />
+            <a href={recordHref(kind, id)}>
+              <code>{id}</code>
+            </a>
           </li>
         ))}
       </ul>

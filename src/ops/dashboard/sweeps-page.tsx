@@ -74,7 +74,7 @@ export function SweepsParts({ snapshot, sweeps, dryRun, next, first }: SweepsVie
         {ended.length === 0 ? (
           <Empty>None has ended yet. What each found different will stand here.</Empty>
         ) : (
-          <Table label="Ended sweeps" head={SWEEP_COLUMNS}>
+          <Table label="Ended sweeps" head={SWEEP_COLUMNS} figures={['Seen']}>
             {ended.map((sweep) => (
               <Ended sweep={sweep} now={at} />
             ))}

@@ -26,7 +26,7 @@ export function SweepsTile({ snapshot: { sweeps, live, at } }: { snapshot: Snaps
             : 'None yet. The first one starts with the service and compares every record.'}
         </p>
       ) : (
-        <Table label="The last sweeps" head={SWEEP_COLUMNS}>
+        <Table label="The last sweeps" head={SWEEP_COLUMNS} figures={['Seen']}>
           {ended.map((sweep) => (
             <Ended sweep={sweep} now={at} />
           ))}

@@ -42,6 +42,7 @@ export function createInboxVerbs(
       'UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ? RETURNING content_hash',
     )
     .pluck();
+  const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
   const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
   const insertQuarantine = db.prepare(
     'INSERT INTO quarantine (received_at, reason, t, kind, record_id, body, body_sha256) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -96,8 +97,9 @@ export function createInboxVerbs(
     nowIso: string,
     timing: HintTiming,
     numbers: Numbers,
+    trimmedIds: boolean,
   ): AcceptOutcome {
-    const trimmed = trimmedHash.get(event.id) as string | undefined;
+    const trimmed = trimmedIds ? (trimmedHash.get(event.id) as string | undefined) : undefined;
     if (trimmed !== undefined) return repeated(event, trimmed, now, nowIso, timing, numbers);
     const seq = numbers.current() + 1;
     const inserted = insertEvent.run(
@@ -197,7 +199,11 @@ export function createInboxVerbs(
     async accept(batch, now, timing) {
       return transact((numbers) => {
         const nowIso = iso(now.wall);
-        const outcomes = batch.events.map((event) => acceptOne(event, now, nowIso, timing, numbers));
+        // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
+        const trimmedIds = anyTrimmed.get() === 1;
+        const outcomes = batch.events.map((event) =>
+          acceptOne(event, now, nowIso, timing, numbers, trimmedIds),
+        );
         const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
         const pending = fresh.filter((event) => event.known).length;
         tally({ pending, ignored: fresh.length - pending });

@@ -1,0 +1,22 @@
+/** RFC 4180 ends every line so, on every system. */
+const LINE_END = '\r\n';
+
+/** What a spreadsheet may take for a formula, and run. */
+const FORMULA_START = /^[=+\-@\t\r]/;
+
+/**
+ * One line. A null is an empty field and an empty text is `""`, so that both come back as they were. With
+ * `spreadsheet`, a text that a spreadsheet would run as a formula gets an apostrophe in front: safe to open, and no
+ * longer what is stored.
+ */
+export function csvLine(cells: readonly unknown[], options: { spreadsheet: boolean }): string {
+  return `${cells.map((cell) => csvField(cell, options.spreadsheet)).join(',')}${LINE_END}`;
+}
+
+function csvField(cell: unknown, spreadsheet: boolean): string {
+  if (cell === null || cell === undefined) return '';
+  if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
+  const text = typeof cell === 'string' ? cell : JSON.stringify(cell);
+  const safe = spreadsheet && FORMULA_START.test(text) ? `'${text}` : text;
+  return safe === '' || /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,69 @@
+import type { EventState, Paging, StoreSummary, TrimmedChanges } from '../store/reports.ts';
+import type { OpsClient } from './ops-client.ts';
+import type { Reports } from './reports.ts';
+
+type Value = string | number | boolean | undefined;
+
+/** The same reports from an operators' listener, by its JSON API. */
+export function remoteReports(service: OpsClient): Reports {
+  async function list<Item>(path: string, query: Record<string, Value>): Promise<Item[]> {
+    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search = new URLSearchParams(
+      Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
+    );
+    return ((await service.get(`${path}?${search}`)) as { items: Item[] }).items;
+  }
+  const one = async <Item>(path: string) => (await service.getIfFound(path)) as Item | null;
+  const paged = ({ limit, after }: Paging) => ({ limit, after });
+  const id = encodeURIComponent;
+
+  return {
+    async summary() {
+      return summaryOf((await service.get('/api/status')) as StatusAnswer);
+    },
+    listEvents: ({ recordId, ...filter }, paging) =>
+      list('/api/events', { ...filter, record_id: recordId, ...paged(paging) }),
+    showEvent: (event) => one(`/api/events/${id(event)}`),
+    listRecords: (kind, filter, paging) => list(`/api/records/${kind}`, { ...filter, ...paged(paging) }),
+    showRecord: (kind, record) => one(`/api/records/${kind}/${id(record)}`),
+    recordHistory: (kind, record, paging) =>
+      list(`/api/records/${kind}/${id(record)}/history`, paged(paging)),
+    listChanges: (after, limit) => list('/api/changes', { after, limit }),
+    async trimmedChanges() {
+      const { trimmed } = (await service.get('/api/snapshot?limit=1')) as { trimmed: TrimmedChanges | null };
+      return trimmed;
+    },
+    listGaps: (filter, paging) => list('/api/gaps', { ...filter, ...paged(paging) }),
+    listSweeps: (paging) => list('/api/sweeps', paged(paging)),
+    showSweep: (sweep) => one(`/api/sweeps/${sweep}`),
+    listQuarantine: (paging) => list('/api/quarantine', paged(paging)),
+    showQuarantined: (delivery) => one(`/api/quarantine/${delivery}`),
+    listRefusals: (paging) => list('/api/refusals', paged(paging)),
+    listAudit: (paging) => list('/api/audit', paged(paging)),
+  };
+}
+
+/** Of `/api/status`, what a summary is made of; null where the service cannot read its database. */
+interface StatusAnswer {
+  kinds: StoreSummary['kinds'] | null;
+  events: Record<EventState, number> | null;
+  backlog: { oldest_at: string | null } | null;
+  last_delivery_at: string | null;
+  quarantined: number | null;
+  gaps: { open: number; healed_last_day?: number } | null;
+  database: { bytes: number; wal_bytes: number } | null;
+}
+
+function summaryOf(status: StatusAnswer): StoreSummary {
+  return {
+    kinds: status.kinds ?? [],
+    events: status.events ?? { pending: 0, done: 0, ignored: 0, dead: 0, discarded: 0 },
+    oldest_pending_at: status.backlog?.oldest_at ?? null,
+    last_delivery_at: status.last_delivery_at,
+    quarantined: status.quarantined ?? 0,
+    open_gaps: status.gaps?.open ?? 0,
+    healed_gaps_last_day: status.gaps?.healed_last_day ?? 0,
+    database_bytes: status.database?.bytes ?? 0,
+    wal_bytes: status.database?.wal_bytes ?? 0,
+  };
+}

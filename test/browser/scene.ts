@@ -1,0 +1,200 @@
+import { createHash } from 'node:crypto';
+import type { Kind } from '../../src/compliance/kinds.ts';
+import { type Harness, incoming, NOTHING_SWEPT } from '../ops/harness.ts';
+
+/** Names of nobody: invented, like everything said about them. */
+const VENDORS = ['Alder Analytics', 'Birch Payments', 'Cedar Mail', 'Dogwood Cloud', 'Elm Logistics', 'Fir Payroll'];
+const POLICIES = ['Access control', 'Incident response', 'Data retention', 'Acceptable use', 'Vendor management'];
+const RISKS = ['Lost laptop', 'Phishing of finance staff', 'Outage of the payment provider'];
+
+const TIMING = { settleMs: 1000 };
+
+/** A service in the middle of its day, with one of everything that a page can show. Returns the ids it made. */
+export async function fillDay(h: Harness): Promise<{ held: number; swept: number; quarantined: number }> {
+  await fillRecords(h);
+  const swept = await fillSweeps(h);
+  await fillEvents(h);
+  await fillTraffic(h);
+  await h.store.openGap({ reason: 'downtime', kind: null, recordId: null }, 'the service was not running for 212 s', h.now());
+  await h.store.healGap({ reason: 'downtime', kind: null, recordId: null }, h.now());
+  await h.store.openGap(
+    { reason: 'unresolved', kind: 'risk_assessment', recordId: 'risk_01HV8Z' },
+    'GET /risk-assessments/risk_01HV8Z: 404',
+    h.now(),
+  );
+  await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
+  await h.store.healGap({ reason: 'silence', kind: null, recordId: null }, h.now());
+  await h.store.accept(
+    {
+      events: [],
+      unusable: [
+        {
+          reason: 'not_json',
+          t: '1793534400',
+          kind: 'vendor',
+          recordId: null,
+          body: Buffer.from([0x7b, 0x22, 0x69, 0x64, 0x22, 0x3a, 0xff, 0xfe, 0x7d]),
+        },
+        {
+          reason: 'missing_id',
+          t: '1793534460',
+          kind: null,
+          recordId: null,
+          body: Buffer.from('{"type":"vendor.updated","created":"2026-11-01T12:00:00Z","data":{"name":"<b>Alder</b>"}}'),
+        },
+      ],
+    },
+    h.now(),
+    TIMING,
+  );
+  await refuse(h);
+  await h.store.audit({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '127.0.0.1' }, h.now());
+  await h.store.audit({ actor: 'rita', action: 'change', outcome: 'forbidden', target: '/actions/pause' }, h.now());
+  await h.store.audit({ actor: 'service', action: 'token_refresh', outcome: 'ok', target: 'oauth' }, h.now());
+  const held = await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
+  return { held, swept, quarantined: 1 };
+}
+
+async function fillRecords(h: Harness): Promise<void> {
+  const made: [Kind, string, string[]][] = [
+    ['vendor', 'ven', VENDORS],
+    ['policy', 'pol', POLICIES],
+    ['risk_assessment', 'risk', RISKS],
+  ];
+  for (const [kind, prefix, names] of made) {
+    for (const [index, name] of names.entries()) {
+      const extra =
+        kind === 'vendor'
+          ? { status: index % 3 === 0 ? 'under_review' : 'approved', contact: { email: `hello@${index}.example` } }
+          : kind === 'policy'
+            ? { version: `1.${index}`, status: index === 0 ? 'draft' : 'approved' }
+            : { status: 'open', severity: index };
+      await h.mirror(kind, `${prefix}_${index}`, { name, ...extra });
+    }
+  }
+  const { wall, steady } = h.now();
+  const renamed = { name: 'Alder Analytics Ltd', status: 'approved', contact: { email: 'new@0.example' } };
+  await h.store.applyReads(
+    'vendor',
+    [{ id: 'ven_0', data: { id: 'ven_0', ...renamed } }],
+    { number: await h.store.currentNumber(), beganAt: steady, endedAt: steady, endedWall: wall },
+    { cause: 'sweep:3', sweepId: null, timing: { settleMs: 0 }, pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] } },
+  );
+}
+
+async function fillSweeps(h: Harness): Promise<number> {
+  let swept = 0;
+  for (const [kind, seen] of [
+    ['policy', 48],
+    ['risk_assessment', 82],
+    ['vendor', 564],
+  ] as const) {
+    const sweep = await h.store.startSweep(kind, 'start', h.now());
+    const progress = { ...NOTHING_SWEPT, pages: 6, seen, inserted: kind === 'vendor' ? 3 : 0, unchanged: seen };
+    const drift =
+      kind === 'vendor'
+        ? {
+            ...{ missing: 1, extra: 0, different: 2, repaired: 3 },
+            fields: { status: 2, 'contact.email': 1 },
+            examples: [
+              { id: 'ven_0', what: 'different', fields: ['status', 'contact.email'], repaired: true },
+              { id: 'ven_3', what: 'different', fields: ['status'], repaired: true },
+              { id: 'ven_5', what: 'missing', fields: [], repaired: true },
+            ],
+          }
+        : { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+    await h.store.finishSweep(sweep.id, { outcome: 'complete', error: null, progress, drift }, h.now());
+    swept = sweep.id;
+  }
+  const failed = await h.store.startSweep('vendor', 'timer', h.now());
+  await h.store.finishSweep(
+    failed.id,
+    {
+      outcome: 'failed',
+      error: 'GET /vendors: 503 after 3 pages',
+      progress: { ...NOTHING_SWEPT, pages: 3, seen: 212 },
+    },
+    h.now(),
+  );
+  const running = await h.store.startSweep('vendor', 'operator:olga', h.now());
+  h.live.runningSweeps = [
+    {
+      ...{ id: running.id, kind: 'vendor', pages: 3, seen: 300, estimatedTotal: 564, startedAt: Date.now() },
+      ...{ recordsPerSecond: 21, leftMs: 190_000 },
+    },
+  ];
+  await h.store.beat(h.now(), { eventsOnly: false, settleMs: 10_000, sweepMs: 3_600_000, blocked: false });
+  return swept;
+}
+
+async function fillEvents(h: Harness): Promise<void> {
+  const events = Array.from({ length: 60 }, (_, n) => {
+    const id = `evt_${String(n).padStart(4, '0')}`;
+    const record = `ven_${n % VENDORS.length}`;
+    const data = { vendorId: record, name: VENDORS[n % VENDORS.length], score: 12345678901234567890n };
+    const body = JSON.stringify({ id, type: 'vendor.updated', created: '2026-11-01T12:00:00Z', data }, (_key, value) =>
+      typeof value === 'bigint' ? Number(value) : value,
+    );
+    return incoming({ id, type: 'vendor.updated', kind: 'vendor', recordId: record, body, contentHash: `h${n}` });
+  });
+  await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
+  const claimed = await h.store.claimEvents('scene', 60, 60_000, h.now());
+  const rules = {
+    pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },
+    ...{ eventsOnly: false, toleranceMs: 300_000, timing: TIMING },
+  };
+  await h.store.previewEvents(claimed.slice(0, 5), rules, h.now());
+  await h.store.deferEvents(
+    claimed.slice(5).map((event) => ({ event, retryAtMs: null, error: 'data holds no id where one is looked for' })),
+    h.now(),
+    TIMING,
+  );
+}
+
+async function fillTraffic(h: Harness): Promise<void> {
+  const now = Math.floor(Date.now() / 60_000) * 60_000;
+  const rows = Array.from({ length: 1440 }, (_, back) => {
+    const minute = new Date(now - back * 60_000).toISOString();
+    const busy = Math.max(0, Math.round(30 + 22 * Math.sin(back / 190) + 9 * Math.sin(back * 2.3)));
+    const row = (what: string, times: number, ms = 0) => ({
+      ...{ minute, what, times },
+      ...{ total_ms: Math.round(times * ms), max_ms: Math.round(ms * 2.5) },
+    });
+    return [
+      row('accepted', busy),
+      row('duplicate', Math.round(busy / 18)),
+      ...(back % 13 === 4 ? [row('refused:bad_signature', 4)] : []),
+      ...(back % 171 === 9 ? [row('refused:timestamp_too_old', 2)] : []),
+      ...(back % 400 === 30 ? [row('refused:missing_header', 1)] : []),
+      row('lag:verification', busy, 11_000 + 5_000 * Math.sin(back / 60)),
+      row('lag:preview', busy, 40),
+    ];
+  }).flat();
+  await h.store.addTraffic(rows, now - 25 * 3_600_000);
+  h.live.deliveries.lastMinute = { accepted: 31, duplicate: 2, refused: {} };
+  h.live.secrets = [
+    { position: 0, source: 'configured', lastUsedAt: Date.now() - 70_000 },
+    { position: 1, source: 'configured', lastUsedAt: null },
+    { position: 2, source: 'registration', lastUsedAt: Date.now() - 3 * 86_400_000 },
+  ];
+}
+
+async function refuse(h: Harness): Promise<void> {
+  const body = Buffer.from('{"id":"evt_forged","type":"vendor.updated","data":{}}');
+  const bodySha256 = createHash('sha256').update(body).digest('hex');
+  await h.store.recordRefusals([
+    { reason: 'bad_signature', t: '1793534400', bytes: body.length, bodySha256, header: `t=1793534400, v1=${'ab'.repeat(32)}`, body, wall: h.now().wall },
+    { reason: 'missing_header', t: null, bytes: 22, bodySha256: null, header: null, body: null, wall: h.now().wall },
+    { reason: 'timestamp_too_old', t: '1793530000', bytes: body.length, bodySha256, header: `t=1793530000, v1=${'cd'.repeat(32)}`, body, wall: h.now().wall },
+  ]);
+  h.context.diagnose = async () => ({
+    causes: [
+      {
+        code: 'wrong_secret',
+        what: 'No known secret fits, in any reading, over any form of the body: WEBHOOK_SECRETS number 1.',
+        remedy: 'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS.',
+      },
+    ],
+    fit: null,
+  });
+}
