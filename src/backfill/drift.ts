@@ -75,8 +75,3 @@ export function createDrift(): Drift {
     report: () => ({ ...report, fields: Object.fromEntries(fields) }),
   };
 }
-
-/** Whether a report says that nothing differed. */
-export function isInStep(report: DriftReport): boolean {
-  return report.missing + report.extra + report.different === 0;
-}

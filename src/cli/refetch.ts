@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Argument, Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
+import { isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
 import { describeError, UsageError } from '../errors.ts';
 import type { Cli } from './cli.ts';
 import { withOperator } from './operator.ts';
@@ -46,6 +46,9 @@ function checkIds(ids: readonly string[]): string[] {
       `"${unusable.slice(0, 40)}" cannot be a record's id`,
       `ids have 1 to ${MAX_ID_LENGTH} characters and no control characters`,
     );
+  }
+  if (!ids.every(isAddressable)) {
+    throw new UsageError('"." and ".." cannot be asked for: no path can carry them', 'leave them out');
   }
   return [...new Set(ids)];
 }

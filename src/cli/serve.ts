@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander';
-import { configWarnings, loadConfig, secretTexts } from '../config.ts';
+import { type Config, configWarnings, loadConfig, secretTexts } from '../config.ts';
+import type { Logger } from '../logger.ts';
 import type { Cli } from './cli.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
@@ -13,12 +14,16 @@ export function serveCommand(cli: Cli): Command {
     .description('run the service, as the environment configures it, until SIGTERM or Ctrl-C')
     .addOption(attachedOption())
     .action(async (options: { attached?: true }) => {
-      const config = loadConfig(cli.env);
-      for (const warning of configWarnings(cli.env)) cli.err.write(`compliance-mirror: ${warning}\n`);
+      let logger: Logger | undefined;
+      const config = loadConfig(cli.env, {
+        onSecretProblem: (error) => logger?.warn({ stage: 'service', outcome: 'failed', error }, 'secret'),
+      });
+      for (const warning of [...configWarnings(cli.env), ...lackOfSecrets(config)])
+        cli.err.write(`compliance-mirror: ${warning}\n`);
       // Here and not above: the short commands should not load a web server each time.
       const { createLogger } = await import('../logger.ts');
       const { startService } = await import('../service.ts');
-      const logger = createLogger({ level: config.logLevel, secrets: () => secretTexts(config) });
+      logger = createLogger({ level: config.logLevel, secrets: () => secretTexts(config) });
       const stop = stopSignals({ attached: options.attached === true });
       try {
         const service = await startService({ config, logger });
@@ -34,4 +39,12 @@ export function serveCommand(cli: Cli): Command {
         stop.release();
       }
     });
+}
+
+/** Not refused: what is stored can be looked at all the same, and whatever is sent meanwhile is sent again later. */
+function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
+  if (webhook.secrets().length > 0 || credentialsKey !== null) return [];
+  return [
+    'WEBHOOK_SECRETS: not set, and without CREDENTIALS_KEY no registration can bring one: every delivery is answered 503',
+  ];
 }

@@ -215,7 +215,8 @@ export const quarantine = sqliteTable(
     bodySha256: text('body_sha256').notNull(),
     releasedAt: text('released_at'),
   },
-  (t) => [index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`)],
+  (t) => [index('quarantine_waiting').on(t.id).where(sql`released_at IS NULL`),
+    index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`)],
 );
 
 export const refusals = sqliteTable('refusals', {
@@ -276,6 +277,12 @@ export const recordCounts = sqliteTable('record_counts', {
   live: integer('live').notNull(),
   deleted: integer('deleted').notNull(),
   known: integer('known').notNull(),
+});
+
+/** How many gaps were ever opened, by reason: kept by a trigger, and not taken back when old ones are trimmed. */
+export const gapCounts = sqliteTable('gap_counts', {
+  reason: text('reason').primaryKey(),
+  opened: integer('opened').notNull(),
 });
 
 /** Deliveries and lags by the minute, for charts: a few rows a minute, and none older than what they show. */

@@ -141,6 +141,9 @@ describe('on an empty database with no service running', () => {
     expect(code).toBe(2);
     expect(err).toContain('cannot be a record');
     expect((await cli(['refetch', 'vendor'], settings)).code).toBe(2);
+    const unaddressable = await cli(['refetch', 'vendor', 'v1', '..'], settings);
+    expect(unaddressable.code).toBe(2);
+    expect(unaddressable.err).toContain('no path can carry');
   });
 
   it('a refetch is remembered for the service to come', async () => {

@@ -62,6 +62,8 @@ export interface Harness {
   app: ReturnType<typeof createOps>;
   context: OpsContext;
   store: Store;
+  /** Its file. */
+  database: string;
   /** Whatever the service was asked to do, in order. */
   asked: string[];
   live: LiveFacts;
@@ -78,7 +80,8 @@ export async function opsHarness(
   over: { clock?: Clock; publicUrl?: URL | null; tokens?: OpsContext['tokens'] } = {},
 ): Promise<Harness> {
   const dir = mkdtempSync(join(tmpdir(), 'ops-'));
-  const store = await openStore(`file:${join(dir, 'mirror.db')}`);
+  const database = join(dir, 'mirror.db');
+  const store = await openStore(`file:${database}`);
   const clock = over.clock ?? systemClock();
   const abort = new AbortController();
   const asked: string[] = [];
@@ -147,6 +150,7 @@ export async function opsHarness(
     app: createOps(context),
     context,
     store,
+    database,
     asked,
     live,
     hold,

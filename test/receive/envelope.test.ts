@@ -136,6 +136,8 @@ describe('an object that is no event', () => {
     ['invalid_id', { id: 'x'.repeat(256) }],
     ['invalid_id', { id: 'a\u0000b' }],
     ['invalid_id', { id: 'a\nb' }],
+    ['invalid_id', { id: 'a\u0085b' }],
+    ['invalid_id', { id: 'a\u009b2Jb' }],
     ['invalid_id', { id: '\ud800' }],
     ['missing_type', { type: undefined }],
     ['invalid_type', { type: '' }],

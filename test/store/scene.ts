@@ -28,7 +28,7 @@ export const TIMING = { settleMs: SETTLE_MS };
 export const TOLERANCE_MS = 300_000;
 export const LEASE_MS = 60_000;
 
-export const POINTERS: IdPointers = {
+const POINTERS: IdPointers = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
   vendor: ['vendorId', 'vendor.id', 'id'],

@@ -3,7 +3,7 @@ import type { GapKey, GapReason } from '../store.ts';
 import type { Connection, Numbers } from './connection.ts';
 
 /** What a complete reading of the kind makes good, begun after the gap last occurred. */
-export const HEALED_BY_SWEEP: readonly GapReason[] = [
+const HEALED_BY_SWEEP: readonly GapReason[] = [
   'downtime',
   'upstream_unavailable',
   'refused_timestamp',

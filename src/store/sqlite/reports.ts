@@ -25,7 +25,9 @@ import { createRecordSearch } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
 const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
-const keyOf = (paging: Paging) => (paging.after === undefined ? undefined : Number(paging.after));
+/** Above every number, so that a first page is read as the others are: from a bound in the index. */
+const NEWEST = Number.MAX_SAFE_INTEGER;
+const keyOf = (paging: Paging) => (paging.after === undefined ? NEWEST : Number(paging.after));
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
 
@@ -95,13 +97,13 @@ export function createReports(connection: Connection): ReportStore {
     )
     .pluck();
   const countQuarantined = connection
-    .prepare('SELECT count(*) FROM quarantine WHERE released_at IS NULL')
+    .prepare('SELECT count(*) FROM quarantine INDEXED BY quarantine_waiting WHERE released_at IS NULL')
     .pluck();
   const countGaps = connection.prepare('SELECT count(*) FROM gaps WHERE healed_at IS NULL').pluck();
   const countHealed = connection
     .prepare("SELECT count(*) FROM gaps WHERE healed_at >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')")
     .pluck();
-  const countOpened = connection.prepare('SELECT reason, count(*) AS count FROM gaps GROUP BY reason');
+  const countOpened = connection.prepare('SELECT reason, opened AS count FROM gap_counts');
   const kindStatus = connection.prepare('SELECT * FROM sync_status');
   const listTraffic = connection.prepare(
     'SELECT minute, what, times, total_ms, max_ms FROM traffic WHERE minute >= ? ORDER BY minute, what',
@@ -164,7 +166,7 @@ export function createReports(connection: Connection): ReportStore {
           and(
             eq(changes.kind, kind),
             eq(changes.recordId, id),
-            after === undefined ? undefined : lt(changes.seq, after),
+            lt(changes.seq, after),
           ),
         )
         .orderBy(desc(changes.seq))
@@ -211,7 +213,7 @@ export function createReports(connection: Connection): ReportStore {
               : filter.open
                 ? isNull(gaps.healedAt)
                 : isNotNull(gaps.healedAt),
-            after === undefined ? undefined : lt(gaps.id, after),
+            lt(gaps.id, after),
           ),
         )
         .orderBy(desc(gaps.id))
@@ -224,7 +226,7 @@ export function createReports(connection: Connection): ReportStore {
       return db
         .select(sweepColumns)
         .from(sweeps)
-        .where(after === undefined ? undefined : lt(sweeps.id, after))
+        .where(lt(sweeps.id, after))
         .orderBy(desc(sweeps.id))
         .limit(limitOf(paging))
         .all()
@@ -241,7 +243,7 @@ export function createReports(connection: Connection): ReportStore {
       const rows = db
         .select(quarantineColumns)
         .from(quarantine)
-        .where(after === undefined ? undefined : lt(quarantine.id, after))
+        .where(lt(quarantine.id, after))
         .orderBy(desc(quarantine.id))
         .limit(limitOf(paging))
         .all();
@@ -296,7 +298,7 @@ export function createReports(connection: Connection): ReportStore {
           header: refusals.header,
         })
         .from(refusals)
-        .where(after === undefined ? undefined : lt(refusals.id, after))
+        .where(lt(refusals.id, after))
         .orderBy(desc(refusals.id))
         .limit(limitOf(paging))
         .all();
@@ -314,7 +316,7 @@ export function createReports(connection: Connection): ReportStore {
           target: audit.target,
         })
         .from(audit)
-        .where(after === undefined ? undefined : lt(audit.id, after))
+        .where(lt(audit.id, after))
         .orderBy(desc(audit.id))
         .limit(limitOf(paging))
         .all();

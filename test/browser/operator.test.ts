@@ -1,0 +1,214 @@
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { signInLink } from '../../src/ops/tokens.ts';
+import { launchBrowser } from './browser.ts';
+import { OLGA, type RealService, RITA, startRealService } from './real-service.ts';
+
+/** Generous: the machine may be busy with other tests. Nothing waits longer than it must. */
+const WAIT = { timeout: 30_000 };
+
+let browser: Browser;
+let service: RealService;
+let context: BrowserContext;
+let page: Page;
+let complaints: string[];
+
+beforeAll(async () => {
+  [browser, service] = await Promise.all([launchBrowser(), startRealService()]);
+});
+afterAll(async () => {
+  await browser.close();
+  await service.stop();
+});
+
+beforeEach(async () => {
+  service.slow(0);
+  complaints = [];
+  context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  page = await context.newPage();
+  page.setDefaultTimeout(WAIT.timeout);
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+});
+afterEach(() => context.close());
+
+async function signIn(token = OLGA): Promise<void> {
+  await page.goto(signInLink(service.opsUrl, token));
+  await page.waitForURL(`${service.opsUrl}/`);
+}
+
+async function status(): Promise<{ kinds: { kind: string; unverified: number }[]; sweeps: { running: unknown[] } }> {
+  const response = await fetch(`${service.opsUrl}/api/status`, { headers: { authorization: `Bearer ${OLGA}` } });
+  return (await response.json()) as Awaited<ReturnType<typeof status>>;
+}
+const sweptOnce = () =>
+  expect
+    .poll(async () => {
+      const { kinds, sweeps } = await status();
+      return sweeps.running.length + kinds.reduce((sum, { unverified }) => sum + unverified, 0);
+    }, WAIT)
+    .toBe(0);
+
+test('an operator sees deliveries arrive, without a reload', async () => {
+  await signIn();
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
+  const tile = page.locator('[data-part="deliveries"]');
+  const before = Number.parseInt((await tile.locator('.big').textContent()) ?? '', 10);
+  for (let n = 0; n < 3; n += 1) await service.deliver('vendor.updated', { vendorId: 'ven_01' });
+  await tile.locator('.big', { hasText: new RegExp(`^${before + 3} accepted`) }).waitFor();
+  await tile.getByText('3 in the last minute').waitFor();
+  expect(await tile.locator('svg rect.ok').count()).toBeGreaterThan(0);
+  expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
+  expect(complaints).toEqual([]);
+});
+
+test('an operator starts a sweep, watches its bar grow, and sees what it found', async () => {
+  await sweptOnce();
+  service.vendors.set('ven_05', { id: 'ven_05', name: 'Vendor 5', status: 'changed in silence' });
+  service.slow(700);
+  await signIn();
+  await page.getByRole('link', { name: 'Sweeps' }).click();
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  await page.getByRole('checkbox', { name: 'policies' }).uncheck();
+  await page.getByRole('checkbox', { name: 'risk assessments' }).uncheck();
+  await page.getByRole('button', { name: 'Sweep now' }).click();
+  await page.getByText('The sweep was asked for').waitFor();
+  const bar = page.getByRole('progressbar', { name: 'Reading the vendors' });
+  await bar.waitFor();
+  const values = new Set<string>();
+  await expect
+    .poll(async () => {
+      const value = await bar.getAttribute('value', { timeout: 1_000 }).catch(() => null);
+      if (value !== null) values.add(value);
+      return values.size;
+    }, WAIT)
+    .toBeGreaterThanOrEqual(3);
+  service.slow(0);
+  await bar.waitFor({ state: 'detached' });
+  await page.locator('[data-part="ended"] tbody tr', { hasText: '1 different' }).getByRole('link').click();
+  await page.getByText('0 missing here, 0 gone upstream, 1 different. 1 of them repaired.').waitFor();
+  await page.getByRole('link', { name: 'vendor ven_05' }).click();
+  await page.locator('article', { hasText: 'Changed' }).getByText('"changed in silence"').first().waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test('an operator compares without writing, and sees the report', async () => {
+  await sweptOnce();
+  service.vendors.set('ven_06', { id: 'ven_06', name: 'Vendor 6', status: 'looked at only' });
+  await signIn();
+  await page.goto(`${service.opsUrl}/sweeps`);
+  await page.getByRole('button', { name: 'Dry run' }).click();
+  await page.getByRole('heading', { name: 'Dry run' }).waitFor();
+  await page.locator('.dry-run tbody tr', { hasText: 'ven_06' }).getByText('status').waitFor();
+  await page.goto(`${service.opsUrl}/records/vendor/ven_06`);
+  expect(await page.getByText('looked at only').count()).toBe(0);
+  service.vendors.set('ven_06', { id: 'ven_06', name: 'Vendor 6', status: 'approved' });
+  expect(complaints).toEqual([]);
+});
+
+test('an operator ticks dead events, tries them again, and discards one', async () => {
+  const ids = [await service.deliver('vendor.updated', {}), await service.deliver('vendor.updated', { name: 'of nobody' })];
+  await signIn();
+  await expect
+    .poll(async () => {
+      await page.goto(`${service.opsUrl}/events?state=dead`);
+      return page.locator('tbody tr').count();
+    }, WAIT)
+    .toBe(2);
+  await page.getByRole('checkbox', { name: 'Tick all' }).check();
+  await page.getByRole('button', { name: 'Retry the ticked' }).click();
+  await page.getByText('2 events will be tried again.').waitFor();
+  expect(new URL(page.url()).searchParams.get('state')).toBe('dead');
+  // Their data is as it was, so they die again.
+  await expect
+    .poll(async () => {
+      await page.goto(`${service.opsUrl}/events?state=dead`);
+      return page.locator('tbody tr').count();
+    }, WAIT)
+    .toBe(2);
+  await page.getByRole('link', { name: ids[0]! }).click();
+  await page.getByRole('heading', { name: ids[0]! }).waitFor();
+  await page.getByRole('button', { name: 'Discard' }).click();
+  await page.getByText('1 event discarded.').waitFor();
+  await page.getByRole('link', { name: 'Audit' }).click();
+  await page.locator('tbody tr', { hasText: 'event discard' }).filter({ hasText: 'olga' }).first().waitFor();
+  expect(await page.locator('tbody tr', { hasText: 'event retry' }).filter({ hasText: 'olga' }).count()).toBe(2);
+  expect(complaints).toEqual([]);
+});
+
+test('an operator sees which deletions are held, consents, and they are carried out', async () => {
+  await sweptOnce();
+  const gone = [...service.vendors.keys()].slice(-10);
+  for (const id of gone) service.vendors.delete(id);
+  await signIn();
+  await page.getByRole('button', { name: 'Sweep now' }).click();
+  await page.getByRole('heading', { name: '10 deletions await your consent.' }).waitFor();
+  await page.getByRole('link', { name: 'Look at the 10 deletions' }).click();
+  const held = page.getByRole('list', { name: 'Held deletions' });
+  expect((await held.getByRole('listitem').allTextContents()).map((text) => text.trim())).toEqual(gone);
+  await page.getByRole('button', { name: 'Consent to 10 deletions' }).click();
+  // The browser itself asks for the box first.
+  expect(await page.getByText('Consent given').count()).toBe(0);
+  await page.getByRole('checkbox').check();
+  await page.getByRole('button', { name: 'Consent to 10 deletions' }).click();
+  await page.getByText('Consent given to 10 deletions, for one hour.').waitFor();
+  await expect
+    .poll(async () => {
+      await page.goto(`${service.opsUrl}/records/vendor?deleted=yes`);
+      return page.locator('tbody tr').count();
+    }, WAIT)
+    .toBe(10);
+  expect(complaints).toEqual([]);
+});
+
+test('an operator reads what an event changed in a record, field by field', async () => {
+  await sweptOnce();
+  service.vendors.set('ven_02', { id: 'ven_02', name: 'Vendor 2, renamed', status: 'approved' });
+  const id = await service.deliver('vendor.updated', { vendorId: 'ven_02', name: 'Vendor 2, renamed' });
+  await sweptOnce();
+  await signIn();
+  await page.goto(`${service.opsUrl}/records/vendor?search=vendor+2`);
+  await page.getByRole('link', { name: 'ven_02' }).click();
+  await page.getByRole('heading', { name: 'Vendor 2, renamed' }).waitFor();
+  const change = page.locator('article', { hasText: 'Changed' }).first();
+  const row = change.locator('tr', { has: page.getByRole('rowheader', { name: 'name', exact: true }) });
+  expect(await row.locator('td').allTextContents()).toEqual(['"Vendor 2"', '"Vendor 2, renamed"']);
+  await change.getByRole('link', { name: id }).click();
+  await page.getByRole('heading', { name: id }).waitFor();
+  expect(await page.locator('pre').first().textContent()).toContain('"name": "Vendor 2, renamed"');
+  expect(complaints).toEqual([]);
+});
+
+test('a wrong token is refused, and what a reader posts as well', async () => {
+  await page.goto(`${service.opsUrl}/events?state=dead`);
+  await page.getByLabel('Token').fill('not-the-token-of-anybody');
+  await page.keyboard.press('Enter');
+  await page.getByText('This token is not known.').waitFor();
+  await page.getByLabel('Token').fill(RITA);
+  await page.keyboard.press('Enter');
+  // Back to where the door was met.
+  await page.waitForURL(`${service.opsUrl}/events?state=dead`);
+  expect(await page.getByRole('button', { name: /Retry|Discard/ }).count()).toBe(0);
+  const csrf = await page.locator('form[action="/sign-out"] input[name="csrf"]').inputValue();
+  await page.setContent(
+    `<form method="post" action="${service.opsUrl}/actions/pause"><input name="csrf" value="${csrf}"><button>Send</button></form>`,
+  );
+  await page.getByRole('button').click();
+  await page.getByRole('heading', { name: 'This token may only read.' }).waitFor();
+  // Chromium notes every answer of 400 and more; those two are meant.
+  expect(complaints.filter((text) => !/40[13]/.test(text))).toEqual([]);
+});
+
+test('a token that is taken out of its file ends its sessions at once', async () => {
+  await signIn(RITA);
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  service.writeTokens(`olga:operate:${OLGA}`);
+  await page.waitForURL(/\/sign-in/);
+  await page.getByLabel('Token').fill(RITA);
+  await page.keyboard.press('Enter');
+  await page.getByText('This token is not known.').waitFor();
+  service.writeTokens(`olga:operate:${OLGA},rita:read:${RITA}`);
+});

@@ -1,0 +1,70 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { csvLine } from '../../src/cli/export/csv.ts';
+import { progressText } from '../../src/cli/export/progress.ts';
+
+const plain = { spreadsheet: false };
+
+/** A reader of RFC 4180 that tells an empty field from an empty text. */
+function readLine(line: string): (string | null)[] {
+  const cells: (string | null)[] = [];
+  let at = 0;
+  while (at <= line.length) {
+    if (line[at] === '"') {
+      let text = '';
+      at += 1;
+      while (line[at] !== '"' || line[at + 1] === '"') {
+        text += line[at];
+        at += line[at] === '"' ? 2 : 1;
+      }
+      cells.push(text);
+      at += 2;
+    } else {
+      const end = /[,\r]|$/.exec(line.slice(at))!.index + at;
+      cells.push(end === at ? null : line.slice(at, end));
+      at = end + 1;
+    }
+    if (line.slice(at - 1) === '\r\n') return cells;
+  }
+  throw new Error('the line has no end');
+}
+
+describe('a line of CSV', () => {
+  it('comes back as it was, whatever is in it', () => {
+    const cell = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom('"', ',', '\r\n', '', '=1'),
+      fc.constant(null),
+    );
+    fc.assert(
+      fc.property(fc.array(cell, { minLength: 1 }), (cells) => {
+        expect(readLine(csvLine(cells, plain))).toEqual(cells);
+      }),
+    );
+  });
+
+  it.each([
+    [[1, true, null, ''], '1,true,,""\r\n'],
+    [[{ a: [1, 'x'] }], '"{""a"":[1,""x""]}"\r\n'],
+    [['=1+1', '-2', '@x'], '=1+1,-2,@x\r\n'],
+  ])('of %j is %j', (cells, line) => {
+    expect(csvLine(cells as unknown[], plain)).toBe(line);
+  });
+
+  it('for a spreadsheet begins with nothing that it would run', () => {
+    const cells = ['=1+1', '+x', '-2', '@x', '\tx', '\rx', 'fine', -2];
+    const line = csvLine(cells, { spreadsheet: true });
+    expect(line).toBe(`'=1+1,'+x,'-2,'@x,'\tx,"'\rx",fine,-2\r\n`);
+  });
+});
+
+describe('the progress of an export', () => {
+  it.each([
+    ['with a bar on a terminal', 50, 100, true, 'Rows: [############------------] 50 %, 50 rows'],
+    ['without one elsewhere', 50, 100, false, 'Rows: 50 %, 50 rows'],
+    ['as a count where no total is known', 1234, null, true, 'Rows: 1,234 rows'],
+    ['never past its end', 150, 100, false, 'Rows: 100 %, 150 rows'],
+  ] as const)('is shown %s', (_, done, total, bar, text) => {
+    expect(progressText('Rows', 'rows', done, total, bar)).toBe(text);
+  });
+});

@@ -1,0 +1,194 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createService, eventually, type Service } from '../convergence/service.ts';
+import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
+import { cli } from './executable.ts';
+
+/** More than a page of the API. */
+const VENDORS = 620;
+const FORMULA = '=HYPERLINK("http://x","y")';
+const TOKEN = 'reader-at-home-0123456789';
+
+describe('export and the commands from afar', () => {
+  let upstream: IndependentUpstream;
+  let service: Service;
+  let folder: string;
+  /** On the machine of the database; and on another one, which has neither the database nor any other setting. */
+  let here: Record<string, string>;
+  let afar: Record<string, string>;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'export-'));
+    upstream = await startIndependentUpstream();
+    for (let n = 0; n < VENDORS; n += 1) {
+      const id = `v${String(n).padStart(4, '0')}`;
+      upstream.records.put('vendors', { id, name: n === 0 ? FORMULA : `Vendor, no. ${n}`, status: 'active' });
+    }
+    service = await createService(upstream, {
+      SYNC_SETTLE_SECONDS: '0.2',
+      SYNC_SWEEP_MINUTES: '0',
+      COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
+    });
+    here = service.settings;
+    here['OPS_TOKENS'] += `,home:operate:${TOKEN}`;
+    await service.start();
+    afar = { OPS_URL: `http://127.0.0.1:${here['OPS_PORT']}`, OPS_TOKEN: TOKEN };
+    const sender = createSender(service.webhookUrl);
+    const event = eventAbout(
+      'policy.created',
+      'policies',
+      { id: 'p1', name: 'Access', version: '1' },
+      'evt_1',
+    );
+    expect(await sender.attempt(event)).toBe(202);
+    sender.close();
+    await eventually('all vendors', async () => {
+      const { kinds } = await service.get<{ kinds: { kind: string; records: number }[] }>('/api/status');
+      return kinds.find((one) => one.kind === 'vendor')?.records === VENDORS;
+    });
+  });
+  afterAll(async () => {
+    await service.end();
+    await upstream.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const lines = (text: string) => text.trimEnd().split('\n');
+
+  it('a table is written whole, the same from here and from afar, to a file that only its owner reads', async () => {
+    const [one, other] = [join(folder, 'here.ndjson'), join(folder, 'afar.ndjson')];
+    expect(await cli(['export', 'vendors', one], here)).toMatchObject({ code: 0, out: '' });
+    expect(await cli(['export', 'vendors', other], afar)).toMatchObject({ code: 0, out: '' });
+    const rows = lines(readFileSync(one, 'utf8')).map((line) => JSON.parse(line));
+    expect(rows).toHaveLength(VENDORS);
+    expect(rows[0]).toMatchObject({
+      id: 'v0000',
+      name: FORMULA,
+      data: { status: 'active' },
+      deleted_at: null,
+    });
+    expect(readFileSync(other, 'utf8')).toBe(readFileSync(one, 'utf8'));
+    expect(statSync(one).mode & 0o777).toBe(0o600);
+    expect(readdirSync(folder).filter((name) => name.includes('partial'))).toEqual([]);
+  });
+
+  it('CSV goes to standard output, as stored, or safe for a spreadsheet where that is asked for', async () => {
+    const { code, out, err } = await cli(['export', 'vendors'], here);
+    expect(code).toBe(0);
+    const [head, first] = out.split('\r\n');
+    expect(head).toBe(
+      'id,name,status,data,first_seen_at,synced_at,verified_at,unverified_since,deleted_at,last_event_id,last_event_at,cause',
+    );
+    expect(first).toContain('"=HYPERLINK(""http://x"",""y"")"');
+    expect(err).toContain(`Exported ${VENDORS} rows`);
+    const safe = (await cli(['export', 'vendors', '--spreadsheet'], here)).out.split('\r\n')[1];
+    expect(safe).toContain('"\'=HYPERLINK(""http://x"",""y"")"');
+  });
+
+  it.each([
+    'policies',
+    'risk_assessments',
+    'changes',
+    'events',
+    'gaps',
+    'sweeps',
+    'quarantine',
+    'refusals',
+    'audit',
+  ])('the table %s comes with its columns, empty or not, from afar too', async (table) => {
+    const { code, out } = await cli(['export', table, '--format', 'csv'], afar);
+    expect(code).toBe(0);
+    expect(out.split('\r\n')[0]).toMatch(/^(id|seq),/);
+  });
+
+  it('bodies come where they are asked for', async () => {
+    const ask = async (...more: string[]) =>
+      JSON.parse((await cli(['export', 'events', '--format', 'ndjson', ...more], here)).out);
+    expect((await ask()).body).toBeNull();
+    expect(JSON.parse((await ask('--bodies')).body)).toMatchObject({ id: 'evt_1' });
+  });
+
+  it('a file that is there stays unless --force says otherwise', async () => {
+    const file = join(folder, 'twice.csv');
+    expect((await cli(['export', 'gaps', file], here)).code).toBe(0);
+    const refused = await cli(['export', 'gaps', file], here);
+    expect(refused.code).toBe(2);
+    expect(refused.err).toContain('--force');
+    expect((await cli(['export', 'gaps', file, '--force'], here)).code).toBe(0);
+    expect((await cli(['export', 'gaps', join(folder, 'no', 'where.csv')], here)).code).toBe(2);
+    expect((await cli(['export', 'persons'], here)).code).toBe(2);
+  });
+
+  it('what cannot be read to its end leaves no file', async () => {
+    const file = join(folder, 'never.csv');
+    const { code } = await cli(['export', 'vendors', file], { ...afar, OPS_TOKEN: 'not-a-token-of-theirs' });
+    expect(code).toBe(1);
+    expect(existsSync(file)).toBe(false);
+    expect(readdirSync(folder).filter((name) => name.startsWith('never'))).toEqual([]);
+  });
+
+  it('reading commands say the same from afar', async () => {
+    for (const args of [
+      ['records', 'list', 'vendor', '--limit', '3', '--json'],
+      ['records', 'show', 'vendor', 'v0001', '--json'],
+      ['records', 'history', 'vendor', 'v0001', '--json'],
+      ['records', 'list', 'vendor', '--search', 'v000', '--limit', '4', '--json'],
+      ['events', 'list', '--kind', 'policy', '--json'],
+      ['events', 'show', 'evt_1', '--json'],
+      ['sweeps', 'list', '--json'],
+      ['gaps', 'list', '--json'],
+      ['quarantine', 'list', '--json'],
+      ['records', 'list', 'vendor', '--at', '2999-01-01', '--limit', '2', '--json'],
+    ]) {
+      const [one, other] = [await cli(args, here), await cli(args, afar)];
+      expect(other, args.join(' ')).toMatchObject({ code: 0, out: one.out });
+    }
+    expect((await cli(['records', 'show', 'vendor', 'none'], afar)).err).toContain('holds no vendor');
+    const status = await cli(['status'], afar);
+    expect(status).toMatchObject({ code: 0 });
+    expect(status.out).toMatch(/vendor .*620/);
+  });
+
+  it('changing commands work from afar, and are audited by the token’s name', async () => {
+    expect((await cli(['pause'], afar)).code).toBe(0);
+    expect((await service.get<{ verdict: string }>('/api/status')).verdict).toBe('blocked');
+    expect((await cli(['resume'], afar)).code).toBe(0);
+    expect((await cli(['sweep', '--kind', 'vendor', '--wait'], afar)).out).toContain('of vendor: complete');
+    const { out } = await cli(['export', 'audit', '--format', 'ndjson'], afar);
+    const actions = lines(out).map((line) => JSON.parse(line));
+    expect(actions.filter(({ actor }) => actor === 'home').map(({ action }) => action)).toEqual([
+      'sweep',
+      'resume',
+      'pause',
+    ]);
+  });
+
+  it('an instant before a record was there lists none of it', async () => {
+    const { out } = await cli(['records', 'list', 'vendor', '--at', '2020-01-01T00:00:00Z', '--json'], here);
+    expect(JSON.parse(out)).toEqual({ items: [], next: null });
+    expect((await cli(['records', 'list', 'vendor', '--at', 'yesterday'], here)).code).toBe(2);
+    expect((await cli(['records', 'list', 'vendor', '--at', '2026-02-30'], here)).code).toBe(2);
+    const both = await cli(['records', 'list', 'vendor', '--at', '2026-02-20', '--search', 'v'], here);
+    expect(both.code).toBe(2);
+  });
+
+  it('a registration is not made from afar', async () => {
+    const settings = { ...afar, CREDENTIALS_KEY: randomBytes(32).toString('base64') };
+    const { code, err } = await cli(['register', '--url', 'https://mirror.example/webhooks'], settings);
+    expect(code).toBe(2);
+    expect(err).toContain('OPS_URL');
+  });
+
+  it('OPS_URL wants a token, and https or this machine', async () => {
+    const without = await cli(['status'], { OPS_URL: afar['OPS_URL']! });
+    expect(without).toMatchObject({ code: 2 });
+    expect(without.err).toContain('OPS_TOKEN');
+    const open = await cli(['status'], { OPS_URL: 'http://mirror.example', OPS_TOKEN: TOKEN });
+    expect(open).toMatchObject({ code: 2 });
+    expect(open.err).toContain('https');
+  });
+});

@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { expect, it, onTestFinished } from 'vitest';
+import { recordAt } from '../../src/cli/history.ts';
+import { recordsAt } from '../../src/cli/records-at.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import { openStore } from '../../src/store/open.ts';
+import { createScene, isoOf, type Scene } from '../store/scene.ts';
+
+async function scene(): Promise<Scene> {
+  return await createScene(async () => {
+    const store = await openStore(':memory:');
+    return { store, query: async () => [], close: () => store.close() };
+  });
+}
+
+const fields = fc.dictionary(
+  fc.constantFrom('name', 'version', 'status', 'owner', '__proto__'),
+  fc.oneof(fc.string({ maxLength: 3 }), fc.constant(null), fc.jsonValue({ maxDepth: 1 })),
+  { maxKeys: 4 },
+);
+const step = fc.record({ verb: fc.constantFrom('read', 'read', 'event', 'absent'), n: fc.nat(2), fields });
+
+it('the history tells of any instant what each record was then', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 15 }), async (history) => {
+      const story = await scene();
+      try {
+        const pages: { at: string; rows: JsonObject[] }[] = [{ at: isoOf(story.now().wall - 1), rows: [] }];
+        for (const { verb, n, fields: shows } of history) {
+          const recordId = `p${n}`;
+          if (verb === 'read') await story.show('policy', recordId, shows as JsonObject);
+          if (verb === 'event') {
+            await story.accept(story.event({ recordId, shows: shows as JsonObject }));
+            await story.work();
+          }
+          if (verb === 'absent') await story.conclude('policy', { absent: [recordId] });
+          const held = await story.store.listRecords('policy', {}, { limit: 10 });
+          const rows = held.map(({ id, name, version, status, data, deleted_at }) => ({
+            ...{ id, name, version, status, data, deleted_at },
+          }));
+          pages.push({ at: isoOf(story.now().wall), rows });
+          story.pass(20_000);
+        }
+        for (const { at, rows } of pages) {
+          expect(await recordsAt(story.store, 'policy', at, { limit: 2 })).toEqual(rows.slice(0, 2));
+          expect(await recordsAt(story.store, 'policy', at, { limit: 9 })).toEqual(rows);
+        }
+      } finally {
+        await story.close();
+      }
+    }),
+    { numRuns: 40 },
+  );
+});
+
+it('what was trimmed is said to be gone, and not made up', async () => {
+  const story = await scene();
+  onTestFinished(() => story.close());
+  await story.show('vendor', 'v1', { name: 'One' });
+  const then = isoOf(story.now().wall);
+  story.pass(20_000);
+  await story.show('vendor', 'v1', { name: 'Two' });
+  await story.store.trimChanges({ before: story.now().wall + 1, after: 0, limit: 10 });
+  await expect(recordsAt(story.store, 'vendor', then, { limit: 5 })).rejects.toThrow(/kept since/);
+  const now = isoOf(story.now().wall);
+  expect(await recordsAt(story.store, 'vendor', now, { limit: 5 })).toMatchObject([{ name: 'Two' }]);
+});
+
+it('only the deleted are listed where those are asked for', async () => {
+  const story = await scene();
+  onTestFinished(() => story.close());
+  for (const id of ['a', 'b', 'c', 'd']) await story.show('vendor', id, { name: id });
+  await story.conclude('vendor', { absent: ['b'] });
+  const now = isoOf(story.now().wall);
+  const gone = await recordsAt(story.store, 'vendor', now, { limit: 1, deleted: true });
+  expect(gone.map((record) => record.id)).toEqual(['b']);
+});
+
+it('a record that was there from the start needs no change taken back', async () => {
+  const story = await scene();
+  onTestFinished(() => story.close());
+  await story.show('vendor', 'v', { name: 'One' });
+  const row = (await story.row('vendor', 'v'))!;
+  expect(recordAt(row, [], isoOf(story.now().wall))).toMatchObject({ id: 'v', name: 'One' });
+});

@@ -1,0 +1,39 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it, vi } from 'vitest';
+import { start } from './executable.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'serve-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function settings(name: string, more: Record<string, string> = {}): Record<string, string> {
+  return { DATABASE_URL: `file:${join(folder, name)}`, PORT: '0', OPS_PORT: '0', ...more };
+}
+
+it('a start without any way to a signing secret says which setting is missing, and starts', async () => {
+  const service = start(['serve'], settings('bare.db'));
+  expect(await service.line('WEBHOOK_SECRETS')).toContain('503');
+  await service.line('Deliveries: ');
+  expect(await service.stop()).toBe(0);
+});
+
+it('a secrets file that becomes unusable is told of in the log, without its content', async () => {
+  const path = join(folder, 'secrets');
+  writeFileSync(path, 'a-secret-that-may-sign');
+  const service = start(['serve'], settings('file.db', { WEBHOOK_SECRETS_FILE: path }));
+  const url = (await service.line('Deliveries: ')).replace('Deliveries: ', '');
+  writeFileSync(path, 'too-short');
+  let line = '';
+  void service.line('stays in use').then((told) => {
+    line = told;
+  });
+  // The file is looked at for a delivery, and not at once again.
+  await vi.waitUntil(async () => (await fetch(url, { method: 'POST' })).status === 401 && line !== '', {
+    timeout: 20_000,
+  });
+  expect(JSON.parse(line)).toMatchObject({ level: 'warn', stage: 'service' });
+  expect(line).toContain('WEBHOOK_SECRETS_FILE');
+  expect(line).not.toContain('too-short');
+  expect(await service.stop()).toBe(0);
+});

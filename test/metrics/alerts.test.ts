@@ -1,0 +1,113 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createService, eventually, type Service } from '../convergence/service.ts';
+import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { createSender, eventAbout, type Sender, signature } from '../support/independent-upstream-sender.ts';
+import { installed, type Prometheus, startPrometheus } from './prometheus.ts';
+
+const WRONG_SECRET = 'not-the-secret-that-we-know-0123456789';
+const READ_TOKEN = 'prometheus-reads-0123456789';
+/** The alert on the backlog waits for half a minute by itself. */
+const PATIENCE_MS = 90_000;
+
+describe.skipIf(!installed('prometheus'))(
+  'a real Prometheus and NOTIFY_URL (skipped where Debian’s package prometheus is not installed)',
+  () => {
+    let upstream: IndependentUpstream;
+    let service: Service;
+    let prometheus: Prometheus;
+    let sender: Sender;
+    let receiver: Server;
+    const told: { verdict: string; reason: string; previous: string | null }[] = [];
+
+    beforeAll(async () => {
+      receiver = createServer((request, response) => {
+        let text = '';
+        request.on('data', (chunk: Buffer) => {
+          text += chunk.toString();
+        });
+        request.on('end', () => {
+          told.push(JSON.parse(text));
+          response.writeHead(204).end();
+        });
+      });
+      await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+      upstream = await startIndependentUpstream();
+      service = await createService(upstream, {
+        SYNC_SETTLE_SECONDS: '0.2',
+        SYNC_SWEEP_MINUTES: '0.02',
+        COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
+        NOTIFY_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
+      });
+      service.settings['OPS_TOKENS'] += `,prometheus:read:${READ_TOKEN}`;
+      await service.start();
+      sender = createSender(service.webhookUrl);
+      prometheus = await startPrometheus(`127.0.0.1:${service.settings['OPS_PORT']}`, READ_TOKEN);
+      await isFine();
+    });
+    afterAll(async () => {
+      sender?.close();
+      await prometheus?.stop();
+      await service?.end();
+      await upstream?.close();
+      receiver?.close();
+    });
+
+    const fires = (alert: string) =>
+      eventually(`the alert ${alert}`, async () => (await prometheus.firing()).includes(alert), PATIENCE_MS);
+    const wasTold = (reason: string) =>
+      eventually(`to be told ${reason}`, () => told.some((one) => one.reason === reason), PATIENCE_MS);
+    const isFine = async () => {
+      await eventually('the verdict in step', async () => {
+        const { verdict } = await service.get<{ verdict: string }>('/api/status');
+        return verdict === 'in_step';
+      });
+      await eventually('no alert', async () => (await prometheus.firing()).length === 0, PATIENCE_MS);
+      await eventually('to be told of it', () => told.at(-1)?.verdict === 'in_step', PATIENCE_MS);
+    };
+    const event = () => eventAbout('vendor.updated', 'vendors', { id: 'v1', name: 'One', status: 'active' });
+
+    it('show a stopped upstream, and that it is back', async () => {
+      upstream.faultOf = () => ({ fault: 'status', status: 503 });
+      await Promise.all([fires('UpstreamFailing'), wasTold('upstream_silent')]);
+      upstream.faultOf = () => null;
+      await isFine();
+    });
+
+    it('show a wrong secret, and that it is mended', async () => {
+      for (let n = 0; n < 6; n += 1) {
+        const one = event();
+        expect(await sender.attempt(one, signature(one.body, { secret: WRONG_SECRET }))).toBe(401);
+      }
+      await Promise.all([fires('SignaturesRefused'), wasTold('refused_signatures')]);
+      expect(
+        await prometheus.query(
+          'compliance_mirror_deliveries_total{outcome="refused",reason="bad_signature"}',
+        ),
+      ).toBe(6);
+      expect(await sender.attempt(event())).toBe(202);
+    });
+
+    it('show a growing backlog', async () => {
+      await service.post('/api/pause');
+      for (let n = 0; n < 20; n += 1) expect(await sender.attempt(event())).toBe(202);
+      await Promise.all([fires('BacklogGrowing'), wasTold('paused')]);
+      expect(await prometheus.query('compliance_mirror_backlog_events')).toBe(20);
+      await service.post('/api/resume');
+      await eventually(
+        'an empty backlog',
+        async () => (await prometheus.query('compliance_mirror_backlog_events')) === 0,
+      );
+    });
+
+    it('were told each thing once, and no secret', () => {
+      const topics = told.map(({ verdict, reason }) => `${verdict} ${reason}`);
+      for (const [index, topic] of topics.entries()) expect(topic).not.toBe(topics[index - 1]);
+      for (const secret of [READ_TOKEN, WRONG_SECRET, service.settings['WEBHOOK_SECRETS']!]) {
+        expect(JSON.stringify(told)).not.toContain(secret);
+      }
+    });
+  },
+  300_000,
+);

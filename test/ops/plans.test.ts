@@ -1,0 +1,100 @@
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
+
+/** Tables that grow with what happens; the others hold a row for each kind, state, registration or recent refusal. */
+const GROWING = 'events|changes|policies|risk_assessments|vendors|record_state|gaps|sweeps|quarantine|audit';
+
+/** Reads of a table's end that are as long as their LIMIT, whatever is stored. */
+const BOUNDED = [
+  // The newest thousand events: when a delivery last came in.
+  /SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000/,
+];
+/** Steps that read a partial index whole: what is open, pending or held now, and not what was ever stored. */
+const PRESENT = /USING (COVERING )?INDEX (gaps_open|gaps_open_newest|events_pending|quarantine_waiting)\b/;
+
+let h: Harness;
+let database: string;
+const asked = new Set<string>();
+const statement = Object.getPrototypeOf(new Database(':memory:').prepare('SELECT 1')) as Record<
+  'all' | 'get' | 'iterate',
+  (this: { source: string }, ...args: unknown[]) => unknown
+>;
+const originals = { all: statement.all, get: statement.get, iterate: statement.iterate };
+let listening = false;
+
+beforeAll(async () => {
+  for (const verb of ['all', 'get', 'iterate'] as const) {
+    statement[verb] = function (...args) {
+      if (listening) asked.add(this.source);
+      return originals[verb].apply(this, args);
+    };
+  }
+  h = await opsHarness();
+  database = h.database;
+  await h.mirror('vendor', 'v1', { name: 'Acme' });
+  await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
+});
+afterAll(async () => {
+  Object.assign(statement, originals);
+  await h.close();
+});
+
+/** Every page and every list, plain and with each filter that it takes. */
+function paths(): string[] {
+  const plain = h.app.routes
+    .filter(({ method, path }) => method === 'GET' && !path.includes('*') && !path.startsWith('/stream'))
+    .map(({ path }) => path.replace(':kind', 'vendor').replace(':id', path.includes('records') ? 'v1' : '1'));
+  const events = ['state=dead', 'state=done', 'state=pending', 'state=ignored', 'state=discarded', 'type=x', 'kind=vendor']
+    .concat(['record_id=v1', 'kind=vendor&record_id=v1', 'type=x&state=done', 'type=x&state=dead', 'kind=vendor&state=done'])
+    .concat(['after=5', 'after=5&type=x']);
+  const pages = ['unverified=yes', 'unverified=no', 'deleted=yes', 'deleted=no', 'search=a', 'search=v1', 'after=a']
+    .concat(['search=Ac&after=v0', 'search=a&deleted=no&unverified=yes']);
+  const api = pages.map((query) => query.replaceAll('=yes', '=true').replaceAll('=no', '=false'));
+  return [
+    ...new Set(plain),
+    '/events/evt_1',
+    '/api/events/evt_1',
+    ...events.flatMap((query) => [`/events?${query}`, `/api/events?${query}`]),
+    ...['vendor', 'policy', 'risk_assessment'].flatMap((kind) => [
+      ...pages.map((query) => `/records/${kind}?${query}`),
+      ...api.map((query) => `/api/records/${kind}?${query}`),
+    ]),
+    ...['/gaps?show=healed', '/gaps?after=9', '/gaps?show=healed&after=9', '/api/gaps?open=true', '/api/gaps?open=false'],
+    ...['/sweeps?after=9', '/audit?after=9', '/quarantine?after=9', '/refusals?after=9', '/records/vendor/v1?after=9'],
+  ];
+}
+
+test('no page and no list of the API scans or sorts what grows with time', async () => {
+  listening = true;
+  for (const path of paths()) {
+    const response = await h.app.request(path, { headers: bearer(OPERATE) });
+    expect([200, 404], `${path} answered ${response.status}`).toContain(response.status);
+  }
+  listening = false;
+  expect(asked.size).toBeGreaterThan(40);
+
+  const db = new Database(database, { readonly: true });
+  // Plans made without statistics are the plans of a large database too.
+  expect(db.prepare("SELECT count(*) FROM sqlite_master WHERE name LIKE 'sqlite_stat%'").pluck().get()).toBe(0);
+  const dear = [...asked].flatMap((sql) => {
+    if (/^\s*(BEGIN|COMMIT|ROLLBACK|PRAGMA)/i.test(sql)) return [];
+    const holes = sql.split('?').length - 1;
+    const plan = originals.all.apply(
+      db.prepare(`EXPLAIN QUERY PLAN ${sql}`) as never,
+      Array<number>(holes).fill(1),
+    ) as { detail: string }[];
+    const growing = plan.some(({ detail }) => new RegExp(`\\b(${GROWING})\\b`).test(detail));
+    return plan
+      .map(({ detail }) => detail)
+      .filter(
+        (detail) =>
+          (new RegExp(`^SCAN (${GROWING})\\b`).test(detail) && !PRESENT.test(detail)) ||
+          (growing && /USE TEMP B-TREE/.test(detail)),
+      )
+      .filter(() => !BOUNDED.some((pattern) => pattern.test(sql)))
+      .map((detail) => `${detail} ← ${sql.replaceAll(/\s+/g, ' ').slice(0, 160)}`);
+  });
+  db.close();
+  expect(dear).toEqual([]);
+}, 60_000);

@@ -1,0 +1,70 @@
+import { expect, it } from 'vitest';
+import { createDeliveryWatch } from '../../src/service/watch.ts';
+
+const MINUTE_MS = 60_000;
+
+function scene(sweepMs: number) {
+  let nowMs = Date.UTC(2026, 0, 1);
+  const sweeps: string[] = [];
+  const open = new Set<string>();
+  const failures: unknown[] = [];
+  const watch = createDeliveryWatch({
+    store: { lastDelivery: async () => ({ wall: nowMs, longestPauseMs: null }) },
+    gaps: {
+      open: async ({ reason }) => void open.add(reason),
+      heal: async ({ reason }) => void open.delete(reason),
+      healed: () => undefined,
+      credentials: async () => undefined,
+    },
+    backfill: { requestSweep: (_, reason) => void sweeps.push(reason), wake: () => undefined },
+    clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
+    startedWall: nowMs,
+    silenceMs: 0,
+    sweepMs,
+    onError: (error) => failures.push(error),
+  });
+  return {
+    sweeps,
+    open,
+    failures,
+    /** What a stranger can do at will, and then an honest delivery. */
+    forgeAndDeliver() {
+      for (let count = 0; count < 5; count += 1) watch.onDelivery('refused', 'bad_signature');
+      this.deliver();
+    },
+    deliver: () => watch.onDelivery('accepted', ''),
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+  };
+}
+
+it('a burst of wrong signatures that is over is followed by one sweep, and its gap is mended', () => {
+  const here = scene(MINUTE_MS);
+  here.forgeAndDeliver();
+  here.deliver();
+  expect(here.sweeps).toEqual(['refused deliveries']);
+  expect([...here.open]).toEqual([]);
+});
+
+it.each([
+  { sweepMinutes: 1, distanceMinutes: 10 },
+  { sweepMinutes: 60, distanceMinutes: 60 },
+])(
+  'made-up signatures cause one sweep in $distanceMinutes minutes where the timer says $sweepMinutes, and the gap stays open until the next',
+  ({ sweepMinutes, distanceMinutes }) => {
+    const here = scene(sweepMinutes * MINUTE_MS);
+    for (let round = 0; round < 4; round += 1) here.forgeAndDeliver();
+    expect(here.sweeps).toHaveLength(1);
+    expect([...here.open]).toEqual(['refused_signatures']);
+
+    here.pass(distanceMinutes * MINUTE_MS - 1);
+    here.deliver();
+    expect(here.sweeps).toHaveLength(1);
+    here.pass(1);
+    here.deliver();
+    expect(here.sweeps).toHaveLength(2);
+    expect([...here.open]).toEqual([]);
+    expect(here.failures).toEqual([]);
+  },
+);
