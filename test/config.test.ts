@@ -50,6 +50,7 @@ describe('with nothing set', () => {
       process: { concurrency: 8, retryMaxAttempts: 10 },
       retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 },
       notifyUrl: null,
+      remote: null,
       logLevel: 'info',
     });
     expect(ops).toEqual({ host: '127.0.0.1', port: 8081, tokens: [], publicUrl: null });
@@ -213,6 +214,9 @@ describe('a bad setting is named, with what it takes', () => {
     [{ OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}` }, /^OPS_TOKENS/],
     [{ OPS_PUBLIC_URL: 'ops.example.com' }, /^OPS_PUBLIC_URL/],
     [{ NOTIFY_URL: 'ftp://x' }, /^NOTIFY_URL/],
+    [{ NOTIFY_URL: 'http://hooks.example/x' }, /^NOTIFY_URL.*https/],
+    [{ OPS_URL: 'http://mirror.example', OPS_TOKEN: 't' }, /^OPS_URL.*https/],
+    [{ OPS_URL: 'https://mirror.example' }, /^OPS_TOKEN: not set/],
     [{ ID_POINTERS_POLICY: 'a..b' }, /^ID_POINTERS_POLICY/],
     [{ RISK_IDS_FILE: '/nowhere/ids' }, /^RISK_IDS_FILE: \/nowhere\/ids cannot be read/],
     [{ SYNC_SETTLE_SECONDS: '-1' }, /^SYNC_SETTLE_SECONDS: .*a number of seconds from 0 to 3600/],

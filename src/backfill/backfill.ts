@@ -18,6 +18,9 @@ import { createWalk } from './walk.ts';
 /** Live repairs under way at once. The request budget is what really bounds them. */
 const REPAIRS_AT_ONCE = 4;
 
+/** Due vendors looked at together, so that a burst of hints is seen to be one before it is repaired. */
+const BURST_LOOK = 256;
+
 /** The planner looks at least this often; everything that makes work sooner wakes it. */
 const LONGEST_NAP_MS = 1_000;
 /** And at most this often, so that a record due at once does not turn it into a busy loop. */
@@ -202,7 +205,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const plan = planOf(kind);
     const { pageSize } = options.paging;
     const total = kind === 'vendor' ? (sweeper.total(kind) ?? (await store.countKnown(kind))) : 0;
-    const enough = kind === 'vendor' ? walkCost(total, pageSize) + 1 : REPAIRS_AT_ONCE * 4;
+    const enough =
+      kind === 'vendor' ? Math.max(BURST_LOOK, walkCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
     // What is being read already still stands first in line: it must not hide what is not.
     const limit = enough + reserved.size + repairs.size;
@@ -213,7 +217,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const way = wayToVerify(
       kind,
       { now: due.length, withinSettle, longestMs },
-      { total, pageSize },
+      { total, pageSize, readable: plan.failures <= 1 },
       timing.settleMs,
     );
     if (way === 'walk') {

@@ -14,17 +14,17 @@ const BURST_PATIENCE_SETTLES = 0.5;
 /**
  * How to verify what is due of a kind: `walk` reads the whole list, `refetch` each record by itself. Policies
  * have no address of their own, assessments no list. `wait`: a burst is under way that a walk will be cheaper for,
- * and it would miss what falls due in a moment.
+ * and it would miss what falls due in a moment. A list that cannot be read verifies nothing: there each is asked for.
  */
 export function wayToVerify(
   kind: Kind,
   due: { now: number; withinSettle: number; longestMs: number },
-  list: { total: number; pageSize: number },
+  list: { total: number; pageSize: number; readable: boolean },
   settleMs: number,
 ): 'none' | 'walk' | 'refetch' | 'wait' {
   if (due.now === 0) return 'none';
   if (kind === 'policy') return 'walk';
-  if (kind === 'risk_assessment') return 'refetch';
+  if (kind === 'risk_assessment' || !list.readable) return 'refetch';
   const cost = walkCost(list.total, list.pageSize);
   const more = due.withinSettle > cost && due.withinSettle > due.now;
   if (more && due.longestMs < settleMs * BURST_PATIENCE_SETTLES) return 'wait';

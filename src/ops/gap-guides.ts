@@ -12,10 +12,11 @@ export interface GapGuide {
 const CLI = 'compliance-mirror';
 
 /** To every reason a gap may have: how it shows, what to look at, and the command for it. */
-export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
+const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   downtime: {
     symptom: 'The service, or its machine, was stopped or cut off, and deliveries may have found nobody.',
-    check: 'Whether the sweeps that began after this instant are complete: the gap closes with the last of them.',
+    check:
+      'Whether the sweeps that began after this instant are complete: the gap closes with the last of them.',
     command: `${CLI} sweeps list`,
   },
   upstream_unavailable: {
@@ -70,7 +71,8 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   },
   silence: {
     symptom: 'No delivery has come for longer than is usual here.',
-    check: 'Whether the webhook is still registered with this address, and whether it can be reached from outside.',
+    check:
+      'Whether the webhook is still registered with this address, and whether it can be reached from outside.',
     command: `${CLI} doctor`,
   },
   walk_incomplete: {

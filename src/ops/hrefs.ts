@@ -1,8 +1,10 @@
-import { isKind, type Kind } from '../compliance/kinds.ts';
+import type { Kind } from '../compliance/kinds.ts';
 
 /** Ids come from outside. `.` and `..` are taken off a path even when they are encoded, so they stand in the query. */
 function withId(path: string, id: string): string {
-  return /^\.{1,2}$/.test(id) ? `${path}?${new URLSearchParams({ id })}` : `${path}/${encodeURIComponent(id)}`;
+  return /^\.{1,2}$/.test(id)
+    ? `${path}?${new URLSearchParams({ id })}`
+    : `${path}/${encodeURIComponent(id)}`;
 }
 
 export function eventHref(id: string): string {
@@ -18,9 +20,4 @@ export function causeHref(cause: string): string | null {
   if (cause.startsWith('event:')) return eventHref(cause.slice('event:'.length));
   const sweep = /^sweep:(\d{1,15})$/.exec(cause)?.[1];
   return sweep === undefined ? null : `/sweeps/${sweep}`;
-}
-
-/** `kind` as a column has it: null where it names none that we know. */
-export function kindOrNull(kind: string | null): Kind | null {
-  return kind !== null && isKind(kind) ? kind : null;
 }

@@ -131,10 +131,11 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     async sweeps(c: OpsHandlerContext): Promise<Response> {
       const query = pageQuery(c, pageQueries.byNumber);
       if (!query.ok) return query.response;
-      return c.html(page(<SweepsPage {...await sweepsView(c, query.value.after)} />));
+      return c.html(page(<SweepsPage {...(await sweepsView(c, query.value.after))} />));
     },
 
-    sweepsParts: async (c: OpsHandlerContext) => String(<SweepsParts {...await sweepsView(c, undefined)} />),
+    sweepsParts: async (c: OpsHandlerContext) =>
+      String(<SweepsParts {...(await sweepsView(c, undefined))} />),
 
     async sweep(c: OpsHandlerContext): Promise<Response> {
       const query = pageQuery(c, pageQueries.byText);
@@ -166,7 +167,8 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     async quarantined(c: OpsHandlerContext): Promise<Response> {
       const id = numbered(c);
       const delivery = id === null ? null : await store.showQuarantined(id);
-      if (id === null || delivery === null) return missing('There is no delivery of this number in quarantine.');
+      if (id === null || delivery === null)
+        return missing('There is no delivery of this number in quarantine.');
       const body = await store.readQuarantinedBody(id);
       return c.html(page(<QuarantinedPage {...{ delivery, body }} {...shared(c)} />));
     },

@@ -5,7 +5,8 @@ import type { Snapshots } from './snapshot.ts';
 
 /** The status page, and the door to it. */
 export function createPages(access: Access, snapshots: Snapshots) {
-  const signInPage = (next: string, failure: string | null) => page(<SignInPage next={next} failure={failure} />);
+  const signInPage = (next: string, failure: string | null) =>
+    page(<SignInPage next={next} failure={failure} />);
 
   return {
     status: async (c: OpsHandlerContext) =>

@@ -17,9 +17,12 @@ export async function scrape(
   store: Pick<OpsStore, 'countGapsOpened'>,
 ): Promise<Response> {
   setLive(metrics, snapshot);
-  if (snapshot.summary !== null) setStored(metrics, snapshot, snapshot.summary);
-  metrics.gapsOpened.reset();
-  for (const { reason, count } of await store.countGapsOpened()) metrics.gapsOpened.inc({ reason }, count);
+  if (snapshot.summary !== null) {
+    setStored(metrics, snapshot, snapshot.summary);
+    const opened = await store.countGapsOpened();
+    metrics.gapsOpened.reset();
+    for (const { reason, count } of opened) metrics.gapsOpened.inc({ reason }, count);
+  }
   return new Response(await metrics.registry.metrics(), {
     headers: { 'content-type': metrics.registry.contentType },
   });

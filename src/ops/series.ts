@@ -37,16 +37,19 @@ export function seriesOf(
   now: number,
 ): TrafficSeries {
   const start = seriesStart(span, now);
-  const points = Array.from({ length: span.steps }, (_, step): TrafficPoint => ({
-    at: start + step * span.stepMs,
-    accepted: 0,
-    duplicate: 0,
-    refused: new Map(),
-    lag: {
-      preview: { times: 0, totalMs: 0, maxMs: 0 },
-      verification: { times: 0, totalMs: 0, maxMs: 0 },
-    },
-  }));
+  const points = Array.from(
+    { length: span.steps },
+    (_, step): TrafficPoint => ({
+      at: start + step * span.stepMs,
+      accepted: 0,
+      duplicate: 0,
+      refused: new Map(),
+      lag: {
+        preview: { times: 0, totalMs: 0, maxMs: 0 },
+        verification: { times: 0, totalMs: 0, maxMs: 0 },
+      },
+    }),
+  );
   for (const row of rows) {
     const point = points[Math.floor((Date.parse(row.minute) - start) / span.stepMs)];
     if (point !== undefined) add(point, row);

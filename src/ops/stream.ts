@@ -25,26 +25,34 @@ export function createStream(
   mayGoOn: StreamSource['mayGoOn'],
 ) {
   let open = 0;
-  return (render: StreamSource['render']) => (c: OpsHandlerContext): Response => {
-    if (open >= MAX_STREAMS) {
-      return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, { 'retry-after': '30' });
-    }
-    const body = fragments(c, context, { render, mayGoOn }, {
-      opened: () => {
-        open += 1;
-      },
-      closed: () => {
-        open -= 1;
-      },
-    });
-    return new Response(body, {
-      headers: {
-        'content-type': 'text/event-stream; charset=utf-8',
-        // A proxy that gathers the answer before passing it on would show nothing.
-        'x-accel-buffering': 'no',
-      },
-    });
-  };
+  return (render: StreamSource['render']) =>
+    (c: OpsHandlerContext): Response => {
+      if (open >= MAX_STREAMS) {
+        return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
+          'retry-after': '30',
+        });
+      }
+      const body = fragments(
+        c,
+        context,
+        { render, mayGoOn },
+        {
+          opened: () => {
+            open += 1;
+          },
+          closed: () => {
+            open -= 1;
+          },
+        },
+      );
+      return new Response(body, {
+        headers: {
+          'content-type': 'text/event-stream; charset=utf-8',
+          // A proxy that gathers the answer before passing it on would show nothing.
+          'x-accel-buffering': 'no',
+        },
+      });
+    };
 }
 
 /**

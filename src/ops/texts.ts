@@ -38,9 +38,7 @@ export function hexDump(bytes: Uint8Array): string {
   for (let at = 0; at < Math.min(bytes.length, HEX_SHOWN_BYTES); at += HEX_ROW_BYTES) {
     const row = [...bytes.subarray(at, Math.min(at + HEX_ROW_BYTES, bytes.length))];
     const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-    const text = row
-      .map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '·'))
-      .join('');
+    const text = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '·')).join('');
     lines.push(`${at.toString(16).padStart(4, '0')}  ${hex.padEnd(HEX_ROW_BYTES * 3 - 1)}  ${text}`);
   }
   return lines.join('\n');
@@ -81,7 +79,8 @@ function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> 
   const fields = new Map<string, string>();
   for (const [name, value] of Object.entries(side)) {
     if (name === 'data' && typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      for (const [inner, content] of Object.entries(value)) fields.set(`data.${inner}`, JSON.stringify(content));
+      for (const [inner, content] of Object.entries(value))
+        fields.set(`data.${inner}`, JSON.stringify(content));
     } else {
       fields.set(name, JSON.stringify(value));
     }

@@ -17,7 +17,8 @@ export function toldText(param: string | undefined): string | null {
   const [, what = '', done = '', not = ''] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(param ?? '') ?? [];
   const say = Object.hasOwn(SENTENCES, what) ? SENTENCES[what as Outcome['what']] : null;
   if (say === null) return null;
-  const rest = Number(not) === 0 ? '' : ` ${count(Number(not), 'other')} could not be: the state had changed.`;
+  const rest =
+    Number(not) === 0 ? '' : ` ${count(Number(not), 'other')} could not be: the state had changed.`;
   return `${say(Number(done))}${rest}`;
 }
 
@@ -28,5 +29,6 @@ const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   compared: () => 'The dry run has begun. What it finds will stand below.',
   refetched: () => 'The record will be fetched again.',
   released: () => 'Released: what it was about is asked of the API.',
-  consented: (done) => `Consent given to ${count(done, 'deletion')}, for one hour. A sweep proves them once more first.`,
+  consented: (done) =>
+    `Consent given to ${count(done, 'deletion')}, for one hour. A sweep proves them once more first.`,
 };

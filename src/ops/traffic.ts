@@ -4,7 +4,7 @@ import type { Store } from '../store/store.ts';
 import { createRecent, type RecentDeliveries } from './recent.ts';
 
 /** What the charts show, and an hour for whoever opens them late. */
-export const TRAFFIC_KEPT_MS = 25 * 3_600_000;
+const TRAFFIC_KEPT_MS = 25 * 3_600_000;
 /** Reasons are words of our own; the limit only guards the table against a caller that passes a sender's text. */
 const MAX_REASONS = 64;
 

@@ -3,7 +3,9 @@ import { type Diagnosis, type DiagnosisSettings, diagnose } from './diagnosis.ts
 import type { CandidateSecret } from './diagnosis-search.ts';
 
 /** A diagnosis whose causes may also be the refusal's own reason, where there is nothing left to try. */
-export type Explained = Omit<Diagnosis, 'causes'> & { causes: { code: string; what: string; remedy: string }[] };
+export type Explained = Omit<Diagnosis, 'causes'> & {
+  causes: { code: string; what: string; remedy: string }[];
+};
 
 /** Why a kept delivery was refused. Pure. Without its body only its form can be judged. */
 export function diagnoseRefusal(
@@ -27,7 +29,8 @@ export function diagnoseRefusal(
       {
         code: refusal.reason,
         what: `It was refused for "${refusal.reason}", and its body of ${refusal.bytes} bytes was not kept, so its signature cannot be tried.`,
-        remedy: 'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
+        remedy:
+          'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
       },
     ],
     fit: null,

@@ -10,11 +10,13 @@ export function secretsInUse(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
   registrations: readonly StoredRegistration[],
 ): CandidateSecret[] {
-  const configured = webhook.secrets().map((bytes, index): CandidateSecret => ({
-    text: Buffer.from(bytes).toString(webhook.secretEncoding),
-    standing: 'expected',
-    name: `WEBHOOK_SECRETS number ${index + 1}`,
-  }));
+  const configured = webhook.secrets().map(
+    (bytes, index): CandidateSecret => ({
+      text: Buffer.from(bytes).toString(webhook.secretEncoding),
+      standing: 'expected',
+      name: `WEBHOOK_SECRETS number ${index + 1}`,
+    }),
+  );
   if (credentialsKey === null) return configured;
   const stored = registrations.flatMap(({ sealedSecret, upstreamId }): CandidateSecret[] =>
     sealedSecret === null

@@ -215,8 +215,10 @@ export const quarantine = sqliteTable(
     bodySha256: text('body_sha256').notNull(),
     releasedAt: text('released_at'),
   },
-  (t) => [index('quarantine_waiting').on(t.id).where(sql`released_at IS NULL`),
-    index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`)],
+  (t) => [
+    index('quarantine_waiting').on(t.id).where(sql`released_at IS NULL`),
+    index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`),
+  ],
 );
 
 export const refusals = sqliteTable('refusals', {

@@ -24,11 +24,37 @@ const paths = ({ events, records }: typeof SMALL) => {
   const record = `ven_${String(Math.floor(records / 2)).padStart(7, '0')}`;
   const common = '?type=vendor.updated&state=done';
   return [
-    ...['/', '/metrics', '/api/status', '/gaps', '/gaps?show=healed', '/sweeps', '/quarantine', '/refusals', '/audit'],
-    ...['/events', '/events?state=dead', '/events?state=done', '/events?state=pending', '/events?kind=policy'],
+    ...[
+      '/',
+      '/metrics',
+      '/api/status',
+      '/gaps',
+      '/gaps?show=healed',
+      '/sweeps',
+      '/quarantine',
+      '/refusals',
+      '/audit',
+    ],
+    ...[
+      '/events',
+      '/events?state=dead',
+      '/events?state=done',
+      '/events?state=pending',
+      '/events?kind=policy',
+    ],
     ...[`/events${common}`, '/events?type=rare.type', `/events?record_id=${record}`, `/events/${event}`],
-    ...[`/api/events?after=${Math.floor(events / 2)}&limit=50`, '/api/changes?after=0&limit=50', '/api/gaps', '/api/audit'],
-    ...['/records/vendor', '/records/vendor?search=Vendor', '/records/vendor?search=ven_00005', '/records/vendor?deleted=yes'],
+    ...[
+      `/api/events?after=${Math.floor(events / 2)}&limit=50`,
+      '/api/changes?after=0&limit=50',
+      '/api/gaps',
+      '/api/audit',
+    ],
+    ...[
+      '/records/vendor',
+      '/records/vendor?search=Vendor',
+      '/records/vendor?search=ven_00005',
+      '/records/vendor?deleted=yes',
+    ],
     ...['/records/vendor?unverified=yes', `/records/vendor?after=${record}`, `/records/vendor/${record}`],
     ...[`/api/records/vendor/${record}/history`, '/api/records/policy?search=policy+1'],
   ];
@@ -49,7 +75,9 @@ try {
     const [before, after] = times.map(median) as [number, number];
     const ratio = Math.max(after, FLOOR_MS) / Math.max(before, FLOOR_MS);
     if (ratio > MOST) failed.push(path);
-    console.log(`${before.toFixed(1).padStart(8)} ms ${after.toFixed(1).padStart(8)} ms  ×${ratio.toFixed(2)}  ${path}`);
+    console.log(
+      `${before.toFixed(1).padStart(8)} ms ${after.toFixed(1).padStart(8)} ms  ×${ratio.toFixed(2)}  ${path}`,
+    );
   }
   await Promise.all([small, large].map(stop));
   console.log(failed.length === 0 ? `No page costs more than ×${MOST}.` : `Too dear: ${failed.join(', ')}`);
@@ -74,7 +102,8 @@ async function stored(name: string, { events, records }: typeof SMALL): Promise<
   const database = join(folder, `${name}.db`);
   await stop(await startMirror(database));
   const db = new Database(database);
-  const numbers = (count: number) => `WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})`;
+  const numbers = (count: number) =>
+    `WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})`;
   const at = `strftime('%Y-%m-%dT%H:%M:%fZ', 1790000000 + i, 'unixepoch')`;
   const third = Math.ceil(records / 3);
   db.exec(`BEGIN;

@@ -77,7 +77,8 @@ describe.each(LOOKS)('at %s size, %s', (size, colorScheme, viewport) => {
     for (const [name, path] of pages) {
       at = path;
       await page.goto(`${server.url}${path}`);
-      if (await page.evaluate('document.documentElement.scrollWidth > innerWidth')) faults.push(`${path}: too wide`);
+      if (await page.evaluate('document.documentElement.scrollWidth > innerWidth'))
+        faults.push(`${path}: too wide`);
       faults.push(...(await axeFaults(page, path, rules)));
       await shoot(page, `${name}-${size}-${colorScheme}`);
     }
@@ -100,7 +101,13 @@ async function axeFaults(page: Page, path: string, rules: 'all' | 'colours'): Pr
   const { violations } = await (rules === 'all' ? axe : axe.withRules(['color-contrast'])).analyze();
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${path}: ${id} ${nodes.map(({ target }) => target.join(' ')).join(', ').slice(0, 300)}`);
+    .map(
+      ({ id, nodes }) =>
+        `${path}: ${id} ${nodes
+          .map(({ target }) => target.join(' '))
+          .join(', ')
+          .slice(0, 300)}`,
+    );
 }
 
 async function shoot(page: Page, name: string): Promise<void> {

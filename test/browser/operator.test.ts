@@ -39,8 +39,13 @@ async function signIn(token = OLGA): Promise<void> {
   await page.waitForURL(`${service.opsUrl}/`);
 }
 
-async function status(): Promise<{ kinds: { kind: string; unverified: number }[]; sweeps: { running: unknown[] } }> {
-  const response = await fetch(`${service.opsUrl}/api/status`, { headers: { authorization: `Bearer ${OLGA}` } });
+async function status(): Promise<{
+  kinds: { kind: string; unverified: number }[];
+  sweeps: { running: unknown[] };
+}> {
+  const response = await fetch(`${service.opsUrl}/api/status`, {
+    headers: { authorization: `Bearer ${OLGA}` },
+  });
   return (await response.json()) as Awaited<ReturnType<typeof status>>;
 }
 const sweptOnce = () =>
@@ -110,7 +115,10 @@ test('an operator compares without writing, and sees the report', async () => {
 });
 
 test('an operator ticks dead events, tries them again, and discards one', async () => {
-  const ids = [await service.deliver('vendor.updated', {}), await service.deliver('vendor.updated', { name: 'of nobody' })];
+  const ids = [
+    await service.deliver('vendor.updated', {}),
+    await service.deliver('vendor.updated', { name: 'of nobody' }),
+  ];
   await signIn();
   await expect
     .poll(async () => {
@@ -135,7 +143,9 @@ test('an operator ticks dead events, tries them again, and discards one', async 
   await page.getByText('1 event discarded.').waitFor();
   await page.getByRole('link', { name: 'Audit' }).click();
   await page.locator('tbody tr', { hasText: 'event discard' }).filter({ hasText: 'olga' }).first().waitFor();
-  expect(await page.locator('tbody tr', { hasText: 'event retry' }).filter({ hasText: 'olga' }).count()).toBe(2);
+  expect(await page.locator('tbody tr', { hasText: 'event retry' }).filter({ hasText: 'olga' }).count()).toBe(
+    2,
+  );
   expect(complaints).toEqual([]);
 });
 

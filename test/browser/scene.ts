@@ -3,8 +3,21 @@ import type { Kind } from '../../src/compliance/kinds.ts';
 import { type Harness, incoming, NOTHING_SWEPT } from '../ops/harness.ts';
 
 /** Names of nobody: invented, like everything said about them. */
-const VENDORS = ['Alder Analytics', 'Birch Payments', 'Cedar Mail', 'Dogwood Cloud', 'Elm Logistics', 'Fir Payroll'];
-const POLICIES = ['Access control', 'Incident response', 'Data retention', 'Acceptable use', 'Vendor management'];
+const VENDORS = [
+  'Alder Analytics',
+  'Birch Payments',
+  'Cedar Mail',
+  'Dogwood Cloud',
+  'Elm Logistics',
+  'Fir Payroll',
+];
+const POLICIES = [
+  'Access control',
+  'Incident response',
+  'Data retention',
+  'Acceptable use',
+  'Vendor management',
+];
 const RISKS = ['Lost laptop', 'Phishing of finance staff', 'Outage of the payment provider'];
 
 const TIMING = { settleMs: 1000 };
@@ -15,7 +28,11 @@ export async function fillDay(h: Harness): Promise<{ held: number; swept: number
   const swept = await fillSweeps(h);
   await fillEvents(h);
   await fillTraffic(h);
-  await h.store.openGap({ reason: 'downtime', kind: null, recordId: null }, 'the service was not running for 212 s', h.now());
+  await h.store.openGap(
+    { reason: 'downtime', kind: null, recordId: null },
+    'the service was not running for 212 s',
+    h.now(),
+  );
   await h.store.healGap({ reason: 'downtime', kind: null, recordId: null }, h.now());
   await h.store.openGap(
     { reason: 'unresolved', kind: 'risk_assessment', recordId: 'risk_01HV8Z' },
@@ -40,7 +57,9 @@ export async function fillDay(h: Harness): Promise<{ held: number; swept: number
           t: '1793534460',
           kind: null,
           recordId: null,
-          body: Buffer.from('{"type":"vendor.updated","created":"2026-11-01T12:00:00Z","data":{"name":"<b>Alder</b>"}}'),
+          body: Buffer.from(
+            '{"type":"vendor.updated","created":"2026-11-01T12:00:00Z","data":{"name":"<b>Alder</b>"}}',
+          ),
         },
       ],
     },
@@ -49,7 +68,10 @@ export async function fillDay(h: Harness): Promise<{ held: number; swept: number
   );
   await refuse(h);
   await h.store.audit({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '127.0.0.1' }, h.now());
-  await h.store.audit({ actor: 'rita', action: 'change', outcome: 'forbidden', target: '/actions/pause' }, h.now());
+  await h.store.audit(
+    { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/actions/pause' },
+    h.now(),
+  );
   await h.store.audit({ actor: 'service', action: 'token_refresh', outcome: 'ok', target: 'oauth' }, h.now());
   const held = await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
   return { held, swept, quarantined: 1 };
@@ -65,7 +87,10 @@ async function fillRecords(h: Harness): Promise<void> {
     for (const [index, name] of names.entries()) {
       const extra =
         kind === 'vendor'
-          ? { status: index % 3 === 0 ? 'under_review' : 'approved', contact: { email: `hello@${index}.example` } }
+          ? {
+              status: index % 3 === 0 ? 'under_review' : 'approved',
+              contact: { email: `hello@${index}.example` },
+            }
           : kind === 'policy'
             ? { version: `1.${index}`, status: index === 0 ? 'draft' : 'approved' }
             : { status: 'open', severity: index };
@@ -78,7 +103,12 @@ async function fillRecords(h: Harness): Promise<void> {
     'vendor',
     [{ id: 'ven_0', data: { id: 'ven_0', ...renamed } }],
     { number: await h.store.currentNumber(), beganAt: steady, endedAt: steady, endedWall: wall },
-    { cause: 'sweep:3', sweepId: null, timing: { settleMs: 0 }, pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] } },
+    {
+      cause: 'sweep:3',
+      sweepId: null,
+      timing: { settleMs: 0 },
+      pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
+    },
   );
 }
 
@@ -90,7 +120,13 @@ async function fillSweeps(h: Harness): Promise<number> {
     ['vendor', 564],
   ] as const) {
     const sweep = await h.store.startSweep(kind, 'start', h.now());
-    const progress = { ...NOTHING_SWEPT, pages: 6, seen, inserted: kind === 'vendor' ? 3 : 0, unchanged: seen };
+    const progress = {
+      ...NOTHING_SWEPT,
+      pages: 6,
+      seen,
+      inserted: kind === 'vendor' ? 3 : 0,
+      unchanged: seen,
+    };
     const drift =
       kind === 'vendor'
         ? {
@@ -132,10 +168,18 @@ async function fillEvents(h: Harness): Promise<void> {
     const id = `evt_${String(n).padStart(4, '0')}`;
     const record = `ven_${n % VENDORS.length}`;
     const data = { vendorId: record, name: VENDORS[n % VENDORS.length], score: 12345678901234567890n };
-    const body = JSON.stringify({ id, type: 'vendor.updated', created: '2026-11-01T12:00:00Z', data }, (_key, value) =>
-      typeof value === 'bigint' ? Number(value) : value,
+    const body = JSON.stringify(
+      { id, type: 'vendor.updated', created: '2026-11-01T12:00:00Z', data },
+      (_key, value) => (typeof value === 'bigint' ? Number(value) : value),
     );
-    return incoming({ id, type: 'vendor.updated', kind: 'vendor', recordId: record, body, contentHash: `h${n}` });
+    return incoming({
+      id,
+      type: 'vendor.updated',
+      kind: 'vendor',
+      recordId: record,
+      body,
+      contentHash: `h${n}`,
+    });
   });
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
   const claimed = await h.store.claimEvents('scene', 60, 60_000, h.now());
@@ -145,7 +189,9 @@ async function fillEvents(h: Harness): Promise<void> {
   };
   await h.store.previewEvents(claimed.slice(0, 5), rules, h.now());
   await h.store.deferEvents(
-    claimed.slice(5).map((event) => ({ event, retryAtMs: null, error: 'data holds no id where one is looked for' })),
+    claimed
+      .slice(5)
+      .map((event) => ({ event, retryAtMs: null, error: 'data holds no id where one is looked for' })),
     h.now(),
     TIMING,
   );
@@ -183,16 +229,41 @@ async function refuse(h: Harness): Promise<void> {
   const body = Buffer.from('{"id":"evt_forged","type":"vendor.updated","data":{}}');
   const bodySha256 = createHash('sha256').update(body).digest('hex');
   await h.store.recordRefusals([
-    { reason: 'bad_signature', t: '1793534400', bytes: body.length, bodySha256, header: `t=1793534400, v1=${'ab'.repeat(32)}`, body, wall: h.now().wall },
-    { reason: 'missing_header', t: null, bytes: 22, bodySha256: null, header: null, body: null, wall: h.now().wall },
-    { reason: 'timestamp_too_old', t: '1793530000', bytes: body.length, bodySha256, header: `t=1793530000, v1=${'cd'.repeat(32)}`, body, wall: h.now().wall },
+    {
+      reason: 'bad_signature',
+      t: '1793534400',
+      bytes: body.length,
+      bodySha256,
+      header: `t=1793534400, v1=${'ab'.repeat(32)}`,
+      body,
+      wall: h.now().wall,
+    },
+    {
+      reason: 'missing_header',
+      t: null,
+      bytes: 22,
+      bodySha256: null,
+      header: null,
+      body: null,
+      wall: h.now().wall,
+    },
+    {
+      reason: 'timestamp_too_old',
+      t: '1793530000',
+      bytes: body.length,
+      bodySha256,
+      header: `t=1793530000, v1=${'cd'.repeat(32)}`,
+      body,
+      wall: h.now().wall,
+    },
   ]);
   h.context.diagnose = async () => ({
     causes: [
       {
         code: 'wrong_secret',
         what: 'No known secret fits, in any reading, over any form of the body: WEBHOOK_SECRETS number 1.',
-        remedy: 'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS.',
+        remedy:
+          'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS.',
       },
     ],
     fit: null,

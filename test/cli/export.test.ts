@@ -145,6 +145,7 @@ describe('export and the commands from afar', () => {
       ['records', 'list', 'vendor', '--at', '2999-01-01', '--limit', '2', '--json'],
     ]) {
       const [one, other] = [await cli(args, here), await cli(args, afar)];
+      expect(one, args.join(' ')).toMatchObject({ code: 0, err: '' });
       expect(other, args.join(' ')).toMatchObject({ code: 0, out: one.out });
     }
     expect((await cli(['records', 'show', 'vendor', 'none'], afar)).err).toContain('holds no vendor');

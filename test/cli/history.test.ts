@@ -76,10 +76,12 @@ it('only the deleted are listed where those are asked for', async () => {
   expect(gone.map((record) => record.id)).toEqual(['b']);
 });
 
-it('a record that was there from the start needs no change taken back', async () => {
+it('a record was not there before its insertion, and after it needs no change taken back', async () => {
   const story = await scene();
   onTestFinished(() => story.close());
   await story.show('vendor', 'v', { name: 'One' });
   const row = (await story.row('vendor', 'v'))!;
+  const changes = await story.changes();
+  expect(recordAt(row, changes, isoOf(story.now().wall - 1))).toBeNull();
   expect(recordAt(row, [], isoOf(story.now().wall))).toMatchObject({ id: 'v', name: 'One' });
 });

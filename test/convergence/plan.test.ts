@@ -6,7 +6,7 @@ import type { Kind } from '../../src/compliance/kinds.ts';
 
 const SETTLE_MS = 1_000;
 /** Three requests: two pages and the empty one. */
-const TWO_PAGES = { total: 200, pageSize: 100 };
+const TWO_PAGES = { total: 200, pageSize: 100, readable: true };
 
 describe('the cheaper way to verify', () => {
   const cases: [
@@ -30,6 +30,13 @@ describe('the cheaper way to verify', () => {
   ];
   it.each(cases)('%s', (_, kind, now, withinSettle, longestMs, way) => {
     expect(wayToVerify(kind, { now, withinSettle, longestMs }, TWO_PAGES, SETTLE_MS)).toBe(way);
+  });
+
+  it('is to ask for each record where the list cannot be read, unless only the list shows it', () => {
+    const unreadable = { ...TWO_PAGES, readable: false };
+    const due = { now: 100, withinSettle: 100, longestMs: 0 };
+    expect(wayToVerify('vendor', due, unreadable, SETTLE_MS)).toBe('refetch');
+    expect(wayToVerify('policy', due, unreadable, SETTLE_MS)).toBe('walk');
   });
 });
 

@@ -41,7 +41,10 @@ export interface Service {
 export function startService(start: Start): Service {
   const main = start.main ?? MAIN;
   if (!existsSync(main)) throw new Error(`${main} is missing: run "npm run build" first`);
-  const own = [process.execPath, ...(start.nodeArgs ?? []), main, ...(start.command ?? ['serve'])];
+  const command = start.command ?? ['serve'];
+  // Attached to a pipe of ours, it goes when we do, however we end.
+  const attached = command[0] === 'serve' ? ['--attached'] : [];
+  const own = [process.execPath, ...(start.nodeArgs ?? []), main, ...command, ...attached];
   const [program, ...args] = [...(start.under ?? []), ...own];
   const child = spawn(program!, args, {
     env: {
@@ -55,7 +58,7 @@ export function startService(start: Start): Service {
       LOG_LEVEL: 'warn',
       ...start.env,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
   const listening = Promise.withResolvers<{ port: number; opsUrl: string } | null>();

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { OpsToken } from '../../src/config.ts';
 import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/attempts.ts';
 import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
 import { bearer, type Harness, OPERATE, opsHarness, READ, signIn } from './harness.ts';
@@ -77,6 +78,28 @@ describe('signing in', () => {
     const person = await h.app.request('/', { headers: html });
     expect([person.status, person.headers.get('location')]).toEqual([303, '/sign-in']);
     expect((await h.app.request('/')).status).toBe(401);
+  });
+
+  test('it leads back to the page that was asked for, and never off this site', async () => {
+    const asked = await h.app.request('/events?state=dead', { headers: html });
+    expect(asked.headers.get('location')).toBe('/sign-in?next=%2Fevents%3Fstate%3Ddead');
+    const cases: [string, string][] = [
+      ['/events?state=dead', '/events?state=dead'],
+      ['https://evil.example/', '/'],
+      ['//evil.example/', '/'],
+      ['/\\evil.example', '/'],
+      ['/..//evil.example', '/'],
+      ['javascript:alert(1)', '/'],
+      ['', '/'],
+    ];
+    for (const [next, path] of cases) {
+      const response = await h.app.request('/sign-in', {
+        method: 'POST',
+        headers: { ...form, origin: 'http://localhost' },
+        body: new URLSearchParams({ token: OPERATE, next }),
+      });
+      expect([next, response.headers.get('location')]).toEqual([next, path]);
+    }
   });
 
   test('the form gives a cookie that scripts cannot read and other sites cannot send', async () => {
@@ -197,6 +220,75 @@ describe('changes by a signed-in browser', () => {
   });
 });
 
+describe('tokens that change while the service runs', () => {
+  test('end their sessions, change their roles and open the door at once', async () => {
+    let tokens: OpsToken[] = [
+      { name: 'olga', role: 'operate', token: OPERATE },
+      { name: 'rita', role: 'read', token: READ },
+    ];
+    const other = await opsHarness({ tokens: () => tokens });
+    const olga = await signIn(other.app, OPERATE);
+    const rita = await signIn(other.app, READ);
+    const opens = async (headers: Record<string, string>) =>
+      (await other.app.request('/api/status', { headers })).status;
+    expect([await opens({ cookie: olga.cookie }), await opens(bearer(READ))]).toEqual([200, 200]);
+
+    tokens = [{ name: 'olga', role: 'read', token: OPERATE }];
+    expect([await opens({ cookie: rita.cookie }), await opens(bearer(READ))]).toEqual([401, 401]);
+    const pause = await other.app.request('/actions/pause', {
+      method: 'POST',
+      headers: { ...form, cookie: olga.cookie, origin: 'http://localhost' },
+      body: new URLSearchParams({ csrf: olga.csrf }),
+    });
+    expect(pause.status).toBe(403);
+
+    tokens = [...tokens, { name: 'rita', role: 'read', token: READ }];
+    // Her old session is over; her token is good again.
+    expect([await opens({ cookie: rita.cookie }), await opens(bearer(READ))]).toEqual([401, 200]);
+    expect(other.asked).toEqual([]);
+    await other.close();
+  });
+});
+
+describe('forms', () => {
+  const FORMS = ['sweep', 'sweeps', 'pause', 'resume', 'events', 'refetch', 'release', 'confirm-deletions'];
+
+  test('are all that posts to /actions, and none is taken without its secret, from elsewhere, or from a reader', async () => {
+    const posted = h.app.routes.filter(
+      ({ method, path }) => method === 'POST' && path.startsWith('/actions/'),
+    );
+    expect(posted.map(({ path }) => path.slice('/actions/'.length)).sort()).toEqual(FORMS.sort());
+    const olga = await signIn(h.app, OPERATE);
+    const rita = await signIn(h.app, READ);
+    const here = { origin: 'http://localhost' };
+    for (const name of FORMS) {
+      const post = async (cookie: string, csrf: string, headers: Record<string, string>) =>
+        (
+          await h.app.request(`/actions/${name}`, {
+            method: 'POST',
+            headers: { ...form, cookie, ...headers },
+            body: new URLSearchParams({
+              csrf,
+              id: 'evt_1',
+              do: 'retry',
+              kind: 'vendor',
+              sweep: '1',
+              sure: 'yes',
+            }),
+          })
+        ).status;
+      expect([name, await post(olga.cookie, '', here)]).toEqual([name, 403]);
+      expect([name, await post(olga.cookie, rita.csrf, here)]).toEqual([name, 403]);
+      expect([name, await post(olga.cookie, olga.csrf, { origin: 'https://evil.example' })]).toEqual([
+        name,
+        403,
+      ]);
+      expect([name, await post(rita.cookie, rita.csrf, here)]).toEqual([name, 403]);
+    }
+    expect(h.asked).toEqual([]);
+  });
+});
+
 test('every answer, errors too, forbids scripts from elsewhere, framing, sniffing and keeping', async () => {
   const { cookie } = await signIn(h.app, OPERATE);
   for (const path of ['/', '/livez', '/sign-in', '/api/status', '/nowhere', '/metrics']) {
@@ -216,7 +308,7 @@ test('a body larger than any form of ours is refused', async () => {
   const response = await h.app.request('/sign-in', {
     method: 'POST',
     headers: { ...form, origin: 'http://localhost' },
-    body: `token=${'x'.repeat(20_000)}`,
+    body: `token=${'x'.repeat(70_000)}`,
   });
   expect(response.status).toBe(413);
 });

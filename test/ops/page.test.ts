@@ -34,7 +34,8 @@ test('ids, errors and reasons from outside are shown as text and never as markup
     await h.store.finishSweep(sweep.id, { outcome: 'failed', error: id, progress: NOTHING_SWEPT }, h.now());
   }
   h.live.upstream = { ...h.live.upstream, ok: false, lastError: HOSTILE[1]!, origin: HOSTILE[0]! };
-  h.live.deliveries.lastHour.refused[HOSTILE[0]!] = 3;
+  const minute = new Date(Math.floor(Date.now() / 60_000) * 60_000).toISOString();
+  await h.store.addTraffic([{ minute, what: `refused:${HOSTILE[0]}`, times: 3, total_ms: 0, max_ms: 0 }], 0);
   const html = await page();
   expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
   expect(html).not.toMatch(/<script>|<img|<iframe|<b>/);
@@ -57,12 +58,19 @@ test('what is open is named with its remedy, what needs a person first', async (
   expect(html).toContain('data is not usable');
 });
 
-test('deletions on hold ask for consent with a box to tick, and the form does what it says', async () => {
+test('deletions on hold lead to where their ids can be seen, and consent is for those', async () => {
   const sweep = await h.hold('vendor', ['v1', 'v2', 'v3']);
   const html = await page();
   expect(html).toContain('3 deletions await your consent.');
-  expect(html).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
-  expect(await page(READ)).not.toContain('type="checkbox"');
+  expect(html).toContain(`href="/sweeps/${sweep}#held"`);
+
+  const shown = async (token: string) =>
+    (await h.app.request(`/sweeps/${sweep}`, { headers: bearer(token) })).text();
+  const held = await shown(OPERATE);
+  for (const id of ['v1', 'v2', 'v3']) expect(held).toContain(`<code>${id}</code>`);
+  expect(held).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
+  expect(await shown(READ)).not.toContain('type="checkbox"');
+  const ids = /name="ids" value="([^"]+)"/.exec(held)![1]!;
 
   const consent = (fields: Record<string, string>) =>
     h.app.request('/actions/confirm-deletions', {
@@ -70,9 +78,13 @@ test('deletions on hold ask for consent with a box to tick, and the form does wh
       headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
       body: new URLSearchParams(fields),
     });
-  expect((await consent({ sweep: String(sweep) })).status).toBe(400);
-  expect((await consent({ sweep: 'x', sure: 'yes' })).status).toBe(400);
-  expect((await consent({ sweep: String(sweep), sure: 'yes' })).status).toBe(303);
+  const all = { sweep: String(sweep), sure: 'yes', ids };
+  expect((await consent({ ...all, sure: '' })).status).toBe(400);
+  expect((await consent({ ...all, sweep: 'x' })).status).toBe(400);
+  expect((await consent({ ...all, ids: 'of another page' })).status).toBe(409);
+  expect(h.asked).toEqual([]);
+  const done = await consent(all);
+  expect([done.status, done.headers.get('location')]).toEqual([303, `/sweeps/${sweep}?told=consented.3.0`]);
   expect(h.asked).toEqual([`sweep vendor consent:${sweep}`]);
 });
 

@@ -45,11 +45,32 @@ function paths(): string[] {
   const plain = h.app.routes
     .filter(({ method, path }) => method === 'GET' && !path.includes('*') && !path.startsWith('/stream'))
     .map(({ path }) => path.replace(':kind', 'vendor').replace(':id', path.includes('records') ? 'v1' : '1'));
-  const events = ['state=dead', 'state=done', 'state=pending', 'state=ignored', 'state=discarded', 'type=x', 'kind=vendor']
-    .concat(['record_id=v1', 'kind=vendor&record_id=v1', 'type=x&state=done', 'type=x&state=dead', 'kind=vendor&state=done'])
+  const events = [
+    'state=dead',
+    'state=done',
+    'state=pending',
+    'state=ignored',
+    'state=discarded',
+    'type=x',
+    'kind=vendor',
+  ]
+    .concat([
+      'record_id=v1',
+      'kind=vendor&record_id=v1',
+      'type=x&state=done',
+      'type=x&state=dead',
+      'kind=vendor&state=done',
+    ])
     .concat(['after=5', 'after=5&type=x']);
-  const pages = ['unverified=yes', 'unverified=no', 'deleted=yes', 'deleted=no', 'search=a', 'search=v1', 'after=a']
-    .concat(['search=Ac&after=v0', 'search=a&deleted=no&unverified=yes']);
+  const pages = [
+    'unverified=yes',
+    'unverified=no',
+    'deleted=yes',
+    'deleted=no',
+    'search=a',
+    'search=v1',
+    'after=a',
+  ].concat(['search=Ac&after=v0', 'search=a&deleted=no&unverified=yes']);
   const api = pages.map((query) => query.replaceAll('=yes', '=true').replaceAll('=no', '=false'));
   return [
     ...new Set(plain),
@@ -60,8 +81,20 @@ function paths(): string[] {
       ...pages.map((query) => `/records/${kind}?${query}`),
       ...api.map((query) => `/api/records/${kind}?${query}`),
     ]),
-    ...['/gaps?show=healed', '/gaps?after=9', '/gaps?show=healed&after=9', '/api/gaps?open=true', '/api/gaps?open=false'],
-    ...['/sweeps?after=9', '/audit?after=9', '/quarantine?after=9', '/refusals?after=9', '/records/vendor/v1?after=9'],
+    ...[
+      '/gaps?show=healed',
+      '/gaps?after=9',
+      '/gaps?show=healed&after=9',
+      '/api/gaps?open=true',
+      '/api/gaps?open=false',
+    ],
+    ...[
+      '/sweeps?after=9',
+      '/audit?after=9',
+      '/quarantine?after=9',
+      '/refusals?after=9',
+      '/records/vendor/v1?after=9',
+    ],
   ];
 }
 
@@ -76,7 +109,9 @@ test('no page and no list of the API scans or sorts what grows with time', async
 
   const db = new Database(database, { readonly: true });
   // Plans made without statistics are the plans of a large database too.
-  expect(db.prepare("SELECT count(*) FROM sqlite_master WHERE name LIKE 'sqlite_stat%'").pluck().get()).toBe(0);
+  expect(db.prepare("SELECT count(*) FROM sqlite_master WHERE name LIKE 'sqlite_stat%'").pluck().get()).toBe(
+    0,
+  );
   const dear = [...asked].flatMap((sql) => {
     if (/^\s*(BEGIN|COMMIT|ROLLBACK|PRAGMA)/i.test(sql)) return [];
     const holes = sql.split('?').length - 1;

@@ -7,6 +7,7 @@ import { describeDrift } from './contract/drift.ts';
 import { describeDue } from './contract/due.ts';
 import { describeFeed } from './contract/feed.ts';
 import { describeHostileInput } from './contract/hostile.ts';
+import { describeLists } from './contract/lists.ts';
 import { describePreviews } from './contract/previews.ts';
 import { describeReads } from './contract/reads.ts';
 import { describeReports } from './contract/reports.ts';
@@ -31,6 +32,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeFeed(open);
     describeStatus(open);
     describeReports(open);
+    describeLists(open);
     describeRetention(open);
     describeTokens(open);
     describeHostileInput(open);

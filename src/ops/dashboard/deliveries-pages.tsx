@@ -17,9 +17,13 @@ interface List<Row> {
 export function QuarantinePage({ rows, identity, now, next, first }: List<QuarantineReport>) {
   return (
     <Frame title="Quarantine" current="Quarantine" identity={identity} now={now}>
-      <Title note="Deliveries whose signature is right, and whose content no event can be made of.">Quarantine</Title>
+      <Title note="Deliveries whose signature is right, and whose content no event can be made of.">
+        Quarantine
+      </Title>
       {rows.length === 0 ? (
-        <Empty>Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.</Empty>
+        <Empty>
+          Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.
+        </Empty>
       ) : (
         <Table label="Quarantine" head={['Number', 'Received', 'Why', 'Released']}>
           {rows.map((row) => (
@@ -79,8 +83,8 @@ export function QuarantinedPage({
         ]}
       />
       <p class="note">
-        Releasing asks the API for what it was about, as far as that can be told, and marks it as seen to. Nothing of
-        its content gets into the tables.
+        Releasing asks the API for what it was about, as far as that can be told, and marks it as seen to.
+        Nothing of its content gets into the tables.
       </p>
       {identity.role === 'operate' && delivery.released_at === null ? (
         <ActionForm action="/actions/release" csrf={identity.csrf} className="actions">
@@ -102,7 +106,10 @@ export function RefusalsPage({ rows, identity, now, next, first }: List<RefusalR
         Refusals
       </Title>
       {rows.length === 0 ? (
-        <Empty>None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with it.</Empty>
+        <Empty>
+          None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with
+          it.
+        </Empty>
       ) : (
         <Table label="Refusals" head={['Number', 'At', 'Why', 'Size', 'Signed at']} figures={['Size']}>
           {rows.map((row) => (
@@ -202,7 +209,9 @@ function Body({ body, trimmed }: { body: Uint8Array | null; trimmed: boolean }) 
       <>
         <h2>Body</h2>
         <p class="note">
-          {trimmed ? 'Trimmed: it is older than RETENTION_BODY_DAYS.' : 'Not kept: it was too large, or nothing could be tried on it.'}
+          {trimmed
+            ? 'Trimmed: it is older than RETENTION_BODY_DAYS.'
+            : 'Not kept: it was too large, or nothing could be tried on it.'}
         </p>
       </>
     );
@@ -221,7 +230,9 @@ function Body({ body, trimmed }: { body: Uint8Array | null; trimmed: boolean }) 
       )}
       {body.length === 0 ? null : (
         <details {...(text === null ? { open: true } : {})}>
-          <summary>In hex{body.length > HEX_SHOWN_BYTES ? `, the first ${figure(HEX_SHOWN_BYTES)} bytes` : ''}</summary>
+          <summary>
+            In hex{body.length > HEX_SHOWN_BYTES ? `, the first ${figure(HEX_SHOWN_BYTES)} bytes` : ''}
+          </summary>
           <Pre text={hexDump(body)} label="Body in hex" />
         </details>
       )}

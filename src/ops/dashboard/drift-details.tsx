@@ -11,7 +11,15 @@ const WHAT: Readonly<Record<string, string>> = {
 };
 
 /** What differed although nothing had announced it. `dry`: nothing was repaired, because nothing was to be. */
-export function DriftDetails({ kind, drift, dry = false }: { kind: Kind; drift: object | null; dry?: boolean }) {
+export function DriftDetails({
+  kind,
+  drift,
+  dry = false,
+}: {
+  kind: Kind;
+  drift: object | null;
+  dry?: boolean;
+}) {
   const facts = driftOf(drift as JsonObject | null);
   if (facts === null) return <p class="note">It is known when the sweep has ended.</p>;
   const { missing, extra, different, repaired, fields, examples } = facts;
@@ -36,7 +44,11 @@ export function DriftDetails({ kind, drift, dry = false }: { kind: Kind; drift: 
                 {WHAT[example.what] ?? example.what}
               </td>
               <td class="wide" data-label="Fields">
-                {example.fields.length === 0 ? <span class="quiet">the whole record</span> : example.fields.join(', ')}
+                {example.fields.length === 0 ? (
+                  <span class="quiet">the whole record</span>
+                ) : (
+                  example.fields.join(', ')
+                )}
               </td>
               {dry ? null : <td data-label="Repaired">{example.repaired ? 'yes' : 'no'}</td>}
             </tr>

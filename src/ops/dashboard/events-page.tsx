@@ -4,7 +4,18 @@ import type { Identity } from '../access.ts';
 import { eventHref } from '../hrefs.ts';
 import { figure, kindNoun } from '../words.ts';
 import { Frame } from './layout.tsx';
-import { ActionForm, Choice, Empty, Field, Instant, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
+import {
+  ActionForm,
+  Choice,
+  Empty,
+  Field,
+  Instant,
+  Pager,
+  RecordLink,
+  Table,
+  Title,
+  Told,
+} from './pieces.tsx';
 
 export interface EventsView {
   identity: Identity;
@@ -128,7 +139,10 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
           <td class="n" data-label="Attempts">
             {figure(event.attempts)}
           </td>
-          <td class={event.error === null ? 'gone' : 'full error'} {...(event.error === null ? {} : { 'data-label': 'Error' })}>
+          <td
+            class={event.error === null ? 'gone' : 'full error'}
+            {...(event.error === null ? {} : { 'data-label': 'Error' })}
+          >
             {event.error}
           </td>
         </tr>
@@ -146,7 +160,8 @@ function isChangeable({ state }: EventReport): boolean {
 }
 
 function emptyWords(filter: EventsView['filter']): string {
-  if (filter.state === 'dead') return 'No event is dead. One that cannot be processed would stand here, to be tried again or discarded.';
+  if (filter.state === 'dead')
+    return 'No event is dead. One that cannot be processed would stand here, to be tried again or discarded.';
   if (filter.state === 'pending') return 'No event waits: each one received has been worked off.';
   const filtered = Object.values(filter).some((value) => value !== undefined);
   return filtered

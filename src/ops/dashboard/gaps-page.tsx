@@ -26,7 +26,9 @@ export function GapsPage({
   );
   return (
     <Frame title="Gaps" current="Gaps" identity={identity} now={now}>
-      <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">Gaps</Title>
+      <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
+        Gaps
+      </Title>
       <nav class="tabs" aria-label="Which gaps">
         <ul>
           {(['open', 'healed'] as const).map((each) => (

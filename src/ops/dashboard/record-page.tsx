@@ -5,7 +5,19 @@ import { recordHref } from '../hrefs.ts';
 import { fieldChanges } from '../texts.ts';
 import { kindNoun } from '../words.ts';
 import { Frame } from './layout.tsx';
-import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Pre, Table, Title, Told } from './pieces.tsx';
+import {
+  ActionForm,
+  Cause,
+  Empty,
+  EventLink,
+  Facts,
+  Instant,
+  Pager,
+  Pre,
+  Table,
+  Title,
+  Told,
+} from './pieces.tsx';
 import { Verified } from './records-page.tsx';
 
 export interface RecordView {
@@ -20,7 +32,17 @@ export interface RecordView {
   first: string | null;
 }
 
-export function RecordPage({ kind, record, changes, identity, now, told, eventsOnly, next, first }: RecordView) {
+export function RecordPage({
+  kind,
+  record,
+  changes,
+  identity,
+  now,
+  told,
+  eventsOnly,
+  next,
+  first,
+}: RecordView) {
   const events = `/events?${new URLSearchParams({ kind, record_id: record.id })}`;
   return (
     <Frame title={record.name ?? record.id} current="Records" identity={identity} now={now}>

@@ -72,8 +72,7 @@ export const SCRIPT = `
     localise(template.content);
     for (const fresh of template.content.querySelectorAll('[data-part]')) {
       const old = main.querySelector('[data-part="' + fresh.dataset.part + '"]');
-      // A box that somebody has ticked stays until it is sent or unticked.
-      if (!old || old.querySelector('input:checked') || old.outerHTML === fresh.outerHTML) continue;
+      if (!old || old.outerHTML === fresh.outerHTML) continue;
       const focused = old.contains(document.activeElement) ? document.activeElement.id : '';
       old.replaceWith(fresh);
       if (focused) document.getElementById(focused)?.focus({ preventScroll: true });

@@ -109,7 +109,7 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1
 .pager a { padding: .35rem 0 } .pager a[rel="next"] { margin-left: auto }
 .facts { display: grid; grid-template-columns: minmax(8rem, max-content) minmax(0, 1fr); gap: .45rem 1.75rem; font-size: .9375rem }
 .facts dt { color: var(--soft) } .facts dd { overflow-wrap: anywhere }
-.group .facts { margin-top: .9rem }
+.group .facts { margin-top: .9rem } .facts + .note { margin-top: 1.1rem; max-width: 72ch }
 .pre { margin-top: .9rem; padding: 1rem 1.25rem; border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }
 pre { margin: 0; font: .8125rem/1.6 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; white-space: pre-wrap; overflow-wrap: anywhere }
 details { margin-top: 1rem } summary { cursor: pointer; color: var(--soft); font-size: .9375rem; padding: .35rem 0 }
@@ -159,7 +159,7 @@ code { font: .8125rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation 
   tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
   td.wide, td.half { grid-column: span 2 } td.full { grid-column: 1 / -1 } td.gone { display: none }
   .facts { grid-template-columns: minmax(0, 1fr); gap: .1rem } .facts dd { margin-bottom: .6rem }
-  .filters .button { flex: 1 1 100% }
+  .filters .button { flex: 1 1 100% } .live:not([data-live]) { display: none }
   td[data-label]::before { content: attr(data-label); display: block; font-size: .75rem; color: var(--soft) }
 }
 

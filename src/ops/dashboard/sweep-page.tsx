@@ -43,10 +43,7 @@ export function SweepPage({
         facts={[
           ['Why', codeWords(sweep.reason)],
           ['Began', <Instant at={sweep.started_at} now={now} />],
-          [
-            'Ended',
-            sweep.finished_at === null ? 'not yet' : <Instant at={sweep.finished_at} now={now} />,
-          ],
+          ['Ended', sweep.finished_at === null ? 'not yet' : <Instant at={sweep.finished_at} now={now} />],
           ['Outcome', sweep.outcome === null ? 'under way' : codeWords(sweep.outcome)],
           sweep.error === null ? null : ['Error', <span class="warn">{sweep.error}</span>],
           ['Read', `${count(sweep.seen, 'record')} on ${count(sweep.pages, 'page')}`],

@@ -120,7 +120,11 @@ export function RefusalsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) 
           </div>
           <Legend
             layers={layers
-              .map((layer, index) => ({ ...layer, day: total(traffic.day, index), hour: total(traffic.hour, index) }))
+              .map((layer, index) => ({
+                ...layer,
+                day: total(traffic.day, index),
+                hour: total(traffic.hour, index),
+              }))
               .filter(({ day }) => day > 0)
               .map(({ day, hour, ...layer }) => ({ ...layer, total: `${figure(hour)} · ${figure(day)}` }))}
           />

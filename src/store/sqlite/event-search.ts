@@ -34,7 +34,7 @@ export function createEventSearch(db: Connection): (filter: Filter, paging: Pagi
 }
 
 /** Pure. The same filters give the same text, so that the statements are a handful. */
-export function eventQuery(filter: Filter): { sql: string; values: string[] } {
+function eventQuery(filter: Filter): { sql: string; values: string[] } {
   const { state, type, kind, recordId } = filter;
   // Nearly all events are done, and most types are many: of the two the type is narrower then, and else the state.
   const index =

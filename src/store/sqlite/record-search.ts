@@ -55,7 +55,7 @@ export function createRecordSearch(
 }
 
 /** Pure. Filters stand in the text, because an index of unverified or deleted rows is used only where they do. */
-export function recordQueries(kind: Kind, { unverified, deleted }: Omit<Filter, 'search'>) {
+function recordQueries(kind: Kind, { unverified, deleted }: Omit<Filter, 'search'>) {
   const table = TABLES[kind];
   const conditions = [
     unverified === undefined ? [] : [`unverified_since IS ${unverified ? 'NOT NULL' : 'NULL'}`],

@@ -119,6 +119,10 @@ export function createRecords(db: Connection) {
   const insertChange = db.prepare(
     'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   );
+  const lastEventOf = db.prepare(
+    `SELECT id, created_ms AS createdMs FROM events WHERE record_id = ? AND kind = ? AND state = 'done'
+     ORDER BY seq DESC LIMIT 1`,
+  );
   const byKind = Object.fromEntries(
     (Object.keys(TABLES) as Kind[]).map((kind) => [kind, tableStatements(db, kind)]),
   ) as Record<Kind, ReturnType<typeof tableStatements>>;
@@ -156,13 +160,16 @@ export function createRecords(db: Connection) {
     ): void {
       const number = numbers.next();
       held.state = { ...held.state, write: number };
+      // Events that showed nothing came before their record had a row.
+      const last = held.row === null && held.known ? lastEventOf.get(held.id, held.kind) : undefined;
+      const lastEvent = last as { id: string; createdMs: number } | undefined;
       held.row = {
         ...content,
         firstSeenAt: held.row?.firstSeenAt ?? nowIso,
         syncedAt: nowIso,
         verifiedAt: held.row?.verifiedAt ?? null,
-        lastEventId: held.row?.lastEventId ?? null,
-        lastEventAt: held.row?.lastEventAt ?? null,
+        lastEventId: held.row?.lastEventId ?? lastEvent?.id ?? null,
+        lastEventAt: held.row?.lastEventAt ?? (lastEvent === undefined ? null : iso(lastEvent.createdMs)),
         cause,
       };
       insertChange.run(

@@ -162,13 +162,7 @@ export function createReports(connection: Connection): ReportStore {
       const rows = db
         .select()
         .from(changes)
-        .where(
-          and(
-            eq(changes.kind, kind),
-            eq(changes.recordId, id),
-            lt(changes.seq, after),
-          ),
-        )
+        .where(and(eq(changes.kind, kind), eq(changes.recordId, id), lt(changes.seq, after)))
         .orderBy(desc(changes.seq))
         .limit(limitOf(paging))
         .all();

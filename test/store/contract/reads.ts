@@ -4,6 +4,26 @@ import { inScene, isoOf, type OpenEngine, SETTLE_MS } from '../scene.ts';
 export function describeReads(open: OpenEngine): void {
   describe('applying what the API shows', () => {
     it(
+      'names, in a row that a read makes, the last event that spoke of the record without showing it',
+      inScene(open, async (scene) => {
+        const createdMs = scene.now().wall - 5_000;
+        const about = { kind: 'risk_assessment', recordId: 'ra_1' } as const;
+        await scene.accept(
+          scene.event({ ...about, id: 'evt_first', createdMs: createdMs - 1_000 }),
+          scene.event({ ...about, id: 'evt_last', createdMs }),
+          scene.event({ kind: 'vendor', recordId: 'ra_1', id: 'evt_of_another_kind' }),
+        );
+        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }, { outcome: 'hinted' }, {}]);
+        expect(await scene.row('risk_assessment', 'ra_1')).toBeNull();
+        scene.pass(SETTLE_MS);
+        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', name: 'Fire' });
+        expect(await scene.row('risk_assessment', 'ra_1')).toMatchObject({
+          ...{ last_event_id: 'evt_last', last_event_at: isoOf(createdMs), cause: 'refetch' },
+        });
+      }),
+    );
+
+    it(
       'inserts, leaves unchanged, updates, and says what differed',
       inScene(open, async (scene) => {
         const first = await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One', status: 'draft' });

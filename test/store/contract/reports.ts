@@ -158,8 +158,8 @@ export function describeReports(open: OpenEngine): void {
     it.each([
       { search: 'ven', found: ['ven_1', 'ven_2'] },
       { search: 'ven_1', found: ['ven_1'] },
-      { search: 'Acme', found: ['ven_1', 'zed'] },
-      { search: 'acme', found: ['ven_1', 'zed'] },
+      { search: 'Acme', found: ['zed', 'ven_1'] },
+      { search: 'acme', found: ['zed', 'ven_1'] },
       { search: '100%', found: ['pct'] },
       { search: '1_0', found: ['und'] },
       { search: 'back\\', found: ['bsl'] },

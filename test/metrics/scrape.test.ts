@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { bearer, type Harness, incoming, opsHarness, READ } from '../ops/harness.ts';
+
+const TIMING = { settleMs: 10_000 };
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+/** The value of one series, by its name without the prefix and its labels as written. */
+async function scraped(): Promise<(series: string) => number | undefined> {
+  const response = await h.app.request('/metrics', { headers: bearer(READ) });
+  expect(response.status).toBe(200);
+  const text = await response.text();
+  const values = new Map(
+    [...text.matchAll(/^compliance_mirror_(\S+) (\S+)$/gm)].map(([, series, value]) => [
+      series!,
+      Number(value),
+    ]),
+  );
+  return (series) => values.get(series);
+}
+
+it('a scrape tells of the backlog, the dead, the records and the gaps, as the database counts them', async () => {
+  const events = ['e1', 'e2', 'e3'].map((id) => incoming({ id }));
+  await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
+  const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
+  await h.store.deferEvents([{ event: event!, retryAtMs: null, error: 'it broke' }], h.now(), TIMING);
+  await h.mirror('vendor', 'v1', { name: 'One' });
+  const value = await scraped();
+  expect(value('backlog_events')).toBe(2);
+  expect(value('events{state="dead"}')).toBe(1);
+  expect(value('records{kind="vendor",state="verified"}')).toBe(1);
+  expect(value('gaps_open{reason="dead_letter"}')).toBe(1);
+  expect(value('gaps_opened_total{reason="dead_letter"}')).toBe(1);
+  expect(value('database_bytes{file="main"}')).toBeGreaterThan(0);
+  expect(value('last_delivery_timestamp_seconds')).toBeGreaterThan(1e9);
+});
+
+it('a scrape tells the one verdict that holds', async () => {
+  expect((await scraped())('verdict{verdict="blocked"}')).toBe(0);
+  await h.close();
+  h = await opsHarness();
+  h.live.paused = true;
+  const value = await scraped();
+  expect(value('verdict{verdict="blocked"}')).toBe(1);
+  expect(value('verdict{verdict="in_step"}')).toBe(0);
+  expect(value('paused')).toBe(1);
+});
+
+it('a scrape tells of the upstream, and nothing of what is not known', async () => {
+  h.live.upstream = { ...h.live.upstream, ok: false, consecutiveFailures: 4, budgetLeft: 7, skewMs: -2500 };
+  let value = await scraped();
+  expect(value('upstream_up')).toBe(0);
+  expect(value('upstream_consecutive_failures')).toBe(4);
+  expect(value('upstream_budget_left')).toBe(7);
+  expect(value('clock_skew_seconds')).toBe(-2.5);
+  await h.close();
+  h = await opsHarness();
+  h.live.secrets = [
+    { position: 0, source: 'configured', lastUsedAt: null },
+    { position: 1, source: 'registration', lastUsedAt: 1_800_000_000_000 },
+  ];
+  value = await scraped();
+  expect(value('secret_last_used_timestamp_seconds{position="1"}')).toBe(1_800_000_000);
+  expect(value('secret_last_used_timestamp_seconds{position="0"}')).toBeUndefined();
+});
+
+it('a scrape tells of deletions that wait for consent', async () => {
+  await h.hold('vendor', ['a', 'b', 'c']);
+  expect((await scraped())('deletions_held{kind="vendor"}')).toBe(3);
+});
+
+it('a database that cannot be read does not keep the rest from being scraped', async () => {
+  await h.store.close();
+  expect((await scraped())('verdict{verdict="blocked"}')).toBe(1);
+});

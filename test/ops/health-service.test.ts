@@ -1,0 +1,129 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import pino from 'pino';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config.ts';
+import { createFront } from '../../src/service/front.ts';
+import { type Service, startService } from '../../src/service.ts';
+import { openStore } from '../../src/store/open.ts';
+import { SECRET } from '../receive/sign.ts';
+
+/** Pages of 4 KiB in the database that is migrated: its backup then takes long enough to be asked about. */
+const FILLER_PAGES = 6_000;
+const WAIT = { timeout: 20_000, interval: 20 };
+
+let dir: string;
+let database: string;
+let service: Service | null;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'health-'));
+  database = join(dir, 'mirror.db');
+  service = null;
+});
+afterEach(async () => {
+  await service?.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const start = (opsPort = 0) =>
+  startService({
+    config: loadConfig({
+      PORT: '0',
+      OPS_PORT: String(opsPort),
+      OPS_TOKENS: 'olga:operate:operate-token-of-the-tests',
+      DATABASE_URL: `file:${database}`,
+      WEBHOOK_SECRETS: SECRET,
+    }),
+    logger: pino({ level: 'silent' }),
+  });
+
+async function probe(url: string, path = '/readyz'): Promise<unknown> {
+  const response = await fetch(`${url}${path}`).catch(() => null);
+  return response === null ? 'no answer' : [response.status, await response.json()];
+}
+
+test('while it migrates the service lives, is not ready, and is ready after', async () => {
+  await (await openStore(`file:${database}`)).close();
+  makeOlder();
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const starting = start(port);
+  await expect.poll(() => probe(url), WAIT).toEqual([503, { status: 'not_ready', reason: 'migrating' }]);
+  expect(await probe(url, '/livez')).toEqual([200, { status: 'live' }]);
+  service = await starting;
+  expect(await probe(url)).toEqual([200, { status: 'ready' }]);
+}, 60_000);
+
+test('while another process holds the database it is not ready, and again when that lets go', async () => {
+  service = await start();
+  expect(await probe(service.opsUrl)).toEqual([200, { status: 'ready' }]);
+  const other = new Database(database);
+  other.exec('BEGIN IMMEDIATE');
+  await expect
+    .poll(() => probe(service!.opsUrl), WAIT)
+    .toEqual([503, { status: 'not_ready', reason: 'database_not_writable' }]);
+  other.exec('ROLLBACK');
+  other.close();
+  await expect.poll(() => probe(service!.opsUrl), WAIT).toEqual([200, { status: 'ready' }]);
+}, 60_000);
+
+test('while it finishes what it holds it is not ready', async () => {
+  service = await start();
+  const { hostname, port } = new URL(service.receiverUrl);
+  const slow = connect(Number(port), hostname);
+  // A delivery of which only the beginning has arrived: the service waits for the rest.
+  slow.write('POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{');
+  slow.on('error', () => undefined);
+  await new Promise((resolve) => slow.once('connect', resolve));
+  await expect.poll(() => probe(service!.receiverUrl, '/livez'), WAIT).toMatchObject([200, {}]);
+  const stopped = service.stop();
+  await expect
+    .poll(() => probe(service!.opsUrl), WAIT)
+    .toEqual([503, { status: 'not_ready', reason: 'draining' }]);
+  slow.destroy();
+  await stopped;
+}, 60_000);
+
+test('until it is open, the front answers probes and tells everybody else to come back', async () => {
+  const front = createFront();
+  const ask = async (side: 'receiver' | 'ops', path: string) => {
+    const response = await front[side](new Request(`http://here${path}`, { method: 'POST' }), {});
+    return [response.status, response.headers.get('retry-after')];
+  };
+  for (const side of ['receiver', 'ops'] as const) {
+    expect(await ask(side, '/livez')).toEqual([200, null]);
+    for (const path of ['/webhooks', '/', '/api/status', '/sign-in'])
+      expect(await ask(side, path)).toEqual([503, '5']);
+  }
+  front.at('migrating');
+  expect(await (await front.ops(new Request('http://here/readyz'), {})).json()).toEqual({
+    ...{ status: 'not_ready', reason: 'migrating' },
+  });
+  front.open({ receiver: () => new Response('received'), ops: () => new Response('shown') });
+  expect(await (await front.receiver(new Request('http://here/webhooks'), {})).text()).toBe('received');
+  expect(await (await front.ops(new Request('http://here/readyz'), {})).text()).toBe('shown');
+});
+
+/** As an older version left it: without what the newest migration made, and large. */
+function makeOlder(): void {
+  const db = new Database(database);
+  db.exec(`DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations);
+    DROP TRIGGER gaps_counted; DROP TABLE gap_counts; DROP INDEX quarantine_waiting;
+    CREATE TABLE filler (text); BEGIN;`);
+  const insert = db.prepare('INSERT INTO filler VALUES (?)');
+  for (let page = 0; page < FILLER_PAGES; page += 1) insert.run('x'.repeat(4_000));
+  db.exec('COMMIT');
+  db.close();
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
+}

@@ -1,0 +1,242 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { PAGE_ROWS } from '../../src/ops/page-query.ts';
+import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+const HTML = { accept: 'text/html' };
+const page = async (path: string, token = OPERATE) => {
+  const response = await h.app.request(path, { headers: { ...bearer(token), ...HTML } });
+  return { status: response.status, text: await response.text(), type: response.headers.get('content-type') };
+};
+const post = (path: string, fields: [string, string][]) =>
+  h.app.request(path, {
+    method: 'POST',
+    headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams(fields),
+  });
+const accept = (...ids: string[]) =>
+  h.store.accept({ events: ids.map((id) => incoming({ id })), unusable: [] }, h.now(), { settleMs: 1 });
+
+async function kill(...ids: string[]): Promise<void> {
+  await accept(...ids);
+  const claimed = await h.store.claimEvents('test', 500, 60_000, h.now());
+  await h.store.deferEvents(
+    claimed.map((event) => ({ event, retryAtMs: null, error: `${event.id} is of no use` })),
+    h.now(),
+    { settleMs: 1 },
+  );
+}
+
+const HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
+
+describe('the events', () => {
+  test('are paged by key, and a filter stays over the pages', async () => {
+    await kill(...Array.from({ length: PAGE_ROWS + 1 }, (_, n) => `evt_${n}`));
+    const first = await page('/events?state=dead');
+    expect(first.text).toContain(`>evt_${PAGE_ROWS}</code>`);
+    const next = /href="([^"]+)" rel="next"/.exec(first.text)![1]!.replaceAll('&amp;', '&');
+    expect(next).toMatch(/^\/events\?state=dead&after=\d+$/);
+    const second = await page(next);
+    expect(second.text).toContain('>evt_0</code>');
+    expect(second.text).not.toContain('rel="next"');
+    expect(second.text).toContain('href="/events?state=dead"');
+  });
+
+  test('are found by their id, also one that no path can carry', async () => {
+    await accept('..', HOSTILE, 'a/b?c#d');
+    for (const id of ['..', HOSTILE, 'a/b?c#d']) {
+      const { status, text } = await page(`/events?${new URLSearchParams({ id })}`);
+      expect(status).toBe(200);
+      expect(text).toContain('As it was signed');
+    }
+    expect((await page(`/events/${encodeURIComponent('a/b?c#d')}`)).status).toBe(200);
+    expect((await page('/events')).text).toContain('href="/events?id=.."');
+  });
+
+  test('are tried again and discarded in bulk, each audited, and what has changed meanwhile is counted', async () => {
+    await kill('a', 'b', 'c');
+    const retried = await post('/actions/events', [
+      ...(['a', 'b', 'gone'].map((id) => ['id', id]) as [string, string][]),
+      ...([
+        ['do', 'retry'],
+        ['back', '/events?state=dead'],
+      ] as [string, string][]),
+    ]);
+    expect(retried.headers.get('location')).toBe('/events?state=dead&told=retried.2.1');
+    expect((await page(retried.headers.get('location')!)).text).toContain(
+      '2 events will be tried again. 1 other could not be: the state had changed.',
+    );
+    await post('/actions/events', [
+      ['id', 'c'],
+      ['do', 'discard'],
+    ]);
+    expect(
+      await Promise.all(['a', 'b', 'c'].map(async (id) => (await h.store.showEvent(id))!.state)),
+    ).toEqual(['pending', 'pending', 'discarded']);
+    const audit = (await h.store.listAudit({ limit: 10 })).map(({ actor, action, outcome, target }) =>
+      [actor, action, outcome, target].join(' '),
+    );
+    expect(audit).toEqual([
+      'olga event_discard ok c',
+      'olga event_retry not_possible gone',
+      'olga event_retry ok b',
+      'olga event_retry ok a',
+    ]);
+  });
+
+  test('a form that names nothing, too much or no verb is refused and changes nothing', async () => {
+    await kill('a');
+    const many = Array.from({ length: 201 }, (_, n): [string, string] => ['id', `x${n}`]);
+    for (const fields of [
+      [['do', 'retry']],
+      [['id', 'a']],
+      [
+        ['id', 'a'],
+        ['do', 'drop'],
+      ],
+      [...many, ['do', 'retry']],
+    ]) {
+      expect((await post('/actions/events', fields as [string, string][])).status).toBe(400);
+    }
+    const away = await post('/actions/events', [
+      ['id', 'a'],
+      ['do', 'retry'],
+      ['back', '//evil.example/'],
+    ]);
+    expect(away.headers.get('location')).toBe('/?told=retried.1.0');
+  });
+});
+
+describe('the records', () => {
+  test('show data and history field by field, each change with the way to its cause', async () => {
+    await h.mirror('vendor', 'v1', { name: 'Acme', owner: HOSTILE });
+    const { text } = await page('/records/vendor/v1');
+    expect(text).toContain('<h1>Acme</h1>');
+    expect(text).toContain('href="/sweeps/1"');
+    expect(text).toContain('>data.owner</th>');
+    expect(text).not.toMatch(/<img|<script>/);
+    expect(text).toContain('action="/actions/refetch"');
+    expect((await page('/records/vendor/v1', READ)).text).not.toContain('/actions/');
+    const asked = await post('/actions/refetch', [
+      ['kind', 'vendor'],
+      ['id', 'v1'],
+    ]);
+    expect(asked.headers.get('location')).toBe('/records/vendor/v1?told=refetched.1.0');
+    expect(h.asked).toEqual(['refetch vendor v1']);
+  });
+
+  test('an address that is not usable says which part of it', async () => {
+    const { status, text, type } = await page('/records/vendor?unverified=maybe');
+    expect([status, type]).toEqual([400, 'text/html; charset=utf-8']);
+    expect(text).toContain('“unverified”');
+    expect((await page('/records/car')).status).toBe(404);
+    expect((await page('/events?color=red')).status).toBe(400);
+    // A form sends what was left empty as well.
+    expect((await page('/records/vendor?search=&unverified=&deleted=')).status).toBe(200);
+  });
+});
+
+test('what is in quarantine is shown as text or in hex, and released once', async () => {
+  const bodies = ['{"type":"<b>x</b>"}', new Uint8Array([0xff, 0x00, 0x41])].map((body) => Buffer.from(body));
+  await h.store.accept(
+    {
+      events: [],
+      unusable: bodies.map((body) => ({
+        reason: 'missing_id',
+        t: '1',
+        kind: 'vendor',
+        recordId: 'v1',
+        body,
+      })),
+    },
+    h.now(),
+    { settleMs: 1 },
+  );
+  expect((await page('/quarantine/1')).text).toContain('&quot;type&quot;: &quot;&lt;b&gt;x&lt;/b&gt;&quot;');
+  const binary = (await page('/quarantine/2')).text;
+  expect(binary).toContain('It is not UTF-8.');
+  expect(binary).toMatch(/0000 {2}ff 00 41 +··A/);
+  expect((await post('/actions/release', [['id', '2']])).headers.get('location')).toBe(
+    '/quarantine/2?told=released.1.0',
+  );
+  expect((await post('/actions/release', [['id', '2']])).status).toBe(409);
+  expect((await page('/quarantine/2')).text).not.toContain('/actions/release');
+});
+
+test('a refusal is shown with what doctor says of it', async () => {
+  await h.store.recordRefusals([
+    {
+      reason: 'bad_signature',
+      t: '1',
+      bytes: 3,
+      bodySha256: null,
+      header: 't=1, v1=ab',
+      body: Buffer.from('abc'),
+      wall: Date.now(),
+    },
+  ]);
+  h.context.diagnose = async () => ({
+    causes: [{ code: 'wrong_secret', what: 'No known secret fits.', remedy: 'Copy it anew.' }],
+    fit: { hash: 'HMAC-SHA256' },
+  });
+  const { text } = await page('/refusals/1');
+  for (const part of ['t=1, v1=ab', 'No known secret fits.', 'Copy it anew.', 'HMAC-SHA256', 'abc']) {
+    expect(text).toContain(part);
+  }
+  expect((await page('/refusals/99')).status).toBe(404);
+});
+
+test('gaps stand under their reasons with symptom, check and command; the healed ones apart', async () => {
+  await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: HOSTILE }, HOSTILE, h.now());
+  await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
+  await h.store.healGap({ reason: 'silence', kind: null, recordId: null }, h.now());
+  const open = (await page('/gaps')).text;
+  expect(open).toContain('The API does not know this record');
+  for (const word of ['Symptom', 'Check', 'Command']) expect(open).toContain(`<dt>${word}</dt>`);
+  expect(open).not.toMatch(/<img|<script>|No delivery for a long time/);
+  expect((await page('/gaps?show=healed')).text).toContain('No delivery for a long time');
+});
+
+test('a dry run is begun from the page, and the page shows what it found', async () => {
+  h.context.actions.dryRun = async () => ({
+    ...{ missing: 1, extra: 0, different: 0, repaired: 0, fields: {} },
+    examples: [{ id: 'v9', what: 'missing', fields: [], repaired: false }],
+  });
+  expect((await post('/actions/sweeps', [['do', 'compare']])).status).toBe(400);
+  const begun = await post('/actions/sweeps', [
+    ['kind', 'vendor'],
+    ['do', 'compare'],
+  ]);
+  expect(begun.headers.get('location')).toBe('/sweeps?told=compared.1.0');
+  await expect.poll(async () => (await page('/sweeps')).text).toContain('nothing was written');
+  expect((await page('/sweeps')).text).toContain('<code>v9</code>');
+  await post('/actions/sweeps', [
+    ['kind', 'vendor'],
+    ['kind', 'policy'],
+    ['do', 'sweep'],
+  ]);
+  expect(h.asked).toEqual(['sweep policy,vendor operator:olga']);
+});
+
+test('a person gets a problem as a page, a program as JSON, and both the same words', async () => {
+  const person = await page('/nowhere');
+  expect([person.status, person.type]).toEqual([404, 'text/html; charset=utf-8']);
+  expect(person.text).toContain('<h1>There is no such thing here.</h1>');
+  const program = await h.app.request('/nowhere', { headers: bearer(OPERATE) });
+  expect(await program.json()).toMatchObject({ title: 'There is no such thing here.' });
+  const api = await h.app.request('/api/nowhere', { headers: { ...bearer(OPERATE), ...HTML } });
+  expect(api.headers.get('content-type')).toBe('application/problem+json');
+});
+
+test('what a page says was done is words of ours, whatever stands in the address', async () => {
+  for (const told of ['<b>', 'retried.x.1', 'constructor.1.1', 'retried.1', 'You were hacked']) {
+    const { status, text } = await page(`/events?${new URLSearchParams({ told })}`);
+    expect(status).toBe(200);
+    expect(text).not.toContain('class="told"');
+  }
+});

@@ -1,0 +1,76 @@
+import pino from 'pino';
+import { expect, it, onTestFinished } from 'vitest';
+import { createMetrics } from '../../src/metrics.ts';
+import { keepUp } from '../../src/service/upkeep.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { HeldClock } from '../compliance/held-clock.ts';
+
+const HOUR_MS = 3_600_000;
+
+async function upkeep(over: (store: Store) => Partial<Store> = () => ({})) {
+  const store = await openStore(':memory:');
+  const clock = new HeldClock();
+  const metrics = createMetrics();
+  const errors: unknown[] = [];
+  const stop = new AbortController();
+  const run = keepUp(
+    {
+      config: { retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 }, notifyUrl: null },
+      store: { ...store, ...over(store) },
+      ...{ clock, random: () => 0.5, metrics, logger: pino({ level: 'silent' }) },
+      about: { version: '0', operators: '' },
+      verdict: () => Promise.reject(new Error('nobody asks')),
+      onError: (error) => errors.push(error),
+    },
+    stop.signal,
+  );
+  onTestFinished(async () => {
+    stop.abort();
+    await run;
+    await store.close();
+  });
+  const accept = (id: string) =>
+    store.accept(
+      {
+        events: [
+          {
+            ...{ id, type: 'x.y', created: '2026-01-01T00:00:00Z', createdMs: 0, t: '1', body: '{}' },
+            ...{ kind: null, recordId: null, known: false, contentHash: id },
+          },
+        ],
+        unusable: [],
+      },
+      { wall: clock.wall(), steady: clock.steady() },
+      { settleMs: 10_000 },
+    );
+  const hasBody = async (id: string) => (await store.showEvent(id))?.body !== null;
+  return { clock, metrics, errors, accept, hasBody };
+}
+
+it('the service trims by itself, soon after its start and then hourly', async () => {
+  const { clock, metrics, accept, hasBody } = await upkeep();
+  await accept('e1');
+  await clock.advance(2 * 60_000);
+  expect(await hasBody('e1')).toBe(true);
+  await clock.advance(90 * 24 * HOUR_MS);
+  expect(await hasBody('e1')).toBe(false);
+  const text = await metrics.registry.metrics();
+  expect(text).toContain('compliance_mirror_trimmed_rows_total{what="event_bodies"} 1');
+});
+
+it('a round that fails is told of, and the next one comes all the same', async () => {
+  let failures = 1;
+  const { clock, errors, accept, hasBody } = await upkeep((store) => ({
+    trimEventBodies: (step) => {
+      failures -= 1;
+      return failures >= 0 ? Promise.reject(new Error('locked')) : store.trimEventBodies(step);
+    },
+  }));
+  await accept('e1');
+  await clock.advance(60_000);
+  expect(errors).toHaveLength(1);
+  await clock.advance(91 * 24 * HOUR_MS);
+  expect(await hasBody('e1')).toBe(false);
+  expect(errors).toHaveLength(1);
+});

@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { inScene, isoOf, type OpenEngine } from '../scene.ts';
+
+export function describeLists(open: OpenEngine): void {
+  describe('long lists', () => {
+    it(
+      'of a search go on where the page before ended, among ids and then among names, without a repeat',
+      inScene(open, async (scene) => {
+        const names: Record<string, string> = {
+          ac_2: 'Zed',
+          ac_1: 'acorn',
+          b: 'ACME',
+          c: 'acme',
+          d: 'Acre',
+          e: 'ac',
+          f: 'Bac',
+        };
+        await scene.apply(
+          'vendor',
+          Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
+        );
+        for (const limit of [1, 2, 3, 10]) {
+          const found: string[] = [];
+          for (let after: string | undefined; ; ) {
+            const rows = await scene.store.listRecords('vendor', { search: 'ac' }, { limit, after });
+            found.push(...rows.map((row) => row.id));
+            if (rows.length < limit) break;
+            after = rows.at(-1)!.id;
+          }
+          expect(found, `pages of ${limit}`).toEqual(['ac_1', 'ac_2', 'e', 'b', 'c', 'd']);
+        }
+      }),
+    );
+
+    it(
+      'of held deletions name each id once, page by page, with its consent',
+      inScene(open, async (scene) => {
+        for (const id of ['a', 'b', 'c', 'd']) await scene.show('policy', id, { id });
+        const { held } = await scene.conclude('policy', { absent: ['a', 'b', 'c'] });
+        expect(held).toEqual(['a', 'b', 'c']);
+        const [{ sweepId } = { sweepId: 0 }] = await scene.store.heldDeletions(scene.now().wall);
+        const page = async (after?: string) =>
+          (await scene.store.listHeldDeletions(sweepId, { limit: 2, after })).map(({ id, consent_until }) => [
+            id,
+            consent_until,
+          ]);
+        expect([await page(), await page('b')]).toEqual([
+          [
+            ['a', null],
+            ['b', null],
+          ],
+          [['c', null]],
+        ]);
+        const until = scene.now().wall + 1000;
+        await scene.store.confirmDeletions(sweepId, until);
+        expect(await page('b')).toEqual([['c', isoOf(until)]]);
+        expect(await scene.store.listHeldDeletions(sweepId + 1, { limit: 2 })).toEqual([]);
+      }),
+    );
+
+    it(
+      'of minutes add up what is counted of each, and forget the old ones',
+      inScene(open, async (scene) => {
+        const { wall } = scene.now();
+        const [old, young] = [isoOf(wall - 3_600_000), isoOf(wall)];
+        const row = (minute: string, times: number, max_ms: number) => ({
+          ...{ minute, what: 'lag:preview', times, total_ms: times * 10, max_ms },
+        });
+        await scene.store.addTraffic([row(old, 1, 5), row(young, 2, 30)], 0);
+        await scene.store.addTraffic([row(young, 3, 20)], wall - 60_000);
+        expect(await scene.store.listTraffic(0)).toEqual([row(young, 5, 30)]);
+        expect(await scene.store.listTraffic(wall + 1)).toEqual([]);
+      }),
+    );
+
+    it(
+      'and bodies in quarantine come as the bytes that were signed',
+      inScene(open, async (scene) => {
+        const body = Buffer.from([0xff, 0x00, 0x7b]);
+        await scene.store.accept(
+          { events: [], unusable: [{ reason: 'not_json', t: '1', kind: null, recordId: null, body }] },
+          scene.now(),
+          { settleMs: 1 },
+        );
+        const [row] = await scene.store.listQuarantine({ limit: 1 });
+        expect(Buffer.from((await scene.store.readQuarantinedBody(row!.id))!)).toEqual(body);
+        expect(await scene.store.readQuarantinedBody(row!.id + 1)).toBeNull();
+      }),
+    );
+  });
+
+  describe('the counts of records', () => {
+    it(
+      'are what counting the rows would say, through deletion and revival',
+      inScene(open, async (scene) => {
+        const check = async () => {
+          const [policy] = (await scene.store.summary()).kinds.filter(({ kind }) => kind === 'policy');
+          const [row] = await scene.query(
+            'SELECT count(*) AS n, sum(CASE WHEN deleted_at IS NULL THEN 1 ELSE 0 END) AS live FROM policies',
+          );
+          const live = Number(row!['live']);
+          expect([policy!.records, policy!.deleted]).toEqual([live, Number(row!['n']) - live]);
+          expect(await scene.store.countLive('policy')).toBe(live);
+          return live;
+        };
+        for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) await scene.show('policy', id, { id });
+        expect(await check()).toBe(6);
+        await scene.conclude('policy', { absent: ['b'] });
+        expect(await check()).toBe(5);
+        scene.pass(60_000);
+        await scene.show('policy', 'b', { id: 'b' });
+        expect(await check()).toBe(6);
+        const known = await scene.query("SELECT count(*) AS n FROM record_state WHERE kind = 'policy'");
+        expect(await scene.store.countKnown('policy')).toBe(Number(known[0]!['n']));
+      }),
+    );
+  });
+}
