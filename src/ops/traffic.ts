@@ -69,8 +69,16 @@ export function createTraffic(options: {
       try {
         await store.addTraffic([...counted.values()], clock.wall() - TRAFFIC_KEPT_MS);
       } catch (error) {
-        // Back among what is unwritten: what was counted meanwhile stands beside it, and the table adds them up.
-        for (const [key, row] of counted) unwritten.set(`${key} again`, row);
+        // Back among what is unwritten, and together with what was counted of the same minute meanwhile.
+        for (const [key, row] of counted) {
+          const since = unwritten.get(key);
+          if (since === undefined) unwritten.set(key, row);
+          else {
+            since.times += row.times;
+            since.total_ms += row.total_ms;
+            since.max_ms = Math.max(since.max_ms, row.max_ms);
+          }
+        }
         throw error;
       }
     },

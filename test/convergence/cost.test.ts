@@ -32,30 +32,34 @@ it.each([
         const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
         return items.filter(({ outcome }) => outcome === 'complete').length === 3;
       });
-      upstream.seen.length = 0;
-
       const random = randomOf(1);
-      const began = performance.now();
-      const numbers = Array.from({ length: EVENTS }, (_, index) => index).values();
-      await Promise.all(
-        Array.from({ length: CONNECTIONS }, async () => {
-          for (const number of numbers) {
-            // Scattered, so that the last event of one vendor comes long before that of another.
-            const id = `ven-${number < TOUCHED ? number : Math.floor(random() * TOUCHED)}`;
-            const record = { ...upstream.records.find('vendors', id)!, name: `Renamed ${number}` };
-            upstream.records.put('vendors', record);
-            expect(await sender.attempt(eventAbout('vendor.updated', 'vendors', record))).toBe(202);
-          }
-        }),
-      );
-      // Not a figure of ours: the promise is for events within one SETTLE.
-      expect(performance.now() - began).toBeLessThan(SETTLE_SECONDS * 1000);
 
-      await eventually(
-        'equality',
-        () => compare(service.database, upstream.records, new Set()).differences.length === 0,
-        SETTLE_SECONDS * 8_000,
-      );
+      async function sendAll(): Promise<number> {
+        const began = performance.now();
+        const numbers = Array.from({ length: EVENTS }, (_, index) => index).values();
+        await Promise.all(
+          Array.from({ length: CONNECTIONS }, async () => {
+            for (const number of numbers) {
+              // Scattered, so that the last event of one vendor comes long before that of another.
+              const id = `ven-${number < TOUCHED ? number : Math.floor(random() * TOUCHED)}`;
+              const record = { ...upstream.records.find('vendors', id)!, name: `Renamed ${random()}` };
+              upstream.records.put('vendors', record);
+              expect(await sender.attempt(eventAbout('vendor.updated', 'vendors', record))).toBe(202);
+            }
+          }),
+        );
+        return performance.now() - began;
+      }
+
+      // The promise is for events within one SETTLE: what a busy machine sent more slowly says nothing.
+      for (let tries = 1; ; tries += 1) {
+        upstream.seen.length = 0;
+        const sentWithinMs = await sendAll();
+        const isEqual = () => compare(service.database, upstream.records, new Set()).differences.length === 0;
+        await eventually('equality', isEqual, SETTLE_SECONDS * 8_000);
+        if (sentWithinMs < SETTLE_SECONDS * 1000) break;
+        expect(tries, 'sent within one SETTLE').toBeLessThan(3);
+      }
       expect(upstream.seen.length).toBeGreaterThan(0);
       expect(upstream.seen.length).toBeLessThanOrEqual(atMost);
     } finally {

@@ -9,8 +9,6 @@ import { Records, type Resource, type UpstreamRecord } from './independent-upstr
  * `id`, the newest record comes first, nothing says where a created record is, and errors are plain text.
  */
 
-export type { Resource, UpstreamRecord } from './independent-upstream-records.ts';
-
 export const API_KEY = 'independent-key-0123456789';
 
 /** Never more records on a page than this, whatever is asked for. */
