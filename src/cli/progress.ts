@@ -12,6 +12,8 @@ export interface Progress {
 }
 
 const BAR_WIDTH = 20;
+/** Of a terminal that does not say, or says 0. */
+const USUAL_COLUMNS = 80;
 /** On what is no terminal a line stays, so it is written this seldom. Milliseconds. */
 const LINE_EVERY_MS = 10_000;
 
@@ -53,7 +55,7 @@ export function createProgressLine(screen: Screen, now: () => number) {
         clear();
         if (line === '') return;
         // A line that wraps could not be written over.
-        screen.write(line.slice(0, Math.max(1, (screen.columns ?? 80) - 1)));
+        screen.write(line.slice(0, (screen.columns || USUAL_COLUMNS) - 1));
         isShown = true;
       } else if (now() - saidAt >= LINE_EVERY_MS) {
         saidAt = now();
