@@ -245,7 +245,8 @@ function lookAgain(state: RecordState, read: ReadMoment, timing: HintTiming): Re
     firstHintAt: state.firstHintAt ?? read.endedAt,
     unverifiedSince: state.unverifiedSince ?? read.endedWall,
   };
-  return { ...next, dueAt: dueAt(next, timing) };
+  // Not `dueAt`: past its longest wait it would be now, too close again, and so for ever.
+  return { ...next, dueAt: next.hintAt + timing.settleMs };
 }
 
 /** A read shows the upstream as it was at most SETTLE before it began, so it covers the hints that are older. */

@@ -533,3 +533,22 @@ describe('how many may go at once', () => {
     );
   });
 });
+
+describe('a read that comes too soon to be believed', () => {
+  it('is repeated no sooner than SETTLE later, however long the record has waited already', () => {
+    const timing = { settleMs: 1_000 };
+    const read = { number: 9, beganAt: 100_000, endedAt: 100_050, endedWall: 100_050 };
+    const row = contentOf('vendor', { id: 'v', name: 'as it was' }, '2026-11-01T00:00:00.000Z');
+    const state = {
+      ...UNKNOWN_STATE,
+      hintAt: 99_900,
+      firstHintAt: 1,
+      unverifiedSince: 1,
+      deleteEvent: 5,
+      returned: true,
+    };
+    const decision = decideApply('vendor', { id: 'v', name: 'as it is' }, read, { state, row }, timing);
+    expect(decision.outcome).toBe('deferred');
+    expect(decision.state.dueAt).toBe(101_050);
+  });
+});
