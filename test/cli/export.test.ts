@@ -156,7 +156,9 @@ describe('export and the commands from afar', () => {
 
   it('changing commands work from afar, and are audited by the token’s name', async () => {
     expect((await cli(['pause'], afar)).code).toBe(0);
-    expect((await service.get<{ verdict: string }>('/api/status')).verdict).toBe('blocked');
+    // What `/api/status` tells may be a second old.
+    const verdict = async () => (await service.get<{ verdict: string }>('/api/status')).verdict;
+    await expect.poll(verdict, { timeout: 10_000 }).toBe('blocked');
     expect((await cli(['resume'], afar)).code).toBe(0);
     expect((await cli(['sweep', '--kind', 'vendor', '--wait'], afar)).out).toContain('of vendor: complete');
     const { out } = await cli(['export', 'audit', '--format', 'ndjson'], afar);
