@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { Command } from 'commander';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
@@ -71,7 +72,7 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
       return;
     }
     await refuseAfterUnknownOutcome(store, request, options.force === true);
-    await store.writeFact(ATTEMPT_FACT, JSON.stringify(request));
+    await store.writeFact(attemptFact(request), 'asked');
     const registration = await send(client, store, request, key);
     cli.out.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
     cli.out.write(
@@ -101,6 +102,12 @@ function requestOf(options: RegisterOptions): RegistrationRequest {
   );
 }
 
+/** One entry for each thing asked for: what became of one says nothing of another. The order of events is no difference. */
+function attemptFact({ url, events, description }: RegistrationRequest): string {
+  const asked = JSON.stringify({ url, events: [...events].sort(), description });
+  return `${ATTEMPT_FACT}:${hash('sha256', asked, 'hex')}`;
+}
+
 function isSame(stored: StoredRegistration, request: RegistrationRequest): boolean {
   return (
     stored.url === request.url &&
@@ -115,8 +122,7 @@ async function refuseAfterUnknownOutcome(
   request: RegistrationRequest,
   force: boolean,
 ): Promise<void> {
-  const attempt = await store.readFact(ATTEMPT_FACT);
-  if (force || attempt === null || attempt !== JSON.stringify(request)) return;
+  if (force || (await store.readFact(attemptFact(request))) !== 'asked') return;
   throw new MirrorError(
     'outcome_unknown',
     'this was asked for before, and whether it took effect is not known; nothing was sent',
@@ -143,11 +149,12 @@ async function send(
       createdWall: Date.now(),
     };
     await store.saveRegistration(registration);
-    await store.writeFact(ATTEMPT_FACT, '');
+    await store.writeFact(attemptFact(request), '');
     return registration;
   } catch (error) {
-    const isUnknown = error instanceof UpstreamError && error.outcomeUnknown;
-    if (!isUnknown) await store.writeFact(ATTEMPT_FACT, '');
+    // Only what the service has plainly refused is forgotten: a fault of our own may follow its success.
+    const isRefused = error instanceof UpstreamError && !error.outcomeUnknown;
+    if (isRefused) await store.writeFact(attemptFact(request), '');
     throw error;
   }
 }

@@ -127,7 +127,9 @@ function parseJson(body: Uint8Array): unknown {
 
 function excerptOf(body: Uint8Array, authorization: string): string | null {
   if (body.length === 0) return null;
-  const text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES));
   const token = authorization.slice(authorization.indexOf(' ') + 1);
-  return token === '' ? text : text.replaceAll(token, '[credentials]');
+  // Blotted out before it is cut: of credentials that lie across the cut a part would stay.
+  const text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + token.length));
+  const blotted = token === '' ? text : text.replaceAll(token, '[credentials]');
+  return blotted.slice(0, EXCERPT_BYTES);
 }

@@ -126,7 +126,7 @@ export const status = table({
   last_delivery_at: instant.nullable(),
   deliveries: json,
   quarantined: whole.nullable(),
-  gaps: table({ open: whole, newest: z.array(gap) }).nullable(),
+  gaps: table({ open: whole, healed_last_day: whole, newest: z.array(gap) }).nullable(),
   held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),
   sweeps: table({ running: z.array(json), last: z.array(sweep) }),
   upstream: json,

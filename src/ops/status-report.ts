@@ -29,7 +29,14 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
     last_delivery_at: summary?.last_delivery_at ?? null,
     deliveries: { last_minute: live.deliveries.lastMinute, last_hour: live.deliveries.lastHour },
     quarantined: summary?.quarantined ?? null,
-    gaps: summary === null ? null : { open: summary.open_gaps, newest: gaps.slice(0, GAPS_SHOWN) },
+    gaps:
+      summary === null
+        ? null
+        : {
+            open: summary.open_gaps,
+            healed_last_day: summary.healed_gaps_last_day,
+            newest: gaps.slice(0, GAPS_SHOWN),
+          },
     held_deletions: held.map(({ sweepId, kind, count }) => ({ sweep_id: sweepId, kind, count })),
     sweeps: {
       running: live.runningSweeps.map((sweep) => ({

@@ -191,6 +191,18 @@ describe('failures', () => {
     expect(JSON.stringify(error)).not.toContain(API_KEY);
   });
 
+  test('no part of the credentials stays where they lie across the cut', async () => {
+    const { client } = await start((response, request) => {
+      response.writeHead(500).end(`${'x'.repeat(2048 - 20)}${request.headers.authorization}`);
+    });
+    const error = await client.listPage('vendor', 1, call).then(
+      () => null,
+      (reason) => reason,
+    );
+    expect(error.excerpt).toHaveLength(2048);
+    expect(error.excerpt).not.toContain(API_KEY.slice(0, 6));
+  });
+
   test("an aborted read ends with its caller's reason, and its place in the budget stays taken", async () => {
     const stop = new AbortController();
     const { client, budget } = await start(() => stop.abort(new Error('stopping')));
