@@ -275,7 +275,7 @@ async function compose(
     every(HEARTBEAT_MS, async () => {
       await beat();
       await traffic.flush();
-      await watch.checkSilence();
+      await watch.check();
     }),
     every(SECRETS_LOOK_MS, secrets.refresh),
     keepUp(

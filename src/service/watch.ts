@@ -19,8 +19,8 @@ const SILENCE = { reason: 'silence', kind: null, recordId: null } as const;
 export interface DeliveryWatch {
   onDelivery: NonNullable<ReceiverOptions['onDelivery']>;
   onRefusedTimestamp: NonNullable<ReceiverOptions['onRefusedTimestamp']>;
-  /** Looks whether deliveries have stopped. */
-  checkSilence(): Promise<void>;
+  /** Looks whether deliveries have stopped, and opens what was put off. For the heartbeat. */
+  check(): Promise<void>;
 }
 
 export function createDeliveryWatch(options: {
@@ -40,7 +40,19 @@ export function createDeliveryWatch(options: {
   let lastReplaySweep = Number.NEGATIVE_INFINITY;
   let lastBurstSweep = Number.NEGATIVE_INFINITY;
   let burstIsOver = false;
+  /** A burst that the last process saw may have ended with it, its secret mended: the first delivery tells. */
+  let mayHaveBeenLeftOpen = true;
+  let putOff: string | null = null;
   let silent = false;
+
+  async function openPutOff(): Promise<void> {
+    if (putOff === null || clock.steady() - lastReplaySweep < distanceMs) return;
+    const error = `a correctly signed delivery was refused: ${putOff}`;
+    putOff = null;
+    lastReplaySweep = clock.steady();
+    await gaps.open(REFUSED_TIMESTAMP, error);
+    backfill?.wake();
+  }
 
   return {
     onDelivery(outcome, reason) {
@@ -49,6 +61,9 @@ export function createDeliveryWatch(options: {
         gaps.open(REFUSED_SIGNATURES, error).catch(onError);
       } else if (outcome === 'accepted') {
         if (burst.acceptedOne()) burstIsOver = true;
+        // The sweep of the start has made good what was refused before it.
+        if (mayHaveBeenLeftOpen && !burstIsOver) gaps.heal(REFUSED_SIGNATURES).catch(onError);
+        mayHaveBeenLeftOpen = false;
         // Until then its gap stays open.
         if (!burstIsOver || clock.steady() - lastBurstSweep < distanceMs) return;
         burstIsOver = false;
@@ -60,13 +75,13 @@ export function createDeliveryWatch(options: {
     },
 
     onRefusedTimestamp(reason) {
-      if (clock.steady() - lastReplaySweep < distanceMs) return;
-      lastReplaySweep = clock.steady();
-      const error = `a correctly signed delivery was refused: ${reason}`;
-      gaps.open(REFUSED_TIMESTAMP, error).then(() => backfill?.wake(), onError);
+      // Put off, not dropped: what it told is lost all the same.
+      putOff = reason;
+      openPutOff().catch(onError);
     },
 
-    async checkSilence() {
+    async check() {
+      await openPutOff();
       if (options.silenceMs === 0) return;
       const delivery = await options.store.lastDelivery(USUAL_AMONG);
       const last = delivery.wall ?? options.startedWall;

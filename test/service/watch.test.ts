@@ -24,6 +24,7 @@ function scene(sweepMs: number) {
     onError: (error) => failures.push(error),
   });
   return {
+    watch,
     sweeps,
     open,
     failures,
@@ -68,3 +69,24 @@ it.each([
     expect(here.failures).toEqual([]);
   },
 );
+
+it('a gap of wrong signatures that the last process left open is mended by the first delivery', () => {
+  const here = scene(MINUTE_MS);
+  here.open.add('refused_signatures');
+  here.deliver();
+  expect([...here.open]).toEqual([]);
+});
+
+it('a delivery refused for its time soon after another is put off, and not forgotten', async () => {
+  const here = scene(0);
+  here.watch.onRefusedTimestamp('timestamp_too_old', '1');
+  await here.watch.check();
+  here.open.clear();
+  here.pass(5 * MINUTE_MS);
+  here.watch.onRefusedTimestamp('timestamp_too_old', '2');
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
+  here.pass(5 * MINUTE_MS);
+  await here.watch.check();
+  expect([...here.open]).toEqual(['refused_timestamp']);
+});

@@ -33,7 +33,8 @@ export function createBackfillVerbs(
     `UPDATE record_state SET hint_at = ?, first_hint_at = ?, due_at = ?, attempts = 0, missing_since = NULL,
        missing_number = NULL, proven = 0 WHERE unverified_since IS NOT NULL`,
   );
-  const settleReads = db.prepare('UPDATE record_state SET read_ended_at = ? WHERE read_ended_at > ?');
+  // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
+  const settleReads = db.prepare('UPDATE record_state SET read_ended_at = ? WHERE read_ended_at IS NOT NULL');
   const selectDue = db.prepare(
     `SELECT id, attempts, missing_since, hint_at AS hintAt, first_hint_at AS firstHintAt FROM record_state
      WHERE kind = ? AND due_at <= ? ORDER BY due_at LIMIT ?`,
@@ -193,7 +194,7 @@ export function createBackfillVerbs(
 
     async rehintUnverified(now, timing) {
       return transact(() => {
-        settleReads.run(now.steady, now.steady);
+        settleReads.run(now.steady);
         return rehint.run(now.steady, now.steady, now.steady + timing.settleMs).changes;
       });
     },

@@ -33,7 +33,12 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     'UPDATE sweeps SET finished_at = ?, outcome = ?, error = ?, drift = ? WHERE id = ? RETURNING kind, number',
   );
   const interrupt = db.prepare(
-    "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL RETURNING id, kind, pages",
+    "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL",
+  );
+  // Those that a stop broke off in good order as well as those that a crash left open: how far the last of a kind had come.
+  const lastInterrupted = db.prepare(
+    `SELECT kind, pages FROM sweeps
+     WHERE id IN (SELECT max(id) FROM sweeps GROUP BY kind) AND outcome = 'interrupted' ORDER BY id`,
   );
   const writeFact = db.prepare(
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
@@ -88,14 +93,10 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     },
 
     async interruptSweeps(now) {
-      const open = transact(
-        () => interrupt.all(iso(now.wall)) as { id: number; kind: Kind; pages: number }[],
-      );
-      // The last one of a kind is how far reading has come; those before it were left by crashes before that.
-      const last = new Map(
-        open.sort((a, b) => a.id - b.id).map(({ kind, pages }) => [kind, { kind, pages }]),
-      );
-      return [...last.values()];
+      return transact(() => {
+        interrupt.run(iso(now.wall));
+        return lastInterrupted.all() as { kind: Kind; pages: number }[];
+      });
     },
 
     async openGap(gap, error, now) {
