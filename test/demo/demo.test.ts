@@ -54,7 +54,8 @@ describe('the demo', () => {
         /^risk_assessment \S+ +\(missing\) .*(refetch|sweep:\d+)$/,
       );
       expect(out).toMatch(/\nEqual, record by record and field by field: \d+ policies/);
-      expect(out).toMatch(/\n[3-9] risk assessments were never announced and are unknowable/);
+      // One is staged; which others are lost on the way is chance.
+      expect(out).toMatch(/\n[1-9]\d* risk assessments were never announced and are unknowable/);
       expect(readdirSync(directory)).toEqual([]);
     },
     TIMEOUT_MS,
