@@ -50,6 +50,7 @@ CREATE TABLE `events` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
+CREATE INDEX `events_with_body` ON `events` (`seq`) WHERE body IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`) WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX `events_done` ON `events` (`seq`) WHERE state = 'done';--> statement-breakpoint
 CREATE INDEX `events_ignored` ON `events` (`seq`) WHERE state = 'ignored';--> statement-breakpoint
@@ -61,6 +62,11 @@ CREATE INDEX `events_record` ON `events` (`record_id`,`seq`);--> statement-break
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `gap_counts` (
+	`reason` text PRIMARY KEY NOT NULL,
+	`opened` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `gaps` (
@@ -126,6 +132,8 @@ CREATE TABLE `quarantine` (
 	`released_at` text
 );
 --> statement-breakpoint
+CREATE INDEX `quarantine_waiting` ON `quarantine` (`id`) WHERE released_at IS NULL;--> statement-breakpoint
+CREATE INDEX `quarantine_with_body` ON `quarantine` (`id`) WHERE body IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `record_counts` (
 	`kind` text PRIMARY KEY NOT NULL,
 	`live` integer NOT NULL,
@@ -236,6 +244,13 @@ CREATE TABLE `traffic` (
 	PRIMARY KEY(`minute`, `what`)
 );
 --> statement-breakpoint
+CREATE TABLE `trimmed_events` (
+	`id` text PRIMARY KEY NOT NULL,
+	`content_hash` text NOT NULL,
+	`received_at` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `trimmed_events_received` ON `trimmed_events` (`received_at`);--> statement-breakpoint
 CREATE TABLE `vendors` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,

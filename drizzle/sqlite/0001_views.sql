@@ -47,6 +47,10 @@ CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state BEGIN
   UPDATE record_counts SET known = known - 1 WHERE kind = OLD.kind;
 END;
 --> statement-breakpoint
+CREATE TRIGGER gaps_counted AFTER INSERT ON gaps BEGIN
+  INSERT INTO gap_counts (reason, opened) VALUES (NEW.reason, 1) ON CONFLICT (reason) DO UPDATE SET opened = opened + 1;
+END;
+--> statement-breakpoint
 CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
 --> statement-breakpoint
 CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE deleted_at IS NULL;

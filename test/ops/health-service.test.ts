@@ -110,9 +110,13 @@ test('until it is open, the front answers probes and tells everybody else to com
 /** As an older version left it: without what the newest migration made, and large. */
 function makeOlder(): void {
   const db = new Database(database);
+  const made = db.prepare("SELECT type, name FROM sqlite_schema WHERE type IN ('view', 'trigger')").all() as {
+    type: string;
+    name: string;
+  }[];
   db.exec(`DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations);
-    DROP TRIGGER gaps_counted; DROP TABLE gap_counts; DROP INDEX quarantine_waiting;
-    CREATE TABLE filler (text); BEGIN;`);
+    ${made.map(({ type, name }) => `DROP ${type} ${name};`).join(' ')}
+    DELETE FROM record_counts; CREATE TABLE filler (text); BEGIN;`);
   const insert = db.prepare('INSERT INTO filler VALUES (?)');
   for (let page = 0; page < FILLER_PAGES; page += 1) insert.run('x'.repeat(4_000));
   db.exec('COMMIT');
