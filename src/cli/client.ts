@@ -4,12 +4,13 @@ import { type ComplianceClient, createClient } from '../compliance/client.ts';
 import { credentialsFor } from '../compliance/credentials-for.ts';
 import type { TokenStore } from '../compliance/oauth-store.ts';
 import type { Needs } from '../compliance/oauth-tokens.ts';
-import type { ObservedRequest } from '../compliance/requester.ts';
+import type { ObservedRequest, RefusedRequest } from '../compliance/requester.ts';
 import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
-import { UsageError } from '../errors.ts';
+import { describeError, UsageError } from '../errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { openForWriting } from './database.ts';
+import { openForWriting, withStore } from './database.ts';
+import { printable } from './text.ts';
 
 export function complianceSettings(config: Config): ComplianceSettings {
   if (config.compliance !== null) return config.compliance;
@@ -20,10 +21,11 @@ export function complianceSettings(config: Config): ComplianceSettings {
 }
 
 /**
- * A client for one command. `store` is where OAuth tokens are kept and their use is audited; null: there is none,
- * which will do with an API key.
+ * A client for one command. `store` is where OAuth tokens are kept and their use is audited; null: none is open,
+ * which will do with an API key. Refusals of the API are audited in either case, where there is a database.
  */
 export function commandClient(
+  cli: Cli,
   config: Config,
   store: Store | null,
   options: { actor: string; needs: Needs; observe?: (request: ObservedRequest) => void },
@@ -42,8 +44,35 @@ export function commandClient(
     budget: createBudget({ requestsPerMinute: settings.requestsPerMinute, clock }),
     clock,
     pointers: config.idPointers,
+    refused: (refusal) => auditRefusal(cli, config, actor, refusal),
     ...(observe === undefined ? {} : { observe }),
   });
+}
+
+/** As the service notes its own; the target says who asked for what. Never rejects: the refusal itself is the news. */
+async function auditRefusal(
+  cli: Cli,
+  config: Config,
+  actor: string,
+  { status, method, route }: RefusedRequest,
+): Promise<void> {
+  const clock = systemClock();
+  const now = { wall: clock.wall(), steady: clock.steady() };
+  const target = `${actor}: ${method} ${route}`;
+  const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
+  try {
+    // First for reading: that makes no database where there is none, and does not migrate one of another version.
+    await withStore(cli, async () => {});
+    // Its own, since what the command holds may be open for reading only.
+    const store = await openForWriting(config.databaseUrl);
+    try {
+      await store.audit(entry, now);
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
+  }
 }
 
 /** For where there is no database: nobody can have signed in. */
@@ -63,10 +92,11 @@ export async function withCommandClient<T>(
   work: (client: ComplianceClient) => Promise<T>,
 ): Promise<T> {
   const config = loadConfig(cli.env);
-  if (complianceSettings(config).auth === 'api_key') return await work(commandClient(config, null, options));
+  if (complianceSettings(config).auth === 'api_key')
+    return await work(commandClient(cli, config, null, options));
   const store = await openForWriting(config.databaseUrl);
   try {
-    return await work(commandClient(config, store, options));
+    return await work(commandClient(cli, config, store, options));
   } finally {
     await store.close();
   }

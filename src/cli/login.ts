@@ -11,7 +11,7 @@ import { createTokenEndpoint, GrantRefused, type TokenEndpoint } from '../compli
 import { GRANT, sealTokens } from '../compliance/oauth-store.ts';
 import { scopesFor, type Tokens } from '../compliance/oauth-tokens.ts';
 import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
-import { MirrorError, UsageError } from '../errors.ts';
+import { describeError, MirrorError, UsageError } from '../errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { openForWriting } from './database.ts';
@@ -108,7 +108,8 @@ function keyOf({ credentialsKey }: Config): Uint8Array {
 
 async function overListener(sign: SignIn): Promise<Tokens> {
   const { cli, attempt, options } = sign;
-  const listener = await listenForConsent(sign.settings.redirectUri, attempt);
+  const foreign = foreignAnswers(sign);
+  const listener = await listenForConsent(sign.settings.redirectUri, attempt, foreign.note);
   let page: Page = { title: 'Not signed in', text: 'The terminal says why. You can close this page.' };
   try {
     const address = addressOf(sign, listener.redirectUri);
@@ -120,6 +121,7 @@ async function overListener(sign: SignIn): Promise<Tokens> {
     return tokens;
   } finally {
     await listener.finish(page);
+    await foreign.written();
   }
 }
 
@@ -151,6 +153,7 @@ function addressOf({ endpoint, scopes, attempt }: SignIn, redirectUri: string): 
 async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: string): Promise<Tokens> {
   const { endpoint, attempt, scopes } = sign;
   if (answer.outcome === 'foreign') {
+    await audit(sign, FOREIGN);
     throw new MirrorError(
       'foreign_answer',
       'that is not the answer to this sign-in: its state is another one',
@@ -173,6 +176,27 @@ async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: strin
     if (error instanceof GrantRefused) await audit(sign, error.reason);
     throw error;
   }
+}
+
+/** Of an answer with another state, or with none: somebody else's sign-in, or somebody who tries. */
+const FOREIGN = 'foreign_state';
+/** Anybody on this machine can knock as often as he likes; so many tell enough. */
+const MAX_FOREIGN_NOTED = 10;
+
+/** Notes what is turned away while the right answer is waited for. */
+function foreignAnswers(sign: SignIn) {
+  const notes: Promise<void>[] = [];
+  return {
+    note: () => {
+      if (notes.length >= MAX_FOREIGN_NOTED) return;
+      const failed = (error: unknown) =>
+        sign.cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
+      notes.push(audit(sign, FOREIGN).catch(failed));
+    },
+    written: async () => {
+      await Promise.all(notes);
+    },
+  };
 }
 
 async function audit({ store, clock }: SignIn, outcome: string): Promise<void> {

@@ -64,7 +64,7 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   complianceSettings(config);
   const store = await openForWriting(config.databaseUrl);
   try {
-    const client = commandClient(config, store, { actor: 'register', needs: 'write' });
+    const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
     const stored = (await store.listRegistrations()).find((registration) => isSame(registration, request));
     if (stored !== undefined) {
       cli.out.write(`Registered already, as ${printable(stored.upstreamId)}; nothing was sent.\n`);

@@ -42,7 +42,7 @@ async function compareHere(cli: Cli, config: Config, kind: Kind) {
   const work = async (store: Store) => {
     const { signal } = new AbortController();
     const upstream = createUpstream({
-      client: commandClient(config, store, { actor: 'cli', needs: 'read' }),
+      client: commandClient(cli, config, store, { actor: 'cli', needs: 'read' }),
       // What it learns of the upstream is the service's to write down.
       gaps: { open: nothing, heal: nothing, healed: () => undefined, credentials: nothing },
       ...{ store, clock, signal, random: Math.random },

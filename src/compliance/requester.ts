@@ -3,6 +3,7 @@ import type { ComplianceSettings } from '../config.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { GrantRefused } from './oauth-endpoint.ts';
 import { routeOf, urlFor } from './paths.ts';
 import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
 import { type Answer, ExchangeFailure, exchange } from './transport.ts';
@@ -61,6 +62,14 @@ export interface RequesterOptions {
   clock: Clock;
   /** Called once per finished request, those sent a second time included. Must not throw. */
   observe?: (request: ObservedRequest) => void;
+  /** Told of each 401 and 403 that the API has the last word with, before its error is thrown. Must not reject. */
+  refused?: (refusal: RefusedRequest) => Promise<void>;
+}
+
+export interface RefusedRequest {
+  status: 401 | 403;
+  method: string;
+  route: string;
 }
 
 export type Send = <T>(request: OutgoingRequest<T>) => Promise<Exchanged<T>>;
@@ -130,7 +139,7 @@ export function createRequester(options: RequesterOptions): Send {
     return { status: answer!.status, value: verdict.value, began, ended };
   }
 
-  return async (request) => {
+  async function sendRenewing<T>(request: OutgoingRequest<T>): Promise<Exchanged<T>> {
     const sent: { authorization?: string } = {};
     try {
       return await sendOnce(request, sent);
@@ -143,7 +152,25 @@ export function createRequester(options: RequesterOptions): Send {
       if (!isRenewed || request.method === 'POST') throw error;
       return await sendOnce(request, {});
     }
+  }
+
+  return async (request) => {
+    try {
+      return await sendRenewing(request);
+    } catch (error) {
+      const status = statusOfRefusal(error);
+      if (status !== null) {
+        await options.refused?.({ status, method: request.method, route: routeOf(request.path) });
+      }
+      throw error;
+    }
   };
+}
+
+/** Null for every other failure, and for a refusal of the token endpoint's, which is noted as one of the grant. */
+function statusOfRefusal(error: unknown): 401 | 403 | null {
+  if (!(error instanceof UpstreamError) || error instanceof GrantRefused) return null;
+  return error.status === 401 || error.status === 403 ? error.status : null;
 }
 
 function retryAfterIn(answer: Answer, wallMs: number): number | null {

@@ -1,7 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operationOf } from '../../src/cli/api.ts';
+import { openStore } from '../../src/store/open.ts';
 import { json, type Upstream as Service, startUpstream } from '../compliance/upstream.ts';
 import { cli, inTemporaryDirectory } from './executable.ts';
 
@@ -12,6 +14,7 @@ beforeAll(async () => {
   service = await startUpstream((response, { method, url, headers, body }) => {
     if (headers.authorization !== `Bearer ${API_KEY}`)
       return json(response, 401, { echo: headers.authorization });
+    if (url.startsWith('/api/v1/vendors/forbidden')) return json(response, 403, {});
     if (url.startsWith('/api/v1/vendors/none'))
       return json(response, 404, { detail: 'no such \u001b[31mvendor' });
     if (url.startsWith('/api/v1/risk-assessments') && method === 'POST') return response.destroy();
@@ -91,6 +94,53 @@ describe('one request by hand', () => {
     expect(code).toBe(2);
     expect(err).toContain(hint);
     expect(requests).toHaveLength(0);
+  });
+});
+
+describe('a refusal of the API', () => {
+  const refused = async (directory: string, args: string[], key = 'wrong-key') =>
+    await cli(args, {
+      DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+      COMPLIANCE_BASE_URL: service.settings.baseUrl.href,
+      COMPLIANCE_API_KEY: key,
+      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+      WEBHOOK_SECRETS: 'a-secret-nobody-uses',
+    });
+  const auditOf = async (directory: string) => {
+    const store = await openStore(`file:${join(directory, 'mirror.db')}`, { readOnly: true });
+    const entries = await store.listAudit({ limit: 50 });
+    await store.close();
+    return entries
+      .map(({ actor, action, outcome, target }) => `${actor} ${action} ${outcome} ${target}`)
+      .reverse();
+  };
+
+  it('is in the audit, whichever command met it', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      await (await openStore(`file:${join(directory, 'mirror.db')}`)).close();
+      expect((await refused(directory, ['api', 'GET', '/vendors/v1'])).code).toBe(1);
+      expect((await refused(directory, ['api', 'GET', '/vendors/forbidden'], API_KEY)).code).toBe(1);
+      expect((await refused(directory, ['register', '--url', 'http://127.0.0.1:1/webhooks'])).code).toBe(1);
+      expect((await refused(directory, ['doctor'])).code).toBe(3);
+      expect((await refused(directory, ['sweep', '--dry-run', '--kind', 'vendor'])).code).toBe(1);
+      const audit = await auditOf(directory);
+      expect(audit.slice(0, 3)).toEqual([
+        'upstream credentials 401 api: GET /vendors/{id}',
+        'upstream credentials 403 api: GET /vendors/{id}',
+        'upstream credentials 401 register: POST /webhooks',
+      ]);
+      expect(audit).toContain('upstream credentials 401 doctor: GET /policies');
+      expect(audit).toContain('upstream credentials 401 cli: GET /vendors');
+    });
+  });
+
+  it('makes no database where there is none, and says that it is noted nowhere', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const { code, err } = await refused(directory, ['api', 'GET', '/vendors']);
+      expect(code).toBe(1);
+      expect(err).toContain('not in the audit');
+      expect(existsSync(join(directory, 'mirror.db'))).toBe(false);
+    });
   });
 });
 

@@ -80,6 +80,11 @@ describe('signing in', () => {
       expect((await browse(new URL('/elsewhere', callback).href)).status).toBe(404);
       await browse(address.href);
       expect(await login.exited).toBe(0);
+      const { audit } = await stored(directory);
+      expect(audit.toSorted()).toEqual([
+        ...Array.from({ length: 3 }, () => 'token_grant foreign_state'),
+        'token_grant ok',
+      ]);
     });
   });
 
@@ -132,6 +137,7 @@ describe('signing in', () => {
       expect(await login.line('compliance-mirror:')).toContain('state');
       expect(await login.exited).toBe(1);
       expect(server.grants).toHaveLength(0);
+      expect(await stored(directory)).toEqual({ tokens: null, audit: ['token_grant foreign_state'] });
     });
   });
 

@@ -32,7 +32,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
         remedy: opened.remedy,
       },
       service: opened.exists ? await holderOfDatabase(config.databaseUrl) : null,
-      upstream: config.compliance === null ? null : await upstreamOf(config, config.compliance, store),
+      upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
       settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
       secrets: secretsOf(config, registrations ?? []),
       registrations,
@@ -77,6 +77,7 @@ async function open(cli: Cli, config: Config, path: string): Promise<Opened> {
 }
 
 async function upstreamOf(
+  cli: Cli,
   config: Config,
   settings: ComplianceSettings,
   store: Store | null,
@@ -84,7 +85,7 @@ async function upstreamOf(
   const { baseUrl, auth } = settings;
   const reads: Read[] = [];
   const found: UpstreamFindings = { baseUrl: baseUrl.href, auth, reads, answered: false, skewMs: null };
-  const client = commandClient(config, store, {
+  const client = commandClient(cli, config, store, {
     actor: 'doctor',
     needs: 'read',
     observe: ({ status, dateHeaderSkewMs }) => {

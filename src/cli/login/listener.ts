@@ -35,10 +35,14 @@ export function isLoopbackRedirect(redirectUri: string): boolean {
   return url?.protocol === 'http:' && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
 }
 
-/** Listens where the browser will be sent. Throws UsageError where that address is not free. */
+/**
+ * Listens where the browser will be sent. `onForeign` is told of each answer that is not to this attempt; must not
+ * throw. Throws UsageError where the address is not free.
+ */
 export async function listenForConsent(
   redirectUri: string,
   attempt: ConsentAttempt,
+  onForeign: () => void,
 ): Promise<ConsentListener> {
   const url = new URL(redirectUri);
   const { promise: answer, resolve } = Promise.withResolvers<ConsentAnswer>();
@@ -50,6 +54,7 @@ export async function listenForConsent(
       return show(response, 404, { title: 'Not here', text: 'There is nothing at this address.' });
     }
     const read = readConsent(asked.searchParams, attempt);
+    if (read.outcome === 'foreign') onForeign();
     if (read.outcome === 'foreign' || waiting !== null) {
       return show(response, 400, {
         title: 'Not this sign-in',
