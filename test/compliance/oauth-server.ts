@@ -17,6 +17,8 @@ export interface OauthServer {
   issueCode(challenge?: string): string;
   /** Told of every call of the API before it is answered. */
   onCall: (count: number) => void;
+  /** While it is not settled the API holds every answer back; what has expired meanwhile counts. */
+  gate: Promise<void> | null;
   /** No access token issued so far is good any more. */
   expireAccess(): void;
   /** No refresh token issued so far is good any more. */
@@ -86,7 +88,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     return json(response, 200, grant());
   }
 
-  const server = createServer((request, response) => {
+  const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://localhost');
     if (url.pathname === '/auth/oauth/token' && request.method === 'POST')
       return void token(request, response);
@@ -99,6 +101,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     const authorization = request.headers.authorization ?? '';
     self.calls.push({ authorization, path: url.pathname });
     self.onCall(self.calls.length);
+    await self.gate;
     const bearer = authorization.replace('Bearer ', '');
     if (!access.has(bearer) && !self.apiKeys.includes(bearer))
       return json(response, 401, { echo: authorization });
@@ -125,6 +128,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     policies: [],
     apiKeys: [],
     onCall: () => {},
+    gate: null,
     answer: { token_type: 'Bearer', expires_in: 3600 },
     settings: (changes = {}) => ({
       baseUrl: new URL(`${origin}/v1`),
