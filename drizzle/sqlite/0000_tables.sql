@@ -50,14 +50,8 @@ CREATE TABLE `events` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
-CREATE INDEX `events_with_body` ON `events` (`seq`) WHERE body IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`) WHERE state = 'pending';--> statement-breakpoint
-CREATE INDEX `events_done` ON `events` (`seq`) WHERE state = 'done';--> statement-breakpoint
-CREATE INDEX `events_ignored` ON `events` (`seq`) WHERE state = 'ignored';--> statement-breakpoint
 CREATE INDEX `events_dead` ON `events` (`seq`) WHERE state = 'dead';--> statement-breakpoint
-CREATE INDEX `events_discarded` ON `events` (`seq`) WHERE state = 'discarded';--> statement-breakpoint
-CREATE INDEX `events_type` ON `events` (`type`,`seq`);--> statement-breakpoint
-CREATE INDEX `events_kind` ON `events` (`kind`,`seq`);--> statement-breakpoint
 CREATE INDEX `events_record` ON `events` (`record_id`,`seq`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
@@ -65,8 +59,11 @@ CREATE TABLE `facts` (
 );
 --> statement-breakpoint
 CREATE TABLE `gap_counts` (
-	`reason` text PRIMARY KEY NOT NULL,
-	`opened` integer NOT NULL
+	`reason` text NOT NULL,
+	`kind` text NOT NULL,
+	`open` integer NOT NULL,
+	`opened` integer NOT NULL,
+	PRIMARY KEY(`reason`, `kind`)
 );
 --> statement-breakpoint
 CREATE TABLE `gaps` (
@@ -84,6 +81,7 @@ CREATE TABLE `gaps` (
 CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE healed_at IS NULL;--> statement-breakpoint
 CREATE INDEX `gaps_record` ON `gaps` (`kind`,`record_id`);--> statement-breakpoint
 CREATE INDEX `gaps_open_newest` ON `gaps` (`id`) WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX `gaps_open_oldest` ON `gaps` (`reason`,`kind`,`id`) WHERE healed_at IS NULL;--> statement-breakpoint
 CREATE INDEX `gaps_healed` ON `gaps` (`healed_at`) WHERE healed_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `held_deletions` (
 	`kind` text NOT NULL,
@@ -98,6 +96,20 @@ CREATE INDEX `held_deletions_sweep` ON `held_deletions` (`sweep_id`,`id`);--> st
 CREATE TABLE `kind_state` (
 	`kind` text PRIMARY KEY NOT NULL,
 	`in_step_since` text
+);
+--> statement-breakpoint
+CREATE TABLE `leases` (
+	`name` text PRIMARY KEY NOT NULL,
+	`owner` text NOT NULL,
+	`fence` integer NOT NULL,
+	`lease_until` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `operator_sessions` (
+	`hash` text PRIMARY KEY NOT NULL,
+	`sealed` text NOT NULL,
+	`opened_at` integer NOT NULL,
+	`used_at` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `policies` (
@@ -134,6 +146,11 @@ CREATE TABLE `quarantine` (
 --> statement-breakpoint
 CREATE INDEX `quarantine_waiting` ON `quarantine` (`id`) WHERE released_at IS NULL;--> statement-breakpoint
 CREATE INDEX `quarantine_with_body` ON `quarantine` (`id`) WHERE body IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `quarantine_count` (
+	`one` integer PRIMARY KEY NOT NULL,
+	`waiting` integer NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `record_counts` (
 	`kind` text PRIMARY KEY NOT NULL,
 	`live` integer NOT NULL,
@@ -187,6 +204,19 @@ CREATE TABLE `registrations` (
 	`created_at` text NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE `replicas` (
+	`id` text PRIMARY KEY NOT NULL,
+	`started_at` text NOT NULL,
+	`seen_at` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `request_places` (
+	`replica` text PRIMARY KEY NOT NULL,
+	`places` integer NOT NULL,
+	`wanted` integer NOT NULL,
+	`places_until` integer NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `risk_assessments` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,
@@ -206,6 +236,13 @@ CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_si
 CREATE INDEX `risk_assessments_name` ON `risk_assessments` (name COLLATE NOCASE,`id`);--> statement-breakpoint
 CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `risk_assessments_outstanding` ON `risk_assessments` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `sweep_requests` (
+	`kind` text NOT NULL,
+	`reason` text NOT NULL,
+	`requested_at` text NOT NULL,
+	PRIMARY KEY(`kind`, `reason`)
+);
+--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`kind` text NOT NULL,

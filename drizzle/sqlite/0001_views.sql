@@ -1,5 +1,7 @@
 INSERT INTO record_counts (kind, live, deleted, known) VALUES ('policy', 0, 0, 0), ('risk_assessment', 0, 0, 0), ('vendor', 0, 0, 0);
 --> statement-breakpoint
+INSERT INTO facts (name, value) VALUES ('epoch', lower(hex(randomblob(8))));
+--> statement-breakpoint
 CREATE TRIGGER policies_counted_in AFTER INSERT ON policies BEGIN
   UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'policy';
 END;
@@ -47,8 +49,32 @@ CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state BEGIN
   UPDATE record_counts SET known = known - 1 WHERE kind = OLD.kind;
 END;
 --> statement-breakpoint
-CREATE TRIGGER gaps_counted AFTER INSERT ON gaps BEGIN
-  INSERT INTO gap_counts (reason, opened) VALUES (NEW.reason, 1) ON CONFLICT (reason) DO UPDATE SET opened = opened + 1;
+CREATE TRIGGER gaps_counted_in AFTER INSERT ON gaps BEGIN
+  INSERT INTO gap_counts (reason, kind, open, opened) VALUES (NEW.reason, coalesce(NEW.kind, ''), NEW.healed_at IS NULL, 1)
+    ON CONFLICT (reason, kind) DO UPDATE SET open = open + excluded.open, opened = opened + 1;
+END;
+--> statement-breakpoint
+CREATE TRIGGER gaps_counted_over AFTER UPDATE OF healed_at ON gaps WHEN (OLD.healed_at IS NULL) <> (NEW.healed_at IS NULL) BEGIN
+  UPDATE gap_counts SET open = open + (NEW.healed_at IS NULL) - (OLD.healed_at IS NULL)
+    WHERE reason = NEW.reason AND kind = coalesce(NEW.kind, '');
+END;
+--> statement-breakpoint
+CREATE TRIGGER gaps_counted_out AFTER DELETE ON gaps WHEN OLD.healed_at IS NULL BEGIN
+  UPDATE gap_counts SET open = open - 1 WHERE reason = OLD.reason AND kind = coalesce(OLD.kind, '');
+END;
+--> statement-breakpoint
+INSERT INTO quarantine_count (one, waiting) VALUES (1, 0);
+--> statement-breakpoint
+CREATE TRIGGER quarantine_counted_in AFTER INSERT ON quarantine WHEN NEW.released_at IS NULL BEGIN
+  UPDATE quarantine_count SET waiting = waiting + 1;
+END;
+--> statement-breakpoint
+CREATE TRIGGER quarantine_counted_over AFTER UPDATE OF released_at ON quarantine WHEN (OLD.released_at IS NULL) <> (NEW.released_at IS NULL) BEGIN
+  UPDATE quarantine_count SET waiting = waiting + (NEW.released_at IS NULL) - (OLD.released_at IS NULL);
+END;
+--> statement-breakpoint
+CREATE TRIGGER quarantine_counted_out AFTER DELETE ON quarantine WHEN OLD.released_at IS NULL BEGIN
+  UPDATE quarantine_count SET waiting = waiting - 1;
 END;
 --> statement-breakpoint
 CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
@@ -98,10 +124,10 @@ WITH kinds AS (
     (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sweeps
       WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
-    (SELECT count(*) FROM gaps INDEXED BY gaps_open WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)) AS open_gaps,
-    (SELECT count(*) FROM gaps INDEXED BY gaps_open WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
+    (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
+    (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')) AS blocking_gaps,
-    (SELECT count(*) FROM gaps INDEXED BY gaps_open WHERE healed_at IS NULL AND (gaps.kind = k.kind OR gaps.kind IS NULL)
+    (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')) AS pressing_gaps,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM

@@ -119,16 +119,10 @@ export const events = sqliteTable(
   },
   (t) => [
     uniqueIndex('events_id').on(t.id),
-    // What trimming walks over: without it each round would read past every row whose body is gone.
-    index('events_with_body').on(t.seq).where(sql`body IS NOT NULL`),
+    // The states that few events are in, and what is asked of one record. No other column has an index: each would be
+    // paid for by every delivery, and lists walk back a bounded number of rows instead.
     index('events_pending').on(t.seq).where(sql`state = 'pending'`),
-    // A list of one state reads its own index: most events are done, and few of the others.
-    index('events_done').on(t.seq).where(sql`state = 'done'`),
-    index('events_ignored').on(t.seq).where(sql`state = 'ignored'`),
     index('events_dead').on(t.seq).where(sql`state = 'dead'`),
-    index('events_discarded').on(t.seq).where(sql`state = 'discarded'`),
-    index('events_type').on(t.type, t.seq),
-    index('events_kind').on(t.kind, t.seq),
     index('events_record').on(t.recordId, t.seq),
   ],
 );
@@ -162,6 +156,7 @@ export const gaps = sqliteTable(
     index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
     index('gaps_record').on(t.kind, t.recordId),
     index('gaps_open_newest').on(t.id).where(sql`healed_at IS NULL`),
+    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`healed_at IS NULL`),
     index('gaps_healed').on(t.healedAt).where(sql`healed_at IS NOT NULL`),
   ],
 );
@@ -281,10 +276,25 @@ export const recordCounts = sqliteTable('record_counts', {
   known: integer('known').notNull(),
 });
 
-/** How many gaps were ever opened, by reason: kept by a trigger, and not taken back when old ones are trimmed. */
-export const gapCounts = sqliteTable('gap_counts', {
-  reason: text('reason').primaryKey(),
-  opened: integer('opened').notNull(),
+/**
+ * How many gaps are open, and how many were ever opened, which trimming does not take back: kept by triggers. `kind` is
+ * empty where a gap is of the whole mirror, because a null would equal no other.
+ */
+export const gapCounts = sqliteTable(
+  'gap_counts',
+  {
+    reason: text('reason').notNull(),
+    kind: text('kind').notNull(),
+    open: integer('open').notNull(),
+    opened: integer('opened').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.reason, t.kind] })],
+);
+
+/** One row, kept by triggers: how many deliveries in quarantine wait to be seen to. */
+export const quarantineCount = sqliteTable('quarantine_count', {
+  one: integer('one').primaryKey(),
+  waiting: integer('waiting').notNull(),
 });
 
 /** Deliveries and lags by the minute, for charts: a few rows a minute, and none older than what they show. */
@@ -312,4 +322,48 @@ export const facts = sqliteTable('facts', {
 export const kindState = sqliteTable('kind_state', {
   kind: text('kind').primaryKey(),
   inStepSince: text('in_step_since'),
+});
+
+// ─── what several processes share; instants are milliseconds of the steady clock, which they share too ───────
+
+/** Work that one process does at a time. The fence rises whenever another takes it over. */
+export const leases = sqliteTable('leases', {
+  name: text('name').primaryKey(),
+  owner: text('owner').notNull(),
+  fence: integer('fence').notNull(),
+  leaseUntil: integer('lease_until').notNull(),
+});
+
+/** Processes that live, or lived a moment ago. */
+export const replicas = sqliteTable('replicas', {
+  id: text('id').primaryKey(),
+  startedAt: text('started_at').notNull(),
+  seenAt: integer('seen_at').notNull(),
+});
+
+/** Sweeps that were asked for and have not begun. */
+export const sweepRequests = sqliteTable(
+  'sweep_requests',
+  {
+    kind: text('kind').notNull(),
+    reason: text('reason').notNull(),
+    requestedAt: text('requested_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.reason] })],
+);
+
+/** Operators' sessions, by the hash of the cookie; which token opened one is sealed with a key made of the cookie. */
+export const operatorSessions = sqliteTable('operator_sessions', {
+  hash: text('hash').primaryKey(),
+  sealed: text('sealed').notNull(),
+  openedAt: integer('opened_at').notNull(),
+  usedAt: integer('used_at').notNull(),
+});
+
+/** Each process's part of the request budget, and how much it would like. */
+export const requestPlaces = sqliteTable('request_places', {
+  replica: text('replica').primaryKey(),
+  places: integer('places').notNull(),
+  wanted: integer('wanted').notNull(),
+  placesUntil: integer('places_until').notNull(),
 });

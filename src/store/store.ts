@@ -1,5 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers, JsonObject } from '../compliance/pointers.ts';
+import type { Lease, ReplicaStore } from './replicas.ts';
 import type { ReportStore, TrafficReport } from './reports.ts';
 
 /**
@@ -288,8 +289,8 @@ export interface BackfillStore {
     kind: Kind,
     objects: readonly ReadObject[],
   ): Promise<{ id: string; what: 'same' | 'missing' | 'different'; fields: readonly string[] }[]>;
-  /** Ids of live rows, in order, after `after`. */
-  liveIds(kind: Kind, after: string, limit: number): Promise<string[]>;
+  /** Every known id, in order, after `after`: tombstones and ids without a row included, which are not `alive`. */
+  knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]>;
   /** How many rows of the kind are alive. */
   countLive(kind: Kind): Promise<number>;
   /** A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive. */
@@ -319,7 +320,13 @@ export interface BackfillStore {
   concludeDeletions(
     kind: Kind,
     proof: { absent: readonly string[]; number: number } | null,
-    context: { cause: string; sweepId: number | null; onlyAnnounced: boolean },
+    context: {
+      cause: string;
+      sweepId: number | null;
+      onlyAnnounced: boolean;
+      /** Whoever has lost it meanwhile deletes nothing: rejects with MirrorError `lease_lost`. Absent: nobody else could. */
+      lease?: Lease;
+    },
     now: Now,
   ): Promise<Conclusion>;
   /** An operator's consent for exactly the ids now held under that sweep, until `untilWall`. Returns the ids. */
@@ -384,6 +391,12 @@ export interface AuditEntry {
   target: string | null;
 }
 
+/**
+ * The outcome of an entry made before what it speaks of is done. It stays where the process died in between: then it
+ * was asked for, and may or may not have been done.
+ */
+export const AUDIT_ASKED = 'asked';
+
 export interface StoredRegistration {
   upstreamId: string;
   url: string;
@@ -405,6 +418,10 @@ export interface StoredTokens {
 
 export interface OperatorStore {
   audit(entry: AuditEntry, now: Now): Promise<void>;
+  /** An entry before what it speaks of is done: its outcome is `AUDIT_ASKED`. Returns its id. */
+  askAudit(entry: Omit<AuditEntry, 'outcome'>, now: Now): Promise<number>;
+  /** What came of it. An entry that has its outcome keeps it. */
+  settleAudit(id: number, outcome: string): Promise<void>;
   saveRegistration(registration: StoredRegistration): Promise<void>;
   listRegistrations(): Promise<StoredRegistration[]>;
 
@@ -461,8 +478,11 @@ export interface Trimmed {
 
 /** Steps that are short by their `limit`. A caller repeats one until `next` is null, with pauses for other writers. */
 export interface RetentionStore {
-  /** Empties bodies of events that are done, ignored or discarded; a dead one keeps what a retry needs. */
-  trimEventBodies(step: TrimStep): Promise<Trimmed>;
+  /**
+   * Empties bodies of events that are done, ignored or discarded; a dead one keeps what a retry needs. Goes on from
+   * where the last step ended, in this round or an earlier one, so that no index of bodies is needed; not past a pending one.
+   */
+  trimEventBodies(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
   trimQuarantineBodies(step: TrimStep): Promise<Trimmed>;
   /** Takes the rows of events away, neither pending nor dead ones; their ids go on being known. */
   trimEvents(step: TrimStep): Promise<Trimmed>;
@@ -472,7 +492,13 @@ export interface RetentionStore {
   trimEventIds(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
 }
 
-export interface Store extends InboxStore, BackfillStore, OperatorStore, RetentionStore, ReportStore {
+export interface Store
+  extends InboxStore,
+    BackfillStore,
+    OperatorStore,
+    RetentionStore,
+    ReportStore,
+    ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';
   /** Resolves when a commit is possible; rejects with StoreUnavailable otherwise. For readiness. */
   checkWritable(): Promise<void>;

@@ -10,6 +10,7 @@ import { describeHostileInput } from './contract/hostile.ts';
 import { describeLists } from './contract/lists.ts';
 import { describePreviews } from './contract/previews.ts';
 import { describeReads } from './contract/reads.ts';
+import { describeReplicas } from './contract/replicas.ts';
 import { describeReports } from './contract/reports.ts';
 import { describeRetention } from './contract/retention.ts';
 import { describeStatus } from './contract/status.ts';
@@ -35,6 +36,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeLists(open);
     describeRetention(open);
     describeTokens(open);
+    describeReplicas(open);
     describeHostileInput(open);
   });
 }

@@ -1,4 +1,5 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import { MirrorError } from '../../errors.ts';
 import { covered, decideApply, decideDeletions, decideMissing, dueAt } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
@@ -69,13 +70,14 @@ export function createBackfillVerbs(
     Kind,
     ReturnType<typeof unseen>
   >;
-  const selectLive = (kind: Kind) =>
-    db
-      .prepare(`SELECT id FROM ${TABLES[kind]} WHERE deleted_at IS NULL AND id > ? ORDER BY id LIMIT ?`)
-      .pluck();
-  const liveIds = Object.fromEntries(KINDS.map((kind) => [kind, selectLive(kind)])) as Record<
+  const selectKnown = (kind: Kind) =>
+    db.prepare(
+      `SELECT s.id, r.id IS NOT NULL AND r.deleted_at IS NULL AS alive FROM record_state s
+       LEFT JOIN ${TABLES[kind]} r ON r.id = s.id WHERE s.kind = '${kind}' AND s.id > ? ORDER BY s.id LIMIT ?`,
+    );
+  const knownIds = Object.fromEntries(KINDS.map((kind) => [kind, selectKnown(kind)])) as Record<
     Kind,
-    ReturnType<typeof selectLive>
+    ReturnType<typeof selectKnown>
   >;
   const touched = db
     .prepare('SELECT id FROM record_state WHERE kind = ? AND (hint > ? OR write > ?)')
@@ -99,6 +101,7 @@ export function createBackfillVerbs(
   const listHeld = db.prepare(
     'SELECT kind, id, sweep_id AS sweepId FROM held_deletions WHERE consent_until IS NULL OR consent_until <= ? ORDER BY kind, id',
   );
+  const leaseHeld = db.prepare('SELECT 1 FROM leases WHERE name = ? AND owner = ? AND fence = ?');
   const lastSweep = db.prepare('SELECT max(id) FROM sweeps WHERE kind = ?').pluck();
   const consent = db.prepare(
     'UPDATE held_deletions SET consent_until = ? WHERE sweep_id = ? RETURNING kind, id',
@@ -268,8 +271,9 @@ export function createBackfillVerbs(
       });
     },
 
-    async liveIds(kind, after, limit) {
-      return liveIds[kind].all(after, limit) as string[];
+    async knownIds(kind, after, limit) {
+      const rows = knownIds[kind].all(after, limit) as { id: string; alive: 0 | 1 }[];
+      return rows.map(({ id, alive }) => ({ id, alive: alive === 1 }));
     },
 
     async countLive(kind) {
@@ -301,6 +305,10 @@ export function createBackfillVerbs(
 
     async concludeDeletions(kind, proof, context, now) {
       return transact((numbers) => {
+        const { lease } = context;
+        if (lease !== undefined && leaseHeld.get(lease.name, lease.owner, lease.fence) === undefined) {
+          throw new MirrorError('lease_lost', `another process has taken over "${lease.name}"`);
+        }
         const proven = (selectProven.all(kind) as string[]).map((id) => records.load(kind, id));
         const absent = (proof?.absent ?? [])
           .map((id) => records.load(kind, id))

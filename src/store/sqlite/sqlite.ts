@@ -10,10 +10,12 @@ import {
   schemaIsCurrent,
   transactions,
 } from './connection.ts';
+import { settleEpoch } from './epoch.ts';
 import { createGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createOperatorVerbs } from './operators.ts';
 import { createRecords } from './records.ts';
+import { createReplicaVerbs } from './replicas.ts';
 import { createReports } from './reports.ts';
 import { createRetentionVerbs } from './retention.ts';
 import { createSweepVerbs } from './sweeps.ts';
@@ -36,7 +38,10 @@ export function openSqlite(options: SqliteOptions): Store {
         'run `compliance-mirror migrate`',
       );
     }
-    if (!readOnly) guarded(() => migrateSchema(db));
+    if (!readOnly) {
+      guarded(() => migrateSchema(db));
+      guarded(() => settleEpoch(db));
+    }
     return guarded(() => storeOver(db));
   } catch (error) {
     db.close();
@@ -55,6 +60,7 @@ export function storeOver(db: Connection): Store {
     ...createSweepVerbs(db, transact, gaps),
     ...createOperatorVerbs(db, transact),
     ...createRetentionVerbs(db, transact),
+    ...createReplicaVerbs(db, transact),
     ...createReports(db),
     async checkWritable() {
       transact(() => undefined);

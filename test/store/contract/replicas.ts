@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest';
+import type { Lease } from '../../../src/store/replicas.ts';
+import { createScene, type OpenEngine } from '../scene.ts';
+
+const LEASE_MS = 10_000;
+const LIFE_MS = 15_000;
+
+export function describeReplicas(open: OpenEngine): void {
+  async function inScene(work: (scene: Awaited<ReturnType<typeof createScene>>) => Promise<void>) {
+    const scene = await createScene(open);
+    try {
+      await work(scene);
+    } finally {
+      await scene.close();
+    }
+  }
+
+  describe('a lease', () => {
+    it('has one owner at a time, who may prolong it, and another once its time is over', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        const take = (owner: string) => store.takeLease('backfill', owner, LEASE_MS, now());
+        expect(await take('a')).toEqual({ name: 'backfill', owner: 'a', fence: 1, isTakeover: false });
+        expect(await take('b')).toBeNull();
+        pass(LEASE_MS - 1);
+        expect(await take('b')).toBeNull();
+        expect(await take('a')).toMatchObject({ owner: 'a', fence: 1 });
+        pass(LEASE_MS - 1);
+        expect(await take('b')).toBeNull();
+        pass(1);
+        expect(await take('b')).toEqual({ name: 'backfill', owner: 'b', fence: 2, isTakeover: true });
+      });
+    });
+
+    it('that was let go is taken at once, and not as from the dead', async () => {
+      await inScene(async ({ store, now }) => {
+        const first = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
+        await store.releaseLease({ ...first, owner: 'b' });
+        expect(await store.takeLease('backfill', 'b', LEASE_MS, now())).toBeNull();
+        await store.releaseLease(first);
+        expect(await store.takeLease('backfill', 'b', LEASE_MS, now())).toMatchObject({
+          ...{ fence: 2, isTakeover: false },
+        });
+        await store.releaseLease(first);
+        expect(await store.takeLease('backfill', 'a', LEASE_MS, now())).toBeNull();
+      });
+    });
+
+    it('that ran out and was taken again by its owner is another one: what it did meanwhile is not known', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        await store.takeLease('backfill', 'a', LEASE_MS, now());
+        pass(LEASE_MS);
+        expect(await store.takeLease('backfill', 'a', LEASE_MS, now())).toMatchObject({ fence: 2 });
+      });
+    });
+
+    it('is needed to conclude deletions, where one is named', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        const context = { cause: 'sweep:1', sweepId: null, onlyAnnounced: false };
+        const conclude = (lease: Lease) =>
+          store.concludeDeletions('policy', { absent: [], number: 0 }, { ...context, lease }, now());
+        const { isTakeover: _, ...lost } = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
+        expect(await conclude(lost)).toEqual({ deleted: [], held: [] });
+        pass(LEASE_MS);
+        const { isTakeover: __, ...held } = (await store.takeLease('backfill', 'b', LEASE_MS, now()))!;
+        await expect(conclude(lost)).rejects.toMatchObject({ code: 'lease_lost' });
+        expect(await conclude(held)).toEqual({ deleted: [], held: [] });
+      });
+    });
+  });
+
+  describe('processes over one database', () => {
+    it('know of each other while they live', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        expect(await store.beatReplica('a', LIFE_MS, now())).toEqual({ others: 0 });
+        expect(await store.beatReplica('b', LIFE_MS, now())).toEqual({ others: 1 });
+        pass(LIFE_MS - 1);
+        expect(await store.beatReplica('b', LIFE_MS, now())).toEqual({ others: 1 });
+        pass(1);
+        expect(await store.beatReplica('b', LIFE_MS, now())).toEqual({ others: 0 });
+        expect(await store.countReplicas(LIFE_MS, now())).toBe(1);
+        await store.leaveReplicas('b');
+        expect(await store.countReplicas(LIFE_MS, now())).toBe(0);
+      });
+    });
+
+    it('find what was asked of any of them, once', async () => {
+      await inScene(async ({ store, now }) => {
+        await store.requestSweeps(['policy', 'vendor'], 'operator:olga', now());
+        await store.requestSweeps(['policy'], 'operator:olga', now());
+        await store.requestSweeps(['policy'], 'refused deliveries', now());
+        const asked = await store.takeSweepRequests();
+        expect(asked.map(({ kind, reason }) => `${kind} ${reason}`).sort()).toEqual([
+          ...['policy operator:olga', 'policy refused deliveries', 'vendor operator:olga'],
+        ]);
+        expect(await store.takeSweepRequests()).toEqual([]);
+      });
+    });
+
+    it('find when the last sweep of each kind began', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        await store.startSweep('policy', 'start', now());
+        pass(1_000);
+        await store.startSweep('policy', 'timer', now());
+        expect(await store.lastSweepStarts()).toEqual([{ kind: 'policy', wall: now().wall }]);
+      });
+    });
+
+    it('share out the request budget, and never more than all of it', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        const ask = (replica: string, keeps: number, wants: number) =>
+          store.sharePlaces({ replica, limit: 10, keeps, wants, leaseMs: LEASE_MS }, now());
+        expect(await ask('a', 0, 8)).toMatchObject({ places: 8, free: 2, othersWanting: 0 });
+        expect(await ask('b', 0, 5)).toMatchObject({ places: 2, free: 0, othersWanting: 0 });
+        // It keeps what it says, and learns that another would like more.
+        expect(await ask('a', 3, 0)).toMatchObject({ places: 3, othersWanting: 1, free: 5 });
+        expect(await ask('b', 2, 5)).toMatchObject({ places: 5 });
+        pass(LEASE_MS);
+        expect(await ask('b', 0, 10)).toMatchObject({ places: 10 });
+        expect(await ask('a', 3, 3)).toMatchObject({ places: 0 });
+      });
+    });
+
+    it('all wait as long as the upstream asked any of them to', async () => {
+      await inScene(async ({ store, now }) => {
+        const pausedUntil = async () =>
+          (await store.sharePlaces({ replica: 'a', limit: 1, keeps: 0, wants: 0, leaseMs: 1 }, now()))
+            .pausedUntil;
+        expect(await pausedUntil()).toBeNull();
+        await store.pausePlaces(now().steady + 5_000);
+        await store.pausePlaces(now().steady + 1_000);
+        expect(await pausedUntil()).toBe(now().steady + 5_000);
+      });
+    });
+
+    it('keep sessions until they are closed, too old, unused, or too many', async () => {
+      await inScene(async ({ store }) => {
+        const keep = { openedSince: 0, usedSince: 0, atMost: 2 };
+        const session = (hash: string, openedAt: number) => ({
+          ...{ hash, sealed: `sealed ${hash}`, openedAt, usedAt: openedAt },
+        });
+        const there = async () => {
+          const found = await Promise.all(['a', 'b', 'c', 'd'].map((hash) => store.findSession(hash)));
+          return found.flatMap((each) => (each === null ? [] : [each.hash]));
+        };
+        await store.openSession(session('a', 1_000), keep);
+        await store.openSession(session('b', 2_000), keep);
+        await store.touchSession('a', 5_000);
+        expect(await store.findSession('a')).toEqual({ ...session('a', 1_000), usedAt: 5_000 });
+        await store.openSession(session('c', 3_000), keep);
+        expect(await there()).toEqual(['b', 'c']);
+        await store.openSession(session('d', 4_000), { ...keep, usedSince: 2_000 });
+        expect(await there()).toEqual(['c', 'd']);
+        await store.closeSession('c');
+        expect(await there()).toEqual(['d']);
+      });
+    });
+  });
+}
