@@ -59,7 +59,16 @@ const DIRECTIONS: readonly (readonly [
     ['../../process/worker.ts', '../../inbox/inbox.ts', '../../config.ts', '../open.ts', 'hono'],
     ['../../mirror/decide.ts', '../../process/handlers.ts', '../store.ts', 'drizzle-orm/better-sqlite3'],
   ],
-  ['src/cli/new.ts', ['hono', 'drizzle-orm'], ['../sandbox/sandbox.ts', '../service.ts', '../store/open.ts']],
+  [
+    'src/store/postgres/new.ts',
+    ['../../process/worker.ts', '../../inbox/inbox.ts', '../../config.ts', '../open.ts', 'hono'],
+    ['../../mirror/decide.ts', '../../process/handlers.ts', '../store.ts', '../healing.ts', 'pg'],
+  ],
+  [
+    'src/cli/new.ts',
+    ['hono', 'drizzle-orm', 'pg'],
+    ['../sandbox/sandbox.ts', '../service.ts', '../store/open.ts'],
+  ],
   [
     'src/cli/demo/new.ts',
     ['../../service.ts', '../../store/open.ts', '../../sandbox/state.ts'],
@@ -78,7 +87,7 @@ const DIRECTIONS: readonly (readonly [
 ];
 
 /** Packages with one home each, tried from every folder that is not their home. */
-const SQL = ['drizzle-orm', 'drizzle-orm/sqlite-core', 'better-sqlite3', 'node:sqlite'];
+const SQL = ['drizzle-orm', 'drizzle-orm/sqlite-core', 'better-sqlite3', 'node:sqlite', 'pg'];
 const WEB = ['hono', 'hono/jsx', '@hono/node-server'];
 const FOLDERS = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())

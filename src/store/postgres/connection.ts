@@ -1,0 +1,340 @@
+import { performance } from 'node:perf_hooks';
+import pg from 'pg';
+import { UsageError } from '../../errors.ts';
+import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
+import { keepText } from './text.ts';
+import { TYPES } from './types.ts';
+
+export interface PostgresSettings {
+  /** Where all tables live, so that several mirrors share a database. */
+  schema?: string;
+  /** Connections of this process, at most. */
+  poolSize?: number;
+  statementTimeoutMs?: number;
+  lockTimeoutMs?: number;
+  /** PEM file of the authority that signed the server's certificate; asks for TLS. */
+  tlsCaFile?: string;
+  applicationName?: string;
+}
+
+export const DEFAULT_SCHEMA = 'public';
+
+/** One writer, claims, and a few people who look: more would only queue in the server instead of here. */
+const POOL_SIZE = 8;
+/** Far above what any statement takes; below it a lost plan would hold every other writer up. */
+const STATEMENT_TIMEOUT_MS = 30_000;
+/** Writers wait for each other in turn; a sender gives up after about 15 s, so a longer wait answers nobody. */
+const LOCK_TIMEOUT_MS = 10_000;
+/** A replica that stops in the middle of a transaction holds the counter, and with it every other replica. */
+const IDLE_IN_TRANSACTION_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Beyond the server's own limit: only a network that swallows the answer gets this far. */
+const ANSWER_MARGIN_MS = 5_000;
+/** Half-open connections are noticed before a firewall forgets them. */
+const KEEP_ALIVE_DELAY_MS = 10_000;
+const IDLE_CONNECTION_MS = 60_000;
+
+/** After a failed attempt nobody connects for this long, doubled each time: a server that comes up is not stormed. */
+const BACKOFF_FIRST_MS = 50;
+const BACKOFF_LONGEST_MS = 2_000;
+
+/** Deadlocks and serialisation failures resolve themselves in one or two rounds; more means something else is wrong. */
+const TRANSACTION_TRIES = 6;
+const TRY_AGAIN_FIRST_MS = 5;
+
+/** The durable counter within one transaction. Every number that orders anything comes from here. */
+export interface Numbers {
+  current(): number;
+  next(): number;
+}
+
+export interface Sql {
+  /** Rows, their columns as the port types them. Texts may hold anything: see text.ts. */
+  query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** How many rows were changed. */
+  change(text: string, values?: readonly unknown[]): Promise<number>;
+}
+
+/** One atomic unit that holds the counter. */
+export interface Unit extends Sql {
+  numbers: Numbers;
+}
+
+export interface Database {
+  readonly schema: string;
+  /** Single statements, each seeing what is committed as it begins. */
+  readonly sql: Sql;
+  /**
+   * One atomic unit that writes. It locks the counter first, so such units run one after another over all replicas,
+   * and number order is commit order. A deadlock runs `work` again, so it changes nothing but the database.
+   */
+  transact<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
+  /** One atomic unit that takes no numbers and holds nobody up. `opening` is SQL that runs with its BEGIN. */
+  transactApart<T>(opening: string, work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** A connection besides the pool, set up like its own: for LISTEN. The caller ends it, and listens for its `error`. */
+  dedicated(): Promise<pg.Client>;
+  close(): Promise<void>;
+}
+
+export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+/** Nothing is connected yet. Rejects with UsageError for an address that cannot be understood. */
+export function createDatabase(
+  url: string,
+  settings: PostgresSettings & { readOnly?: boolean } = {},
+): Database {
+  const schema = settings.schema ?? DEFAULT_SCHEMA;
+  const config = clientConfig(url, settings);
+  const session = sessionSettings(schema, settings);
+  const prepare = (client: pg.ClientBase) => client.query(session).then(() => undefined);
+  const pool = poolOf({
+    ...config,
+    max: settings.poolSize ?? POOL_SIZE,
+    idleTimeoutMillis: IDLE_CONNECTION_MS,
+    onConnect: prepare,
+  });
+  // A connection that breaks while nobody uses it is found broken by whoever asks next.
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  const gate = backoffGate();
+  const names = statementNames();
+  const inTurn = turns();
+
+  async function acquire(): Promise<pg.PoolClient> {
+    gate.check();
+    try {
+      const client = await pool.connect();
+      gate.opened();
+      return client;
+    } catch (error) {
+      // All connections being in use says nothing of the server.
+      if (!reasonOf(error).startsWith('timeout exceeded')) gate.failed(error);
+      throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
+    }
+  }
+
+  function sqlOn(client: pg.ClientBase): Sql {
+    const run = (text: string, values: readonly unknown[] = []) =>
+      asked(client.query({ name: names(text), text, values: values.map(parameter) }));
+    return {
+      query: async <Row>(text: string, values?: readonly unknown[]) =>
+        (await run(text, values)).rows as Row[],
+      change: async (text, values) => (await run(text, values)).rowCount ?? 0,
+    };
+  }
+
+  async function onConnection<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await acquire();
+    let failure: unknown;
+    try {
+      return await work(client);
+    } catch (error) {
+      failure = error;
+      throw error;
+    } finally {
+      client.release(failure !== undefined && endsConnection(failure));
+    }
+  }
+
+  function once<T>(opening: string, work: (client: pg.PoolClient, opened: pg.QueryResult[]) => Promise<T>) {
+    return onConnection(async (client) => {
+      try {
+        const opened = await asked(
+          client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${opening}`) as unknown as Promise<
+            pg.QueryResult[]
+          >,
+        );
+        return await work(client, opened);
+      } catch (error) {
+        // One whose ROLLBACK fails too is lost, and its transaction with it.
+        if (!endsConnection(error)) {
+          await asked(client.query('ROLLBACK')).catch((worse: unknown) => {
+            throw worse instanceof pg.DatabaseError ? new ConnectionLost(worse) : worse;
+          });
+        }
+        throw error;
+      }
+    });
+  }
+
+  return {
+    schema,
+    sql: {
+      query: (text, values) => failingClearly(() => onConnection((c) => sqlOn(c).query(text, values))),
+      change: (text, values) => failingClearly(() => onConnection((c) => sqlOn(c).change(text, values))),
+    },
+    transact: (work) =>
+      // In turn here already: otherwise each would hold a connection while it waits for the same row.
+      inTurn(() =>
+        failingClearly(() =>
+          tryingAgain(() =>
+            once('SELECT value FROM counter WHERE one = 1 FOR UPDATE', async (client, opened) => {
+              const start = (opened[1]?.rows[0] as { value: number } | undefined)?.value;
+              if (start === undefined) throw new Error('the table counter is empty: restore a backup');
+              let value = start;
+              const numbers = {
+                current: () => value,
+                next: () => {
+                  value += 1;
+                  return value;
+                },
+              };
+              const result = await work({ ...sqlOn(client), numbers });
+              const save = value === start ? '' : `UPDATE counter SET value = ${value} WHERE one = 1; `;
+              await asked(client.query(`${save}COMMIT`));
+              return result;
+            }),
+          ),
+        ),
+      ),
+    transactApart: (opening, work) =>
+      failingClearly(() =>
+        tryingAgain(() =>
+          once(opening, async (client) => {
+            const result = await work(sqlOn(client));
+            await asked(client.query('COMMIT'));
+            return result;
+          }),
+        ),
+      ),
+    dedicated: () =>
+      failingClearly(async () => {
+        const client = new pg.Client(config);
+        client.on('error', () => undefined);
+        try {
+          await asked(client.connect());
+          await asked(prepare(client));
+          return client;
+        } catch (error) {
+          await client.end().catch(() => undefined);
+          throw error;
+        }
+      }),
+    close: () => pool.end(),
+  };
+}
+
+function clientConfig(
+  url: string,
+  settings: PostgresSettings,
+): pg.ClientConfig & { types: pg.CustomTypesConfig } {
+  // As part of the address, because there it means what it means to every other program that takes one.
+  const ca = settings.tlsCaFile === undefined ? '' : `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}`;
+  return {
+    connectionString: ca === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${ca}`,
+    application_name: settings.applicationName ?? 'compliance-mirror',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: (settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS) + ANSWER_MARGIN_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
+    types: TYPES,
+  };
+}
+
+function poolOf(config: pg.PoolConfig & { onConnect: (client: pg.ClientBase) => Promise<void> }): pg.Pool {
+  try {
+    const pool = new pg.Pool(config);
+    // The address is first read for a connection; a mistake in it is to be named now.
+    new pg.Client(config);
+    return pool;
+  } catch (error) {
+    throw new UsageError(
+      `DATABASE_URL cannot be used: ${reasonOf(error)}`,
+      'write postgres://USER:PASSWORD@HOST:PORT/DATABASE, each part percent-encoded',
+    );
+  }
+}
+
+function sessionSettings(schema: string, settings: PostgresSettings & { readOnly?: boolean }): string {
+  const set: readonly (readonly [string, string])[] = [
+    ['search_path', quoted(schema)],
+    ['statement_timeout', String(settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS)],
+    ['lock_timeout', String(settings.lockTimeoutMs ?? LOCK_TIMEOUT_MS)],
+    ['idle_in_transaction_session_timeout', String(IDLE_IN_TRANSACTION_MS)],
+    ['default_transaction_isolation', "'read committed'"],
+    // What instants are written in; the role or the database may say otherwise.
+    ['timezone', "'UTC'"],
+    ['datestyle', "'ISO'"],
+    // Compiling costs more than any of these statements.
+    ['jit', 'off'],
+    ...(settings.readOnly === true ? ([['default_transaction_read_only', 'on']] as const) : []),
+  ];
+  return set.map(([name, value]) => `SET ${name} = ${value}`).join('; ');
+}
+
+/** pg's rejections, with those that are not the server's words marked as such. */
+async function asked<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
+  }
+}
+
+async function failingClearly<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw translate(error);
+  }
+}
+
+async function tryingAgain<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isRetryable(error) || tries === TRANSACTION_TRIES) throw error;
+      const waitMs = TRY_AGAIN_FIRST_MS * 2 ** tries * (0.5 + Math.random());
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  }
+}
+
+const parameter = (value: unknown): unknown => {
+  if (typeof value === 'string') return keepText(value);
+  return Array.isArray(value) ? value.map(parameter) : value;
+};
+
+/** Each text is planned once on each connection. There are as many as the code holds, so none is ever dropped. */
+function statementNames(): (text: string) => string {
+  const names = new Map<string, string>();
+  return (text) => {
+    const known = names.get(text);
+    if (known !== undefined) return known;
+    const name = `s${names.size}`;
+    names.set(text, name);
+    return name;
+  };
+}
+
+/** One after the other, in the order of calls; a failure is its caller's alone. */
+function turns(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const mine = last.then(work, work);
+    last = mine.catch(() => undefined);
+    return mine;
+  };
+}
+
+function backoffGate() {
+  let failures = 0;
+  let closedUntil = 0;
+  let reason: unknown;
+  return {
+    check(): void {
+      if (performance.now() < closedUntil) throw new ConnectionLost(reason);
+    },
+    failed(error: unknown): void {
+      const waitMs = Math.min(BACKOFF_LONGEST_MS, BACKOFF_FIRST_MS * 2 ** failures);
+      failures += 1;
+      reason = error;
+      closedUntil = performance.now() + waitMs * (0.5 + Math.random() / 2);
+    },
+    opened(): void {
+      failures = 0;
+      closedUntil = 0;
+    },
+  };
+}

@@ -1,0 +1,106 @@
+import pg from 'pg';
+import { StoreUnavailable } from '../../errors.ts';
+
+/** What pg throws, in words that callers can act on. */
+
+/** Told to try again by the server itself: deadlocks, and serialisation failures. */
+export const isRetryable = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && (error.code === '40P01' || error.code === '40001');
+
+/** The connection is over, or leads to a server that cannot serve us any more: nothing more is asked of it. */
+export function endsConnection(error: unknown): boolean {
+  if (!(error instanceof pg.DatabaseError)) return error instanceof ConnectionLost;
+  const { code = '' } = error;
+  return code.startsWith('08') || code.startsWith('57P') || code === '25006' || code.startsWith('25P');
+}
+
+/**
+ * Whatever pg rejects with that the server did not say: broken sockets, time-outs, names that do not resolve. Wrapped
+ * where it comes from, because nothing in it tells it from a mistake of ours.
+ */
+export class ConnectionLost extends Error {
+  constructor(cause: unknown) {
+    super(`the connection to PostgreSQL failed: ${reasonOf(cause)}`, { cause });
+    this.name = 'ConnectionLost';
+  }
+}
+
+interface Meaning {
+  says: string;
+  hint: string;
+  fatal?: boolean;
+}
+
+const BY_CODE: Readonly<Record<string, Meaning>> = {
+  '25006': {
+    says: 'the server takes no writes: it is a standby, or read-only',
+    hint: 'let DATABASE_URL name the primary',
+  },
+  '28000': { says: 'the server refuses the user', hint: 'check the user in DATABASE_URL, and pg_hba.conf' },
+  '28P01': { says: 'the server refuses the password', hint: 'check user and password in DATABASE_URL' },
+  '3D000': { says: 'there is no such database', hint: 'create it, or check DATABASE_URL' },
+  '42501': {
+    says: 'the user lacks a privilege',
+    hint: 'grant it SELECT, INSERT, UPDATE and DELETE on all tables of the schema, and USAGE on its sequences',
+  },
+  '53100': { says: "the server's disk is full", hint: 'free space; nothing acknowledged is lost' },
+  '53200': { says: 'the server is out of memory', hint: 'give it more, or lower work_mem' },
+  '53300': {
+    says: 'the server has no connection left',
+    hint: 'raise max_connections, or lower the size of the pool of each replica',
+  },
+  '55P03': {
+    says: 'another transaction holds the lock for too long',
+    hint: 'look in pg_stat_activity for a transaction that stays open',
+  },
+  '57014': { says: 'a statement took too long', hint: 'look at the load of the server' },
+  '57P01': { says: 'the server is shutting down', hint: 'it is tried again by itself' },
+  '57P02': { says: 'the server ended after a crash', hint: 'it is tried again by itself' },
+  '57P03': { says: 'the server is starting up', hint: 'it is tried again by itself' },
+  '58030': { says: "the server's disk fails", hint: "read the server's log, and check its disk" },
+  XX001: {
+    says: 'the database cannot be trusted any more: its data are damaged',
+    hint: 'check the disk; restore a backup: what it lacks is read again from the API',
+    fatal: true,
+  },
+  XX002: {
+    says: 'the database cannot be trusted any more: an index is damaged',
+    hint: 'check the disk, and REINDEX the database',
+    fatal: true,
+  },
+};
+
+const BY_CLASS: Readonly<Record<string, Meaning>> = {
+  '08': { says: 'the connection failed', hint: 'it is tried again by itself' },
+  '25': {
+    says: 'the transaction was ended by the server',
+    hint: 'it stayed idle for too long: look at the load of this machine',
+  },
+  '40': { says: 'the transaction met others too often', hint: 'it is tried again by itself' },
+  '53': { says: 'the server lacks resources', hint: "read the server's log" },
+  '57': { says: 'the server ended the statement', hint: 'it is tried again by itself' },
+};
+
+/** StoreUnavailable where the database is at fault; else the error itself, which is then a mistake of ours. */
+export function translate(error: unknown): unknown {
+  if (error instanceof ConnectionLost) {
+    return new StoreUnavailable(error.message, {
+      cause: error.cause,
+      hint: 'is the server up, and reachable under the address in DATABASE_URL? It is tried again by itself',
+    });
+  }
+  if (!(error instanceof pg.DatabaseError)) return error;
+  const code = error.code ?? '';
+  const meaning = BY_CODE[code] ?? BY_CLASS[code.slice(0, 2)];
+  if (meaning === undefined) return error;
+  return new StoreUnavailable(`${meaning.says} (${code}: ${error.message})`, {
+    fatal: meaning.fatal ?? false,
+    hint: meaning.hint,
+    cause: error,
+  });
+}
+
+export function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join('; ');
+  return error instanceof Error ? error.message || error.name : String(error);
+}
