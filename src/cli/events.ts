@@ -1,12 +1,12 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { MirrorError } from '../errors.ts';
-import type { EventReport, EventState } from '../store/reports.ts';
+import type { EventPage, EventReport, EventState, Paging } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
-import { withReports } from './reports.ts';
+import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
 const STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
@@ -54,7 +54,8 @@ export function eventsCommand(cli: Cli): Command {
           kind: options.kind,
           recordId: options.record,
         };
-        writeList(cli, await store.listEvents(filter, pagingOf(options)), options, EVENTS);
+        const { items, next } = await findEvents(store, filter, pagingOf(options));
+        writeList(cli, items, options, EVENTS, next);
       }),
     );
 
@@ -95,6 +96,25 @@ export function eventsCommand(cli: Cli): Command {
     );
 
   return events;
+}
+
+/** One page looks at a bounded number of events. A command has time: it goes on until its rows are full. */
+async function findEvents(
+  store: Pick<Reports, 'listEvents'>,
+  filter: Parameters<Reports['listEvents']>[0],
+  { limit, after }: Paging,
+): Promise<Pick<EventPage, 'items' | 'next'>> {
+  const items: EventReport[] = [];
+  let next: string | null | undefined = after;
+  do {
+    const page: EventPage = await store.listEvents(filter, {
+      limit: limit - items.length,
+      after: next ?? undefined,
+    });
+    items.push(...page.items);
+    next = page.next;
+  } while (next !== null && items.length < limit);
+  return { items, next };
 }
 
 function noSuchEvent(id: string): MirrorError {

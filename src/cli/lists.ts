@@ -14,9 +14,9 @@ export function writeList<Item>(
   items: readonly Item[],
   options: ListOptions,
   view: ListView<Item>,
+  /** Where the list goes on; absent: behind the last item, if the page is full. */
+  next: string | null = nextAfter(items, options, view),
 ): void {
-  const last = items.at(-1);
-  const next = last !== undefined && items.length >= options.limit ? view.keyOf(last) : null;
   if (options.json) {
     writeJson(cli.out, { items, next });
     return;
@@ -28,4 +28,13 @@ export function writeList<Item>(
     rows,
   );
   if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
+}
+
+function nextAfter<Item>(
+  items: readonly Item[],
+  { limit }: ListOptions,
+  view: ListView<Item>,
+): string | null {
+  const last = items.at(-1);
+  return last !== undefined && items.length >= limit ? view.keyOf(last) : null;
 }

@@ -6,13 +6,15 @@ type Value = string | number | boolean | undefined;
 
 /** The same reports from an operators' listener, by its JSON API. */
 export function remoteReports(service: OpsClient): Reports {
-  async function list<Item>(path: string, query: Record<string, Value>): Promise<Item[]> {
+  async function page<Page>(path: string, query: Record<string, Value>): Promise<Page> {
     const given = Object.entries(query).filter(([, value]) => value !== undefined);
     const search = new URLSearchParams(
       Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
     );
-    return ((await service.get(`${path}?${search}`)) as { items: Item[] }).items;
+    return (await service.get(`${path}?${search}`)) as Page;
   }
+  const list = async <Item>(path: string, query: Record<string, Value>) =>
+    (await page<{ items: Item[] }>(path, query)).items;
   const one = async <Item>(path: string) => (await service.getIfFound(path)) as Item | null;
   const paged = ({ limit, after }: Paging) => ({ limit, after });
   const id = encodeURIComponent;
@@ -22,7 +24,7 @@ export function remoteReports(service: OpsClient): Reports {
       return summaryOf((await service.get('/api/status')) as StatusAnswer);
     },
     listEvents: ({ recordId, ...filter }, paging) =>
-      list('/api/events', { ...filter, record_id: recordId, ...paged(paging) }),
+      page('/api/events', { ...filter, record_id: recordId, ...paged(paging) }),
     showEvent: (event) => one(`/api/events/${id(event)}`),
     listRecords: (kind, filter, paging) => list(`/api/records/${kind}`, { ...filter, ...paged(paging) }),
     showRecord: (kind, record) => one(`/api/records/${kind}/${id(record)}`),
@@ -50,7 +52,7 @@ interface StatusAnswer {
   backlog: { oldest_at: string | null } | null;
   last_delivery_at: string | null;
   quarantined: number | null;
-  gaps: { open: number; healed_last_day?: number } | null;
+  gaps: { open: number; by?: StoreSummary['open_gaps_by']; healed_last_day?: number } | null;
   database: { bytes: number; wal_bytes: number } | null;
 }
 
@@ -62,6 +64,7 @@ function summaryOf(status: StatusAnswer): StoreSummary {
     last_delivery_at: status.last_delivery_at,
     quarantined: status.quarantined ?? 0,
     open_gaps: status.gaps?.open ?? 0,
+    open_gaps_by: status.gaps?.by ?? [],
     healed_gaps_last_day: status.gaps?.healed_last_day ?? 0,
     database_bytes: status.database?.bytes ?? 0,
     wal_bytes: status.database?.wal_bytes ?? 0,

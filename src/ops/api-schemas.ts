@@ -126,7 +126,12 @@ export const status = table({
   last_delivery_at: instant.nullable(),
   deliveries: json,
   quarantined: whole.nullable(),
-  gaps: table({ open: whole, healed_last_day: whole, newest: z.array(gap) }).nullable(),
+  gaps: table({
+    open: whole,
+    by: z.array(table({ reason: text, kind: kind.nullable(), count: whole, oldest_at: instant })),
+    healed_last_day: whole,
+    newest: z.array(gap),
+  }).nullable(),
   held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),
   sweeps: table({ running: z.array(json), last: z.array(sweep) }),
   upstream: json,
@@ -146,6 +151,14 @@ export const listOf = <Item extends z.ZodType>(item: Item) =>
     items: z.array(item),
     next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
   });
+
+export const events = table({
+  items: z.array(event).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
+  next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
+  looked_back_to: instant
+    .nullable()
+    .describe('A page looks at a bounded number of events. When it ended there: the oldest came in then.'),
+});
 
 export const feed = table({
   items: z.array(change),

@@ -11,7 +11,8 @@ type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
 /**
  * The reading half of the JSON API. Lists answer `{items, next}`; `next` is what `after` takes for the following
- * page, and null on the last.
+ * page, and null on the last. A page of events may be short, or empty, and still have a next: then it ended at the most
+ * rows that one page looks at, and `looked_back_to` says when the oldest of those came in.
  */
 export function createApi(store: OpsStore, snapshots: Snapshots) {
   const byNumber =
@@ -25,14 +26,12 @@ export function createApi(store: OpsStore, snapshots: Snapshots) {
   return {
     status: async (c) => c.json(statusReport(await snapshots.current())),
 
-    events: (c) =>
-      list(
-        c,
-        queries.events,
-        ({ limit, after, record_id, ...filter }) =>
-          store.listEvents({ ...filter, recordId: record_id }, { limit, after }),
-        (event) => event.seq,
-      ),
+    async events(c) {
+      const query = parseQuery(c, queries.events);
+      if (!query.ok) return query.response;
+      const { limit, after, record_id, ...filter } = query.value;
+      return c.json(await store.listEvents({ ...filter, recordId: record_id }, { limit, after }));
+    },
     event: async (c) => found(c, await store.showEvent(idParam(c))),
 
     records: (c) =>

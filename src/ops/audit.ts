@@ -5,8 +5,8 @@ export interface AuditLog {
   /** Notes what happened at the door. Never rejects: with a full disk an operator must still get in to see it. */
   note(actor: string, action: string, outcome: string, target: string | null): Promise<void>;
   /**
-   * Does `work` and notes who did it and how it ended. Rejects as `work` does, and with StoreUnavailable when
-   * the note cannot be kept.
+   * Notes who asks for it, does `work`, and notes how it ended: where the process dies on the way, the entry says that it
+   * was asked for. Rejects as `work` does, and with StoreUnavailable, nothing done, when it cannot be noted.
    */
   change<T>(
     actor: string,
@@ -23,12 +23,11 @@ export function createAuditLog({
   clock,
   logger,
 }: Pick<OpsContext, 'store' | 'clock' | 'logger'>): AuditLog {
-  const write = (actor: string, action: string, outcome: string, target: string | null) =>
-    store.audit({ actor, action, outcome, target }, { wall: clock.wall(), steady: clock.steady() });
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   const note: AuditLog['note'] = async (actor, action, outcome, target) => {
     try {
-      await write(actor, action, outcome, target);
+      await store.audit({ actor, action, outcome, target }, now());
     } catch (error) {
       logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry lost');
     }
@@ -37,11 +36,20 @@ export function createAuditLog({
   return {
     note,
     async change(actor, action, target, work, outcomeOf = () => 'ok') {
+      const id = await store.askAudit({ actor, action, target }, now());
+      const settle = async (outcome: string) => {
+        try {
+          await store.settleAudit(id, outcome);
+        } catch (error) {
+          // What was done stays done; the entry goes on saying that it was asked for.
+          logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry not settled');
+        }
+      };
       const result = await work().catch(async (error: unknown) => {
-        await note(actor, action, 'failed', target);
+        await settle('failed');
         throw error;
       });
-      await write(actor, action, outcomeOf(result), target);
+      await settle(outcomeOf(result));
       return result;
     },
   };

@@ -18,6 +18,8 @@ export type OpsStore = ReportStore &
     | 'readRefusal'
     | 'currentNumber'
     | 'audit'
+    | 'askAudit'
+    | 'settleAudit'
     | 'checkWritable'
   >;
 
@@ -29,7 +31,7 @@ export interface OpsActions {
    * Compares a whole kind with the API and writes nothing. The only one that resolves when it is done, which may take
    * long. Rejects with a MirrorError when the API cannot be read, and with the signal's reason when that aborts.
    */
-  dryRun(kind: Kind, signal: AbortSignal): Promise<Drift>;
+  dryRun(kind: Kind, signal: AbortSignal): Promise<Comparison>;
   /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
   pause(): Promise<void>;
   resume(): Promise<void>;
@@ -45,6 +47,12 @@ export interface Drift {
   fields: Record<string, number>;
   /** The first of them. */
   examples: { id: string; what: string; fields: string[]; repaired: boolean }[];
+}
+
+/** What a dry run found. */
+export interface Comparison extends Drift {
+  /** Why the list cannot be taken for the whole one, so that nothing absent from it counts as extra; null: it can. */
+  incomplete: string | null;
 }
 
 /** Deletions that wait for a person's consent, by the sweep that proved them. */

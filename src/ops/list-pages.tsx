@@ -75,16 +75,17 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       const { after, id, ...filter } = query.value;
       if (id !== undefined) return showEvent(c, id);
       const { record_id: recordId, ...rest } = filter;
-      const events = await store.listEvents({ ...rest, recordId }, paging(after));
+      const found = await store.listEvents({ ...rest, recordId }, paging(after));
       const url = new URL(c.req.url);
       url.searchParams.delete(TOLD);
       return c.html(
         page(
           <EventsPage
-            {...{ filter, events }}
+            {...{ filter, events: found.items, lookedBackTo: found.looked_back_to }}
             here={`${url.pathname}${url.search}`}
             {...shared(c)}
-            {...links(c, events, (event) => event.seq)}
+            next={nextPath(c, found.next)}
+            first={firstPath(c)}
           />,
         ),
       );

@@ -60,7 +60,7 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
   }),
   read('/api/events', 'listEvents', 'Accepted events', {
     query: queries.events,
-    answers: list(schemas.event),
+    answers: answer(schemas.events, 'One page, newest first.'),
   }),
   read('/api/events/{id}', 'showEvent', 'One event with its body', {
     params: { id },

@@ -48,7 +48,7 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
 }
 
 /** What the database says; left as it was where it cannot be read. */
-function setStored(metrics: Metrics, { gaps, held, at }: Snapshot, summary: StoreSummary): void {
+function setStored(metrics: Metrics, { held, at }: Snapshot, summary: StoreSummary): void {
   const ageSeconds = (instant: string | null) =>
     instant === null ? 0 : Math.max(0, at - Date.parse(instant)) / 1000;
   for (const [state, count] of Object.entries(summary.events)) metrics.events.set({ state }, count);
@@ -74,7 +74,7 @@ function setStored(metrics: Metrics, { gaps, held, at }: Snapshot, summary: Stor
     );
   }
   metrics.gapsOpen.reset();
-  for (const { reason } of gaps) metrics.gapsOpen.inc({ reason });
+  for (const { reason, count } of summary.open_gaps_by) metrics.gapsOpen.inc({ reason }, count);
   metrics.databaseBytes.set({ file: 'main' }, summary.database_bytes);
   metrics.databaseBytes.set({ file: 'wal' }, summary.wal_bytes);
 }

@@ -1,6 +1,5 @@
 import { describeError } from '../errors.ts';
 import type { GapReport, StoreSummary, SweepReport } from '../store/reports.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { CredentialFacts, HeldDeletions, LiveFacts, OpsContext } from './context.ts';
 import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';
 import { judge, type Verdict } from './verdict.ts';
@@ -12,7 +11,7 @@ export interface Snapshot {
   live: LiveFacts;
   /** Null when the database could not be read. */
   summary: StoreSummary | null;
-  /** Open ones, newest first; at most `PAGE_LIMIT_MAX`. */
+  /** The newest open ones, at most `GAPS_READ`; how many there are, and of what, is in the summary. */
   gaps: GapReport[];
   held: HeldDeletions[];
   /** Newest first. */
@@ -27,6 +26,8 @@ export interface Snapshot {
 /** However many pages are open and however often they ask, the database is read once in this time. */
 const SNAPSHOT_MS = 1_000;
 const SWEEPS_SHOWN = 8;
+/** Enough to name a dozen records of each reason. */
+const GAPS_READ = 200;
 /** A day's bars are a quarter of an hour each: reading all its minutes every second would show nothing more. */
 const DAY_MS = 5_000;
 
@@ -45,7 +46,7 @@ export function createSnapshots(context: OpsContext): Snapshots {
     try {
       const [summary, gaps, held, sweeps] = await Promise.all([
         store.summary(),
-        store.listGaps({ open: true }, { limit: PAGE_LIMIT_MAX }),
+        store.listGaps({ open: true }, { limit: GAPS_READ }),
         context.heldDeletions(),
         store.listSweeps({ limit: SWEEPS_SHOWN }),
       ]);
@@ -88,7 +89,14 @@ export function createSnapshots(context: OpsContext): Snapshots {
     const live = context.facts();
     const at = clock.wall();
     const traffic = await readTraffic(at);
-    return { at, live, ...stored, credentials, traffic, verdict: judge({ ...stored, live, now: at }) };
+    return {
+      at,
+      live,
+      ...stored,
+      credentials,
+      traffic,
+      verdict: judge({ ...stored, gaps: stored.summary?.open_gaps_by ?? [], live, now: at }),
+    };
   };
 
   const fresh = () => {

@@ -34,6 +34,7 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
         ? null
         : {
             open: summary.open_gaps,
+            by: summary.open_gaps_by,
             healed_last_day: summary.healed_gaps_last_day,
             newest: gaps.slice(0, GAPS_SHOWN),
           },

@@ -1,7 +1,7 @@
-import type { GapReport } from '../store/reports.ts';
+import type { OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
 import type { Verdict, VerdictInput } from './verdict.ts';
-import { gapOf, instant } from './verdict-facts.ts';
+import { instant, openSince } from './verdict-facts.ts';
 import { age, count, kindPlural } from './words.ts';
 
 /** Shorter outages of the upstream are everyday, and repair themselves; after this a person should look. */
@@ -41,13 +41,13 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       { action: 'resume' },
     );
   }
-  const rejected = gapOf(gaps, 'credentials_rejected');
+  const rejected = openSince(gaps, 'credentials_rejected');
   if (rejected !== null) {
     return say(
       'credentials_rejected',
       'The compliance service rejects our credentials, so nothing can be verified.',
       GAP_TEXTS.credentials_rejected.remedy,
-      { since: rejected.opened_at },
+      { since: rejected },
     );
   }
   const heldCount = held.reduce((sum, one) => sum + one.count, 0);
@@ -56,7 +56,7 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       'deletion_held',
       `${count(heldCount, 'deletion')} ${heldCount === 1 ? 'awaits' : 'await'} your consent.`,
       GAP_TEXTS.deletion_held.remedy,
-      { action: 'consent', since: gapOf(gaps, 'deletion_held')?.opened_at ?? null },
+      { action: 'consent', since: openSince(gaps, 'deletion_held') },
     );
   }
   const outageSince = upstreamOutageSince(gaps, live);
@@ -68,13 +68,13 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       { since: new Date(outageSince).toISOString() },
     );
   }
-  const unproven = gapOf(gaps, 'deletions_unproven');
+  const unproven = openSince(gaps, 'deletions_unproven');
   if (unproven !== null) {
     return say(
       'deletions_unproven',
       'Some records may be gone upstream, and that could not be proven.',
       GAP_TEXTS.deletions_unproven.remedy,
-      { action: 'sweep', since: unproven.opened_at },
+      { action: 'sweep', since: unproven },
     );
   }
   const kind = summary.kinds.find((one) => one.verdict === 'blocked');
@@ -88,9 +88,9 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
   return null;
 }
 
-function upstreamOutageSince(gaps: readonly GapReport[], live: VerdictInput['live']): number | null {
-  const gap = gapOf(gaps, 'upstream_unavailable');
-  if (gap !== null) return instant(gap.opened_at);
+function upstreamOutageSince(gaps: readonly OpenGaps[], live: VerdictInput['live']): number | null {
+  const since = openSince(gaps, 'upstream_unavailable');
+  if (since !== null) return instant(since);
   const { configured, ok, lastOkAt } = live.upstream;
   return configured && ok === false ? (lastOkAt ?? live.startedAt) : null;
 }

@@ -1,12 +1,17 @@
-import type { GapReport } from '../store/reports.ts';
+import type { OpenGaps } from '../store/reports.ts';
 import type { GapReason } from '../store/store.ts';
 
-export function gapOf(gaps: readonly GapReport[], reason: GapReason): GapReport | null {
-  return gaps.findLast((gap) => gap.reason === reason) ?? null;
+/** When the oldest open gap of that reason was opened; null: none is open. ISO 8601. */
+export function openSince(gaps: readonly OpenGaps[], reason: GapReason): string | null {
+  return oldestOf(gaps.filter((gap) => gap.reason === reason));
 }
 
-/** About a record that no read can verify, because the API does not show it: that keeps nothing from being in step. */
-export function isUnreadable(gap: GapReport): boolean {
+export function oldestOf(gaps: readonly OpenGaps[]): string | null {
+  return gaps.map((gap) => gap.oldest_at).sort()[0] ?? null;
+}
+
+/** About records that no read can verify, because the API does not show them: that keeps nothing from being in step. */
+export function isUnreadable(gap: OpenGaps): boolean {
   return gap.reason === 'unresolved' || gap.reason === 'unaddressable';
 }
 

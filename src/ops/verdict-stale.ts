@@ -1,7 +1,7 @@
-import type { GapReport, KindStatus } from '../store/reports.ts';
+import type { KindStatus, OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
 import type { Verdict, VerdictInput } from './verdict.ts';
-import { gapOf, instant, isUnreadable } from './verdict-facts.ts';
+import { instant, isUnreadable, openSince } from './verdict-facts.ts';
 import { age, figure, kindNoun, kindPlural } from './words.ts';
 
 /** Twice the interval means that a sweep was missed altogether; the rest is the time that one may take. */
@@ -62,18 +62,18 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
       action: null,
     };
   }
-  const refused = gapOf(gaps, 'refused_signatures');
+  const refused = openSince(gaps, 'refused_signatures');
   if (refused !== null) {
     return say(
       'refused_signatures',
       'Deliveries are refused for their signature, so the mirror does not hear of changes.',
       GAP_TEXTS.refused_signatures.remedy,
-      refused.opened_at,
+      refused,
     );
   }
   const lastDelivery = instant(summary.last_delivery_at);
   const quietMs = now - Math.max(lastDelivery ?? 0, live.startedAt);
-  if (gapOf(gaps, 'silence') !== null || (live.silenceMs > 0 && quietMs > live.silenceMs)) {
+  if (openSince(gaps, 'silence') !== null || (live.silenceMs > 0 && quietMs > live.silenceMs)) {
     return say(
       'silence',
       lastDelivery === null
@@ -103,7 +103,7 @@ function isSweepOverdue(kind: KindStatus, sweepMs: number, now: number): boolean
   return sweepMs > 0 && last !== null && now - last > SWEEP_LATENESS_FACTOR * sweepMs + SWEEP_LENGTH_MS;
 }
 
-function isLagging(kind: KindStatus, gaps: readonly GapReport[], settleMs: number, now: number): boolean {
+function isLagging(kind: KindStatus, gaps: readonly OpenGaps[], settleMs: number, now: number): boolean {
   const oldest = instant(kind.oldest_unverified_at);
   if (kind.unverified === 0 || oldest === null) return false;
   // The oldest one may be a record that no read can verify, and then says nothing about the others.

@@ -1,4 +1,4 @@
-import type { GapReport, StoreSummary } from '../store/reports.ts';
+import type { OpenGaps, StoreSummary } from '../store/reports.ts';
 import type { HeldDeletions, LiveFacts } from './context.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
@@ -27,8 +27,8 @@ export interface Verdict {
 export interface VerdictInput {
   /** Null: the database could not be read. */
   summary: StoreSummary | null;
-  /** Open ones. */
-  gaps: readonly GapReport[];
+  /** All that are open. */
+  gaps: readonly OpenGaps[];
   held: readonly HeldDeletions[];
   live: Pick<
     LiveFacts,
@@ -138,11 +138,13 @@ function catchingUp({ summary, gaps, live }: VerdictInput): Verdict | null {
   }
   const behind = summary.kinds.find((kind) => kind.verdict === 'catching_up');
   if (behind === undefined) return null;
-  const cause = gaps.findLast((gap) => (gap.kind === null || gap.kind === behind.kind) && !isUnreadable(gap));
+  const [cause] = gaps
+    .filter((gap) => (gap.kind === null || gap.kind === behind.kind) && !isUnreadable(gap))
+    .sort((a, b) => Date.parse(a.oldest_at) - Date.parse(b.oldest_at));
   return say(
     'gaps_open',
     `The ${kindPlural(behind.kind)} are being brought into step.`,
-    cause?.opened_at ?? null,
+    cause?.oldest_at ?? null,
     upstreamNote(live) ??
       (cause === undefined ? null : `${gapText(cause.reason).title}. ${gapText(cause.reason).remedy}`),
   );
@@ -157,7 +159,7 @@ function inStep({ summary, gaps }: VerdictInput): Verdict {
         .sort()
         .at(-1) ?? null)
     : null;
-  const unreadable = gaps.filter(isUnreadable).length;
+  const unreadable = gaps.filter(isUnreadable).reduce((sum, gap) => sum + gap.count, 0);
   return {
     verdict: 'in_step',
     reason: unreadable === 0 ? 'in_step' : 'in_step_but_unresolved',

@@ -45,7 +45,7 @@ export function retentionTasks(store: RetentionStore, settings: RetentionSetting
     {
       thing: 'event_bodies',
       days: bodyDays,
-      step: (before, after) => store.trimEventBodies({ before, after, limit }),
+      step: (before) => store.trimEventBodies({ before, limit }),
     },
     {
       thing: 'quarantine_bodies',

@@ -65,6 +65,16 @@ export interface GapReport {
   error: string | null;
 }
 
+/** Open gaps of one reason and kind. */
+export interface OpenGaps {
+  reason: string;
+  /** Null: of the whole mirror. */
+  kind: Kind | null;
+  count: number;
+  /** When the oldest of them was opened. */
+  oldest_at: string;
+}
+
 export interface SweepReport {
   id: number;
   kind: Kind;
@@ -147,8 +157,11 @@ export interface StoreSummary {
   oldest_pending_at: string | null;
   /** When a delivery last came in, new or not. */
   last_delivery_at: string | null;
+  /** Deliveries in quarantine that nobody has released. */
   quarantined: number;
   open_gaps: number;
+  /** The same by reason and kind, all of them, however many are open. */
+  open_gaps_by: OpenGaps[];
   /** Those that healed within the last 24 hours. */
   healed_gaps_last_day: number;
   database_bytes: number;
@@ -183,8 +196,24 @@ export interface Paging {
 
 export const PAGE_LIMIT_MAX = 500;
 
+/**
+ * How many events one page of a list looks at. Filters have no index of their own, which every delivery would pay
+ * for; so many rows take about ten milliseconds, which a delivery that waits meanwhile hardly notices.
+ */
+export const EVENTS_LOOKED_AT = 10_000;
+
+/** One page of events. It may hold fewer than its limit, or none, and still not be the last. */
+export interface EventPage {
+  items: EventReport[];
+  /** What `after` takes to go on; null: nothing older is left. */
+  next: string | null;
+  /** When the page ended at `EVENTS_LOOKED_AT`: the oldest event looked at was received then. */
+  looked_back_to: string | null;
+}
+
 export interface ReportStore {
   summary(): Promise<StoreSummary>;
+  /** Newest first. However many are stored and whatever the filter, it reads no more than a bounded number of rows. */
   listEvents(
     filter: {
       state?: EventState | undefined;
@@ -192,8 +221,9 @@ export interface ReportStore {
       kind?: Kind | undefined;
       recordId?: string | undefined;
     },
-    paging: Paging,
-  ): Promise<EventReport[]>;
+    /** `lookAt`: instead of `EVENTS_LOOKED_AT`. */
+    paging: Paging & { lookAt?: number },
+  ): Promise<EventPage>;
   showEvent(id: string): Promise<EventReport | null>;
   /**
    * `search` matches ids and names that begin with it: first the ids, in their order, then the names, whose letter
@@ -211,6 +241,11 @@ export interface ReportStore {
   listChanges(after: number, limit: number): Promise<ChangeReport[]>;
   /** What was trimmed of the changes; null: all are kept. */
   trimmedChanges(): Promise<TrimmedChanges | null>;
+  /**
+   * Which life of the database this is: another one after a backup was put back, because the numbers of changes then
+   * begin again where it was made, and mean other changes from there on. Letters and digits.
+   */
+  epoch(): Promise<string>;
   /** The counter now, and rows at least as new as it: whoever follows the changes from `seq` on misses none. */
   snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;
   /** Newest first. */

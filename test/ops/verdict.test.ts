@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { judge, type VerdictInput } from '../../src/ops/verdict.ts';
-import type { GapReport, KindStatus, StoreSummary } from '../../src/store/reports.ts';
+import type { KindStatus, OpenGaps, StoreSummary } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
 import { liveFacts } from './harness.ts';
 
@@ -35,6 +35,7 @@ function summary(over: Partial<StoreSummary> = {}, policies: Partial<KindStatus>
     last_delivery_at: ago(3),
     quarantined: 0,
     open_gaps: 0,
+    open_gaps_by: [],
     healed_gaps_last_day: 0,
     database_bytes: 1,
     wal_bytes: 1,
@@ -42,18 +43,8 @@ function summary(over: Partial<StoreSummary> = {}, policies: Partial<KindStatus>
   };
 }
 
-function gap(reason: GapReason, over: Partial<GapReport> = {}): GapReport {
-  return {
-    id: 1,
-    kind: null,
-    record_id: null,
-    reason,
-    opened_at: ago(5),
-    healed_at: null,
-    attempts: 1,
-    error: null,
-    ...over,
-  };
+function gap(reason: GapReason, over: Partial<OpenGaps> = {}): OpenGaps {
+  return { reason, kind: null, count: 1, oldest_at: ago(5), ...over };
 }
 
 function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['live']> = {}): VerdictInput {
@@ -75,7 +66,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ['all is well', input(), 'in_step', 'in_step', /in step with the compliance service\.$/],
   [
     'a record the API does not show',
-    input({ gaps: [gap('unresolved', { kind: 'policy', record_id: 'p' })] }),
+    input({ gaps: [gap('unresolved', { kind: 'policy' })] }),
     'in_step',
     'in_step_but_unresolved',
     /does not show 1 record that/,
@@ -125,7 +116,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   [
     'the upstream has been down for long',
-    input({ gaps: [gap('upstream_unavailable', { opened_at: ago(45) })] }),
+    input({ gaps: [gap('upstream_unavailable', { oldest_at: ago(45) })] }),
     'blocked',
     'upstream_unavailable',
     /not answered for 45 minutes/,
@@ -306,11 +297,24 @@ test('what a person must mend is said before what is merely late', () => {
 });
 
 test('an old record that the API does not show makes the others neither late nor hidden', () => {
-  const gaps = [gap('unresolved', { kind: 'policy', record_id: 'p' })];
+  const gaps = [gap('unresolved', { kind: 'policy' })];
   const judged = judge(
     input({ gaps, summary: summary({}, { unverified: 1, oldest_unverified_at: ago(500) }) }),
   );
   expect(judged.reason).toBe('verifying');
+});
+
+test('what is open counts, however many gaps hide it', () => {
+  const many = gap('dead_letter', { kind: 'vendor', count: 40_000 });
+  expect(judge(input({ gaps: [many, gap('credentials_rejected')] })).reason).toBe('credentials_rejected');
+  const unresolved = gap('unresolved', { kind: 'vendor', count: 700 });
+  expect(judge(input({ gaps: [unresolved] })).sentence).toMatch(/does not show 700 records/);
+});
+
+test('the oldest gap of several says since when a kind is behind', () => {
+  const gaps = [gap('walk_incomplete', { kind: 'policy' }), gap('downtime', { oldest_at: ago(90) })];
+  const judged = judge(input({ summary: summary({}, { verdict: 'catching_up' }), gaps }));
+  expect(judged).toMatchObject({ reason: 'gaps_open', since: ago(90) });
 });
 
 test('it is in step since the last kind came into step', () => {

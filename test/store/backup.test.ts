@@ -66,6 +66,36 @@ describe('a backup', () => {
     await restored.close();
   });
 
+  it('put back begins another epoch, once; the database itself keeps its own', async () => {
+    const { from, to } = await filled();
+    const epochOf = async (path: string) => {
+      const store = await openStore(`file:${path}`);
+      const epoch = await store.epoch();
+      await store.close();
+      return epoch;
+    };
+    const original = await epochOf(from);
+    expect(original).toMatch(/^[0-9a-f]{16}$/);
+    await backUpSqlite({ from, to });
+    expect(await epochOf(from)).toBe(original);
+    const restored = await epochOf(to);
+    expect(restored).not.toBe(original);
+    expect(await epochOf(to)).toBe(restored);
+  });
+
+  it('and so does a database that was told to', async () => {
+    const { from } = await filled();
+    const before = await openStore(`file:${from}`);
+    const epoch = await before.epoch();
+    await before.close();
+    const db = new Database(from);
+    db.exec("DELETE FROM facts WHERE name = 'epoch'");
+    db.close();
+    const after = await openStore(`file:${from}`);
+    expect(await after.epoch()).not.toBe(epoch);
+    await after.close();
+  });
+
   it('shows one moment, and ends, however much is written meanwhile', async () => {
     const { from, to } = await filled();
     const writer = new Database(from);

@@ -1,5 +1,5 @@
 import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { EventReport, EventState } from '../../store/reports.ts';
+import { EVENTS_LOOKED_AT, type EventReport, type EventState } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { eventHref } from '../hrefs.ts';
 import { figure, kindNoun } from '../words.ts';
@@ -28,6 +28,8 @@ export interface EventsView {
     record_id?: string | undefined;
   };
   events: readonly EventReport[];
+  /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
+  lookedBackTo: string | null;
   next: string | null;
   first: string | null;
   /** Where a form leads back to. */
@@ -71,7 +73,7 @@ export function EventsPage(view: EventsView) {
         </datalist>
       </form>
       {events.length === 0 ? (
-        <Empty>{emptyWords(filter)}</Empty>
+        <Empty>{view.lookedBackTo === null ? emptyWords(filter) : 'No event like that among these.'}</Empty>
       ) : changeable ? (
         <ActionForm action="/actions/events" csrf={identity.csrf}>
           <input type="hidden" name="back" value={view.here} />
@@ -89,7 +91,17 @@ export function EventsPage(view: EventsView) {
       ) : (
         <EventTable {...view} ticks={false} />
       )}
-      <Pager next={view.next} first={view.first} words="Older events" />
+      {view.lookedBackTo === null ? null : (
+        <p class="note" role="status">
+          Looked back to <Instant at={view.lookedBackTo} now={now} />, {figure(EVENTS_LOOKED_AT)} events in
+          one go. There are older ones.
+        </p>
+      )}
+      <Pager
+        next={view.next}
+        first={view.first}
+        words={view.lookedBackTo === null ? 'Older events' : 'Look further back'}
+      />
     </Frame>
   );
 }

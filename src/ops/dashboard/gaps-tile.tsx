@@ -1,17 +1,17 @@
-import type { GapReport } from '../../store/reports.ts';
+import type { GapReport, OpenGaps } from '../../store/reports.ts';
 import { gapText } from '../gap-texts.ts';
 import { recordHref } from '../hrefs.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { count, figure, kindPlural } from '../words.ts';
+import { oldestOf } from '../verdict-facts.ts';
+import { figure, kindPlural } from '../words.ts';
 import { Instant, Tile } from './pieces.tsx';
 
 const IDS_SHOWN = 12;
 
 export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapshot }) {
-  const groups = [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
+  const groups = [...Map.groupBy(summary?.open_gaps_by ?? [], (gap) => gap.reason)].sort(
     ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
   );
-  const unlisted = (summary?.open_gaps ?? 0) - gaps.length;
   return (
     <Tile part="gaps" title="Open gaps">
       {groups.length === 0 ? (
@@ -22,12 +22,16 @@ export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapsh
         </p>
       ) : (
         <ul class="gaps">
-          {groups.map(([reason, members]) => (
-            <GapGroup reason={reason} members={members} now={at} />
+          {groups.map(([reason, counted]) => (
+            <GapGroup
+              reason={reason}
+              counted={counted}
+              newest={gaps.filter((gap) => gap.reason === reason)}
+              now={at}
+            />
           ))}
         </ul>
       )}
-      {unlisted > 0 ? <p class="note">And {count(unlisted, 'older gap')}.</p> : null}
       <p class="note">
         {summary === null ? null : `${figure(summary.healed_gaps_last_day)} healed in the last day. `}
         <a href="/gaps">All gaps, and what to do about each</a>
@@ -36,27 +40,45 @@ export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapsh
   );
 }
 
-function GapGroup({ reason, members, now }: { reason: string; members: GapReport[]; now: number }) {
+function GapGroup({
+  reason,
+  counted,
+  newest,
+  now,
+}: {
+  reason: string;
+  /** All that are open, by kind. */
+  counted: readonly OpenGaps[];
+  /** As far as they are among the newest of all. */
+  newest: readonly GapReport[];
+  now: number;
+}) {
   const { title, remedy } = gapText(reason);
-  const oldest = members.at(-1)!;
-  const error = members.find((gap) => gap.error !== null)?.error ?? null;
-  const named = members.filter((gap) => gap.record_id !== null);
-  const kinds = [...new Set(members.map((gap) => gap.kind).filter((kind) => kind !== null))];
+  const open = counted.reduce((sum, gap) => sum + gap.count, 0);
+  const since = oldestOf(counted);
+  const error = newest.find((gap) => gap.error !== null)?.error ?? null;
+  const named = newest.filter((gap) => gap.record_id !== null).slice(0, IDS_SHOWN);
+  const unnamed = named.length === 0 ? 0 : open - named.length;
+  const kinds = counted.map((gap) => gap.kind).filter((kind) => kind !== null);
   return (
     <li>
       <h3>
         {title}
         <small>
-          {members.length > 1 ? `${members.length} times, ` : ''}
+          {open > 1 ? `${figure(open)} times, ` : ''}
           {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
-          since <Instant at={oldest.opened_at} now={now} />
+          {since === null ? null : (
+            <>
+              since <Instant at={since} now={now} />
+            </>
+          )}
         </small>
       </h3>
       <p>{remedy}</p>
       {error === null ? null : <p class="error">{error}</p>}
       {named.length === 0 ? null : (
         <ul class="ids">
-          {named.slice(0, IDS_SHOWN).map((gap) => (
+          {named.map((gap) => (
             <li>
               {gap.kind === null || gap.record_id === null ? (
                 <code>{gap.record_id}</code>
@@ -67,7 +89,7 @@ function GapGroup({ reason, members, now }: { reason: string; members: GapReport
               )}
             </li>
           ))}
-          {named.length > IDS_SHOWN ? <li class="quiet">and {named.length - IDS_SHOWN} more</li> : null}
+          {unnamed > 0 ? <li class="quiet">and {figure(unnamed)} more</li> : null}
         </ul>
       )}
     </li>

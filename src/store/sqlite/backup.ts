@@ -13,6 +13,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
 import { type Connection, connect, guarded } from './connection.ts';
+import { markAsCopy } from './epoch.ts';
 
 export interface BackupOptions {
   /** Paths of files. */
@@ -178,6 +179,8 @@ function verify(partial: string, expected: Inventory): BackupResult {
         const copied = found.rows.get(table);
         if (copied !== count) throw damaged(`${table} has ${copied} rows, not ${count}`);
       }
+      // What was made before there were facts begins an epoch when it is migrated.
+      if (found.rows.has('facts')) markAsCopy(db, new Date().toISOString());
       const rows = [...found.rows.values()].reduce((sum, count) => sum + count, 0);
       return { bytes: statSync(partial).size, tables: found.rows.size, rows };
     } finally {

@@ -1,8 +1,16 @@
 import type Database from 'better-sqlite3';
-import { type EventReport, PAGE_LIMIT_MAX, type Paging, type ReportStore } from '../reports.ts';
+import {
+  EVENTS_LOOKED_AT,
+  type EventPage,
+  type EventReport,
+  type EventState,
+  PAGE_LIMIT_MAX,
+  type ReportStore,
+} from '../reports.ts';
 import type { Connection } from './connection.ts';
 
 type Filter = Parameters<ReportStore['listEvents']>[0];
+type Paging = Parameters<ReportStore['listEvents']>[1];
 type Statement = Database.Statement<unknown[]>;
 
 const COLUMNS =
@@ -12,52 +20,72 @@ const COLUMNS =
 /** Above every number, so that the first page asks in the same words as the others. */
 const NEWEST = Number.MAX_SAFE_INTEGER;
 
+/** States that few events are in have an index of their own; the others are told apart while walking. */
+const INDEXED_STATES: readonly EventState[] = ['pending', 'dead'];
+
 /**
- * Lists of events, newest first. Each filter has its index, which ends in `seq`: a page costs the same however
- * many events are stored. With several filters the narrowest one's index is read and the others look at what
- * it finds; the planner has no statistics to choose by, so the choice is made here.
+ * Lists of events, newest first. A page walks one index, or the table itself, down from its cursor and looks at a
+ * bounded number of rows, so it costs the same however many are stored and however few of them fit the filter. An
+ * index for each filter would make that unnecessary, and every delivery would pay for it.
  */
-export function createEventSearch(db: Connection): (filter: Filter, paging: Paging) => EventReport[] {
+export function createEventSearch(db: Connection): (filter: Filter, paging: Paging) => EventPage {
   const statements = new Map<string, Statement>();
+  const prepared = (sql: string) => {
+    const held = statements.get(sql) ?? db.prepare(sql);
+    statements.set(sql, held);
+    return held;
+  };
+  const countOf = db.prepare('SELECT count FROM event_counts WHERE state = ?').pluck();
 
   return (filter, paging) => {
-    const { sql, values } = eventQuery(filter);
-    let statement = statements.get(sql);
-    if (statement === undefined) {
-      statement = db.prepare(sql);
-      statements.set(sql, statement);
-    }
+    // Most databases hold none of the rare states, and need not be walked to find that out.
+    if (filter.state !== undefined && countOf.get(filter.state) === 0) return LAST_AND_EMPTY;
+    const { find, findEnd, walked, filtered } = eventQuery(filter);
     const before = paging.after === undefined ? NEWEST : Number(paging.after);
     const limit = Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
-    return statement.all(...values, before, limit) as EventReport[];
+    const lookAt = Math.max(limit, paging.lookAt ?? EVENTS_LOOKED_AT);
+
+    const items = prepared(find).all(...walked, before, lookAt, ...filtered, limit) as EventReport[];
+    const last = items.at(-1);
+    if (last !== undefined && items.length === limit) {
+      return { items, next: String(last.seq), looked_back_to: null };
+    }
+    const end = prepared(findEnd).get(...walked, before, lookAt - 1) as
+      | { seq: number; received_at: string }
+      | undefined;
+    return end === undefined
+      ? { items, next: null, looked_back_to: null }
+      : { items, next: String(end.seq), looked_back_to: end.received_at };
   };
 }
 
-/** Pure. The same filters give the same text, so that the statements are a handful. */
-function eventQuery(filter: Filter): { sql: string; values: string[] } {
-  const { state, type, kind, recordId } = filter;
-  // Nearly all events are done, and most types are many: of the two the type is narrower then, and else the state.
-  const index =
+const LAST_AND_EMPTY: EventPage = { items: [], next: null, looked_back_to: null };
+
+/**
+ * Pure. The same filters give the same text, so that the statements are a handful. `walked` chooses the rows that are
+ * looked at, `filtered` those of them that are shown.
+ */
+function eventQuery({ state, type, kind, recordId }: Filter) {
+  const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
+  // A state stands in the text: an index of one state is used only where that state is spelled out.
+  const [index, walk, walked] =
     recordId !== undefined
-      ? 'events_record'
-      : type !== undefined && (state === undefined || state === 'done' || state === 'ignored')
-        ? 'events_type'
-        : state !== undefined
-          ? `events_${state}`
-          : kind !== undefined
-            ? 'events_kind'
-            : null;
+      ? ['INDEXED BY events_record', 'record_id = ? AND ', [recordId]]
+      : byState
+        ? [`INDEXED BY events_${state}`, `state = '${state}' AND `, []]
+        : ['NOT INDEXED', '', []];
   const equal: [string, string | undefined][] = [
-    ['record_id', recordId],
     ['kind', kind],
     ['type', type],
+    ['state', byState ? undefined : state],
   ];
   const given = equal.filter((pair): pair is [string, string] => pair[1] !== undefined);
-  // A state stands in the text: an index of one state is used only where that state is spelled out.
-  const states = state === undefined ? [] : [`state = '${state}'`];
-  const where = [...given.map(([column]) => `${column} = ?`), ...states, 'seq < ?'].join(' AND ');
+  const conditions = given.map(([column]) => ` AND ${column} = ?`).join('');
+  const rows = `FROM events ${index} WHERE ${walk}seq < ? ORDER BY seq DESC LIMIT`;
   return {
-    sql: `SELECT ${COLUMNS} FROM events ${index === null ? 'NOT INDEXED' : `INDEXED BY ${index}`} WHERE ${where} ORDER BY seq DESC LIMIT ?`,
-    values: given.map(([, value]) => value),
+    find: `SELECT * FROM (SELECT ${COLUMNS} ${rows} ?) AS looked WHERE true${conditions} LIMIT ?`,
+    findEnd: `SELECT seq, received_at ${rows} 1 OFFSET ?`,
+    walked,
+    filtered: given.map(([, value]) => value),
   };
 }

@@ -19,6 +19,7 @@ import { createClaims } from './claims.ts';
 import type { Connection, Numbers, Transact } from './connection.ts';
 import type { Gaps } from './gaps.ts';
 import { type Held, iso, type Records } from './records.ts';
+import { trimBodiesAgainFrom } from './retention.ts';
 
 /** Enough to tell what was going on; older ones say nothing new. */
 const REFUSALS_KEPT = 100;
@@ -74,7 +75,7 @@ export function createInboxVerbs(
   );
   const retry = db.prepare(
     `UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL, processed_at = NULL, error = NULL
-     WHERE id = ? AND state = 'dead' AND body IS NOT NULL`,
+     WHERE id = ? AND state = 'dead' AND body IS NOT NULL RETURNING seq`,
   );
   const discard = db.prepare(
     "UPDATE events SET state = 'discarded', processed_at = ? WHERE id = ? AND state IN ('dead', 'pending') RETURNING seq",
@@ -84,6 +85,7 @@ export function createInboxVerbs(
     'UPDATE quarantine SET released_at = ? WHERE id = ? AND released_at IS NULL RETURNING kind, record_id',
   );
 
+  const trimAgainFrom = trimBodiesAgainFrom(db);
   const adjust = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const claims = createClaims();
 
@@ -305,9 +307,11 @@ export function createInboxVerbs(
 
     async retryEvent(id) {
       return transact(() => {
-        const moved = retry.run(id).changes === 1;
-        if (moved) tally({ dead: -1, pending: 1 });
-        return moved;
+        const moved = retry.get(id) as { seq: number } | undefined;
+        if (moved === undefined) return false;
+        tally({ dead: -1, pending: 1 });
+        trimAgainFrom(moved.seq);
+        return true;
       });
     },
 
@@ -319,6 +323,7 @@ export function createInboxVerbs(
         // Whoever works on it finds the claim lost, and leaves it.
         claims.revoke(discarded.seq);
         tally({ [state]: -1, discarded: 1 });
+        trimAgainFrom(discarded.seq);
         return true;
       });
     },

@@ -1,10 +1,11 @@
-import type { OperatorStore, StoredRegistration } from '../store.ts';
+import { AUDIT_ASKED, type OperatorStore, type StoredRegistration } from '../store.ts';
 import type { Connection, Transact } from './connection.ts';
 import { iso } from './records.ts';
 import { createTokenVerbs } from './tokens.ts';
 
 export function createOperatorVerbs(db: Connection, transact: Transact): OperatorStore {
   const audit = db.prepare('INSERT INTO audit (at, actor, action, outcome, target) VALUES (?, ?, ?, ?, ?)');
+  const settleAudit = db.prepare('UPDATE audit SET outcome = ? WHERE id = ? AND outcome = ?');
   const saveRegistration = db.prepare(
     `INSERT INTO registrations (upstream_id, url, events, description, sealed_secret, created_at)
      VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url, events = excluded.events,
@@ -29,6 +30,16 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
 
     async audit(entry, now) {
       transact(() => audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target));
+    },
+
+    async askAudit({ actor, action, target }, now) {
+      return transact(() =>
+        Number(audit.run(iso(now.wall), actor, action, AUDIT_ASKED, target).lastInsertRowid),
+      );
+    },
+
+    async settleAudit(id, outcome) {
+      transact(() => settleAudit.run(outcome, id, AUDIT_ASKED));
     },
 
     async saveRegistration(r) {

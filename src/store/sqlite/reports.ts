@@ -9,6 +9,7 @@ import {
   type GapReport,
   type HeldDeletionReport,
   type KindStatus,
+  type OpenGaps,
   PAGE_LIMIT_MAX,
   type Paging,
   type QuarantineReport,
@@ -20,6 +21,7 @@ import {
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
 import type { Connection } from './connection.ts';
+import { EPOCH_FACT } from './epoch.ts';
 import { createEventSearch } from './event-search.ts';
 import { createRecordSearch } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
@@ -96,14 +98,19 @@ export function createReports(connection: Connection): ReportStore {
       'SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000)',
     )
     .pluck();
-  const countQuarantined = connection
-    .prepare('SELECT count(*) FROM quarantine INDEXED BY quarantine_waiting WHERE released_at IS NULL')
-    .pluck();
-  const countGaps = connection.prepare('SELECT count(*) FROM gaps WHERE healed_at IS NULL').pluck();
+  const countQuarantined = connection.prepare('SELECT waiting FROM quarantine_count').pluck();
+  const openGaps = connection.prepare(
+    `SELECT reason, nullif(kind, '') AS kind, open AS count,
+       (SELECT opened_at FROM gaps g INDEXED BY gaps_open_oldest
+         WHERE healed_at IS NULL AND g.reason = c.reason AND g.kind IS nullif(c.kind, '') ORDER BY g.id LIMIT 1) AS oldest_at
+     FROM gap_counts c WHERE open > 0 ORDER BY reason, kind`,
+  );
   const countHealed = connection
     .prepare("SELECT count(*) FROM gaps WHERE healed_at >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')")
     .pluck();
-  const countOpened = connection.prepare('SELECT reason, opened AS count FROM gap_counts');
+  const countOpened = connection.prepare(
+    'SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason',
+  );
   const kindStatus = connection.prepare('SELECT * FROM sync_status');
   const listTraffic = connection.prepare(
     'SELECT minute, what, times, total_ms, max_ms FROM traffic WHERE minute >= ? ORDER BY minute, what',
@@ -118,6 +125,7 @@ export function createReports(connection: Connection): ReportStore {
       const counts = new Map(
         (countEvents.all() as { state: EventState; count: number }[]).map((row) => [row.state, row.count]),
       );
+      const gapGroups = openGaps.all() as OpenGaps[];
       return {
         kinds: kindStatus.all() as KindStatus[],
         events: Object.fromEntries(EVENT_STATES.map((state) => [state, counts.get(state) ?? 0])) as Record<
@@ -127,7 +135,8 @@ export function createReports(connection: Connection): ReportStore {
         oldest_pending_at: (oldestPending.get() as string | undefined) ?? null,
         last_delivery_at: lastDelivery.get() as string | null,
         quarantined: countQuarantined.get() as number,
-        open_gaps: countGaps.get() as number,
+        open_gaps: gapGroups.reduce((sum, one) => sum + one.count, 0),
+        open_gaps_by: gapGroups,
         healed_gaps_last_day: countHealed.get() as number,
         database_bytes: sizeOf(connection.name),
         wal_bytes: sizeOf(`${connection.name}-wal`),
@@ -183,6 +192,10 @@ export function createReports(connection: Connection): ReportStore {
     async trimmedChanges() {
       const text = readFact.get(TRIMMED_CHANGES_FACT) as string | undefined;
       return text === undefined ? null : (JSON.parse(text) as TrimmedChanges);
+    },
+
+    async epoch() {
+      return readFact.get(EPOCH_FACT) as string;
     },
 
     async snapshotRecords(kind, paging) {

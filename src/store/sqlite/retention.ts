@@ -6,6 +6,17 @@ import { iso } from './records.ts';
 /** Where the history begins, as `facts` keep it. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
 
+/** How far bodies have been trimmed, as `facts` keep it: up to this number no event has one but dead ones. */
+const TRIMMED_BODIES_FACT = 'bodies_trimmed';
+
+/** For whoever takes an event out of a state that keeps its body: trimming comes back to it. Within a transaction. */
+export function trimBodiesAgainFrom(db: Connection): (seq: number) => void {
+  const lower = db.prepare('UPDATE facts SET value = ? WHERE name = ? AND CAST(value AS INTEGER) >= ?');
+  return (seq) => {
+    lower.run(String(seq - 1), TRIMMED_BODIES_FACT, seq);
+  };
+}
+
 interface Candidate {
   key: number;
   at: string;
@@ -16,9 +27,8 @@ interface Candidate {
 /** Each verb looks at a few of the oldest rows in the order in which they came, and is over at the first one too young. */
 export function createRetentionVerbs(db: Connection, transact: Transact): RetentionStore {
   const candidates = (sql: string) => db.prepare(`${sql} ORDER BY key LIMIT ?`);
-  const bodies = candidates(
-    `SELECT seq AS key, received_at AS at, state IN ('done', 'ignored', 'discarded') AS ready
-     FROM events WHERE body IS NOT NULL AND seq > ?`,
+  const bodies = db.prepare(
+    'SELECT seq AS key, received_at AS at, state, body IS NOT NULL AS held FROM events WHERE seq > ? ORDER BY seq LIMIT ?',
   );
   const events = candidates(
     `SELECT seq AS key, received_at AS at, state IN ('done', 'ignored', 'discarded') AS ready
@@ -38,6 +48,7 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
   const deleteEvent = db.prepare('DELETE FROM events WHERE seq = ? RETURNING state').pluck();
   const countLess = db.prepare('UPDATE event_counts SET count = count - 1 WHERE state = ?');
   const deleteChange = db.prepare('DELETE FROM changes WHERE seq = ?');
+  const readFact = db.prepare('SELECT value FROM facts WHERE name = ?').pluck();
   const noteTrimmed = db.prepare(
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   );
@@ -67,7 +78,25 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
   }
 
   return {
-    trimEventBodies: async (step) => walk(step, bodies, ({ key }) => emptyEvent.run(key)),
+    async trimEventBodies({ before, limit }) {
+      return transact(() => {
+        const from = Number(readFact.get(TRIMMED_BODIES_FACT) ?? 0);
+        const looked = bodies.all(from, limit) as {
+          key: number;
+          at: string;
+          state: EventState;
+          held: 0 | 1;
+        }[];
+        // One that waits is worked off before trimming goes past it; a dead one brings trimming back when it is dead no more.
+        const end = looked.findIndex((row) => row.at >= iso(before) || row.state === 'pending');
+        const past = end === -1 ? looked : looked.slice(0, end);
+        const ready = past.filter((row) => row.held === 1 && row.state !== 'dead');
+        for (const { key } of ready) emptyEvent.run(key);
+        const last = past.at(-1)?.key;
+        if (last !== undefined) noteTrimmed.run(TRIMMED_BODIES_FACT, String(last));
+        return { trimmed: ready.length, next: end === -1 && looked.length === limit ? (last ?? null) : null };
+      });
+    },
     trimQuarantineBodies: async (step) => walk(step, quarantined, ({ key }) => emptyQuarantined.run(key)),
     trimEvents: async (step) =>
       walk(step, events, ({ key }) => {

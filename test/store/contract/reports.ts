@@ -51,7 +51,7 @@ export function describeReports(open: OpenEngine): void {
         await fill(scene);
         const { store } = scene;
         const events = await pages(
-          (paging) => store.listEvents({}, paging),
+          async (paging) => (await store.listEvents({}, paging)).items,
           (row) => row.seq,
         );
         expect(events.map((row) => row.id)).toEqual(NEWEST_FIRST.map((n) => `evt_${n}`));
@@ -144,7 +144,7 @@ export function describeReports(open: OpenEngine): void {
           scene.event({ id: 'd', kind: 'vendor', type: 'vendor.odd', recordId: 'y', known: false }),
         );
         const ids = async (filter: Parameters<typeof scene.store.listEvents>[0]) =>
-          (await scene.store.listEvents(filter, { limit: 10 })).map((row) => row.id).join('');
+          (await scene.store.listEvents(filter, { limit: 10 })).items.map((row) => row.id).join('');
         expect(await ids({})).toBe('dcba');
         expect(await ids({ state: 'ignored' })).toBe('d');
         expect(await ids({ type: 'vendor.added' })).toBe('c');
@@ -152,6 +152,57 @@ export function describeReports(open: OpenEngine): void {
         expect(await ids({ recordId: 'x' })).toBe('ba');
         expect(await ids({ recordId: 'x', kind: 'vendor', state: 'pending' })).toBe('b');
         expect(await ids({ recordId: 'nobody' })).toBe('');
+      }),
+    );
+
+    it.each([
+      { name: 'state', filter: { state: 'ignored' as const }, found: 'jfb' },
+      { name: 'type', filter: { type: 'vendor.odd' }, found: 'jfb' },
+      {
+        name: 'kind and state',
+        filter: { kind: 'vendor' as const, state: 'ignored' as const },
+        found: 'jfb',
+      },
+      { name: 'record and type', filter: { recordId: 'x', type: 'vendor.odd' }, found: 'jfb' },
+      { name: 'state and type', filter: { state: 'pending' as const, type: 'vendor.odd' }, found: '' },
+    ])(
+      'of events look at a bounded number of rows a page, and miss none: $name',
+      async ({ filter, found }) => {
+        await inScene(open, async (scene) => {
+          for (const id of 'abcdefghijk') {
+            const odd = 'bfj'.includes(id) ? { type: 'vendor.odd', known: false } : {};
+            await scene.accept(scene.event({ id, kind: 'vendor', recordId: 'x', ...odd }));
+            scene.pass(1_000);
+          }
+          let shortPages = 0;
+          let after: string | undefined;
+          let seen = '';
+          for (let page = 1; page <= 5; page += 1) {
+            const { items, next, looked_back_to } = await scene.store.listEvents(filter, {
+              ...{ limit: 2, lookAt: 3, after },
+            });
+            seen += items.map((row) => row.id).join('');
+            if (next === null) {
+              expect(looked_back_to).toBeNull();
+              break;
+            }
+            expect(looked_back_to === null).toBe(items.length === 2);
+            if (items.length < 2) shortPages += 1;
+            after = next;
+          }
+          expect(seen).toBe(found);
+          expect(shortPages).toBeGreaterThan(0);
+        })();
+      },
+    );
+
+    it(
+      'of events in a state that none is in are over at once',
+      inScene(open, async (scene) => {
+        for (const id of 'abcde') await scene.accept(scene.event({ id }));
+        expect(await scene.store.listEvents({ state: 'discarded' }, { limit: 2, lookAt: 3 })).toEqual({
+          ...{ items: [], next: null, looked_back_to: null },
+        });
       }),
     );
 
@@ -202,6 +253,24 @@ export function describeReports(open: OpenEngine): void {
     );
 
     it(
+      'of audit entries show what was asked for, until it is said what came of it',
+      inScene(open, async (scene) => {
+        const entry = { actor: 'olga', action: 'pause', target: null };
+        const [first, second] = [
+          await scene.store.askAudit(entry, scene.now()),
+          await scene.store.askAudit({ ...entry, action: 'resume' }, scene.now()),
+        ];
+        await scene.store.settleAudit(first, 'ok');
+        await scene.store.settleAudit(first, 'failed');
+        const rows = await scene.store.listAudit({ limit: 5 });
+        expect(rows.map(({ id, action, outcome }) => [id, action, outcome])).toEqual([
+          [second, 'resume', 'asked'],
+          [first, 'pause', 'ok'],
+        ]);
+      }),
+    );
+
+    it(
       'and single reports say null for what is not there',
       inScene(open, async (scene) => {
         expect(await scene.store.showEvent('x')).toBeNull();
@@ -214,6 +283,50 @@ export function describeReports(open: OpenEngine): void {
   });
 
   describe('the summary', () => {
+    it(
+      'counts open gaps by reason and kind, and deliveries in quarantine, as counting the rows would',
+      inScene(open, async (scene) => {
+        const opened: string[] = [];
+        const open_ = async (
+          reason: 'unresolved' | 'silence',
+          kind: 'vendor' | null,
+          recordId: string | null,
+        ) => {
+          await scene.store.openGap({ reason, kind, recordId }, null, scene.now());
+          opened.push(isoOf(scene.now().wall));
+          scene.pass(1_000);
+        };
+        for (const id of ['a', 'b', 'c']) await open_('unresolved', 'vendor', id);
+        await open_('silence', null, null);
+        // A second occurrence is no second gap.
+        await open_('unresolved', 'vendor', 'a');
+        await scene.store.healGap({ reason: 'unresolved', kind: 'vendor', recordId: 'a' }, scene.now());
+        const { open_gaps, open_gaps_by } = await scene.store.summary();
+        expect(open_gaps).toBe(3);
+        expect(open_gaps_by).toEqual([
+          { reason: 'silence', kind: null, count: 1, oldest_at: opened[3] },
+          { reason: 'unresolved', kind: 'vendor', count: 2, oldest_at: opened[1] },
+        ]);
+        await scene.store.healGap({ reason: 'silence', kind: null, recordId: null }, scene.now());
+        await open_('silence', null, null);
+        expect(await scene.store.countGapsOpened()).toEqual(
+          expect.arrayContaining([
+            { reason: 'silence', count: 2 },
+            { reason: 'unresolved', count: 3 },
+          ]),
+        );
+
+        const unusable = { reason: 'no id', t: '1', body: Buffer.from('{}'), kind: null, recordId: null };
+        await scene.store.accept({ events: [], unusable: [unusable, unusable] }, scene.now(), TIMING);
+        expect((await scene.store.summary()).quarantined).toBe(2);
+        const [first] = await scene.store.listQuarantine({ limit: 1 });
+        for (const done of [true, false]) {
+          expect(await scene.store.releaseQuarantined(first!.id, scene.now(), TIMING)).toBe(done);
+          expect((await scene.store.summary()).quarantined).toBe(1);
+        }
+      }),
+    );
+
     it(
       'says what waits, since when, and when a delivery last came in',
       inScene(open, async (scene) => {

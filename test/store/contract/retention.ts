@@ -41,10 +41,21 @@ export function describeRetention(open: OpenEngine): void {
       'empties the bodies of old events, not of those that still need theirs, nor of young ones',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
-        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(3);
-        expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2', 'old_ignored']);
+        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(2);
+        expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2']);
         expect((await scene.store.showEvent('old_1'))?.body).toBeNull();
         expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(0);
+      }),
+    );
+
+    it(
+      'goes past a pending event once it is worked off, and past a dead one at once',
+      inScene(open, async (scene) => {
+        const secondDay = await twoDays(scene);
+        await whole(scene, 'trimEventBodies', secondDay);
+        await scene.work();
+        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(2);
+        expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2', 'old_pending', 'old_ignored']);
       }),
     );
 
@@ -55,6 +66,29 @@ export function describeRetention(open: OpenEngine): void {
         await whole(scene, 'trimEventBodies', secondDay);
         expect(await scene.store.discardEvent('old_dead', scene.now())).toBe(true);
         expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(1);
+      }),
+    );
+
+    it(
+      'comes back to a dead event that was tried again and is done',
+      inScene(open, async (scene) => {
+        const lost = scene.event({ id: 'late', recordId: 'pol_9', shows: { name: 'late' } });
+        await scene.accept(lost, scene.event({ id: 'after', recordId: 'pol_8' }));
+        const [claimed] = await scene.claim(1);
+        await scene.store.deferEvents(
+          [{ event: claimed!, retryAtMs: null, error: 'x' }],
+          scene.now(),
+          TIMING,
+        );
+        await scene.work();
+        scene.pass(DAY_MS);
+        const before = scene.now().wall;
+        expect(await whole(scene, 'trimEventBodies', before)).toBe(1);
+        expect(await scene.store.retryEvent('late', scene.now())).toBe(true);
+        expect(await whole(scene, 'trimEventBodies', before)).toBe(0);
+        await scene.work();
+        expect(await whole(scene, 'trimEventBodies', before)).toBe(1);
+        expect(await trimmedOnes(scene)).toEqual(['late', 'after']);
       }),
     );
 
