@@ -24,7 +24,7 @@ export function doctorCommand(cli: Cli): Command {
     .addOption(
       new Option(
         '--header <line>',
-        'the signature header, its value or "Name: value"; several times for signed headers',
+        'the signature header, its value or "Name: value"; once more for each other header that is signed',
       ).argParser(several),
     )
     .option('--body <file>', 'the body of one delivery, byte for byte as it arrived')
@@ -38,7 +38,10 @@ export function doctorCommand(cli: Cli): Command {
       new Option('--retired <secret>', 'a secret that is no longer in use, to try').argParser(several),
     )
     .option('--received-at <instant>', 'when it arrived: ISO 8601, or seconds since 1970 (default: now)')
-    .option('--delivery <id>', 'a delivery kept here: a number of "refusals", or quarantine:<number>')
+    .option(
+      '--delivery <id>',
+      'one that came here: an event id, or a number as refusal:<number> or quarantine:<number>',
+    )
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -50,8 +53,12 @@ export function doctorCommand(cli: Cli): Command {
 async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
   const isRecorded = options.body !== undefined || options.header !== undefined;
   if (options.delivery !== undefined) {
-    if (isRecorded)
-      throw new UsageError('--delivery names a delivery that is kept: leave --header and --body away');
+    if (options.body !== undefined) {
+      throw new UsageError(
+        '--delivery names a delivery that is kept: leave --body away',
+        '--header may give the value of a header that is signed too',
+      );
+    }
     report(cli, await keptDelivery(cli, options.delivery, options), options);
   } else if (isRecorded) {
     report(cli, await explainRecorded(cli, options), options);
@@ -66,7 +73,8 @@ function report(cli: Cli, explained: Explained, options: DoctorOptions): void {
     for (const { code, what, remedy } of explained.causes) {
       cli.out.write(`${printable(what)}  [${code}]\n  What to do: ${printable(remedy)}\n`);
     }
-    if (explained.healthy)
+    for (const sentence of explained.known ?? []) cli.out.write(`${printable(sentence)}\n`);
+    if (explained.healthy && explained.known === undefined)
       cli.out.write('The signature is right, and the service would take this delivery.\n');
     if (explained.fit !== null) {
       const { signed_content, hash, secret, secret_reading, body, signature } = explained.fit;
@@ -75,7 +83,10 @@ function report(cli: Cli, explained: Explained, options: DoctorOptions): void {
       );
     }
   }
-  if (!explained.healthy) throw new DifferenceFound('the delivery would be refused');
+  if (explained.healthy) return;
+  throw new DifferenceFound(
+    explained.known === undefined ? 'the delivery would be refused' : 'the delivery has not had its effect',
+  );
 }
 
 const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-      ' } as const;

@@ -5,17 +5,23 @@ import type { CandidateSecret } from './diagnosis-search.ts';
 /** A diagnosis whose causes may also be the refusal's own reason, where there is nothing left to try. */
 export type Explained = Omit<Diagnosis, 'causes'> & {
   causes: { code: string; what: string; remedy: string }[];
+  /** What else is known of a delivery that was kept, in sentences. */
+  known?: string[];
 };
 
-/** Why a kept delivery was refused. Pure. Without its body only its form can be judged. */
+/**
+ * Why a kept delivery was refused. Pure. Without its body only its form can be judged. `headers`: those of its other
+ * headers that somebody knows, since none is kept.
+ */
 export function diagnoseRefusal(
   refusal: Refusal,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
+  headers: ReadonlyMap<string, string>,
 ): Explained {
   const specimen = {
     headerValue: refusal.header ?? undefined,
-    headers: new Map<string, string>(),
+    headers,
     body: refusal.body ?? Buffer.alloc(0),
     receivedSeconds: Math.floor(refusal.wall / 1000),
   };

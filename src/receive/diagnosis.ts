@@ -42,6 +42,7 @@ export type CauseCode =
   | 'secret_encoding_differs'
   | 'secret_not_in_use'
   | 'wrong_secret'
+  | 'missing_signed_header'
   | 'no_secret'
   | 'clock_behind'
   | 'clock_ahead';
@@ -105,7 +106,7 @@ export function diagnose(
   ];
   // Of a header that is broken besides, nobody can say whether its secret was right.
   if (fit === null && (strict.ok || secrets.length === 0)) {
-    causes.push(secrets.length === 0 ? NO_SECRET : wrongSecret(secrets));
+    causes.push(secrets.length === 0 ? NO_SECRET : nothingFits(specimen, secrets, settings));
   }
   return { healthy: causes.length === 0, causes, fit: fit === null ? null : describe(fit) };
 }
@@ -117,6 +118,25 @@ const NO_SECRET: Cause = {
   what: 'No signing secret is known, so nothing can be verified.',
   remedy: 'Set WEBHOOK_SECRETS, register the webhook, or give one with --secret.',
 };
+
+/** A secret is accused only where everything that it would have signed was there to be tried. */
+function nothingFits(
+  { headers }: Specimen,
+  secrets: readonly CandidateSecret[],
+  { template }: DiagnosisSettings,
+): Cause {
+  const missing = template.flatMap((part) =>
+    part.kind === 'header' && !headers.has(part.name) ? [part.name] : [],
+  );
+  if (missing.length === 0) return wrongSecret(secrets);
+  const names = [...new Set(missing)];
+  const options = names.map((name) => `--header '${name}: VALUE'`).join(' ');
+  return {
+    code: 'missing_signed_header',
+    what: `WEBHOOK_SIGNED_CONTENT has the value of ${names.join(' and ')} signed too, and it is not known here: no secret can be judged.`,
+    remedy: `Give what the delivery came with: ${options}. If it came without, the sender or a proxy leaves it out: have it sent, or set WEBHOOK_SIGNED_CONTENT to what is really signed.`,
+  };
+}
 
 function wrongSecret(secrets: readonly CandidateSecret[]): Cause {
   return {

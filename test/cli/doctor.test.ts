@@ -1,9 +1,10 @@
-import { randomBytes } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { createHmac, randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
 import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
 import { cli, inTemporaryDirectory } from './executable.ts';
 
@@ -13,6 +14,12 @@ const RETIRED = 'the-secret-of-last-year-0123';
 const ARRIVED = ['--received-at', '2026-11-02T12:00:00Z'];
 const HEADER = 't=1793620800, v1=79997e3bbe8e11b7013752bff993a71a07a2e744272c8cffb5052b7758fc3dec';
 const API_KEY = 'an-api-key-for-the-doctor';
+
+const BASE64 = 'jx0sO0pZaHeGlaSzwtHg/wARIjNEVWZ3iJmqu8zd7v8=';
+const REFUSAL = {
+  ...{ reason: 'bad_signature', t: '1793620800', bytes: 3, bodySha256: null },
+  wall: Date.parse('2026-11-02T12:00:00Z'),
+};
 
 const body = (name: string) => ['--body', `${FIXTURES}${name}.body`];
 
@@ -72,7 +79,7 @@ describe('doctor on one recorded delivery', () => {
     [['--header', HEADER], '--body'],
     [['--header', HEADER, '--body', '/nowhere/at/all'], 'cannot be read'],
     [['--header', HEADER, ...body('healthy'), '--received-at', 'yesterday'], '--received-at'],
-    [['--delivery', 'x'], 'quarantine:NUMBER'],
+    [['--delivery', 'x'], 'there is no database'],
     [['--delivery', '1', ...body('healthy')], '--delivery'],
   ])('refuses %j and says why', async (args, hint) => {
     const { code, err } = await cli(['doctor', ...args], { DATABASE_URL: 'file:/nowhere/mirror.db' });
@@ -116,7 +123,142 @@ describe('doctor on a delivery that was kept', () => {
       expect(await causes('9')).toContain('no delivery 9');
     });
   });
+
+  it('says of an event what is known: accepted, its state, and why it was given up', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const url = `file:${join(directory, 'mirror.db')}`;
+      const store = await openStore(url);
+      const now = { wall: Date.parse('2026-11-02T12:00:00Z'), steady: 1 };
+      await accepted(store, ['evt_waits', 'evt_dead', '1', 'refusal:1'], now);
+      const claimed = await store.claimEvents('test', 9, 1000, now);
+      const event = claimed.find(({ id }) => id === 'evt_dead')!;
+      const failure = { event, retryAtMs: null, error: 'no record in it' };
+      await store.deferEvents([failure], now, { settleMs: 1 });
+      const signed = Buffer.from('{"id":"evt_refused","type":"policy.updated"}');
+      await store.recordRefusals([
+        { ...REFUSAL, header: HEADER, body: signed },
+        { ...REFUSAL, header: HEADER, body: Buffer.from('{"id":"evt_waits"}') },
+      ]);
+      await store.close();
+      const settings = { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
+      const doctor = (id: string, ...more: string[]) => cli(['doctor', '--delivery', id, ...more], settings);
+
+      const waiting = await doctor('evt_waits');
+      expect(waiting.code).toBe(0);
+      expect(waiting.out).toContain('its signature was right');
+      expect(waiting.out).toContain('Which secret fitted is not kept');
+      expect(waiting.out).toContain('waits to be processed, about policy p1');
+      expect(waiting.out).toContain('doctor --delivery refusal:2');
+      const given = await doctor('event:evt_dead', '--json');
+      expect(given.code).toBe(3);
+      expect(JSON.parse(given.out)).toMatchObject({
+        healthy: false,
+        causes: [{ code: 'dead_letter', remedy: expect.stringContaining('events retry evt_dead') }],
+      });
+      const refused = await doctor('evt_refused');
+      expect(refused.code).toBe(3);
+      expect(refused.out).toContain('[wrong_secret]');
+      expect(refused.err).toContain('refusal:1');
+      expect((await doctor('1')).err).toContain('say refusal:1 or event:1');
+      expect((await doctor('event:1')).code).toBe(0);
+      // An event whose id looks like a prefix is found by the whole of it.
+      expect((await doctor('refusal:1')).out).toContain('Event refusal:1');
+      expect((await doctor('refusals/1')).out).toContain('[wrong_secret]');
+    });
+  });
 });
+
+describe('doctor where a header is signed too', () => {
+  const SIGNED = {
+    WEBHOOK_SECRETS: SECRET,
+    WEBHOOK_SIGNED_CONTENT: '{t}.{header:X-Tenant}.{body}',
+  };
+  const BODY = readFileSync(`${FIXTURES}healthy.body`);
+  const mac = createHmac('sha256', SECRET).update('1793620800.north.').update(BODY).digest('hex');
+  const header = `X-Webhook-Signature: t=1793620800, v1=${mac}`;
+  const doctor = async (directory: string, ...args: string[]) =>
+    await cli(['doctor', '--json', ...args], { ...SIGNED, DATABASE_URL: `file:${join(directory, 'm.db')}` });
+  const codes = (out: string) =>
+    (JSON.parse(out) as { causes: { code: string }[] }).causes.map(({ code }) => code);
+
+  it('does not accuse the right secret for want of its value, and is content with it', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const args = ['--header', header, ...body('healthy'), ...ARRIVED];
+      const without = await doctor(directory, ...args);
+      expect(codes(without.out)).toEqual(['missing_signed_header']);
+      expect(without.out).toContain("--header 'x-tenant: VALUE'");
+      const withIt = await doctor(directory, ...args, '--header', 'X-Tenant: north');
+      expect({ code: withIt.code, causes: codes(withIt.out) }).toEqual({ code: 0, causes: [] });
+      const another = await doctor(directory, ...args, '--header', 'X-Tenant: south');
+      expect(codes(another.out)).toEqual(['wrong_secret']);
+    });
+  });
+
+  it('takes it beside a kept refusal as well', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const store = await openStore(`file:${join(directory, 'm.db')}`);
+      await store.recordRefusals([{ ...REFUSAL, header: header.split(': ')[1]!, body: BODY }]);
+      await store.close();
+      expect(codes((await doctor(directory, '--delivery', 'refusal:1')).out)).toEqual([
+        'missing_signed_header',
+      ]);
+      const given = await doctor(directory, '--delivery', 'refusal:1', '--header', 'X-Tenant: north');
+      expect(codes(given.out)).toEqual([]);
+      const twice = await doctor(directory, '--delivery', 'refusal:1', '--header', header);
+      expect(twice.code).toBe(2);
+    });
+  });
+});
+
+describe('doctor on every specimen that openssl signed', () => {
+  const settings = { WEBHOOK_SECRETS: `${SECRET},${BASE64}` };
+  it.each([
+    ['healthy', []],
+    ['healthy-pretty', []],
+    ['header-missing', ['header_missing']],
+    ['no-v1', ['no_v1']],
+    ['wrong-secret', ['wrong_secret']],
+    ['retired-secret', ['secret_not_in_use']],
+    ['body-reserialised', ['body_reserialised']],
+    ['bom-added', ['bom_added']],
+    ['crlf-added', ['line_endings_changed']],
+    ['crlf-removed', ['line_endings_changed']],
+    ['comma-separator', ['signed_content_differs']],
+    ['body-only', ['timestamp_not_signed']],
+    ['milliseconds', ['timestamp_in_milliseconds']],
+    ['clock-behind', ['clock_behind']],
+    ['clock-ahead', ['clock_ahead']],
+    ['base64-secret', ['secret_encoding_differs']],
+  ])('the command says of %s: %j', async (name, codes) => {
+    await inTemporaryDirectory(async (directory) => {
+      const file = `${FIXTURES}${name}.header`;
+      const header = existsSync(file) ? ['--header', readFileSync(file, 'utf8')] : [];
+      const args = ['doctor', '--json', ...header, ...body(name), '--retired', RETIRED, ...ARRIVED];
+      const { code, out } = await cli(args, {
+        ...settings,
+        DATABASE_URL: `file:${join(directory, 'no.db')}`,
+      });
+      const { healthy, causes } = JSON.parse(out) as {
+        healthy: boolean;
+        causes: { code: string; remedy: string }[];
+      };
+      expect(causes.map((cause) => cause.code)).toEqual(codes);
+      expect({ code, healthy }).toEqual({ code: codes.length === 0 ? 0 : 3, healthy: codes.length === 0 });
+      for (const { remedy } of causes) expect(remedy).not.toBe('');
+      for (const secret of [SECRET, RETIRED, BASE64]) expect(out).not.toContain(secret);
+    });
+  });
+});
+
+async function accepted(store: Store, ids: readonly string[], now: { wall: number; steady: number }) {
+  const events = ids.map((id) => ({
+    ...{ id, type: 'policy.updated', created: '2026-11-02T11:59:58Z', createdMs: now.wall },
+    // A record of its own for each, so that all of them can be claimed at once.
+    ...{ kind: 'policy' as const, recordId: id === 'evt_waits' ? 'p1' : `of-${id}`, known: true },
+    ...{ body: JSON.stringify({ id }), contentHash: id, t: '1793620800' },
+  }));
+  await store.accept({ events, unusable: [] }, now, { settleMs: 1 });
+}
 
 describe('doctor on the running configuration', () => {
   let service: Upstream;

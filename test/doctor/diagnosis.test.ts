@@ -1,4 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { type DiagnosisSettings, diagnose, type Specimen } from '../../src/receive/diagnosis.ts';
@@ -173,6 +176,29 @@ describe('what it cannot know', () => {
           false,
         );
       }
+    }
+  });
+});
+
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+
+describe('the specimens', () => {
+  it.runIf(hasOpenssl)('are what openssl makes of make.sh, byte for byte', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'doctor-specimens-'));
+    try {
+      copyFileSync(`${FOLDER}make.sh`, join(folder, 'make.sh'));
+      const made = spawnSync('sh', ['make.sh'], { cwd: folder, encoding: 'utf8' });
+      expect({ status: made.status, stderr: made.stderr }).toEqual({ status: 0, stderr: '' });
+      const specimens = (path: string) =>
+        readdirSync(path)
+          .filter((name) => /\.(body|header)$/.test(name))
+          .sort();
+      expect(specimens(folder)).toEqual(specimens(FOLDER));
+      for (const name of specimens(FOLDER)) {
+        expect(readFileSync(join(folder, name)).equals(readFileSync(FOLDER + name)), name).toBe(true);
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
     }
   });
 });

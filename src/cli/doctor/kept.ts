@@ -1,74 +1,139 @@
-import { loadConfig } from '../../config.ts';
+import { type Config, loadConfig } from '../../config.ts';
 import { MirrorError, UsageError } from '../../errors.ts';
 import { diagnoseRefusal, type Explained } from '../../receive/diagnosis-refusal.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
-import type { QuarantineReport } from '../../store/reports.ts';
 import type { Refusal, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { withStore } from '../database.ts';
+import { explainEvent, explainQuarantined } from './accepted.ts';
+import { headersIn } from './recorded.ts';
 import { candidates, type GivenSecrets } from './secrets.ts';
 
-/** `7`, `refusal:7` or `quarantine:7`. */
-const ID = /^(?:(refusal|quarantine)s?[:/])?(\d{1,15})$/;
+export interface KeptOptions extends GivenSecrets {
+  /** Values of signed headers, of which none is kept. */
+  header?: string[];
+}
 
-/** Explains a delivery that the service turned away or put into quarantine. */
-export async function keptDelivery(cli: Cli, id: string, given: GivenSecrets): Promise<Explained> {
-  const [, list, number] = ID.exec(id) ?? [];
-  if (number === undefined) {
-    throw new UsageError(
-      '--delivery takes a number, refusal:NUMBER or quarantine:NUMBER',
-      'see "quarantine list"',
-    );
-  }
+const LISTS = ['refusal', 'quarantine', 'event'] as const;
+type List = (typeof LISTS)[number];
+
+/** `refusal:7`, `quarantines/7`, `event:evt_7`; anything else is looked for in all three. */
+const PREFIXED = /^(refusal|quarantine|event)s?[:/](.+)$/s;
+/** Ids of the two numbered lists. */
+const NUMBER = /^\d{1,15}$/;
+
+/** Explains a delivery that the service turned away, put into quarantine, or accepted. */
+export async function keptDelivery(cli: Cli, given: string, options: KeptOptions): Promise<Explained> {
+  const [, prefix, rest] = PREFIXED.exec(given) ?? [];
   return await withStore(cli, async (store) => {
-    const refusal = list === 'quarantine' ? null : await store.readRefusal(Number(number));
-    const quarantined = list === 'refusal' ? null : await store.showQuarantined(Number(number));
-    if (refusal !== null && quarantined !== null) {
-      throw new UsageError(
-        `there is a refused and a quarantined delivery with the number ${number}`,
-        `say refusal:${number} or quarantine:${number}`,
-      );
+    const config = loadConfig(cli.env);
+    // An event's own id may begin like a prefix, so the whole is tried as one first.
+    const whole = prefix === undefined ? null : await found(store, given, ['event']);
+    const matches =
+      whole !== null && whole.length > 0
+        ? whole
+        : await found(store, rest ?? given, prefix === undefined ? LISTS : [prefix as List]);
+    const [match, ...others] = matches;
+    if (match === undefined) return await explainRefusedId(cli, store, config, rest ?? given, options);
+    if (others.length > 0) {
+      const names = matches.map(({ list }) => `${list}:${given}`).join(' or ');
+      throw new UsageError(`several deliveries go by "${given}"`, `say ${names}`);
     }
-    if (refusal !== null) return await explainRefusal(cli, store, refusal, given);
-    if (quarantined !== null) return explainQuarantined(quarantined);
-    throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-      hint: 'the last 100 refusals are, and what is in "quarantine list"',
-    });
+    return await match.explain(cli, config, options);
   });
 }
 
-async function explainRefusal(
-  cli: Cli,
-  store: Store,
-  refusal: Refusal,
-  given: GivenSecrets,
-): Promise<Explained> {
-  const config = loadConfig(cli.env);
-  const secrets = refusal.body === null ? [] : candidates(config, await store.listRegistrations(), given);
-  return diagnoseRefusal(refusal, secrets, diagnosisSettings(config));
+interface Match {
+  list: List;
+  explain(cli: Cli, config: Config, options: KeptOptions): Promise<Explained>;
 }
 
-const RELEASE =
-  'What it was about is read from the API. Look at the body, then release it: "quarantine release".';
+async function found(store: Store, id: string, lists: readonly List[]): Promise<Match[]> {
+  const number = NUMBER.test(id) ? Number(id) : null;
+  const matches: Match[] = [];
+  if (lists.includes('refusal') && number !== null) {
+    const refusal = await store.readRefusal(number);
+    if (refusal !== null) {
+      const explain: Match['explain'] = (_, config, options) =>
+        explainRefusal(store, config, refusal, options);
+      matches.push({ list: 'refusal', explain });
+    }
+  }
+  if (lists.includes('quarantine') && number !== null) {
+    const row = await store.showQuarantined(number);
+    if (row !== null) matches.push({ list: 'quarantine', explain: async () => explainQuarantined(row) });
+  }
+  if (lists.includes('event')) {
+    const event = await store.showEvent(id);
+    if (event !== null) {
+      const refusedAs = async () => (await refusalOfEvent(store, id))?.id ?? null;
+      const explain: Match['explain'] = async (_, config) =>
+        explainEvent(event, config.webhook, await refusedAs());
+      matches.push({ list: 'event', explain });
+    }
+  }
+  return matches;
+}
 
-/** By the reason's first words; the rest says it by itself. */
-const QUARANTINED: Readonly<Record<string, string>> = {
-  empty_body: 'The body is empty.',
-  invalid_utf8: 'The body is not UTF-8.',
-  byte_order_mark: 'The body begins with a byte order mark, which JSON does not allow.',
-  not_json: 'The body is not JSON.',
-  not_an_object: 'The body is JSON, and no object.',
-  nested_too_deep: 'The body is nested deeper than any event.',
-  conflicting_content: 'An event with the same id came before, and said something else.',
-};
+/** An id that no event has may be in the body of a delivery that was turned away. */
+async function explainRefusedId(
+  cli: Cli,
+  store: Store,
+  config: Config,
+  id: string,
+  options: KeptOptions,
+): Promise<Explained> {
+  const refused = await refusalOfEvent(store, id);
+  if (refused === null) {
+    throw new MirrorError('not_found', `no delivery ${id} is kept`, {
+      hint: 'events are, the last 100 refusals, and what is in "quarantine list"',
+    });
+  }
+  cli.err.write(`Refused, as refusal:${refused.id}\n`);
+  return await explainRefusal(store, config, refused.refusal, options);
+}
 
-function explainQuarantined({ reason }: QuarantineReport): Explained {
-  const what = QUARANTINED[reason] ?? `The body is not an event: ${reason.replaceAll('_', ' ')}.`;
-  return {
-    healthy: false,
-    causes: [
-      { code: reason, what: `Its signature is right. ${what}`, remedy: `Tell the sender. ${RELEASE}` },
-    ],
-    fit: null,
-  };
+async function explainRefusal(
+  store: Store,
+  config: Config,
+  refusal: Refusal,
+  options: KeptOptions,
+): Promise<Explained> {
+  const secrets = refusal.body === null ? [] : candidates(config, await store.listRegistrations(), options);
+  const headers = headersIn(options.header ?? [], config.webhook.header);
+  if (headers.has(config.webhook.header)) {
+    throw new UsageError(
+      'the signature header of a delivery that is kept is known',
+      "--header takes others beside --delivery, as 'Name: value'",
+    );
+  }
+  return diagnoseRefusal(refusal, secrets, diagnosisSettings(config), headers);
+}
+
+/** As many as are kept. */
+const REFUSALS = 100;
+
+/** The newest refused delivery whose body, as far as it was kept, names this event. */
+async function refusalOfEvent(
+  store: Store,
+  eventId: string,
+): Promise<{ id: number; refusal: Refusal } | null> {
+  for (const { id } of await store.listRefusals({ limit: REFUSALS })) {
+    const refusal = await store.readRefusal(id);
+    if (refusal?.body != null && idIn(refusal.body) === eventId) return { id, refusal };
+  }
+  return null;
+}
+
+function idIn(body: Uint8Array): unknown {
+  try {
+    const document: unknown = JSON.parse(
+      Buffer.from(body)
+        .toString('utf8')
+        .replace(/^\ufeff/, ''),
+    );
+    return typeof document === 'object' && document !== null && 'id' in document ? document.id : null;
+  } catch {
+    return null;
+  }
 }

@@ -41,11 +41,11 @@ async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<Store
   return await withStore(cli, (store) => store.listRegistrations());
 }
 
-/** `Name: value`, or a bare value, which is the signature header's. */
-function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
+/** `Name: value`, or a bare value, which is the signature header's. By their names in lower case. */
+export function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines) {
-    const match = /^([A-Za-z][\w-]*):[ \t]*(.*)$/s.exec(line.trim());
+    const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*(.*)$/s.exec(line.trim());
     const name = match?.[1]?.toLowerCase() ?? signatureHeader;
     const value = (match?.[2] ?? line).trim();
     const before = headers.get(name);

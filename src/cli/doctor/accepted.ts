@@ -1,0 +1,86 @@
+import type { Config } from '../../config.ts';
+import type { Explained } from '../../receive/diagnosis-refusal.ts';
+import { templateText } from '../../receive/diagnosis-search.ts';
+import type { EventReport, QuarantineReport } from '../../store/reports.ts';
+
+const RELEASE =
+  'What it was about is read from the API. Look at the body, then release it: "quarantine release".';
+
+/** By the reason's first words; the rest says it by itself. */
+const QUARANTINED: Readonly<Record<string, string>> = {
+  empty_body: 'The body is empty.',
+  invalid_utf8: 'The body is not UTF-8.',
+  byte_order_mark: 'The body begins with a byte order mark, which JSON does not allow.',
+  not_json: 'The body is not JSON.',
+  not_an_object: 'The body is JSON, and no object.',
+  nested_too_deep: 'The body is nested deeper than any event.',
+  conflicting_content: 'An event with the same id came before, and said something else.',
+};
+
+/** Why a delivery is in quarantine: nothing is put there whose signature did not fit. Pure. */
+export function explainQuarantined({ reason, received_at, released_at }: QuarantineReport): Explained {
+  const what = QUARANTINED[reason] ?? `The body is not an event: ${reason.replaceAll('_', ' ')}.`;
+  const since = `It arrived at ${received_at} and is in quarantine${released_at === null ? '' : `; it was released at ${released_at}`}.`;
+  return {
+    healthy: false,
+    causes: [
+      {
+        code: reason,
+        what: `Its signature is right. ${what}`,
+        remedy: `Tell the sender. ${released_at === null ? RELEASE : ''}`.trim(),
+      },
+    ],
+    fit: null,
+    known: [since],
+  };
+}
+
+/** What became of a delivery that was accepted, and plainly what is not kept of it: its header and the secret that fitted. Pure. */
+export function explainEvent(
+  event: EventReport,
+  webhook: Config['webhook'],
+  refusedAs: number | null,
+): Explained {
+  const { id, type, received_at, deliveries, last_delivered_at } = event;
+  const again = deliveries > 1 ? `, the last of ${deliveries} deliveries at ${last_delivered_at}` : '';
+  const content = templateText(webhook.template);
+  const known = [
+    `Event ${id} (${type}) was accepted at ${received_at}${again}: its signature was right, under the settings of then.`,
+    `Which secret fitted is not kept, nor is its header. Taken now: HMAC-${webhook.algorithm.toUpperCase()} over ${JSON.stringify(content)}, ${webhook.secrets().length} secrets in WEBHOOK_SECRETS read as ${webhook.secretEncoding}.`,
+    stateOf(event),
+    ...(refusedAs === null
+      ? []
+      : [`A delivery that names it was refused besides: doctor --delivery refusal:${refusedAs} says why.`]),
+  ];
+  return { healthy: event.state !== 'dead', causes: causesOf(event), fit: null, known };
+}
+
+function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, record_id }: EventReport) {
+  const about = kind === null || record_id === null ? 'no record' : `${kind} ${record_id}`;
+  const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
+  const failure = error === null ? '' : ` Last error: ${error}.`;
+  const next = next_attempt_at === null ? '' : `, next at ${next_attempt_at}`;
+  switch (state) {
+    case 'pending':
+      return `It waits to be processed, about ${about}: ${tries} so far${next}.${failure}`;
+    case 'done':
+      return `It was processed at ${processed_at}, about ${about}.`;
+    case 'ignored':
+      return `It was set aside at ${processed_at}, because its type is not known here; about ${about}.`;
+    case 'discarded':
+      return `An operator discarded it after ${tries}, about ${about}.${failure}`;
+    case 'dead':
+      return `It was given up after ${tries}, about ${about}.${failure}`;
+  }
+}
+
+function causesOf({ state, error, id }: EventReport): Explained['causes'] {
+  if (state !== 'dead') return [];
+  return [
+    {
+      code: 'dead_letter',
+      what: `Its signature is right, and it could not be processed: ${error ?? 'no error was kept'}.`,
+      remedy: `Its record is read from the API instead. When the cause is mended: events retry ${id}, or events discard ${id}.`,
+    },
+  ];
+}
