@@ -6,8 +6,7 @@ import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Applied, BackfillStore, Conclusion, HintTiming } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
-import type { DriftReport } from './drift.ts';
-import { createDryRun } from './dry-run.ts';
+import { createDryRun, type DryRunReport } from './dry-run.ts';
 import type { GapKeeper } from './gaps.ts';
 import { SWEEP_BACKOFF, sweepDueAt, walkCost, wayToVerify } from './plan.ts';
 import { createRefetch, type FetchedKind } from './refetch.ts';
@@ -63,7 +62,7 @@ export interface Backfill {
    * Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read, and
    * with the signal's reason when that aborts.
    */
-  dryRun(kind: Kind, signal: AbortSignal): Promise<DriftReport>;
+  dryRun(kind: Kind, signal: AbortSignal): Promise<DryRunReport>;
   wake(): void;
   pause(): void;
   resume(): void;
@@ -117,7 +116,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
   const walk = createWalk({ ...shared, upstream });
   const conclude = createConclude(options);
   const sweeper = createSweeper({ ...shared, walk, refetch, conclude, reserved, onEnded: options.onSweep });
-  const dryRun = createDryRun({ ...shared, upstream });
+  const dryRun = createDryRun(shared);
   const resumable = new Map(
     options.interrupted
       .filter(({ kind, pages }) => kind !== 'risk_assessment' && pages >= PAGES_WORTH_RESUMING)
@@ -155,7 +154,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const skip = resumable.get(kind) ?? 0;
     resumable.delete(kind);
     const result = await sweeper.sweep(kind, reason, lane, skip);
-    if (result.resumed && result.outcome === 'incomplete') {
+    if (result.resumed) {
       // Its rows are fresh; only a whole one shows what is gone.
       plan.reasons.add('resumed');
       return;

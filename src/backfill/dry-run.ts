@@ -1,77 +1,118 @@
+import type { Clock } from '../clock.ts';
+import type { ComplianceClient } from '../compliance/client.ts';
+import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { type IdPointers, isAddressable, recordIdIn } from '../compliance/pointers.ts';
-import type { BackfillStore } from '../store/store.ts';
+import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
+import { MirrorError } from '../errors.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { BackfillStore, ReadObject } from '../store/store.ts';
 import { createDrift, type DriftReport } from './drift.ts';
-import type { Lane, Upstream } from './upstream.ts';
+import { SILENT_GAPS } from './gaps.ts';
+import { contradiction, createPages, type ListedKind } from './pages.ts';
+import { READ_BACKOFF } from './plan.ts';
+import { createUpstream, type Lane } from './upstream.ts';
 
-/** Ids of assessments taken from the database at a time. */
+/** Ids taken from the database at a time. */
 const BATCH = 100;
 
-/** No service lists more: a paging parameter that it ignores would otherwise be walked for ever. */
-const PAGES_MAX = 200_000;
+/** A record whose read fails is tried this often; then the comparison is given up. */
+const TRIES_PER_RECORD = 4;
 
 export interface DryRunOptions {
-  store: Pick<BackfillStore, 'compareReads' | 'liveIds'>;
-  upstream: Upstream;
+  store: Pick<BackfillStore, 'compareReads' | 'knownIds' | 'currentNumber'>;
+  client: ComplianceClient;
+  clock: Clock;
   pointers: IdPointers;
   firstPage: number;
+  random: () => number;
+  /** Ids of assessments to look for besides those known. */
+  riskIds: () => Promise<readonly string[]>;
   signal: AbortSignal;
 }
 
+/** What a comparison found. */
+export interface DryRunReport extends DriftReport {
+  /** Why the list cannot be taken for the whole one, so that nothing absent from it counts as extra; null: it can. */
+  incomplete: string | null;
+}
+
+export type DryRun = (kind: Kind, lane: Lane, stop?: AbortSignal) => Promise<DryRunReport>;
+
 /**
- * Compares a whole kind with the upstream and writes nothing at all, not even that it looked. A record that the
- * single reading misses counts as extra, although a sweep would look again before it believed that.
+ * Compares a whole kind with the upstream and writes nothing at all: not even that it looked, nor what it learnt of the
+ * upstream by failing. A record that the single reading misses counts as extra, although a sweep would look again
+ * before it believed that. Rejects with UpstreamError when the API cannot be read, and with the signal's reason.
  */
-export function createDryRun(
-  options: DryRunOptions,
-): (kind: Kind, lane: Lane, stop?: AbortSignal) => Promise<DriftReport> {
-  const { store, upstream, signal } = options;
+export function createDryRun(options: DryRunOptions): DryRun {
+  const { store, clock } = options;
 
   return async (kind, lane, stop) => {
-    const goOn = () => {
-      signal.throwIfAborted();
-      stop?.throwIfAborted();
-    };
+    const signal = stop === undefined ? options.signal : AbortSignal.any([options.signal, stop]);
+    // Not the one that repairs use: what that learns of outages and credentials, it writes down.
+    const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
+    const pages = createPages({ ...options, upstream, signal });
     const drift = createDrift();
     const seen = new Set<string>();
+    const asked = new Set<string>();
+    let incomplete: string | null = null;
 
-    async function compare(objects: { id: string; data: Record<string, unknown> }[]): Promise<void> {
+    async function compare(objects: readonly ReadObject[]): Promise<void> {
       for (const { id, what, fields } of await store.compareReads(kind, objects)) {
         if (what !== 'same' && !seen.has(id)) drift.found({ id, what, fields: [...fields], repaired: false });
         seen.add(id);
       }
     }
 
-    async function readList(listed: 'policy' | 'vendor'): Promise<void> {
-      let before = '';
-      for (let page = 0; page < PAGES_MAX; page += 1) {
-        goOn();
-        const { answer } = await upstream.page(listed, options.firstPage + page, lane);
-        const objects = answer.objects.flatMap((data) => {
-          const id = recordIdIn(data, listed, options.pointers);
-          return id === null ? [] : [{ id, data }];
-        });
-        const ids = JSON.stringify(objects.map((object) => object.id));
-        if (objects.length === 0 || ids === before) return;
-        before = ids;
-        await compare(objects);
+    async function readList(listed: ListedKind): Promise<void> {
+      let total: number | null = null;
+      try {
+        for await (const { objects, meta } of pages({ kind: listed, lane, skip: 0 })) {
+          signal.throwIfAborted();
+          total = meta.total ?? total;
+          await compare(objects);
+        }
+      } catch (error) {
+        if (signal.aborted || error instanceof UpstreamError || !(error instanceof MirrorError)) throw error;
+        if (error.code === 'store_unavailable') throw error;
+        incomplete = error.message;
+        return;
+      }
+      incomplete = contradiction(total, seen.size);
+    }
+
+    async function readRecord(id: string): Promise<void> {
+      if (asked.has(id) || !isAddressable(id)) return;
+      asked.add(id);
+      for (let tries = 1; ; tries += 1) {
+        signal.throwIfAborted();
+        try {
+          const { answer } = await upstream.record('risk_assessment', id, lane);
+          if (answer.outcome === 'found') await compare([{ id, data: answer.object }]);
+          return;
+        } catch (error) {
+          const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_RECORD;
+          if (!again) throw error;
+          await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
+        }
       }
     }
 
-    if (kind !== 'risk_assessment') await readList(kind);
+    if (kind === 'risk_assessment') {
+      for (const id of await options.riskIds()) await readRecord(id);
+    } else await readList(kind);
+    // Tombstones and ids without a row as well: what the API shows of them is missing here.
     for (let after = ''; ; ) {
-      const ids = await store.liveIds(kind, after, BATCH);
-      if (ids.length === 0) break;
-      after = ids.at(-1) ?? after;
-      for (const id of ids) {
-        goOn();
-        if (kind === 'risk_assessment' && isAddressable(id)) {
-          const { answer } = await upstream.record(kind, id, lane);
-          if (answer.outcome === 'found') await compare([{ id, data: answer.object }]);
+      const known = await store.knownIds(kind, after, BATCH);
+      if (known.length === 0) break;
+      after = known.at(-1)!.id;
+      for (const { id, alive } of known) {
+        signal.throwIfAborted();
+        if (kind === 'risk_assessment') await readRecord(id);
+        if (alive && !seen.has(id) && incomplete === null) {
+          drift.found({ id, what: 'extra', fields: [], repaired: false });
         }
-        if (!seen.has(id)) drift.found({ id, what: 'extra', fields: [], repaired: false });
       }
     }
-    return drift.report();
+    return { ...drift.report(), incomplete };
   };
 }

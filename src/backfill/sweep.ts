@@ -7,11 +7,12 @@ import type { BackfillStore, HintTiming, SweepOutcome, SweepProgress } from '../
 import type { Conclude, ConclusionRequest } from './conclude.ts';
 import { createDrift, type Drift, type DriftReport } from './drift.ts';
 import { type GapKeeper, listed } from './gaps.ts';
+import type { ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
 import type { FetchedKind, Refetch } from './refetch.ts';
 import type { Lane } from './upstream.ts';
-import type { DoWalk, ListedKind } from './walk.ts';
+import type { DoWalk } from './walk.ts';
 
 /** Without a total, nothing but one more walk tells that a list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
@@ -48,7 +49,10 @@ export interface SweepResult {
   error: string | null;
   progress: SweepProgress;
   drift: DriftReport;
-  /** It went on where an interrupted one had stopped: its rows are fresh, and a whole one is still to come. */
+  /**
+   * It went on where an interrupted one had stopped, and came to the end: its rows are fresh, and a whole one is still
+   * to come.
+   */
   resumed: boolean;
   /** The service's own total contradicts its list. */
   mismatch: boolean;
@@ -92,6 +96,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     outcome: SweepOutcome;
     error: string | null;
     mismatch?: boolean;
+    resumed?: boolean;
   }
 
   interface Running extends Omit<RunningSweep, keyof Pace> {
@@ -128,7 +133,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const drift = progress.drift.report();
     gaps.healed(await store.finishSweep(id, { ...ending, progress, drift: { ...drift } }, now()));
     const result: SweepResult = {
-      ...{ kind, id, reason, progress, drift, resumed: skip > 0, mismatch: false, ...ending },
+      ...{ kind, id, reason, progress, drift, resumed: false, mismatch: false, ...ending },
       durationMs: clock.steady() - startedAt,
     };
     options.onEnded(result);
@@ -151,7 +156,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         },
       });
     let first = await walkOnce(new Set());
-    if (!first.complete) return { outcome: 'incomplete', error: first.error, mismatch: first.mismatch };
+    if (!first.complete) {
+      const { error, mismatch, ended } = first;
+      return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
+    }
     totals.set(kind, first.total ?? first.ids.size);
 
     const absent = await store.unseenBy(kind, sweep.id, sweep.number);

@@ -28,11 +28,17 @@ export function commandClient(
   cli: Cli,
   config: Config,
   store: Store | null,
-  options: { actor: string; needs: Needs; observe?: (request: ObservedRequest) => void },
+  options: {
+    actor: string;
+    needs: Needs;
+    observe?: (request: ObservedRequest) => void;
+    /** Not even a refusal is written down: for what promises to write nothing. */
+    silent?: true;
+  },
 ): ComplianceClient {
   const settings = complianceSettings(config);
   const clock = systemClock();
-  const { actor, needs, observe } = options;
+  const { actor, needs, observe, silent = false } = options;
   return createClient({
     settings,
     credentials: credentialsFor({
@@ -44,7 +50,7 @@ export function commandClient(
     budget: createBudget({ requestsPerMinute: settings.requestsPerMinute, clock }),
     clock,
     pointers: config.idPointers,
-    refused: (refusal) => auditRefusal(cli, config, actor, refusal),
+    ...(silent ? {} : { refused: (refusal) => auditRefusal(cli, config, actor, refusal) }),
     ...(observe === undefined ? {} : { observe }),
   });
 }

@@ -1,9 +1,10 @@
 import type { Drift } from '../ops/context.ts';
 import { renderPairs, renderTable } from './table.ts';
+import { printable } from './text.ts';
 
 /** What a reading of the API found to differ, as `sweep --dry-run` and `sweeps show` tell it. Ends with a newline. */
-export function describeDrift(title: string, drift: Drift): string {
-  const { missing, extra, different, repaired, fields, examples } = drift;
+export function describeDrift(title: string, drift: Drift & { incomplete?: string | null }): string {
+  const { missing, extra, different, repaired, fields, examples, incomplete = null } = drift;
   const figures = `${title}: ${missing} missing, ${extra} extra, ${different} different, ${repaired} repaired\n`;
   const byField = Object.entries(fields).map(
     ([name, count]) => [`  ${name}`, `differs in ${count}`] as const,
@@ -11,6 +12,7 @@ export function describeDrift(title: string, drift: Drift): string {
   const rows = examples.map((one) => [one.id, one.what, one.fields.join(', '), one.repaired ? 'yes' : 'no']);
   return [
     figures,
+    incomplete === null ? '' : `  not the whole list, so nothing absent counts: ${printable(incomplete)}\n`,
     byField.length === 0 ? '' : renderPairs(byField),
     rows.length === 0 ? '' : renderTable(['ID', 'WHAT', 'FIELDS', 'REPAIRED'], rows),
   ].join('');

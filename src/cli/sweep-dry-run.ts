@@ -1,9 +1,10 @@
 import { createDryRun } from '../backfill/dry-run.ts';
-import { createUpstream } from '../backfill/upstream.ts';
 import { systemClock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
+import { MirrorError } from '../errors.ts';
 import type { Compared } from '../ops/operations.ts';
+import { riskIdsReader } from '../service/risk-ids.ts';
 import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
@@ -11,10 +12,12 @@ import { withLockedStore, withStore } from './database.ts';
 import { describeDrift } from './drift.ts';
 import { DifferenceFound } from './exit.ts';
 import { runningService } from './operator.ts';
+import { printable } from './text.ts';
 
 /**
  * Compares with the API and writes nothing. A running service does it, since the request budget is its own; without
- * one it is done here. Rejects with DifferenceFound where anything differs.
+ * one it is done here. Rejects with DifferenceFound where anything differs, and with MirrorError where nothing does in
+ * a list that cannot be the whole one.
  */
 export async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }): Promise<void> {
   const config = loadConfig(cli.env);
@@ -30,25 +33,29 @@ export async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?:
       compared.push(...(answer as { kinds: Compared[] }).kinds);
     }
   }
-  const inStep = compared.every(({ missing, extra, different }) => missing + extra + different === 0);
+  const differs = compared.some(({ missing, extra, different }) => missing + extra + different > 0);
+  const incomplete = compared.filter((one) => one.incomplete !== null);
+  const inStep = !differs && incomplete.length === 0;
   if (options.json) writeJson(cli.out, { in_step: inStep, kinds: compared });
   else for (const drift of compared) cli.out.write(describeDrift(drift.kind, drift));
-  if (!inStep)
+  if (differs)
     throw new DifferenceFound('the mirror differs from the API', 'a sweep without --dry-run repairs it');
+  if (incomplete.length > 0) {
+    const kindsRead = incomplete.map(({ kind }) => kind).join(', ');
+    throw new MirrorError('incomplete', `not the whole list: ${kindsRead}`, {
+      hint: 'nothing differs in what was read; a list that moves while it is read can be compared again',
+    });
+  }
 }
 
 async function compareHere(cli: Cli, config: Config, kind: Kind) {
   const clock = systemClock();
   const work = async (store: Store) => {
-    const { signal } = new AbortController();
-    const upstream = createUpstream({
-      client: commandClient(cli, config, store, { actor: 'cli', needs: 'read' }),
-      // What it learns of the upstream is the service's to write down.
-      gaps: { open: nothing, heal: nothing, healed: () => undefined, credentials: nothing },
-      ...{ store, clock, signal, random: Math.random },
-    });
     const compare = createDryRun({
-      ...{ store, upstream, signal, pointers: config.idPointers },
+      client: commandClient(cli, config, store, { actor: 'cli', needs: 'read', silent: true }),
+      ...{ store, clock, random: Math.random, pointers: config.idPointers },
+      signal: new AbortController().signal,
+      riskIds: riskIdsReader(config.riskIdsFile, { warn: (what: unknown) => complain(cli, what) }).read,
       firstPage: complianceSettings(config).paging.firstPage,
     });
     return await compare(kind, 'person');
@@ -58,4 +65,6 @@ async function compareHere(cli: Cli, config: Config, kind: Kind) {
   return isReading ? await withStore(cli, work) : await withLockedStore(cli, work);
 }
 
-const nothing = async () => undefined;
+function complain(cli: Cli, what: unknown): void {
+  cli.err.write(`RISK_IDS_FILE cannot be read: ${printable(String((what as { error?: unknown }).error))}\n`);
+}

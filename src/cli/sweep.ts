@@ -1,9 +1,10 @@
 import { Command, Option } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { MirrorError } from '../errors.ts';
+import type { Drift } from '../ops/context.ts';
 import type { SweepReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-
+import { describeDrift } from './drift.ts';
 import { DifferenceFound } from './exit.ts';
 import { withOperator } from './operator.ts';
 import type { OpsClient } from './ops-client.ts';
@@ -26,7 +27,10 @@ export function sweepCommand(cli: Cli): Command {
     )
     .option('--dry-run', 'compare and write nothing; exits 3 if anything differs')
     .option('--json', 'the comparison of --dry-run as JSON')
-    .option('--wait', 'until they have ended; exits 1 if one failed, 3 if deletions wait for an operator')
+    .option(
+      '--wait',
+      'until they have ended, with what differed; exits 1 if one failed, 3 if anything differed',
+    )
     .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }) => {
       const kinds = options.kind ?? [...KINDS];
       if (options.dryRun) return await (await import('./sweep-dry-run.ts')).dryRun(cli, kinds, options);
@@ -63,6 +67,7 @@ async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], bef
         ended.set(sweep.kind, sweep);
         line.clear();
         cli.out.write(`${describe(sweep)}\n`);
+        if (sweep.drift !== null) cli.out.write(describeDrift('  drift', driftOf(sweep)));
       }
       if (ended.size < kinds.length) {
         await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
@@ -88,8 +93,19 @@ async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], bef
     if (held.length > 0) {
       throw new DifferenceFound('deletions wait for an operator', 'see "gaps list --open"');
     }
+    const differing = [...ended.values()].filter((sweep) => sweep.drift !== null && differs(driftOf(sweep)));
+    if (differing.length > 0) {
+      const kindsNamed = differing.map((sweep) => sweep.kind).join(', ');
+      throw new DifferenceFound(
+        `the mirror differed from the API: ${kindsNamed}`,
+        'see "sweeps show NUMBER"',
+      );
+    }
   });
 }
+
+const driftOf = (sweep: SweepReport) => sweep.drift as unknown as Drift;
+const differs = ({ missing, extra, different }: Drift) => missing + extra + different > 0;
 
 function describe(sweep: SweepReport): string {
   const figures = `${sweep.seen} seen, ${sweep.inserted} inserted, ${sweep.updated} updated, ${sweep.deleted} deleted`;

@@ -65,7 +65,8 @@ export function createApiChanges(operations: Operations) {
   } satisfies Record<string, Handler>;
 }
 
-const isInStep = ({ missing, extra, different }: Compared) => missing + extra + different === 0;
+const isInStep = ({ missing, extra, different, incomplete }: Compared) =>
+  missing + extra + different === 0 && incomplete === null;
 
 function answer<T>(done: Done<T>, success: (value: T) => Response): Response {
   if (done.status === 'done') return success(done.value);

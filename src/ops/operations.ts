@@ -1,6 +1,6 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { AuditLog } from './audit.ts';
-import type { Drift, OpsContext } from './context.ts';
+import type { Comparison, OpsContext } from './context.ts';
 
 /** An operator's consent to held deletions lasts this long: time for one more proof, not for another day's surprise. */
 export const CONSENT_MS = 60 * 60_000;
@@ -11,7 +11,7 @@ export type Done<T> =
   /** It exists, and its state does not allow this. */
   | { status: 'conflict'; code: string; detail: string };
 
-export interface Compared extends Drift {
+export interface Compared extends Comparison {
   kind: Kind;
 }
 

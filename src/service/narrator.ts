@@ -92,7 +92,9 @@ export function createNarrator(options: {
       }
       const line = { kind, sweep_id, outcome, reason, error, duration_ms };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
-      backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged }, 'sweep');
+      const { missing, extra, different, repaired } = result.drift;
+      const drift = { missing, extra, different, repaired };
+      backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged, ...drift }, 'sweep');
     },
 
     sweeping(sweep, budget_left) {

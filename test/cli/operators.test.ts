@@ -54,8 +54,9 @@ describe('beside a running service', () => {
     const { id } = await firstRecord('vendor');
     await mutate({ kind: 'vendor', op: 'update', id, fields: { name: 'Renamed in silence' } });
     const { code, out } = await cli(['sweep', '--kind', 'vendor', '--wait'], settings);
-    expect(code).toBe(0);
+    expect(code).toBe(3);
     expect(out).toMatch(/Sweep \d+ of vendor: complete, \d+ seen/);
+    expect(out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');
     expect(JSON.parse((await cli(['records', 'show', 'vendor', id, '--json'], settings)).out).name).toBe(
       'Renamed in silence',
     );

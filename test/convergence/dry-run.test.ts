@@ -115,7 +115,11 @@ describe('sweep --dry-run', () => {
     drift();
     upstream.records.put('vendors', { ...upstream.records.find('vendors', 'ven-3')!, name: 'Renamed again' });
     const sweep = await cli(['sweep', '--kind', 'vendor', '--wait'], service.settings);
-    expect(sweep.code).toBe(0);
+    expect(sweep.code).toBe(3);
+    expect(sweep.out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');
+    expect(sweep.out).toMatch(/ven-3 +different +data.name, name +yes/);
+    expect(sweep.err).toContain('the mirror differed from the API: vendor');
+    expect((await cli(['sweep', '--kind', 'vendor', '--wait'], service.settings)).code).toBe(0);
     const id = /Sweep (\d+) of vendor/.exec(sweep.out)![1]!;
     const shown = await cli(['sweeps', 'show', id], service.settings);
     expect(shown.out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');

@@ -96,7 +96,7 @@ export async function opsHarness(
     },
     async dryRun(kind) {
       asked.push(`dry run ${kind}`);
-      return { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+      return { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [], incomplete: null };
     },
     async pause() {
       live.paused = true;

@@ -204,7 +204,7 @@ test('gaps stand under their reasons with symptom, check and command; the healed
 
 test('a dry run is begun from the page, and the page shows what it found', async () => {
   h.context.actions.dryRun = async () => ({
-    ...{ missing: 1, extra: 0, different: 0, repaired: 0, fields: {} },
+    ...{ missing: 1, extra: 0, different: 0, repaired: 0, fields: {}, incomplete: null },
     examples: [{ id: 'v9', what: 'missing', fields: [], repaired: false }],
   });
   expect((await post('/actions/sweeps', [['do', 'compare']])).status).toBe(400);

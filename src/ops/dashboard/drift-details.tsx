@@ -22,10 +22,24 @@ export function DriftDetails({
 }) {
   const facts = driftOf(drift as JsonObject | null);
   if (facts === null) return <p class="note">It is known when the sweep has ended.</p>;
-  const { missing, extra, different, repaired, fields, examples } = facts;
-  if (missing + extra + different === 0) return <p class="note">Nothing differed.</p>;
+  const { missing, extra, different, repaired, fields, examples, incomplete } = facts;
+  const caveat =
+    incomplete === null ? null : (
+      <p class="note">
+        <span class="warn">Not the whole list was read, so nothing absent from it counts:</span> {incomplete}
+      </p>
+    );
+  if (missing + extra + different === 0) {
+    return (
+      <>
+        {caveat}
+        <p class="note">Nothing differed.</p>
+      </>
+    );
+  }
   return (
     <>
+      {caveat}
       <p class="note">
         {figure(missing)} missing here, {figure(extra)} gone upstream, {figure(different)} different.
         {dry ? '' : ` ${figure(repaired)} of them repaired.`}

@@ -9,6 +9,8 @@ export interface DriftFacts {
   repaired: number;
   fields: [field: string, times: number][];
   examples: { id: string; what: string; fields: string[]; repaired: boolean }[];
+  /** Of a comparison: why its list cannot have been the whole one. */
+  incomplete: string | null;
 }
 
 /** Null: the sweep has not ended, or ended without one. */
@@ -22,6 +24,7 @@ export function driftOf(drift: JsonObject | null): DriftFacts | null {
     extra: number(drift['extra']),
     different: number(drift['different']),
     repaired: number(drift['repaired']),
+    incomplete: typeof drift['incomplete'] === 'string' ? drift['incomplete'] : null,
     fields: Object.entries(fields)
       .map(([field, times]): [string, number] => [field, number(times)])
       .sort((a, b) => b[1] - a[1]),

@@ -63,7 +63,7 @@ export function describeDrift(open: OpenEngine): void {
     );
   });
 
-  describe('what lives', () => {
+  describe('what lives and what is known', () => {
     it(
       'is counted, and listed in the order of ids, page by page',
       inScene(open, async (scene) => {
@@ -75,9 +75,19 @@ export function describeDrift(open: OpenEngine): void {
         await scene.conclude('vendor', { absent: ['c'] });
         expect(await scene.store.countLive('vendor')).toBe(4);
         expect(await scene.store.countLive('policy')).toBe(1);
-        expect(await scene.store.liveIds('vendor', '', 2)).toEqual(['a', 'b']);
-        expect(await scene.store.liveIds('vendor', 'b', 10)).toEqual(['d', 'e']);
-        expect(await scene.store.liveIds('vendor', 'e', 10)).toEqual([]);
+        await scene.store.makeKnown('vendor', ['named'], scene.now());
+        const [a, b] = await scene.store.knownIds('vendor', '', 2);
+        expect([a, b]).toEqual([
+          { id: 'a', alive: true },
+          { id: 'b', alive: true },
+        ]);
+        expect(await scene.store.knownIds('vendor', 'b', 10)).toEqual([
+          { id: 'c', alive: false },
+          { id: 'd', alive: true },
+          { id: 'e', alive: true },
+          { id: 'named', alive: false },
+        ]);
+        expect(await scene.store.knownIds('vendor', 'named', 10)).toEqual([]);
       }),
     );
   });

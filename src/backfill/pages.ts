@@ -1,0 +1,94 @@
+import type { Clock } from '../clock.ts';
+import type { Page } from '../compliance/client.ts';
+import { UpstreamError } from '../compliance/errors.ts';
+import { type IdPointers, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
+import { MirrorError } from '../errors.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { ReadMoment, ReadObject } from '../store/store.ts';
+import { READ_BACKOFF } from './plan.ts';
+import type { Lane, Upstream } from './upstream.ts';
+
+export type ListedKind = 'policy' | 'vendor';
+
+/** A page that fails is asked for this often in all; then the reading ends and proves nothing. */
+const TRIES_PER_PAGE = 4;
+
+/** No service lists more: a paging parameter that it ignores would otherwise be walked for ever. */
+const PAGES_MAX = 200_000;
+
+export interface ListPage {
+  objects: ReadObject[];
+  meta: Page['meta'];
+  read: ReadMoment;
+}
+
+export interface PagesOptions {
+  upstream: Pick<Upstream, 'page'>;
+  clock: Clock;
+  pointers: IdPointers;
+  firstPage: number;
+  random: () => number;
+  signal: AbortSignal;
+}
+
+export interface PagesRequest {
+  kind: ListedKind;
+  lane: Lane;
+  /** Pages to leave out from the front. */
+  skip: number;
+}
+
+/**
+ * The pages of a list one after another, the empty one that ends it included. Throws UpstreamError for a page that
+ * goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has.
+ */
+export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
+
+export function createPages(options: PagesOptions): Pages {
+  const { upstream, clock, signal } = options;
+
+  async function readPage({ kind, lane }: PagesRequest, page: number) {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await upstream.page(kind, page, lane);
+      } catch (error) {
+        const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_PAGE;
+        if (!again) throw error;
+        await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  return async function* pages(request) {
+    let before = '';
+    for (let page = request.skip; page < PAGES_MAX; page += 1) {
+      const { answer, read } = await readPage(request, options.firstPage + page);
+      const objects = identify(request.kind, answer.objects, options.pointers);
+      const ids = JSON.stringify(objects.map((object) => object.id));
+      if (objects.length > 0 && ids === before) {
+        throw new MirrorError('page_repeated', `page ${options.firstPage + page} repeats the one before it`);
+      }
+      before = ids;
+      yield { objects, meta: answer.meta, read };
+      if (objects.length === 0) return;
+    }
+    throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
+  };
+}
+
+/** What is wrong with a list that was read to its end; null: nothing contradicts that it was the whole one. */
+export function contradiction(total: number | null, distinctIds: number): string | null {
+  if (total === null || total === distinctIds) return null;
+  return `the list shows ${distinctIds} records where its total says ${total}`;
+}
+
+function identify(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): ReadObject[] {
+  return objects.map((data) => {
+    const id = recordIdIn(data, kind, pointers);
+    if (id !== null) return { id, data };
+    throw new MirrorError('malformed_page', `a ${kind} in the list has no id where ID_POINTERS look`, {
+      hint: 'set ID_POINTERS_POLICY or ID_POINTERS_VENDOR to where the service keeps it',
+    });
+  });
+}
