@@ -19,6 +19,8 @@ export interface CredentialStanding {
   expiresWall: number | null;
   /** Why they are of no use until a person acts; null: nothing is known against them. */
   refusal: string | null;
+  /** What they were granted, or asked for where the answer did not say; null: nobody knows. */
+  scopes: readonly string[] | null;
 }
 
 /** A static key, read at every request so that a rotated file takes effect without a restart. */

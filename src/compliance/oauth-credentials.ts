@@ -6,7 +6,7 @@ import type { Credentials } from './credentials.ts';
 import { UpstreamError } from './errors.ts';
 import { GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
 import { GRANT, openTokens, type SealedTokens, sealTokens, type TokenStore } from './oauth-store.ts';
-import { isReadOnly, type Needs, needsRenewal, type Tokens } from './oauth-tokens.ts';
+import { isReadOnly, type Needs, needsRenewal, scopesOf, type Tokens } from './oauth-tokens.ts';
 
 export interface OauthCredentialsOptions {
   settings: ComplianceSettings;
@@ -155,10 +155,11 @@ export function oauthCredentials(options: OauthCredentialsOptions): Credentials 
 
     async standing() {
       try {
-        return { expiresWall: (await current()).expiresWall, refusal: null };
+        const tokens = await current();
+        return { expiresWall: tokens.expiresWall, refusal: null, scopes: scopesOf(tokens) };
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
-        return { expiresWall: null, refusal: error.message };
+        return { expiresWall: null, refusal: error.message, scopes: null };
       }
     },
   };

@@ -76,11 +76,16 @@ export function scopesFor(configured: readonly string[], needs: Needs): string[]
   return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
 }
 
+/** What was granted, or asked for where the answer does not say. */
+export function scopesOf(tokens: Pick<Tokens, 'askedScopes' | 'grantedScopes'>): readonly string[] {
+  return tokens.grantedScopes ?? tokens.askedScopes;
+}
+
 /**
  * True when these tokens cannot write, by the two scopes the specification shows. Of scopes it does not show,
  * nobody here knows what they allow: the service is asked then.
  */
 export function isReadOnly(tokens: Tokens): boolean {
-  const scopes = tokens.grantedScopes ?? tokens.askedScopes;
+  const scopes = scopesOf(tokens);
   return scopes.length > 0 && scopes.every((scope) => scope === 'read');
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Credentials } from './credentials.ts';
 import { GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
 import type { TokenStore } from './oauth-store.ts';
-import { needsRenewal, type Tokens } from './oauth-tokens.ts';
+import { needsRenewal, scopesOf, type Tokens } from './oauth-tokens.ts';
 
 export interface ServiceAccountOptions {
   endpoint: TokenEndpoint;
@@ -57,6 +57,9 @@ export function serviceAccountCredentials(options: ServiceAccountOptions): Crede
       return true;
     },
 
-    standing: async () => ({ expiresWall: tokens?.expiresWall ?? null, refusal: null }),
+    standing: async () => ({
+      ...{ expiresWall: tokens?.expiresWall ?? null, refusal: null },
+      scopes: tokens === null ? null : scopesOf(tokens),
+    }),
   };
 }

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
+import { CLIENT_ID, CLIENT_SECRET, startOauthServer } from '../compliance/oauth-server.ts';
 import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
 import { cli, inTemporaryDirectory } from './executable.ts';
 
@@ -298,6 +299,8 @@ describe('doctor on the running configuration', () => {
         'base URL': 'ok',
         credentials: 'ok',
         scopes: 'wrong',
+        'write scope': 'skipped',
+        'risk assessments': 'skipped',
         clock: 'wrong',
         'signing secrets': 'wrong',
         registration: 'skipped',
@@ -331,6 +334,39 @@ describe('doctor on the running configuration', () => {
     });
   });
 
+  it('asks for an assessment that is known, and says whether what was granted may write; it posts nothing', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const oauth = await startOauthServer();
+      try {
+        const ids = join(directory, 'ids.txt');
+        writeFileSync(ids, '# ours\n\nra_1\n');
+        const settings = {
+          DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+          COMPLIANCE_BASE_URL: `${oauth.origin}/v1`,
+          COMPLIANCE_AUTH: 'service_account',
+          COMPLIANCE_AUTH_URL: `${oauth.origin}/auth`,
+          COMPLIANCE_CLIENT_ID: CLIENT_ID,
+          COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
+          RISK_IDS_FILE: ids,
+        };
+        await (await openStore(settings.DATABASE_URL)).close();
+        const granted = statesOf((await cli(['doctor', '--json'], settings)).out);
+        expect(granted).toMatchObject({ 'write scope': 'ok', 'risk assessments': 'warning' });
+        oauth.answer = { ...oauth.answer, scope: 'read' };
+        const reading = await cli(['doctor', '--json'], settings);
+        expect(statesOf(reading.out)).toMatchObject({ 'write scope': 'warning', scopes: 'ok' });
+        expect(reading.out).toContain('allow the service account');
+        expect([...new Set(oauth.calls.map(({ path }) => path))]).toEqual([
+          '/v1/policies',
+          '/v1/vendors',
+          '/v1/risk-assessments/ra_1',
+        ]);
+      } finally {
+        await oauth.close();
+      }
+    });
+  });
+
   it('is content with what can be well before a service runs, and prints a line for each check', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = {
@@ -340,7 +376,7 @@ describe('doctor on the running configuration', () => {
       await (await openStore(settings.DATABASE_URL)).close();
       const { code, out } = await cli(['doctor'], settings);
       expect(code).toBe(0);
-      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(12);
+      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(14);
     });
   });
 

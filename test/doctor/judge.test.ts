@@ -11,11 +11,19 @@ const kinds = (lastSweep: string | null) =>
 
 const UPSTREAM: UpstreamFindings = {
   baseUrl: 'https://api.example.com/v1',
-  auth: 'api_key',
+  auth: 'oauth',
   reads: [{ route: 'GET /policies', outcome: 'ok', message: '', hint: null }],
   answered: true,
   skewMs: 0,
+  assessment: { id: 'ra_1', outcome: 'found' },
+  write: { granted: true, why: null },
 };
+const UNKNOWN = { granted: null, why: null };
+const READ_ONLY = { ...UPSTREAM, write: { granted: false, why: 'read' } };
+const withAssessment = (outcome: 'missing' | 'failed') => ({
+  ...UPSTREAM,
+  assessment: { id: 'ra_1', outcome },
+});
 const failed = (outcome: 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the_api' | 'failing') => ({
   ...UPSTREAM,
   answered: outcome !== 'unreachable',
@@ -79,6 +87,29 @@ describe('the check of a configuration', () => {
     ['clocks 6 s apart', { upstream: { ...UPSTREAM, skewMs: -6_000 } }, 'clock', 'warning'],
     ['clocks 10 min apart', { upstream: { ...UPSTREAM, skewMs: 600_000 } }, 'clock', 'wrong'],
     ['no Date', { upstream: { ...UPSTREAM, skewMs: null } }, 'clock', 'skipped'],
+    [
+      'an API key, for writing',
+      { upstream: { ...UPSTREAM, auth: 'api_key', write: UNKNOWN } },
+      'write scope',
+      'skipped',
+    ],
+    ['scopes of no known meaning', { upstream: { ...UPSTREAM, write: UNKNOWN } }, 'write scope', 'skipped'],
+    ['a sign-in for reading, registered', { upstream: READ_ONLY }, 'write scope', 'ok'],
+    [
+      'a sign-in for reading, not registered',
+      { upstream: READ_ONLY, registrations: [] },
+      'write scope',
+      'warning',
+    ],
+    ['refused credentials, for writing', { upstream: failed('unauthorized') }, 'write scope', 'skipped'],
+    [
+      'no assessment to ask for',
+      { upstream: { ...UPSTREAM, assessment: null } },
+      'risk assessments',
+      'skipped',
+    ],
+    ['an assessment not found', { upstream: withAssessment('missing') }, 'risk assessments', 'warning'],
+    ['assessments that cannot be read', { upstream: withAssessment('failed') }, 'risk assessments', 'wrong'],
     ['events only', { upstream: null }, 'sweeps', 'skipped'],
     ['no secret', { secrets: { configured: 0, stored: 0, unreadable: 0 } }, 'signing secrets', 'wrong'],
     [

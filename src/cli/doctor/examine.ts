@@ -1,20 +1,17 @@
 import { existsSync } from 'node:fs';
-import type { ComplianceClient } from '../../compliance/client.ts';
-import { UpstreamError } from '../../compliance/errors.ts';
 import { REGISTRATION_PURPOSE } from '../../compliance/registration.ts';
 import { openSecret } from '../../compliance/secrets.ts';
-import { type ComplianceSettings, type Config, configWarnings } from '../../config.ts';
+import { type Config, configWarnings } from '../../config.ts';
 import { describeError, MirrorError } from '../../errors.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
-import { commandClient } from '../client.ts';
 import { databasePath, holderOfDatabase, openForWriting, withStore } from '../database.ts';
-import type { Findings, Read, UpstreamFindings } from './judge.ts';
+import type { Findings } from './judge.ts';
+import { upstreamOf } from './upstream.ts';
 
 const DAY_MS = 24 * 3_600_000;
-const LISTS = ['policy', 'vendor'] as const;
 
-/** Looks at everything that `judge` judges. Reads, and sends two GETs; a token may be renewed on the way. */
+/** Looks at everything that `judge` judges. Reads, and sends three GETs; a token may be got or renewed on the way. */
 export async function examine(cli: Cli, config: Config): Promise<Findings> {
   const path = await databasePath(config.databaseUrl);
   const opened = await open(cli, config, path);
@@ -73,56 +70,6 @@ async function open(cli: Cli, config: Config, path: string): Promise<Opened> {
       problem: describeError(error),
       remedy: hint ?? 'look at the file and its folder',
     };
-  }
-}
-
-async function upstreamOf(
-  cli: Cli,
-  config: Config,
-  settings: ComplianceSettings,
-  store: Store | null,
-): Promise<UpstreamFindings> {
-  const { baseUrl, auth } = settings;
-  const reads: Read[] = [];
-  const found: UpstreamFindings = { baseUrl: baseUrl.href, auth, reads, answered: false, skewMs: null };
-  const client = commandClient(cli, config, store, {
-    actor: 'doctor',
-    needs: 'read',
-    observe: ({ status, dateHeaderSkewMs }) => {
-      found.answered ||= status !== null;
-      found.skewMs = dateHeaderSkewMs ?? found.skewMs;
-    },
-  });
-  for (const kind of LISTS) reads.push(await readOf(client, kind, settings.paging.firstPage));
-  return found;
-}
-
-async function readOf(client: ComplianceClient, kind: (typeof LISTS)[number], page: number): Promise<Read> {
-  const route = kind === 'policy' ? 'GET /policies' : 'GET /vendors';
-  try {
-    await client.listPage(kind, page, { lane: 'person', signal: new AbortController().signal });
-    return { route, outcome: 'ok', message: '', hint: null };
-  } catch (error) {
-    if (!(error instanceof MirrorError)) throw error;
-    return { route, outcome: outcomeOf(error), message: describeError(error), hint: error.hint ?? null };
-  }
-}
-
-function outcomeOf(error: MirrorError): Read['outcome'] {
-  // Credentials that cannot even be written into a header.
-  if (!(error instanceof UpstreamError)) return 'unauthorized';
-  switch (error.kind) {
-    case 'unauthorized':
-    case 'forbidden':
-      return error.kind;
-    case 'network':
-    case 'timeout':
-      return 'unreachable';
-    case 'malformed':
-    case 'unexpected_status':
-      return 'not_the_api';
-    default:
-      return 'failing';
   }
 }
 

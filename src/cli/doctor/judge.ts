@@ -27,6 +27,16 @@ export interface UpstreamFindings {
   answered: boolean;
   /** Their clock minus ours, as far as a Date header tells. */
   skewMs: number | null;
+  /** The one that was asked for; null: none is known. */
+  assessment: { id: string; outcome: 'found' | 'missing' | 'failed' } | null;
+  write: WriteScope;
+}
+
+export interface WriteScope {
+  /** Null: only a POST would tell. */
+  granted: boolean | null;
+  /** The scopes that were granted, or what the refusal says. */
+  why: string | null;
 }
 
 export interface Read {
@@ -98,10 +108,11 @@ function serviceCheck({ service }: Findings): Check {
   return { name: 'service', ...verdict };
 }
 
-function upstreamChecks({ upstream, settings }: Findings): Check[] {
+function upstreamChecks({ upstream, settings, registrations }: Findings): Check[] {
   if (upstream === null) {
     const why = skipped(EVENTS_ONLY);
-    return ['base URL', 'credentials', 'scopes', 'clock'].map((name) => ({ name, ...why }));
+    const names = ['base URL', 'credentials', 'scopes', 'write scope', 'risk assessments', 'clock'];
+    return names.map((name) => ({ name, ...why }));
   }
   const { reads, answered, baseUrl, auth, skewMs } = upstream;
   const first = (...outcomes: Read['outcome'][]) => reads.find(({ outcome }) => outcomes.includes(outcome));
@@ -139,8 +150,44 @@ function upstreamChecks({ upstream, settings }: Findings): Check[] {
           ? ok('reading is allowed')
           : skipped('not known while the credentials are not accepted')),
     },
+    { name: 'write scope', ...writeVerdict(upstream, accepted, (registrations ?? []).length > 0) },
+    { name: 'risk assessments', ...assessmentVerdict(upstream) },
     { name: 'clock', ...clockVerdict(skewMs, answered, settings.toleranceSeconds) },
   ];
+}
+
+function writeVerdict({ auth, write }: UpstreamFindings, accepted: boolean, isRegistered: boolean): Verdict {
+  if (auth === 'api_key')
+    return skipped('an API key does not say whether it may write: only a POST would tell');
+  if (!accepted) return skipped('not known while the credentials are not accepted');
+  if (write.granted === true) return ok('granted: "register" and creates are allowed');
+  if (write.granted === null) {
+    return skipped(`not known from what was granted${write.why === null ? '' : ` (${write.why})`}`);
+  }
+  const remedy =
+    auth === 'oauth'
+      ? 'run "login --write" before "register" or a create'
+      : 'allow the service account the scope "write" before "register" or a create';
+  // What mirrors needs to read only.
+  return isRegistered
+    ? ok('not granted, and not needed: the webhook is registered; creates would be refused')
+    : warning('not granted, and registering the webhook from here needs it', remedy);
+}
+
+function assessmentVerdict({ assessment, reads }: UpstreamFindings): Verdict {
+  if (assessment === null) {
+    return skipped('no assessment is known yet, so GET /risk-assessments/{id} was not tried');
+  }
+  const { id, outcome } = assessment;
+  if (outcome === 'found') return ok(`GET /risk-assessments/{id} answers, for ${id}`);
+  if (outcome === 'missing') {
+    return warning(
+      `GET /risk-assessments/{id} answers 404 for ${id}, which is known here`,
+      'if it is gone, the mirror finds out by itself; if it is not, look at COMPLIANCE_BASE_URL and the permissions',
+    );
+  }
+  const read = reads.find(({ route }) => route.startsWith('GET /risk-assessments'));
+  return wrong(read?.message ?? 'it could not be read', read?.hint ?? 'see the message');
 }
 
 function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds: number): Verdict {

@@ -1,0 +1,127 @@
+import { readFileSync } from 'node:fs';
+import { systemClock } from '../../clock.ts';
+import type { ComplianceClient } from '../../compliance/client.ts';
+import { credentialsFor } from '../../compliance/credentials-for.ts';
+import { UpstreamError } from '../../compliance/errors.ts';
+import { isAddressable } from '../../compliance/pointers.ts';
+import type { ComplianceSettings, Config } from '../../config.ts';
+import { describeError, MirrorError } from '../../errors.ts';
+import type { Store } from '../../store/store.ts';
+import type { Cli } from '../cli.ts';
+import { commandClient } from '../client.ts';
+import type { Read, UpstreamFindings, WriteScope } from './judge.ts';
+
+const ACTOR = 'doctor';
+const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
+
+/** Asks each of the addresses that reading needs, once, and what our credentials were granted. Writes nothing there. */
+export async function upstreamOf(
+  cli: Cli,
+  config: Config,
+  settings: ComplianceSettings,
+  store: Store | null,
+): Promise<UpstreamFindings> {
+  const { baseUrl, auth } = settings;
+  const reads: Read[] = [];
+  const seen: Pick<UpstreamFindings, 'answered' | 'skewMs'> = { answered: false, skewMs: null };
+  const client = commandClient(cli, config, store, {
+    actor: ACTOR,
+    needs: 'read',
+    observe: ({ status, dateHeaderSkewMs }) => {
+      seen.answered ||= status !== null;
+      seen.skewMs = dateHeaderSkewMs ?? seen.skewMs;
+    },
+  });
+  const { firstPage } = settings.paging;
+  reads.push(await readOf('GET /policies', () => client.listPage('policy', firstPage, call())));
+  reads.push(await readOf('GET /vendors', () => client.listPage('vendor', firstPage, call())));
+  const assessment = await assessmentOf(client, await knownAssessment(config, store), reads);
+  const write = await writeScopeOf(config, settings, store);
+  return { baseUrl: baseUrl.href, auth, reads, ...seen, assessment, write };
+}
+
+async function readOf(route: string, read: () => Promise<unknown>): Promise<Read> {
+  try {
+    await read();
+    return { route, outcome: 'ok', message: '', hint: null };
+  } catch (error) {
+    if (!(error instanceof MirrorError)) throw error;
+    return { route, outcome: outcomeOf(error), message: describeError(error), hint: error.hint ?? null };
+  }
+}
+
+function outcomeOf(error: MirrorError): Read['outcome'] {
+  // Credentials that cannot even be written into a header.
+  if (!(error instanceof UpstreamError)) return 'unauthorized';
+  switch (error.kind) {
+    case 'unauthorized':
+    case 'forbidden':
+      return error.kind;
+    case 'network':
+    case 'timeout':
+      return 'unreachable';
+    case 'malformed':
+    case 'unexpected_status':
+      return 'not_the_api';
+    default:
+      return 'failing';
+  }
+}
+
+/** Assessments have no list, so their address can only be tried with an id from somewhere. Null: none is known. */
+async function knownAssessment(config: Config, store: Store | null): Promise<string | null> {
+  const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 })) ?? [];
+  return [...held.map(({ id }) => id), ...listedAssessments(config)].find(isAddressable) ?? null;
+}
+
+function listedAssessments({ riskIdsFile }: Config): string[] {
+  if (riskIdsFile === null) return [];
+  try {
+    const lines = readFileSync(riskIdsFile, 'utf8').split(/\r?\n/);
+    return lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
+  } catch {
+    // The service itself refuses to start with it, and says why.
+    return [];
+  }
+}
+
+async function assessmentOf(
+  client: ComplianceClient,
+  id: string | null,
+  reads: Read[],
+): Promise<UpstreamFindings['assessment']> {
+  if (id === null) return null;
+  let outcome: 'found' | 'missing' | 'failed' = 'failed';
+  const read = await readOf('GET /risk-assessments/{id}', async () => {
+    outcome = (await client.getRecord('risk_assessment', id, call())).outcome;
+  });
+  reads.push(read);
+  return { id, outcome };
+}
+
+/**
+ * Whether `register` and creates would be allowed, from what was granted: no POST is without effect, so none is sent.
+ * A service account asks for its token once more, with `write`.
+ */
+async function writeScopeOf(
+  config: Config,
+  settings: ComplianceSettings,
+  store: Store | null,
+): Promise<WriteScope> {
+  if (settings.auth === 'api_key' || store === null) return { granted: null, why: null };
+  const key = () => config.credentialsKey;
+  const options = { settings, store, key, clock: systemClock(), actor: ACTOR };
+  try {
+    const credentials = credentialsFor({ ...options, needs: 'write' });
+    await credentials.authorization(new AbortController().signal);
+    const scopes = (await credentials.standing?.())?.scopes ?? [];
+    // Of scopes that the specification does not name nobody here knows what they allow.
+    if (scopes.includes('write')) return { granted: true, why: null };
+    return { granted: scopes.every((scope) => scope === 'read') ? false : null, why: scopes.join(' ') };
+  } catch (error) {
+    if (!(error instanceof MirrorError)) throw error;
+    const isRefused =
+      error instanceof UpstreamError && (error.kind === 'forbidden' || error.kind === 'unauthorized');
+    return { granted: isRefused ? false : null, why: describeError(error) };
+  }
+}
