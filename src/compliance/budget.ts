@@ -42,6 +42,14 @@ export interface Budget {
   left(): BudgetState;
 }
 
+/** A budget that is only a part of the whole, and whose size another process's needs may change. */
+export interface PartialBudget extends Budget {
+  /** From now on so many requests may be in the window. Those in it stay in it. */
+  setPlaces(places: number): void;
+  /** Requests in the window now, and those that wait for a place in it. */
+  demand(): { inUse: number; waiting: number };
+}
+
 interface Waiter {
   ticket: (ticket: Ticket) => void;
 }
@@ -56,9 +64,20 @@ interface Waiter {
  * so that none starves at any limit; and the parts above stay free of walks, and of walks and repairs together.
  */
 export function createBudget(options: { requestsPerMinute: number; clock: Clock }): Budget {
-  const { requestsPerMinute: limit, clock } = options;
-  const walkLimit = limit - Math.floor(limit * KEPT_FROM_WALKS);
-  const automaticLimit = limit - Math.floor(limit * KEPT_FOR_PERSONS);
+  return createPartialBudget({ ...options, places: options.requestsPerMinute, onWaiting: () => undefined });
+}
+
+/** The same with another size than the whole. `onWaiting`: somebody waits for a place, which a larger part would have. */
+export function createPartialBudget(options: {
+  requestsPerMinute: number;
+  places: number;
+  clock: Clock;
+  onWaiting: () => void;
+}): PartialBudget {
+  const { requestsPerMinute, clock } = options;
+  let limit = options.places;
+  const walkLimit = () => limit - Math.floor(limit * KEPT_FROM_WALKS);
+  const automaticLimit = () => limit - Math.floor(limit * KEPT_FOR_PERSONS);
 
   const queues: Record<Lane, Waiter[]> = { person: [], live: [], walk: [] };
   const used: Record<Lane, number> = { person: 0, live: 0, walk: 0 };
@@ -79,8 +98,8 @@ export function createBudget(options: { requestsPerMinute: number; clock: Clock 
   function hasRoom(lane: Lane): boolean {
     if (inUse() >= limit) return false;
     if (lane === 'person') return true;
-    if (used.live + used.walk >= automaticLimit) return false;
-    return lane === 'live' || used.walk < walkLimit;
+    if (used.live + used.walk >= automaticLimit()) return false;
+    return lane === 'live' || used.walk < walkLimit();
   }
 
   function nextLane(): Lane | null {
@@ -107,6 +126,7 @@ export function createBudget(options: { requestsPerMinute: number; clock: Clock 
       }
     }
     if (LANES.every((lane) => queues[lane].length === 0)) return;
+    options.onWaiting();
     const wakeInMs = now < pausedUntil ? pausedUntil - now : untilNextForgotten(now);
     if (wakeInMs === null) return;
     const own = new AbortController();
@@ -164,12 +184,23 @@ export function createBudget(options: { requestsPerMinute: number; clock: Clock 
       advance();
     },
 
+    setPlaces(places) {
+      if (places === limit) return;
+      limit = places;
+      advance();
+    },
+
+    demand() {
+      forget(clock.steady());
+      return { inUse: inUse(), waiting: LANES.reduce((sum, lane) => sum + queues[lane].length, 0) };
+    },
+
     left() {
       const now = clock.steady();
       forget(now);
       const left = Math.max(0, limit - inUse());
       return {
-        limit,
+        limit: requestsPerMinute,
         left,
         nextFreeInMs: left > 0 ? 0 : untilNextForgotten(now),
         pausedForMs: Math.max(0, pausedUntil - now),

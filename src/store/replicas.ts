@@ -29,8 +29,8 @@ export interface PlacesAsked {
   replica: string;
   /** Of all processes together. */
   limit: number;
-  /** How many of the places it has it keeps, and how many it would like in all. */
-  keeps: number;
+  /** How many it takes now, as far as there are, in place of those it has; and how many it would like. */
+  takes: number;
   wants: number;
   /** How long the answer is good. Milliseconds. */
   leaseMs: number;
@@ -77,8 +77,6 @@ export interface ReplicaStore {
   requestSweeps(kinds: readonly Kind[], reason: string, now: Now): Promise<void>;
   /** Every request, and takes it away. */
   takeSweepRequests(): Promise<SweepRequest[]>;
-  /** When the last sweep of each kind began (wall), as far as there was one. */
-  lastSweepStarts(): Promise<{ kind: Kind; wall: number }[]>;
 
   sharePlaces(asked: PlacesAsked, now: Now): Promise<PlacesGiven>;
   /** Nothing is sent by any process before `until` (steady). The later one wins. */

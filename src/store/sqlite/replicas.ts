@@ -1,4 +1,3 @@
-import type { Kind } from '../../compliance/kinds.ts';
 import type { ReplicaStore, StoredSession, SweepRequest } from '../replicas.ts';
 import type { Connection, Transact } from './connection.ts';
 import { iso } from './records.ts';
@@ -33,7 +32,6 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
     'INSERT INTO sweep_requests (kind, reason, requested_at) VALUES (?, ?, ?) ON CONFLICT (kind, reason) DO NOTHING',
   );
   const takeRequests = db.prepare('DELETE FROM sweep_requests RETURNING kind, reason');
-  const lastStarts = db.prepare('SELECT kind, max(started_at) AS startedAt FROM sweeps GROUP BY kind');
   const givePlaces = db.prepare(
     `INSERT INTO request_places (replica, places, wanted, places_until) VALUES (@replica, @places, @wants, @until)
      ON CONFLICT (replica) DO UPDATE SET places = excluded.places, wanted = excluded.wanted, places_until = excluded.places_until`,
@@ -103,17 +101,13 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
     async takeSweepRequests() {
       return transact(() => takeRequests.all() as SweepRequest[]);
     },
-    async lastSweepStarts() {
-      const rows = lastStarts.all() as { kind: Kind; startedAt: string }[];
-      return rows.map(({ kind, startedAt }) => ({ kind, wall: Date.parse(startedAt) }));
-    },
 
-    async sharePlaces({ replica, limit, keeps, wants, leaseMs }, now) {
+    async sharePlaces({ replica, limit, takes, wants, leaseMs }, now) {
       return transact(() => {
         endPlaces.run(now.steady);
         const { taken, wanting } = otherPlaces.get(replica) as { taken: number; wanting: number };
         const left = Math.max(0, limit - taken);
-        const places = Math.min(left, Math.max(keeps, wants));
+        const places = Math.min(left, takes);
         givePlaces.run({ replica, places, wants, until: now.steady + leaseMs });
         const paused = readPause.get() as string | undefined;
         return {

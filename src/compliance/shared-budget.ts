@@ -1,0 +1,150 @@
+import type { Clock } from '../clock.ts';
+import { type Budget, createPartialBudget, WINDOW_MS } from './budget.ts';
+
+/**
+ * A place is leave for one request in any minute. Each process has some of them and uses them as a budget of its own;
+ * together they never have more than the whole. So a request costs no round trip to the database, and the bound holds
+ * whatever becomes of a process: the places of one that died are given out again only when nothing it sent can count
+ * any more.
+ */
+
+/** What another process asks for; the store's verbs of these names. */
+export interface PlacesStore {
+  sharePlaces(
+    asked: { replica: string; limit: number; takes: number; wants: number; leaseMs: number },
+    now: { wall: number; steady: number },
+  ): Promise<{ places: number; othersWanting: number; free: number; pausedUntil: number | null }>;
+  pausePlaces(until: number): Promise<void>;
+}
+
+/** A process that has not asked again for this long sends nothing more. Milliseconds. */
+const GOOD_FOR_MS = 15_000;
+/** While requests wait, and while none do. */
+const ASK_WAITING_MS = 300;
+const ASK_IDLE_MS = 3_000;
+/** A part of the whole to have at hand, so that the next requests need not ask. */
+const AT_HAND = 1 / 10;
+/** Enough for every other process to ask meanwhile. */
+const ROUNDS_TO_PASS = 4;
+
+export interface SharedBudget extends Budget {
+  /** Asks for places, and gives back what is not needed, until `signal` aborts. Never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createSharedBudget(options: {
+  store: PlacesStore;
+  replica: string;
+  requestsPerMinute: number;
+  /** No request takes longer until the service has it. */
+  requestTimeoutMs: number;
+  clock: Clock;
+  onError: (error: unknown) => void;
+}): SharedBudget {
+  const { store, replica, requestsPerMinute: limit, clock } = options;
+  const budget = createPartialBudget({
+    requestsPerMinute: limit,
+    places: 0,
+    clock,
+    onWaiting: () => wakeUp(),
+  });
+  const leaseMs = GOOD_FOR_MS + Math.ceil(options.requestTimeoutMs) + WINDOW_MS;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  let wakeUp: () => void = () => undefined;
+  let places = 0;
+  let goodUntil = Number.NEGATIVE_INFINITY;
+  let othersWanting = 0;
+  let free = 0;
+  let askedPauseUntil: number | null = null;
+  /** With fewer places than processes that want one they take turns: who has had one looks on for so many rounds. */
+  let roundsToPass = 0;
+
+  async function exchange(): Promise<void> {
+    const { inUse, waiting } = budget.demand();
+    roundsToPass = inUse > 0 ? ROUNDS_TO_PASS : Math.max(0, roundsToPass - 1);
+    const { uses, ...part } = partOf({ limit, inUse, waiting, othersWanting, passes: roundsToPass > 0 });
+    // What is offered to others is not used meanwhile.
+    budget.setPlaces(Math.min(places, part.takes, uses));
+    const askedAt = clock.steady();
+    const given = await store.sharePlaces({ replica, limit, ...part, leaseMs }, now());
+    places = given.places;
+    goodUntil = askedAt + GOOD_FOR_MS;
+    othersWanting = given.othersWanting;
+    free = given.free;
+    budget.setPlaces(Math.min(places, uses));
+    if (given.pausedUntil !== null) budget.pauseUntil(given.pausedUntil);
+  }
+
+  async function sharePause(): Promise<void> {
+    if (askedPauseUntil === null) return;
+    const until = askedPauseUntil;
+    await store.pausePlaces(until);
+    if (askedPauseUntil === until) askedPauseUntil = null;
+  }
+
+  async function nap(signal: AbortSignal): Promise<void> {
+    const nap = new AbortController();
+    const stop = () => nap.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    const isWaiting = budget.demand().waiting > 0;
+    if (!isWaiting) wakeUp = stop;
+    await clock.sleep(isWaiting ? ASK_WAITING_MS : ASK_IDLE_MS, nap.signal);
+    wakeUp = () => undefined;
+    signal.removeEventListener('abort', stop);
+  }
+
+  return {
+    take: budget.take,
+    pauseUntil(steadyMs) {
+      budget.pauseUntil(steadyMs);
+      askedPauseUntil = Math.max(askedPauseUntil ?? steadyMs, steadyMs);
+      wakeUp();
+    },
+    left() {
+      const own = budget.left();
+      return { ...own, left: own.left + free };
+    },
+    async run(signal) {
+      while (!signal.aborted) {
+        try {
+          await sharePause();
+          await exchange();
+        } catch (error) {
+          options.onError(error);
+          if (clock.steady() >= goodUntil) {
+            // What it may still have is not known: others may have been given it.
+            places = 0;
+            budget.setPlaces(0);
+          }
+        }
+        await nap(signal);
+      }
+      const { inUse } = budget.demand();
+      budget.setPlaces(0);
+      const asked = { replica, limit, takes: inUse, wants: inUse, leaseMs: leaseMs - GOOD_FOR_MS };
+      await store.sharePlaces(asked, now()).catch(options.onError);
+    },
+  };
+}
+
+/**
+ * How many places to take, and how many would be liked. Those in use cannot be given back, and are not used again where
+ * `uses` is less. Pure.
+ */
+export function partOf(state: {
+  limit: number;
+  inUse: number;
+  waiting: number;
+  othersWanting: number;
+  /** It had one of too few a moment ago. */
+  passes: boolean;
+}): { takes: number; wants: number; uses: number } {
+  const { limit, inUse, waiting, othersWanting } = state;
+  const needed = Math.min(limit, inUse + waiting);
+  if (othersWanting === 0) {
+    const takes = Math.min(limit, needed + Math.max(1, Math.floor(limit * AT_HAND)));
+    return { takes, wants: needed, uses: takes };
+  }
+  const share = Math.floor(limit / (othersWanting + 1)) || (state.passes ? 0 : 1);
+  return { takes: Math.max(inUse, Math.min(needed, share)), wants: needed, uses: share };
+}

@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest';
+import { WINDOW_MS } from '../../src/compliance/budget.ts';
+import { createSharedBudget, partOf } from '../../src/compliance/shared-budget.ts';
+import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
+import { HeldClock } from './held-clock.ts';
+
+describe('how many places a process asks for', () => {
+  const state = { limit: 60, inUse: 0, waiting: 0, othersWanting: 0, passes: false };
+  it.each([
+    ['nothing to do: a few at hand', {}, { takes: 6, wants: 0, uses: 6 }],
+    ['alone: all it needs, and a few', { inUse: 10, waiting: 30 }, { takes: 46, wants: 40, uses: 46 }],
+    ['alone: never more than there are', { waiting: 500 }, { takes: 60, wants: 60, uses: 60 }],
+    [
+      'another wants: its share',
+      { inUse: 10, waiting: 500, othersWanting: 1 },
+      { takes: 30, wants: 60, uses: 30 },
+    ],
+    [
+      'what is in the window cannot be given',
+      { inUse: 55, othersWanting: 1 },
+      { takes: 55, wants: 55, uses: 30 },
+    ],
+    ['idle, another wants: nothing', { othersWanting: 1 }, { takes: 0, wants: 0, uses: 30 }],
+    ['fewer than ask: in turns', { limit: 1, waiting: 1, othersWanting: 2 }, { takes: 1, wants: 1, uses: 1 }],
+    [
+      'fewer than ask, and the turn of another',
+      { limit: 1, waiting: 1, othersWanting: 2, passes: true },
+      { takes: 0, wants: 1, uses: 0 },
+    ],
+  ])('%s', (_, over, part) => {
+    expect(partOf({ ...state, ...over })).toEqual(part);
+  });
+});
+
+/** Several processes over one database, and what each has sent, by the one clock. */
+async function processes(
+  names: readonly string[],
+  limit: number,
+  work: (scene: {
+    clock: HeldClock;
+    /** Wants to send so many; they leave as the budget lets them. */
+    want: (name: string, count: number) => void;
+    end: (name: string) => void;
+    sent: { name: string; at: number }[];
+    pause: (name: string, ms: number) => void;
+  }) => Promise<void>,
+): Promise<void> {
+  const clock = new HeldClock();
+  const store = openSqlite({ path: ':memory:' });
+  const sent: { name: string; at: number }[] = [];
+  const errors: unknown[] = [];
+  const running = names.map((name) => {
+    const end = new AbortController();
+    let isDead = false;
+    const budget = createSharedBudget({
+      store: {
+        // A process that was killed says nothing at its end.
+        sharePlaces: async (...asked) =>
+          isDead ? new Promise(() => undefined) : store.sharePlaces(...asked),
+        pausePlaces: store.pausePlaces,
+      },
+      ...{ replica: name, requestsPerMinute: limit, requestTimeoutMs: 1_000, clock },
+      onError: (error) => errors.push(error),
+    });
+    void budget.run(end.signal);
+    return {
+      ...{ name, budget, signal: end.signal },
+      die: () => {
+        isDead = true;
+        end.abort();
+      },
+    };
+  });
+  const named = (name: string) => running.find((each) => each.name === name)!;
+  try {
+    await clock.advance(1);
+    await work({
+      clock,
+      sent,
+      want(name, count) {
+        const { budget, signal } = named(name);
+        for (let n = 0; n < count; n += 1) {
+          budget.take('walk', signal).then(
+            (ticket) => {
+              sent.push({ name, at: clock.steady() });
+              ticket.arrived();
+            },
+            () => undefined,
+          );
+        }
+      },
+      end: (name) => named(name).die(),
+      pause: (name, ms) => named(name).budget.pauseUntil(clock.steady() + ms),
+    });
+    expect(errors).toEqual([]);
+  } finally {
+    for (const each of running) each.die();
+    await store.close();
+  }
+}
+
+function mostInAnyMinute(sent: readonly { at: number }[]): number {
+  return Math.max(
+    0,
+    ...sent.map(({ at }) => sent.filter((other) => other.at >= at && other.at - at <= WINDOW_MS).length),
+  );
+}
+
+describe('one budget among several processes', () => {
+  it('is never exceeded by all of them together, and none starves', async () => {
+    await processes(['a', 'b', 'c'], 12, async ({ clock, want, sent }) => {
+      want('a', 200);
+      await clock.advance(5_000);
+      want('b', 200);
+      want('c', 3);
+      await clock.advance(10 * WINDOW_MS);
+      const by = (name: string) => sent.filter((each) => each.name === name).length;
+      expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(12);
+      expect(by('c')).toBe(3);
+      expect(Math.min(by('a'), by('b'))).toBeGreaterThan(25);
+    });
+  });
+
+  it('goes to whoever needs it, when the others are idle', async () => {
+    await processes(['a', 'b', 'c'], 12, async ({ clock, want, sent }) => {
+      want('b', 200);
+      await clock.advance(10 * WINDOW_MS);
+      // Walks leave a quarter free for whatever is more urgent.
+      expect(sent.length).toBeGreaterThanOrEqual(9 * 9);
+      expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(12);
+    });
+  });
+
+  it('is taken over from one that was killed, once nothing it sent can count any more', async () => {
+    await processes(['a', 'b'], 8, async ({ clock, want, sent, end }) => {
+      want('a', 100);
+      await clock.advance(2_000);
+      end('a');
+      want('b', 100);
+      await clock.advance(5 * WINDOW_MS);
+      expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
+      expect(sent.filter(({ name }) => name === 'b').length).toBeGreaterThanOrEqual(12);
+    });
+  });
+
+  it('of one request a minute is used in turns', async () => {
+    await processes(['a', 'b'], 1, async ({ clock, want, sent }) => {
+      want('a', 50);
+      want('b', 50);
+      await clock.advance(30 * WINDOW_MS);
+      expect(mostInAnyMinute(sent)).toBe(1);
+      expect(new Set(sent.map(({ name }) => name))).toEqual(new Set(['a', 'b']));
+    });
+  });
+
+  it('rests for all when the upstream asks one of them to wait', async () => {
+    await processes(['a', 'b'], 20, async ({ clock, want, sent, pause }) => {
+      pause('a', 30_000);
+      await clock.advance(4_000);
+      const from = clock.steady();
+      want('b', 5);
+      await clock.advance(20_000);
+      expect(sent).toEqual([]);
+      await clock.advance(10_000);
+      expect(sent).toHaveLength(5);
+      expect(sent[0]!.at - from).toBeGreaterThan(20_000);
+    });
+  });
+});
