@@ -32,6 +32,10 @@ export type SignInOutcome =
   | { status: 'refused' }
   | { status: 'wait'; retryAfterSeconds: number };
 
+/** How long a wrong token waits for its answer once there were too many, and how many may wait at once. */
+const SLOWED_MS = 1_000;
+const MAX_SLOWED = 100;
+
 export interface Access {
   /** Stands before everything that is not open: who asks, and for a browser's changes, whether it was this site that asked. */
   identify: MiddlewareHandler<OpsEnv>;
@@ -52,15 +56,25 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
   const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
   const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
 
+  let slowedNow = 0;
+  /** Holds the answer to a wrong token back, for as many at once as cost little. */
+  const slowed = async () => {
+    if (slowedNow >= MAX_SLOWED) return;
+    slowedNow += 1;
+    await context.clock.sleep(SLOWED_MS, context.signal);
+    slowedNow -= 1;
+  };
+
   /** One presented token, from either door: limited, compared, and its refusals audited at a bounded rate. */
   const present = async (c: OpsHandlerContext, presented: string, action: string) => {
     const address = remoteAddress(c);
-    const waitMs = attempts.waitMs(address);
-    if (waitMs > 0) return { status: 'wait', retryAfterSeconds: Math.ceil(waitMs / 1000) } as const;
     const token = tokens.match(presented);
-    if (token !== null) {
-      attempts.succeeded(address);
-      return { status: 'ok', token } as const;
+    // Never made to wait: behind a proxy everybody has one address, and anyone there could shut all others out.
+    if (token !== null) return { status: 'ok', token } as const;
+    const waitMs = attempts.waitMs(address);
+    if (waitMs > 0) {
+      await slowed();
+      return { status: 'wait', retryAfterSeconds: Math.ceil(waitMs / 1000) } as const;
     }
     const failures = attempts.failed(address);
     // The first and the one that shuts the door: enough to see it by, and nobody can fill the table.

@@ -160,13 +160,25 @@ export const events = table({
     .describe('A page looks at a bounded number of events. When it ended there: the oldest came in then.'),
 });
 
+export const held = table({
+  kind,
+  waiting: whole.describe('How many have no consent that still holds.'),
+  consented: whole,
+  digest: text.describe('Of exactly the ids that wait; what a consent names.'),
+  items: z.array(table({ kind, id: text, held_at: instant, consent_until: instant.nullable() })),
+  next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
+});
+
 export const feed = table({
+  epoch: text.describe('The database’s life: another one after a backup was put back.'),
   items: z.array(change),
   next: text.describe('What `after` takes from here on, also when nothing is new.'),
 });
 
 export const snapshot = table({
-  seq: whole.describe('Follow /api/changes from here; the same on every page.'),
+  epoch: text.describe('The database’s life: another one after a backup was put back.'),
+  seq: whole.describe('The number at which the rows stand; the same on every page.'),
+  after: text.describe('Follow /api/changes from here: the epoch and the number.'),
   trimmed: table({ through: whole, at: instant })
     .nullable()
     .describe('The last change that is not kept any more; null when all are.'),

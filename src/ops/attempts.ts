@@ -1,6 +1,9 @@
 import type { Clock } from '../clock.ts';
 
-/** Failed attempts that one address may make in a window: enough for a mistyped token, too few to search for one. */
+/**
+ * Failed attempts that one address may make in a window: enough for a mistyped token, too few to search for one. Only
+ * wrong tokens are counted and made to wait, so nobody is shut out by what others do.
+ */
 export const ATTEMPTS_PER_ADDRESS = 10;
 /** And all addresses together, so that many of them gain little. */
 export const ATTEMPTS_GLOBALLY = 100;
@@ -9,12 +12,10 @@ export const ATTEMPTS_WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 10_000;
 
 export interface Attempts {
-  /** Milliseconds until this address may present a token again; 0: now. */
+  /** Milliseconds until this address may fail again without being told to wait; 0: now. */
   waitMs(address: string): number;
   /** Returns how many this address has made in its window, this one included. */
   failed(address: string): number;
-  /** An address that knew a token is not shut out by what others do. */
-  succeeded(address: string): void;
 }
 
 interface Window {
@@ -24,7 +25,6 @@ interface Window {
 
 export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
   const windows = new Map<string, Window>();
-  const known = new Set<string>();
   const everyone: Window = { startedAt: Number.NEGATIVE_INFINITY, failures: 0 };
 
   const remaining = (window: Window | undefined, limit: number): number => {
@@ -42,9 +42,8 @@ export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
 
   return {
     waitMs(address) {
-      const key = networkOf(address);
-      const own = remaining(windows.get(key), ATTEMPTS_PER_ADDRESS);
-      return known.has(key) ? own : Math.max(own, remaining(everyone, ATTEMPTS_GLOBALLY));
+      const own = remaining(windows.get(networkOf(address)), ATTEMPTS_PER_ADDRESS);
+      return Math.max(own, remaining(everyone, ATTEMPTS_GLOBALLY));
     },
     failed(address) {
       const key = networkOf(address);
@@ -53,14 +52,8 @@ export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
       bump(everyone);
       windows.delete(key);
       windows.set(key, window);
-      forgetOldest(windows.keys(), windows);
+      if (windows.size > MAX_ADDRESSES) windows.delete(windows.keys().next().value!);
       return window.failures;
-    },
-    succeeded(address) {
-      const key = networkOf(address);
-      known.delete(key);
-      known.add(key);
-      forgetOldest(known.keys(), known);
     },
   };
 }
@@ -79,13 +72,4 @@ export function networkOf(address: string): string {
     .slice(0, 4)
     .map((group) => group.toLowerCase())
     .join(':')}::/64`;
-}
-
-function forgetOldest(
-  keys: IterableIterator<string>,
-  from: { size: number; delete(key: string): boolean },
-): void {
-  if (from.size <= MAX_ADDRESSES) return;
-  const { value } = keys.next();
-  if (value !== undefined) from.delete(value);
 }

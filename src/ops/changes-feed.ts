@@ -3,30 +3,35 @@ import { problem } from '../problem.ts';
 import type { RecordReport } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsStore } from './context.ts';
-import { parseQuery, queries } from './query.ts';
+import { type FeedCursor, parseQuery, queries, readFeedCursor } from './query.ts';
 
-type FeedStore = Pick<OpsStore, 'listChanges' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber'>;
+type FeedStore = Pick<
+  OpsStore,
+  'listChanges' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber' | 'epoch'
+>;
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
 /** Where the next page of a snapshot goes on. `seq` is the first page's, which a follower starts from. */
-interface SnapshotCursor {
-  seq: number;
+interface SnapshotCursor extends FeedCursor {
   kind: Kind;
   id: string;
 }
 
 /**
- * The feed for a team's own systems. Who takes a snapshot, page by page, and then follows the changes from its `seq`
+ * The feed for a team's own systems. Who takes a snapshot, page by page, and then follows the changes from its `after`
  * on, loses nothing: every page is at least as new as that number, and laying a change over a row that has it already
  * changes nothing, because changes carry values and not differences.
  */
 export function createFeed(store: FeedStore) {
-  async function expired(seq: number): Promise<Response | null> {
+  async function expired({ seq, epoch }: FeedCursor, present: string): Promise<Response | null> {
+    if (epoch !== null && epoch !== present) {
+      return gone('A backup was put back since: its numbers mean other changes.');
+    }
     const trimmed = await store.trimmedChanges();
     if (trimmed !== null && seq < trimmed.through) {
       return gone(`Changes up to ${trimmed.through} were trimmed.`);
     }
-    // The numbers of a restored backup begin again where it was made, and mean other changes from there on.
+    // Of a cursor without an epoch only this shows that a backup was put back, and only until the numbers catch up.
     const newest = await store.currentNumber();
     return seq > newest
       ? gone(`This database has come to ${newest} only: it was restored or is another.`)
@@ -39,9 +44,11 @@ export function createFeed(store: FeedStore) {
       const query = parseQuery(c, queries.changes);
       if (!query.ok) return query.response;
       const { after, limit } = query.value;
-      const items = await store.listChanges(after, limit);
+      const items = await store.listChanges(after.seq, limit);
+      const epoch = await store.epoch();
       // Asked after they were read: what was trimmed in between is found missing, never passed over.
-      return (await expired(after)) ?? c.json({ items, next: String(items.at(-1)?.seq ?? after) });
+      const refusal = await expired(after, epoch);
+      return refusal ?? c.json({ epoch, items, next: `${epoch}.${items.at(-1)?.seq ?? after.seq}` });
     },
 
     snapshot: async (c) => {
@@ -57,16 +64,19 @@ export function createFeed(store: FeedStore) {
           '`after`: the value of `next` from the page before, of the same snapshot.',
         );
       }
-      const refusal = cursor === null ? null : await expired(cursor.seq);
+      const epoch = await store.epoch();
+      const refusal = cursor === null ? null : await expired(cursor, epoch);
       if (refusal !== null) return refusal;
 
       const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
       const seq = cursor?.seq ?? page.seq;
       return c.json({
+        epoch,
         seq,
+        after: `${epoch}.${seq}`,
         trimmed: await store.trimmedChanges(),
         items: page.items,
-        next: page.last === null ? null : `${seq}:${page.last.kind}:${page.last.id}`,
+        next: page.last === null ? null : `${epoch}.${seq}:${page.last.kind}:${page.last.id}`,
       });
     },
   } satisfies Record<string, Handler>;
@@ -77,7 +87,7 @@ function gone(why: string): Response {
     410,
     'cursor_expired',
     'The changes after this cursor cannot be had.',
-    `${why} Take a snapshot from /api/snapshot and follow from its seq.`,
+    `${why} Take a snapshot from /api/snapshot and follow the changes from where it stands.`,
     { link: '</api/snapshot>; rel="start"' },
   );
 }
@@ -107,9 +117,10 @@ async function readPage(
 
 /** Undefined: it is none of ours, or belongs to a snapshot of another kind. */
 function readCursor(text: string, wanted: Kind | undefined): SnapshotCursor | undefined {
-  const match = /^(\d{1,15}):([a-z_]+):(.+)$/su.exec(text);
-  const [, seq, kind, id] = match ?? [];
-  if (seq === undefined || kind === undefined || id === undefined || !isKind(kind)) return undefined;
+  const match = /^([^:]+):([a-z_]+):(.+)$/su.exec(text);
+  const [, where, kind, id] = match ?? [];
+  if (where === undefined || kind === undefined || id === undefined || !isKind(kind)) return undefined;
   if (wanted !== undefined && kind !== wanted) return undefined;
-  return { seq: Number(seq), kind, id };
+  const cursor = readFeedCursor(where);
+  return cursor === null ? undefined : { ...cursor, kind, id };
 }

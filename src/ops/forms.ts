@@ -1,17 +1,22 @@
 import { isKind, KINDS } from '../compliance/kinds.ts';
 import { problem } from '../problem.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { formFields, type OpsHandlerContext, pathHere } from './access.ts';
 import type { OpsContext } from './context.ts';
 import type { DryRuns } from './dry-runs.ts';
-import { heldUnder } from './held.ts';
 import { recordHref } from './hrefs.ts';
 import type { Done, Operations } from './operations.ts';
-import { TOLD } from './page-query.ts';
+import { TEXT_MAX_LENGTH, TOLD } from './page-query.ts';
 import type { Snapshots } from './snapshot.ts';
 import { type Outcome, toldParam } from './told.ts';
 
-/** As many as a page shows, and room; each is a transaction of its own. */
-const MAX_TICKED = 200;
+/** As many as a list can show at once; each is a transaction of its own. */
+const MAX_TICKED = PAGE_LIMIT_MAX;
+/** Three bytes in UTF-8, each percent-encoded: the most that one character of an id takes in a form. */
+const BYTES_PER_CHARACTER = 9;
+/** Where they are posted, and the most that takes, besides the form's other fields. */
+export const TICKED_PATH = '/actions/events';
+export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
 
 /** What the pages' forms post. One that succeeded leads back to a page (303), so that a reload repeats nothing. */
 export function createForms(
@@ -105,9 +110,9 @@ export function createForms(
       if (sweep === null || fields.get('sure') !== 'yes') {
         return invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
-      const held = await heldUnder(context.store, sweep, context.clock.wall());
       // Consent is for the ids that were on the page, not for what has come to them since.
-      if (held.waiting > 0 && held.digest !== fields.get('ids')) {
+      const done = await operations.confirmDeletions(actor(c), sweep, fields.get('ids') ?? '');
+      if (done.status === 'conflict' && done.code === 'held_changed') {
         return problem(
           409,
           'held_changed',
@@ -115,7 +120,6 @@ export function createForms(
           'Go back, reload the page, and look at them again.',
         );
       }
-      const done = await operations.confirmDeletions(actor(c), sweep);
       if (done.status !== 'done') return afterOne(c, done, `/sweeps/${sweep}`, null);
       return back(c, `/sweeps/${sweep}`, { what: 'consented', done: done.value.ids.length, not: 0 });
     },

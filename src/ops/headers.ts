@@ -12,18 +12,28 @@ const CONTENT_SECURITY_POLICY = [
   "base-uri 'none'",
 ].join('; ');
 
+const SECURITY_HEADERS = [
+  ['Content-Security-Policy', CONTENT_SECURITY_POLICY],
+  ['X-Content-Type-Options', 'nosniff'],
+  ['X-Frame-Options', 'DENY'],
+  ['Cross-Origin-Opener-Policy', 'same-origin'],
+  ['Cross-Origin-Resource-Policy', 'same-origin'],
+  // Not `no-referrer`: browsers then send `Origin: null` with a form, and the Origin check would have nothing to check.
+  ['Referrer-Policy', 'same-origin'],
+] as const;
+
 /** On every answer of this listener, errors included. A handler that sets Cache-Control itself keeps its own. */
 export function securityHeaders(): MiddlewareHandler {
   return async function securityHeaders(c, next) {
     await next();
-    const { headers } = c.res;
-    headers.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
-    headers.set('X-Content-Type-Options', 'nosniff');
-    headers.set('X-Frame-Options', 'DENY');
-    headers.set('Cross-Origin-Opener-Policy', 'same-origin');
-    headers.set('Cross-Origin-Resource-Policy', 'same-origin');
-    // Not `no-referrer`: browsers then send `Origin: null` with a form, and the Origin check would have nothing to check.
-    headers.set('Referrer-Policy', 'same-origin');
-    if (!headers.has('Cache-Control')) headers.set('Cache-Control', 'no-store');
+    secured(c.res);
   };
+}
+
+/** The same answer with them. For what answers before the listener's own app is there, too. */
+export function secured(response: Response): Response {
+  const { headers } = response;
+  for (const [name, value] of SECURITY_HEADERS) headers.set(name, value);
+  if (!headers.has('Cache-Control')) headers.set('Cache-Control', 'no-store');
+  return response;
 }

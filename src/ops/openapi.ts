@@ -8,7 +8,7 @@ const PROBLEM_WORDS: Readonly<Record<number, string>> = {
   403: 'The token’s role may not.',
   404: 'There is no such thing.',
   409: 'Its state does not allow this.',
-  410: '`cursor_expired`: take a snapshot and follow from its seq.',
+  410: '`cursor_expired`: take a snapshot and follow from its `after`.',
   503: 'The database cannot be used now; try again.',
 };
 

@@ -6,7 +6,7 @@ import type { OpsHandlerContext } from './access.ts';
 /** Rows of one page: as many as a person looks over. */
 export const PAGE_ROWS = 50;
 /** An id has at most 255 characters. */
-const TEXT_MAX_LENGTH = 255;
+export const TEXT_MAX_LENGTH = 255;
 
 const text = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
 const numberCursor = z

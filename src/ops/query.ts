@@ -13,6 +13,9 @@ const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);
 /** Keys of lists that are ordered by a number. */
 const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
+/** A number, and before it the epoch that it belongs to; without one it is taken for the present epoch's. */
+const FEED_CURSOR = /^(?:([0-9a-z]{1,64})\.)?(\d{1,15})$/;
+const feedCursor = z.string().regex(FEED_CURSOR, 'a `seq`, or the value of `next` from the page before');
 const textCursor = z.string().min(1).max(CURSOR_MAX_LENGTH);
 
 const pagedByNumber = { limit, after: numberCursor.optional() };
@@ -34,26 +37,43 @@ export const queries = {
   }),
   changes: z.strictObject({
     limit,
-    after: numberCursor.default('0').transform(Number),
+    after: feedCursor.default('0').transform((text): FeedCursor => readFeedCursor(text)!),
   }),
   snapshot: z.strictObject({
     limit,
     kind: kind.optional(),
-    // A number and a kind stand before the id.
+    // An epoch, a number and a kind stand before the id.
     after: z
       .string()
       .min(1)
-      .max(CURSOR_MAX_LENGTH + 40)
+      .max(CURSOR_MAX_LENGTH + 100)
       .optional(),
   }),
   gaps: z.strictObject({ ...pagedByNumber, open: flag.optional() }),
   byNumber: z.strictObject(pagedByNumber),
+  held: z.strictObject({ after: textCursor.optional() }),
 };
+
+export interface FeedCursor {
+  seq: number;
+  epoch: string | null;
+}
+
+/** Null: it is none. */
+export function readFeedCursor(text: string): FeedCursor | null {
+  const match = FEED_CURSOR.exec(text);
+  return match === null ? null : { epoch: match[1] ?? null, seq: Number(match[2]) };
+}
 
 export const sweepRequest = z.strictObject({
   kinds: z.array(kind).min(1).max(KINDS.length).optional(),
   /** Compare, write nothing, and answer with what differs. */
   dry_run: z.boolean().optional(),
+});
+
+export const consentRequest = z.strictObject({
+  /** As the held deletions were shown under; absent: for all that is held at that moment. */
+  digest: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
 });
 
 type Parsed<T> = { ok: true; value: T } | { ok: false; response: Response };

@@ -10,7 +10,7 @@ import { createFeed } from './changes-feed.ts';
 import type { OpsContext } from './context.ts';
 import { script, serveAsset, styleSheet } from './dashboard/assets.ts';
 import { createDryRuns } from './dry-runs.ts';
-import { createForms } from './forms.ts';
+import { createForms, TICKED_BYTES, TICKED_PATH } from './forms.ts';
 import { securityHeaders } from './headers.ts';
 import { createReadiness } from './health.ts';
 import { createListPages } from './list-pages.tsx';
@@ -22,8 +22,8 @@ import { scrape } from './prometheus.ts';
 import { createSnapshots } from './snapshot.ts';
 import { createStream } from './stream.ts';
 
-/** The largest thing anyone posts here is a page of ticked events: 50 ids of 255 characters, percent-encoded. */
-const MAX_BODY_BYTES = 64 * 1024;
+/** Enough for every form and JSON body but one, whose size follows from its own limits. */
+const MAX_BODY_BYTES = 32 * 1024;
 
 /**
  * The operators' listener: every route, in the order in which requests meet them. What stands below `identify`
@@ -39,7 +39,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   const pages = createPages(access, snapshots);
   const lists = createListPages(context, snapshots, dryRuns);
   const forms = createForms(context, operations, snapshots, dryRuns);
-  const api = createApi(context.store, snapshots);
+  const api = createApi(context, snapshots);
   const changes = createApiChanges(operations);
   const feed = createFeed(context.store);
   const stream = createStream(context, access.stillSignedIn);
@@ -55,12 +55,10 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   });
   app.use(securityHeaders());
   app.use(problemPages(context));
-  app.use(
-    bodyLimit({
-      maxSize: MAX_BODY_BYTES,
-      onError: () => problem(413, 'too_large', 'The body is too large.'),
-    }),
-  );
+  const limited = (maxSize: number) =>
+    bodyLimit({ maxSize, onError: () => problem(413, 'too_large', 'The body is too large.') });
+  const [small, ticked] = [limited(MAX_BODY_BYTES), limited(MAX_BODY_BYTES + TICKED_BYTES)];
+  app.use((c, next) => (c.req.path === TICKED_PATH ? ticked(c, next) : small(c, next)));
 
   // ─── open to anyone ───
   app.get('/livez', (c) => c.json({ status: 'live' }));
@@ -102,7 +100,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/actions/sweeps', forms.sweeps);
   app.post('/actions/pause', forms.pause);
   app.post('/actions/resume', forms.resume);
-  app.post('/actions/events', forms.events);
+  app.post(TICKED_PATH, forms.events);
   app.post('/actions/refetch', forms.refetch);
   app.post('/actions/release', forms.release);
   app.post('/actions/confirm-deletions', forms.confirmDeletions);
@@ -126,6 +124,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/api/gaps', api.gaps);
   app.get('/api/sweeps', api.sweeps);
   app.get('/api/sweeps/:id', api.sweep);
+  app.get('/api/sweeps/:id/held-deletions', api.held);
   app.get('/api/quarantine', api.quarantine);
   app.get('/api/quarantine/:id', api.quarantined);
   app.get('/api/refusals', api.refusals);

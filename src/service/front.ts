@@ -1,3 +1,4 @@
+import { secured } from '../ops/headers.ts';
 import { problem } from '../problem.ts';
 import type { ListenOptions } from '../receive/server.ts';
 
@@ -24,9 +25,10 @@ export function createFront(): Front {
   let state: 'starting' | 'migrating' = 'starting';
   let apps: { receiver: Fetch; ops: Fetch } | null = null;
 
-  const live = () => Response.json({ status: 'live' });
-  const away = () => problem(503, 'starting', 'The service is starting.', `It is ${state}.`, RETRY_AFTER);
-  const notReady = () => Response.json({ status: 'not_ready', reason: state }, { status: 503 });
+  const live = () => secured(Response.json({ status: 'live' }));
+  const away = () =>
+    secured(problem(503, 'starting', 'The service is starting.', `It is ${state}.`, RETRY_AFTER));
+  const notReady = () => secured(Response.json({ status: 'not_ready', reason: state }, { status: 503 }));
 
   return {
     receiver: (request, env) => {

@@ -110,6 +110,11 @@ export async function startMirror(
   return { ...server, port, opsUrl };
 }
 
+export async function stopMirror(mirror: Mirror): Promise<void> {
+  mirror.kill('SIGTERM');
+  await mirror.exited;
+}
+
 export function portIn(line: string): number {
   const port = /:(\d+)(\/|$)/.exec(line)?.[1];
   if (port === undefined) throw new Error(`no port in "${line}"`);

@@ -1,10 +1,11 @@
 import { parseArgs } from 'node:util';
 import { measureLag } from './lag.ts';
+import { measurePages } from './pages.ts';
 import { profile } from './profile.ts';
 import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
 
 /**
- * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag] [--main FILE]`. `--main` measures another build.
+ * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag|pages] [--main FILE]`. `--main` measures another build.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -22,8 +23,10 @@ const main = flags.main === undefined ? {} : { main: flags.main };
 if (flags.profile) {
   await profile({ ...main, say });
 } else {
-  if (flags.only !== 'lag') await ratios();
-  if (flags.only !== 'ratios') await measureLag({ ...main, say });
+  const wanted = (section: string) => flags.only === undefined || flags.only === section;
+  if (wanted('ratios')) await ratios();
+  if (wanted('lag')) await measureLag({ ...main, say });
+  if (wanted('pages')) await measurePages(say);
 }
 
 async function ratios(): Promise<void> {

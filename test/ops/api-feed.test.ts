@@ -163,12 +163,40 @@ describe('the feed', () => {
     await threeVendors();
     const { next } = (await get('/api/changes')).body;
     await trimAll();
-    expect(await get(`/api/changes?after=${next}`)).toEqual({ status: 200, body: { items: [], next } });
+    expect(await get(`/api/changes?after=${next}`)).toMatchObject({
+      status: 200,
+      body: { items: [], next },
+    });
   });
 
   it('refuses a cursor that this database has not come to, as after a restore', async () => {
     await threeVendors();
     expect((await get('/api/changes?after=999999')).body['code']).toBe('cursor_expired');
+  });
+
+  it('takes a bare number as well as an epoch with one, and answers with both', async () => {
+    await threeVendors();
+    const { epoch, items, next } = (await get('/api/changes?limit=1')).body;
+    const [first] = items as JsonObject[];
+    expect(next).toBe(`${epoch}.${first!['seq']}`);
+    const rest = await get(`/api/changes?after=${next}`);
+    expect(await get(`/api/changes?after=${first!['seq']}`)).toEqual(rest);
+    expect((await get('/api/snapshot')).body).toMatchObject({
+      epoch,
+      after: expect.stringMatching(/^\w+\.\d+$/),
+    });
+  });
+
+  it('refuses a cursor of another epoch, though its number is one that this database has', async () => {
+    await threeVendors();
+    const { next } = (await get('/api/changes?limit=1')).body;
+    const page = encodeURIComponent(String((await get('/api/snapshot?limit=1')).body['next']));
+    await scene.store.writeFact('epoch', 'another');
+    for (const path of [`/api/changes?after=${next}`, `/api/snapshot?after=${page}`]) {
+      const { status, body } = await get(path);
+      expect([status, body['code']], path).toEqual([410, 'cursor_expired']);
+      expect(body['detail']).toContain('/api/snapshot');
+    }
   });
 
   it('gives a snapshot of one kind, or of all, tombstones included, with one seq for all its pages', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isUsableId } from '../../src/compliance/pointers.ts';
+import { EVENTS_LOOKED_AT } from '../../src/store/reports.ts';
 import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
@@ -136,19 +137,33 @@ describe('lists', () => {
     'records/policy',
     'records/risk_assessment',
   ])('%s are empty at first', async (name) => {
-    expect(await get(`/api/${name}`)).toEqual({ status: 200, body: { items: [], next: null } });
+    expect(await get(`/api/${name}`)).toMatchObject({ status: 200, body: { items: [], next: null } });
+  });
+
+  test('a page of events that found nothing among so many says how far it looked', async () => {
+    const events = Array.from({ length: EVENTS_LOOKED_AT + 1 }, (_, n) => incoming({ id: `evt_${n}` }));
+    await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
+    const first = (await get('/api/events?type=policy.lost')).body;
+    expect(first).toMatchObject({ items: [], next: expect.any(String), looked_back_to: expect.any(String) });
+    expect((await get(`/api/events?type=policy.lost&after=${first.next}`)).body).toEqual({
+      ...{ items: [], next: null, looked_back_to: null },
+    });
   });
 });
 
 test('the feed of changes says where to go on from, also when nothing is new', async () => {
-  expect((await get('/api/changes')).body).toEqual({ items: [], next: '0' });
+  expect((await get('/api/changes')).body).toMatchObject({
+    ...{ items: [], next: expect.stringMatching(/^\w+\.0$/) },
+  });
   await mirrorVendor('v1', { name: 'One' });
   await mirrorVendor('v2', { name: 'Two' });
   const first = (await get('/api/changes?after=0&limit=1')).body;
   expect(first.items).toMatchObject([{ record_id: 'v1', operation: 'insert', cause: 'sweep:1' }]);
   const second = (await get(`/api/changes?after=${first.next}`)).body;
   expect(second.items).toMatchObject([{ record_id: 'v2' }]);
-  expect((await get(`/api/changes?after=${second.next}`)).body).toEqual({ items: [], next: second.next });
+  expect((await get(`/api/changes?after=${second.next}`)).body).toMatchObject({
+    ...{ items: [], next: second.next },
+  });
 });
 
 describe('one thing', () => {
@@ -249,6 +264,26 @@ describe('changes', () => {
     expect([status, body.kind, body.ids]).toEqual([200, 'vendor', ids]);
     expect(Date.parse(body.until)).toBeGreaterThan(Date.now());
     expect(h.asked).toEqual([`sweep vendor consent:${sweep}`]);
+  });
+
+  test('consent that names what was shown is refused once something else is held', async () => {
+    const sweep = await h.hold('vendor', ['v1', 'v2', 'v3']);
+    const path = `/api/sweeps/${sweep}`;
+    const shown = (await get(`${path}/held-deletions`)).body;
+    expect(shown).toMatchObject({ kind: 'vendor', waiting: 3, consented: 0, next: null });
+    expect(shown.items.map((item: { id: string }) => item.id)).toEqual(['v1', 'v2', 'v3']);
+    const { digest } = shown;
+
+    await h.store.holdDeletion('vendor', 'v4', sweep, h.now());
+    const refused = await post(`${path}/confirm-deletions`, { digest });
+    expect([refused.status, refused.body.code]).toEqual([409, 'held_changed']);
+    expect((await post(`${path}/confirm-deletions`, { digets: digest })).status).toBe(400);
+    expect(h.asked).toEqual([]);
+    const now = (await get(`${path}/held-deletions`)).body;
+    expect(now).toMatchObject({ waiting: 4, consented: 0 });
+    expect((await post(`${path}/confirm-deletions`, { digest: now.digest })).status).toBe(200);
+    expect((await get(`${path}/held-deletions`)).body).toMatchObject({ waiting: 0, consented: 4 });
+    expect((await get('/api/sweeps/99/held-deletions')).status).toBe(404);
   });
 
   test('consent where nothing is held is refused', async () => {

@@ -24,12 +24,10 @@ test('an address that fails too often waits until its window is over', () => {
   expect(attempts.waitMs('10.0.0.1')).toBe(0);
 });
 
-test('many addresses together are shut out, but not one that knew a token', () => {
+test('many addresses together wait, so that many of them gain little', () => {
   const { attempts } = attemptsAt();
-  attempts.succeeded('192.0.2.9');
   for (let n = 0; n < ATTEMPTS_GLOBALLY; n += 1) attempts.failed(`10.0.${n}.1`);
   expect(attempts.waitMs('198.51.100.1')).toBeGreaterThan(0);
-  expect(attempts.waitMs('192.0.2.9')).toBe(0);
 });
 
 test.each([

@@ -65,7 +65,7 @@ async function takeSnapshot(get: Get, disk: Disk, mayDie: () => void): Promise<v
     }
     if (body['next'] === null) {
       mayDie();
-      disk.cursor = String(body['seq']);
+      disk.cursor = String(body['after']);
       return;
     }
     after = body['next'] as string;

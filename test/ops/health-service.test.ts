@@ -91,6 +91,9 @@ test('until it is open, the front answers probes and tells everybody else to com
   const front = createFront();
   const ask = async (side: 'receiver' | 'ops', path: string) => {
     const response = await front[side](new Request(`http://here${path}`, { method: 'POST' }), {});
+    expect(response.headers.get('content-security-policy'), path).toContain("default-src 'none'");
+    expect(response.headers.get('x-content-type-options'), path).toBe('nosniff');
+    expect(response.headers.get('cache-control'), path).toBe('no-store');
     return [response.status, response.headers.get('retry-after')];
   };
   for (const side of ['receiver', 'ops'] as const) {
@@ -116,7 +119,7 @@ function makeOlder(): void {
   }[];
   db.exec(`DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations);
     ${made.map(({ type, name }) => `DROP ${type} ${name};`).join(' ')}
-    DELETE FROM record_counts; CREATE TABLE filler (text); BEGIN;`);
+    DELETE FROM record_counts; DELETE FROM quarantine_count; DELETE FROM facts; CREATE TABLE filler (text); BEGIN;`);
   const insert = db.prepare('INSERT INTO filler VALUES (?)');
   for (let page = 0; page < FILLER_PAGES; page += 1) insert.run('x'.repeat(4_000));
   db.exec('COMMIT');

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { PAGE_ROWS } from '../../src/ops/page-query.ts';
+import { EVENTS_LOOKED_AT } from '../../src/store/reports.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 
 let h: Harness;
@@ -47,6 +48,20 @@ describe('the events', () => {
     expect(second.text).toContain('href="/events?state=dead"');
   });
 
+  test('that are rare are looked for as far as one page looks, which it says', async () => {
+    const ids = Array.from({ length: EVENTS_LOOKED_AT + 5 }, (_, n) => `evt_${n}`);
+    await accept(...ids);
+    const first = await page('/events?type=policy.lost');
+    expect(first.text).toContain('No event like that among these.');
+    expect(first.text).toContain('This page looked back to <time');
+    const next = /href="([^"]+)" rel="next">Look further back</
+      .exec(first.text)![1]!
+      .replaceAll('&amp;', '&');
+    const second = await page(next);
+    expect(second.text).toContain('No event is like that.');
+    expect(second.text).not.toContain('looked back to');
+  });
+
   test('are found by their id, also one that no path can carry', async () => {
     await accept('..', HOSTILE, 'a/b?c#d');
     for (const id of ['..', HOSTILE, 'a/b?c#d']) {
@@ -89,9 +104,18 @@ describe('the events', () => {
     ]);
   });
 
+  test('as many can be ticked as a list shows, with the longest ids there are', async () => {
+    const ids = Array.from({ length: 500 }, (_, n) => `${'鷗'.repeat(250)}${n}`);
+    await kill(...ids);
+    const fields = [...ids.map((id) => ['id', id]), ['do', 'discard'], ['back', '/events?state=dead']];
+    const response = await post('/actions/events', fields as [string, string][]);
+    expect(response.headers.get('location')).toBe('/events?state=dead&told=discarded.500.0');
+    expect((await post('/actions/refetch', fields as [string, string][])).status).toBe(413);
+  });
+
   test('a form that names nothing, too much or no verb is refused and changes nothing', async () => {
     await kill('a');
-    const many = Array.from({ length: 201 }, (_, n): [string, string] => ['id', `x${n}`]);
+    const many = Array.from({ length: 501 }, (_, n): [string, string] => ['id', `x${n}`]);
     for (const fields of [
       [['do', 'retry']],
       [['id', 'a']],

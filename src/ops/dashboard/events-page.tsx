@@ -1,5 +1,5 @@
 import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
-import { EVENTS_LOOKED_AT, type EventReport, type EventState } from '../../store/reports.ts';
+import type { EventReport, EventState } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { eventHref } from '../hrefs.ts';
 import { figure, kindNoun } from '../words.ts';
@@ -93,8 +93,7 @@ export function EventsPage(view: EventsView) {
       )}
       {view.lookedBackTo === null ? null : (
         <p class="note" role="status">
-          Looked back to <Instant at={view.lookedBackTo} now={now} />, {figure(EVENTS_LOOKED_AT)} events in
-          one go. There are older ones.
+          This page looked back to <Instant at={view.lookedBackTo} now={now} />. There are older events.
         </p>
       )}
       <Pager

@@ -23,6 +23,9 @@ const NEWEST = Number.MAX_SAFE_INTEGER;
 /** States that few events are in have an index of their own; the others are told apart while walking. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'dead'];
 
+/** A row found through an index costs several times one met on the way: fewer of them make the same page. */
+const FOUND_ROW_COST = 10;
+
 /**
  * Lists of events, newest first. A page walks one index, or the table itself, down from its cursor and looks at a
  * bounded number of rows, so it costs the same however many are stored and however few of them fit the filter. An
@@ -40,10 +43,10 @@ export function createEventSearch(db: Connection): (filter: Filter, paging: Pagi
   return (filter, paging) => {
     // Most databases hold none of the rare states, and need not be walked to find that out.
     if (filter.state !== undefined && countOf.get(filter.state) === 0) return LAST_AND_EMPTY;
-    const { find, findEnd, walked, filtered } = eventQuery(filter);
+    const { find, findEnd, walked, filtered, rowCost } = eventQuery(filter);
     const before = paging.after === undefined ? NEWEST : Number(paging.after);
     const limit = Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
-    const lookAt = Math.max(limit, paging.lookAt ?? EVENTS_LOOKED_AT);
+    const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
 
     const items = prepared(find).all(...walked, before, lookAt, ...filtered, limit) as EventReport[];
     const last = items.at(-1);
@@ -87,5 +90,6 @@ function eventQuery({ state, type, kind, recordId }: Filter) {
     findEnd: `SELECT seq, received_at ${rows} 1 OFFSET ?`,
     walked,
     filtered: given.map(([, value]) => value),
+    rowCost: walk === '' ? 1 : FOUND_ROW_COST,
   };
 }

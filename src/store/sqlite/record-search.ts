@@ -5,6 +5,9 @@ import { PAGE_LIMIT_MAX, type Paging, type RecordReport, type ReportStore } from
 import type { Connection } from './connection.ts';
 import { TABLES } from './records.ts';
 
+/** So many rows are sorted at once rather than looked for among all names; of more, a page is soon full. */
+const FEW_ROWS = 1_000;
+
 type Filter = Parameters<ReportStore['listRecords']>[1];
 type Statement = Database.Statement<unknown[]>;
 type Row = Omit<RecordReport, 'data'> & { data: string };
@@ -35,18 +38,28 @@ export function createRecordSearch(
 
     const { after } = paging;
     const end = `${search}${LAST}`;
+    const { byName, byNameAfter } = areFew(queries.countNarrow) ? queries.few : queries.many;
     // The page before ended among the names.
     if (after !== undefined && !after.startsWith(search)) {
       const name = nameOf(kind, after);
-      return read(queries.byNameAfter, name, name, after, end, search, end, limit);
+      return read(byNameAfter, name, name, after, end, search, end, limit);
     }
     const byId =
       after === undefined
         ? read(queries.byIdPrefix, search, end, limit)
         : read(queries.byIdPrefixAfter, after, end, limit);
     if (byId.length === limit) return byId;
-    return [...byId, ...read(queries.byName, search, end, search, end, limit - byId.length)];
+    return [...byId, ...read(byName, search, end, search, end, limit - byId.length)];
   };
+
+  /** Whether the filter itself leaves few. False: there is no index to tell it by. */
+  function areFew(countNarrow: string | null): boolean {
+    if (countNarrow === null) return false;
+    const count = prepared(countNarrow)
+      .pluck()
+      .get(FEW_ROWS + 1) as number;
+    return count <= FEW_ROWS;
+  }
 
   function nameOf(kind: Kind, id: string): string {
     const name = prepared(`SELECT name FROM ${TABLES[kind]} WHERE id = ?`).pluck().get(id);
@@ -63,16 +76,27 @@ function recordQueries(kind: Kind, { unverified, deleted }: Omit<Filter, 'search
   ].flat();
   const and = conditions.map((condition) => ` AND ${condition}`).join('');
   const narrow = unverified === true ? 'outstanding' : deleted === true ? 'deleted' : null;
-  const byId = `SELECT * FROM ${table} INDEXED BY ${narrow === null ? `sqlite_autoindex_${table}_1` : `${table}_${narrow}`}`;
-  const byName = `SELECT * FROM ${table} INDEXED BY ${table}_name`;
+  const narrowIndex = narrow === null ? `sqlite_autoindex_${table}_1` : `${table}_${narrow}`;
+  const byId = `SELECT * FROM ${table} INDEXED BY ${narrowIndex}`;
   const name = 'name COLLATE NOCASE';
   // What the ids showed already is not shown again.
   const isNew = `${name} < ? AND NOT (id >= ? AND id < ?)${and}`;
+  const inNames = (index: string) => {
+    const rows = `SELECT * FROM ${table} INDEXED BY ${index} WHERE ${name} >= ?`;
+    return {
+      byName: `${rows} AND ${isNew} ORDER BY ${name}, id LIMIT ?`,
+      byNameAfter: `${rows} AND (${name} > ? OR id > ?) AND ${isNew} ORDER BY ${name}, id LIMIT ?`,
+    };
+  };
   return {
     byId: `${byId} WHERE id > ?${and} ORDER BY id LIMIT ?`,
     byIdPrefix: `${byId} WHERE id >= ? AND id < ?${and} ORDER BY id LIMIT ?`,
     byIdPrefixAfter: `${byId} WHERE id > ? AND id < ?${and} ORDER BY id LIMIT ?`,
-    byName: `${byName} WHERE ${name} >= ? AND ${isNew} ORDER BY ${name}, id LIMIT ?`,
-    byNameAfter: `${byName} WHERE ${name} >= ? AND (${name} > ? OR id > ?) AND ${isNew} ORDER BY ${name}, id LIMIT ?`,
+    countNarrow:
+      narrow === null
+        ? null
+        : `SELECT count(*) FROM (SELECT 1 FROM ${table} INDEXED BY ${narrowIndex} WHERE true${and} LIMIT ?)`,
+    many: inNames(`${table}_name`),
+    few: inNames(narrowIndex),
   };
 }

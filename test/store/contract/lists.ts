@@ -29,6 +29,14 @@ export function describeLists(open: OpenEngine): void {
           }
           expect(found, `pages of ${limit}`).toEqual(['ac_1', 'ac_2', 'e', 'b', 'c', 'd']);
         }
+        for (const id of ['ac_2', 'c', 'd', 'f']) {
+          await scene.accept(scene.event({ kind: 'vendor', recordId: id }));
+        }
+        const outstanding = async (after?: string) =>
+          (
+            await scene.store.listRecords('vendor', { search: 'ac', unverified: true }, { limit: 2, after })
+          ).map((row) => row.id);
+        expect([await outstanding(), await outstanding('c')]).toEqual([['ac_2', 'c'], ['d']]);
       }),
     );
 

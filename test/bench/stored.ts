@@ -1,0 +1,59 @@
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { type Mirror, startMirror, stopMirror } from './processes.ts';
+
+/** How much a database holds. */
+export interface Size {
+  events: number;
+  records: number;
+}
+
+/** A service over a database that holds so much. Its rows are written beside it, as no API could in this time. */
+export async function startStored(folder: string, name: string, { events, records }: Size): Promise<Mirror> {
+  const database = join(folder, `${name}.db`);
+  await stopMirror(await startMirror(database));
+  const db = new Database(database);
+  const numbers = (count: number) =>
+    `WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})`;
+  const at = `strftime('%Y-%m-%dT%H:%M:%fZ', 1790000000 + i, 'unixepoch')`;
+  const third = Math.ceil(records / 3);
+  db.exec(`BEGIN;
+    ${numbers(events)} INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at,
+      state, attempts, processed_at, error, content_hash, body)
+    SELECT i + 1, printf('evt_%09d', i), CASE WHEN i = 7 THEN 'rare.type' WHEN i % 3 = 0 THEN 'vendor.updated'
+      WHEN i % 3 = 1 THEN 'policy.updated' ELSE 'risk.assessed' END, ${at}, 0,
+      CASE i % 3 WHEN 0 THEN 'vendor' WHEN 1 THEN 'policy' ELSE 'risk_assessment' END,
+      printf('%s_%07d', CASE i % 3 WHEN 0 THEN 'ven' WHEN 1 THEN 'pol' ELSE 'risk' END, i % ${third}), ${at}, ${at},
+      CASE WHEN i % 97 = 0 THEN 'dead' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'done' END, 0, ${at}, NULL, printf('%064d', i),
+      printf('{"id":"evt_%09d","type":"vendor.updated","data":{"vendorId":"x","note":"%0200d"}}', i, i) FROM n;
+    UPDATE event_counts SET count = (SELECT count(*) FROM events WHERE events.state = event_counts.state);
+    UPDATE counter SET value = ${events + records};
+    COMMIT;`);
+  for (const [kind, table, prefix] of [
+    ['vendor', 'vendors', 'ven'],
+    ['policy', 'policies', 'pol'],
+    ['risk_assessment', 'risk_assessments', 'risk'],
+  ] as const) {
+    db.exec(`BEGIN;
+      ${numbers(third)} INSERT INTO ${table} (id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deleted_at, cause)
+      SELECT printf('${prefix}_%07d', i), printf('${kind} %d', i), 'approved', '{"note":"some text"}', ${at}, ${at}, ${at}, NULL,
+        CASE WHEN i % 50 = 0 THEN ${at} END, 'sweep:1' FROM n;
+      ${numbers(third)} INSERT INTO record_state (kind, id, hint, write, returned) SELECT '${kind}', printf('${prefix}_%07d', i), i, i, 1 FROM n;
+      COMMIT;`);
+  }
+  db.exec(`BEGIN;
+    ${numbers(records)} INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
+      SELECT i + 1, 'vendor', printf('ven_%07d', i % ${third}), 'update', '{"status":"a"}', '{"status":"b"}', 'sweep:1', ${at} FROM n;
+    ${numbers(records / 10)} INSERT INTO gaps (kind, record_id, reason, opened_at, healed_at, number)
+      SELECT 'vendor', printf('ven_%07d', i), 'dead_letter', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM n;
+    ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sweep', 'ok' FROM n;
+    ${numbers(records / 10)} INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
+      SELECT ${at}, 'invalid_json', '1', CAST('{' AS BLOB), printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
+    ${numbers(100)} INSERT INTO refusals (at, reason, t, bytes, header) SELECT ${at}, 'no_match', '1', 480, 't=1' FROM n;
+    ${numbers(records / 10)} INSERT INTO sweeps (kind, reason, started_at, finished_at, outcome, number)
+      SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i FROM n;
+    COMMIT;`);
+  db.pragma('wal_checkpoint(TRUNCATE)');
+  db.close();
+  return await startMirror(database);
+}
