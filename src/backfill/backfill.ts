@@ -253,12 +253,22 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
 
+  /** Never, where the database does not say: the longest nap is short. */
+  async function nextDue(): Promise<number> {
+    try {
+      const dues = await Promise.all(KINDS.map((kind) => store.nextDueAt(kind)));
+      return Math.min(...dues.map((due) => due ?? Number.POSITIVE_INFINITY));
+    } catch (error) {
+      options.onError(error);
+      return Number.POSITIVE_INFINITY;
+    }
+  }
+
   async function nap(): Promise<void> {
     if (signal.aborted) return;
     await clock.sleep(SHORTEST_NAP_MS, signal);
     if (woken || signal.aborted) return;
-    const dues = await Promise.all(KINDS.map((kind) => store.nextDueAt(kind)));
-    const next = Math.min(...dues.map((due) => due ?? Number.POSITIVE_INFINITY)) - clock.steady();
+    const next = (await nextDue()) - clock.steady();
     // What is due already waits for something else than time: the request that reads it wakes us.
     const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
     const nap = new AbortController();

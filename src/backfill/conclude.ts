@@ -14,7 +14,7 @@ export interface ConclusionRequest {
 export type Conclude = (kind: Kind, request: ConclusionRequest) => Promise<Conclusion>;
 
 export function createConclude(options: {
-  store: Pick<BackfillStore, 'concludeDeletions' | 'heldDeletions'>;
+  store: Pick<BackfillStore, 'concludeDeletions'>;
   gaps: GapKeeper;
   clock: Clock;
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
@@ -31,7 +31,8 @@ export function createConclude(options: {
         gap,
         `${conclusion.held.length} at once, without a delete event: ${listed(conclusion.held)}`,
       );
-    } else if (!(await store.heldDeletions(now.wall)).some((held) => held.kind === kind)) {
+    } else if (conclusion.waiting === 0) {
+      // Not when consent is given: until the next proof has come, nothing is deleted yet.
       await gaps.heal(gap);
     }
     return conclusion;

@@ -13,11 +13,15 @@ export type FetchedKind = 'risk_assessment' | 'vendor';
 
 export type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
-  | { outcome: 'missing'; missing: MissingOutcome }
+  /** `held`: gone on two reads, and nothing alive can be read that would show the credentials still see. */
+  | { outcome: 'missing'; missing: MissingOutcome | 'held' }
   | { outcome: 'failed'; error: string };
 
 /** An id that no request can carry is looked at again this seldom: only a change of the settings could mend it. */
 const UNADDRESSABLE_AGAIN_MS = 24 * 3_600_000;
+
+/** So often a witness is looked for in vain before a person is asked: what is unverified for a moment is none either. */
+const WITNESS_TRIES = 2;
 
 export interface RefetchOptions {
   store: BackfillStore;
@@ -98,6 +102,18 @@ export function createRefetch(options: RefetchOptions): Refetch {
     });
   }
 
+  /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
+  async function holdFor(request: RefetchRequest): Promise<RefetchOutcome> {
+    const { kind, id, sweepId, attempts } = request;
+    await store.holdDeletion(kind, id, sweepId, { wall: clock.wall(), steady: clock.steady() });
+    await gaps.open(
+      { reason: 'deletion_held', kind, recordId: null },
+      `nothing that lives could be read to compare with: ${id}`,
+    );
+    await later(request, 'no witness', backoffMs(READ_BACKOFF, attempts + 1, options.random()));
+    return { outcome: 'missing', missing: 'held' };
+  }
+
   async function refetch(request: RefetchRequest, seeksWitness = true): Promise<RefetchOutcome> {
     const { kind, id } = request;
     if (!isAddressable(id)) {
@@ -126,11 +142,8 @@ export function createRefetch(options: RefetchOptions): Refetch {
         if (witness === 'seen') return await refetch(request, false);
         // Nothing lives that could be compared with: then what an event has announced is believed without.
         if (witness === 'none') outcome = await missing(request, read, false);
-        if (witness === 'none' && outcome === 'unwitnessed') {
-          await gaps.open(
-            { reason: 'deletions_unproven', kind, recordId: id },
-            'nothing that lives could be read to compare with',
-          );
+        if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
+          return await holdFor(request);
         }
       }
       if (outcome === 'unwitnessed') {

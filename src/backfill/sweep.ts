@@ -320,7 +320,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         if (absentFromWalk && result.applied.witness && !result.applied.announced) sweep.unlisted.push(id);
         return 'shown';
       }
-      if (result.outcome === 'missing') return result.missing === 'first' ? 'missing' : 'settled';
+      if (result.outcome === 'missing') {
+        if (result.missing === 'held') {
+          sweep.drift.found({ id, what: 'extra', fields: [], repaired: false });
+        }
+        return result.missing === 'first' ? 'missing' : 'settled';
+      }
       if (!isAddressable(id)) return 'settled';
       if (tries >= TRIES_PER_RECORD) return 'failed';
       await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);

@@ -88,9 +88,16 @@ export function createUpstream(options: {
       });
       await succeeded(kind);
       const { began, ended } = answer;
+      const marginMs = clock.marginMs?.() ?? 0;
       return {
         answer,
-        read: { number, beganAt: began.steadyMs, endedAt: ended.steadyMs, endedWall: ended.wallMs },
+        // To be on the safe side of a clock that others share: at the earliest, and at the latest.
+        read: {
+          number,
+          beganAt: began.steadyMs - marginMs,
+          endedAt: ended.steadyMs + marginMs,
+          endedWall: ended.wallMs,
+        },
       };
     } catch (error) {
       if (!signal.aborted && error instanceof UpstreamError) await failed(kind, error);

@@ -70,7 +70,7 @@ async function auditRefusal(
     // First for reading: that makes no database where there is none, and does not migrate one of another version.
     await withStore(cli, async () => {});
     // Its own, since what the command holds may be open for reading only.
-    const store = await openForWriting(config.databaseUrl);
+    const store = await openForWriting(config);
     try {
       await store.audit(entry, now);
     } finally {
@@ -100,7 +100,7 @@ export async function withCommandClient<T>(
   const config = loadConfig(cli.env);
   if (complianceSettings(config).auth === 'api_key')
     return await work(commandClient(cli, config, null, options));
-  const store = await openForWriting(config.databaseUrl);
+  const store = await openForWriting(config);
   try {
     return await work(commandClient(cli, config, store, options));
   } finally {

@@ -4,7 +4,8 @@ import { systemClock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
-import { CONSENT_MS } from '../ops/operations.ts';
+import { heldUnder } from '../ops/held.ts';
+import { CONSENT_MS, idsOf } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import type { HintTiming, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
@@ -18,9 +19,18 @@ export interface Operator {
   retryEvent(id: string): Promise<boolean>;
   discardEvent(id: string): Promise<boolean>;
   releaseQuarantined(id: number): Promise<boolean>;
-  confirmDeletions(sweepId: number): Promise<{ kind: Kind | null; ids: string[] }>;
+  /** What waits for a consent under that sweep; null: there is no such sweep. */
+  heldDeletions(sweepId: number): Promise<HeldForConsent | null>;
+  /** Consent to exactly what `digest` names. Rejects when something else is held by now. */
+  confirmDeletions(sweepId: number, digest: string): Promise<string[]>;
   refetch(kind: Kind, ids: string[]): Promise<void>;
   setPaused(paused: boolean): Promise<void>;
+}
+
+export interface HeldForConsent {
+  ids: string[];
+  /** Names exactly these ids. */
+  digest: string;
 }
 
 /** In the audit, beside the names of tokens. */
@@ -64,7 +74,7 @@ async function operateToken(config: Config): Promise<string> {
   if (config.ops.tokens.length > 0) {
     throw new UsageError('OPS_TOKENS holds no token with the role "operate"', 'changes need one');
   }
-  const path = join(dirname(await databasePath(config.databaseUrl)), OPS_TOKEN_FILE);
+  const path = join(dirname((await databasePath(config.databaseUrl)) ?? ''), OPS_TOKEN_FILE);
   if (!existsSync(path)) {
     throw new UsageError(
       `there is no operators' token: OPS_TOKENS is not set, and ${path} does not exist`,
@@ -81,10 +91,10 @@ function remoteOperator(service: OpsClient): Operator {
     retryEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/retry`),
     discardEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/discard`),
     releaseQuarantined: (id) => wasDone(`/api/quarantine/${id}/release`),
-    async confirmDeletions(sweepId) {
-      const answer = await service.postIfFound(`/api/sweeps/${sweepId}/confirm-deletions`);
-      const { kind, ids } = (answer ?? {}) as { kind?: Kind; ids?: string[] };
-      return { kind: kind ?? null, ids: ids ?? [] };
+    heldDeletions: (sweepId) => heldAfar(service, sweepId),
+    async confirmDeletions(sweepId, digest) {
+      const answer = await service.post(`/api/sweeps/${sweepId}/confirm-deletions`, { digest });
+      return (answer as { ids: string[] }).ids;
     },
     async refetch(kind, ids) {
       for (const id of ids) {
@@ -113,15 +123,20 @@ function localOperator(store: Store, timing: HintTiming): Operator {
     discardEvent: (id) => audited('event_discard', id, () => store.discardEvent(id, now())),
     releaseQuarantined: (id) =>
       audited('quarantine_release', String(id), () => store.releaseQuarantined(id, now(), timing)),
-    async confirmDeletions(sweepId) {
-      if ((await store.showSweep(sweepId)) === null) return { kind: null, ids: [] };
-      const held = await store.confirmDeletions(sweepId, clock.wall() + CONSENT_MS);
-      await audit(
-        'confirm_deletions',
-        held.ids.length > 0 ? `ok:${held.ids.length}` : 'not_possible',
-        String(sweepId),
-      );
-      return held;
+    async heldDeletions(sweepId) {
+      if ((await store.showSweep(sweepId)) === null) return null;
+      return await heldUnder(store, sweepId, clock.wall());
+    },
+    async confirmDeletions(sweepId, digest) {
+      const agreed = await idsOf(store, sweepId, clock.wall(), digest);
+      if (agreed === null) {
+        throw new MirrorError('held_changed', 'the held deletions have changed since they were shown', {
+          hint: `look at them again: sweeps confirm-deletions ${sweepId}`,
+        });
+      }
+      const { ids } = await store.confirmDeletions(sweepId, clock.wall() + CONSENT_MS, agreed);
+      await audit('confirm_deletions', ids.length > 0 ? `ok:${ids.length}` : 'not_possible', String(sweepId));
+      return ids;
     },
     async refetch(kind, ids) {
       await store.makeDue(kind, ids, now());
@@ -132,4 +147,29 @@ function localOperator(store: Store, timing: HintTiming): Operator {
       await audit(paused ? 'pause' : 'resume', 'ok', null);
     },
   };
+}
+
+/** The digest is of the first page that is read: what changes after it is refused with it. */
+async function heldAfar(service: OpsClient, sweepId: number): Promise<HeldForConsent | null> {
+  const path = `/api/sweeps/${sweepId}/held-deletions`;
+  let digest: string | null = null;
+  const ids: string[] = [];
+  for (let after: string | null = null; ; ) {
+    const query = after === null ? '' : `?${new URLSearchParams({ after })}`;
+    const page = (await service.getIfFound(path + query)) as HeldAnswer | null;
+    if (page === null) return null;
+    digest ??= page.digest;
+    const now = Date.now();
+    const waiting = page.items.filter((item) => !(Date.parse(item.consent_until ?? '') > now));
+    ids.push(...waiting.map((item) => item.id));
+    if (page.next === null) return { ids: page.waiting === 0 ? [] : ids, digest };
+    after = page.next;
+  }
+}
+
+interface HeldAnswer {
+  waiting: number;
+  digest: string;
+  items: { id: string; consent_until: string | null }[];
+  next: string | null;
 }

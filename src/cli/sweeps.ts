@@ -1,11 +1,12 @@
 import { Argument, Command } from 'commander';
-import { MirrorError } from '../errors.ts';
+import { MirrorError, UsageError } from '../errors.ts';
 import type { Drift } from '../ops/context.ts';
 import type { SweepReport } from '../store/reports.ts';
+import { ask } from './ask.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDrift } from './drift.ts';
 import { type ListView, writeList } from './lists.ts';
-import { withOperator } from './operator.ts';
+import { type HeldForConsent, withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
 import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
@@ -69,16 +70,18 @@ export function sweepsCommand(cli: Cli): Command {
     .command('confirm-deletions')
     .description('agree to exactly the deletions that are held under a sweep, for one hour')
     .addArgument(sweepArgument())
-    .action((id: number) =>
+    .option('--yes <digest>', 'without being asked: to exactly the ids that were shown with this digest')
+    .action((id: number, options: { yes?: string }) =>
       withOperator(cli, async (operator) => {
-        const held = await operator.confirmDeletions(id);
-        if (held.ids.length === 0) {
+        const held = await operator.heldDeletions(id);
+        if (held === null || held.ids.length === 0) {
           throw new MirrorError('not_found', `no deletions are held under sweep ${id}`, {
             hint: 'see "gaps list --open"',
           });
         }
-        cli.out.write(`Agreed for one hour, the next proof deletes these (${held.kind}):\n`);
-        cli.out.write(held.ids.map((recordId) => `  ${printable(recordId)}\n`).join(''));
+        if (options.yes === undefined) await agreeTo(cli, id, held);
+        const agreed = await operator.confirmDeletions(id, options.yes ?? held.digest);
+        cli.out.write(`Agreed for one hour, the next proof deletes these:\n${indented(agreed)}`);
       }),
     );
 
@@ -88,3 +91,16 @@ export function sweepsCommand(cli: Cli): Command {
 function sweepArgument(): Argument {
   return new Argument('<id>', 'number of the sweep').argParser(parseRowId);
 }
+
+/** Shows what is held, and asks. Where nobody can be asked, nothing is agreed to. */
+async function agreeTo(cli: Cli, id: number, held: HeldForConsent): Promise<void> {
+  cli.out.write(`Held under sweep ${id}, gone upstream as far as can be seen:\n${indented(held.ids)}`);
+  const answer = await ask(cli, `Delete these ${held.ids.length} here as well? Type yes to agree: `);
+  if (answer === 'yes') return;
+  const command = `sweeps confirm-deletions ${id} --yes ${held.digest}`;
+  throw answer === null
+    ? new UsageError('nothing is agreed to yet', `to agree to exactly these ids: ${command}`)
+    : new MirrorError('not_agreed', 'nothing is agreed to');
+}
+
+const indented = (ids: readonly string[]) => ids.map((id) => `  ${printable(id)}\n`).join('');

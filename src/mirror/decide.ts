@@ -274,7 +274,13 @@ export interface MissingDecision {
 export function decideMissing(
   read: ReadMoment,
   held: { state: RecordState; row: RowContent | null },
-  context: { witnessedAt: number | null; absentFromWalk: boolean; needsWitness?: boolean },
+  context: {
+    witnessedAt: number | null;
+    absentFromWalk: boolean;
+    needsWitness?: boolean;
+    /** An operator has agreed to its deletion, and that still holds. */
+    agreed?: boolean;
+  },
   timing: HintTiming,
 ): MissingDecision {
   const { state, row } = held;
@@ -309,8 +315,11 @@ export function decideMissing(
   if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
 
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= (state.missingSince ?? 0);
-  const mayLack = state.deleteEvent !== null && context.needsWitness !== true;
-  if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state: answered };
+  const shownAlive = row !== null && row.deletedAt === null;
+  const spokenFor = state.deleteEvent !== null || context.agreed === true || !shownAlive;
+  const mayLack = spokenFor && context.needsWitness !== true;
+  // Its failed attempts stay counted: it would be asked for again every other second else.
+  if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state };
   return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
 }
 

@@ -4,7 +4,7 @@ import { problem } from '../problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import { idParam, notFound, numberParam, withKind } from './api.ts';
 import type { Compared, Done, Operations } from './operations.ts';
-import { parseBody, sweepRequest } from './query.ts';
+import { consentRequest, parseBody, sweepRequest } from './query.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
@@ -43,7 +43,10 @@ export function createApiChanges(operations: Operations) {
     confirmDeletions: async (c) => {
       const id = numberParam(c);
       if (id === null) return notFound();
-      return answer(await operations.confirmDeletions(actor(c), id), (consent) =>
+      const body = await parseBody(c, consentRequest);
+      if (!body.ok) return body.response;
+      const digest = body.value.digest ?? null;
+      return answer(await operations.confirmDeletions(actor(c), id, digest), (consent) =>
         c.json({ status: 'confirmed', ...consent }),
       );
     },

@@ -2,7 +2,8 @@ import type { z } from 'zod';
 import { isKind, type Kind } from '../compliance/kinds.ts';
 import { problem } from '../problem.ts';
 import type { OpsHandlerContext } from './access.ts';
-import type { OpsStore } from './context.ts';
+import type { OpsContext } from './context.ts';
+import { heldUnder } from './held.ts';
 import { parseQuery, queries } from './query.ts';
 import type { Snapshots } from './snapshot.ts';
 import { statusReport } from './status-report.ts';
@@ -14,7 +15,7 @@ type Handler = (c: OpsHandlerContext) => Promise<Response>;
  * page, and null on the last. A page of events may be short, or empty, and still have a next: then it ended at the most
  * rows that one page looks at, and `looked_back_to` says when the oldest of those came in.
  */
-export function createApi(store: OpsStore, snapshots: Snapshots) {
+export function createApi({ store, clock }: Pick<OpsContext, 'store' | 'clock'>, snapshots: Snapshots) {
   const byNumber =
     <T>(
       read: (paging: { limit: number; after?: string | undefined }) => Promise<T[]>,
@@ -66,12 +67,26 @@ export function createApi(store: OpsStore, snapshots: Snapshots) {
       const id = numberParam(c);
       return found(c, id === null ? null : await store.showSweep(id));
     },
+    held: async (c) => {
+      const query = parseQuery(c, queries.held);
+      if (!query.ok) return query.response;
+      const id = numberParam(c);
+      const sweep = id === null ? null : await store.showSweep(id);
+      if (sweep === null) return notFound();
+      const held = await heldUnder(store, sweep.id, clock.wall(), query.value.after);
+      const { waiting, consented, digest, shown, next } = held;
+      return c.json({ kind: sweep.kind, waiting, consented, digest, items: shown, next });
+    },
     quarantine: byNumber(store.listQuarantine.bind(store), (delivery) => delivery.id),
     quarantined: async (c) => {
       const id = numberParam(c);
       return found(c, id === null ? null : await store.showQuarantined(id));
     },
     refusals: byNumber(store.listRefusals.bind(store), (refusal) => refusal.id),
+    refusal: async (c) => {
+      const id = numberParam(c);
+      return found(c, id === null ? null : await store.showRefusal(id));
+    },
     audit: byNumber(store.listAudit.bind(store), (entry) => entry.id),
   } satisfies Record<string, Handler>;
 }

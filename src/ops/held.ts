@@ -12,12 +12,14 @@ export interface HeldUnderSweep {
   consented: number;
   /** Names exactly the ids that wait: a consent is for what was shown, and for nothing that came to it since. */
   digest: string;
+  /** Those, in order. */
+  ids: string[];
   /** Of both, in order, after `after`. */
   shown: HeldDeletionReport[];
   next: string | null;
 }
 
-/** Everything held under a sweep, read once for its digest; one page of it is kept. */
+/** Everything held under a sweep, read once for its digest; of the rows one page is kept. */
 export async function heldUnder(
   store: Pick<OpsStore, 'listHeldDeletions'>,
   sweepId: number,
@@ -26,6 +28,7 @@ export async function heldUnder(
 ): Promise<HeldUnderSweep> {
   const hash = createHash('sha256');
   const shown: HeldDeletionReport[] = [];
+  const ids: string[] = [];
   let [waiting, consented] = [0, 0];
   let more = false;
   for (let after = ''; ; ) {
@@ -34,6 +37,7 @@ export async function heldUnder(
       if (row.consent_until !== null && Date.parse(row.consent_until) > wall) consented += 1;
       else {
         waiting += 1;
+        ids.push(row.id);
         hash.update(JSON.stringify([row.kind, row.id]));
       }
       if (row.id <= from) continue;
@@ -44,5 +48,5 @@ export async function heldUnder(
     after = rows.at(-1)!.id;
   }
   const next = more ? shown.at(-1)!.id : null;
-  return { waiting, consented, digest: hash.digest('base64url'), shown, next };
+  return { waiting, consented, digest: hash.digest('base64url'), ids, shown, next };
 }

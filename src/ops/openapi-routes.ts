@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
 import * as schemas from './api-schemas.ts';
-import { queries, sweepRequest } from './query.ts';
+import { consentRequest, queries, sweepRequest } from './query.ts';
 
 export interface DescribedRoute {
   method: 'get' | 'post';
@@ -104,6 +104,12 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: answer(schemas.sweep, 'The sweep.'),
     problems: [404],
   }),
+  read('/api/sweeps/{id}/held-deletions', 'listHeldDeletions', 'Deletions held under a sweep', {
+    params: { id: rowId },
+    query: queries.held,
+    answers: answer(schemas.held, 'One page of them, in the order of their ids.'),
+    problems: [404],
+  }),
   read('/api/quarantine', 'listQuarantine', 'Signed deliveries that no event could be made of', {
     query: queries.byNumber,
     answers: list(schemas.quarantined),
@@ -116,6 +122,11 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
   read('/api/refusals', 'listRefusals', 'The last deliveries that were refused', {
     query: queries.byNumber,
     answers: list(schemas.refusal),
+  }),
+  read('/api/refusals/{id}', 'showRefusal', 'One of them with its body', {
+    params: { id: rowId },
+    answers: answer(schemas.refusal, 'The delivery.'),
+    problems: [404],
   }),
   read('/api/audit', 'listAudit', 'Who changed what', {
     query: queries.byNumber,
@@ -143,6 +154,7 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     'Agree to the deletions held under a sweep',
     {
       params: { id: rowId },
+      body: consentRequest,
       answers: answer(schemas.done.confirmed),
       problems: [404, 409],
     },

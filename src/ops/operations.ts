@@ -1,6 +1,7 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { AuditLog } from './audit.ts';
 import type { Comparison, OpsContext } from './context.ts';
+import { heldUnder } from './held.ts';
 
 /** An operator's consent to held deletions lasts this long: time for one more proof, not for another day's surprise. */
 export const CONSENT_MS = 60 * 60_000;
@@ -22,14 +23,27 @@ export interface Operations {
   sweep(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
   /** Compares and writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
   dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Done<Compared[]>>;
+  /** With the digest of `heldUnder`: for exactly those ids, or a conflict. With null: for all that is held now. */
   confirmDeletions(
     actor: string,
     sweepId: number,
+    digest: string | null,
   ): Promise<Done<{ kind: Kind; ids: string[]; until: string }>>;
   refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
   releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
   pause(actor: string): Promise<Done<null>>;
   resume(actor: string): Promise<Done<null>>;
+}
+
+/** The ids that were shown under this digest, of those that wait now; null: others wait by now. */
+export async function idsOf(
+  store: Parameters<typeof heldUnder>[0],
+  sweepId: number,
+  wall: number,
+  digest: string,
+): Promise<string[] | null> {
+  const held = await heldUnder(store, sweepId, wall);
+  return held.waiting === 0 || held.digest === digest ? held.ids : null;
 }
 
 export function createOperations(context: OpsContext, audit: AuditLog): Operations {
@@ -94,14 +108,19 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       }
     },
 
-    async confirmDeletions(actor, sweepId) {
+    async confirmDeletions(actor, sweepId, digest) {
       if ((await store.showSweep(sweepId)) === null) return { status: 'missing' };
+      const agreed = digest === null ? undefined : await idsOf(store, sweepId, clock.wall(), digest);
+      if (agreed === null) {
+        const detail = 'The held deletions have changed since they were shown. Look at them again.';
+        return { status: 'conflict', code: 'held_changed', detail };
+      }
       const until = clock.wall() + CONSENT_MS;
       const { kind, ids } = await audit.change(
         actor,
         'confirm_deletions',
         String(sweepId),
-        () => store.confirmDeletions(sweepId, until),
+        () => store.confirmDeletions(sweepId, until, agreed),
         (confirmed) => (confirmed.ids.length > 0 ? `ok:${confirmed.ids.length}` : 'not_possible'),
       );
       if (ids.length === 0) {

@@ -218,6 +218,8 @@ export interface Conclusion {
   deleted: { id: string; cause: 'event' | 'absence' }[];
   /** Too many at once: an operator must agree. Sorted. */
   held: string[];
+  /** How many deletions of the kind are held after this, with a consent or without: agreed to is not yet done. */
+  waiting: number;
 }
 
 export type GapReason =
@@ -293,7 +295,10 @@ export interface BackfillStore {
   knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]>;
   /** How many rows of the kind are alive. */
   countLive(kind: Kind): Promise<number>;
-  /** A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive. */
+  /**
+   * A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive. Without
+   * `needsWitness`, what a delivered event has announced, or an operator has agreed to, needs none.
+   */
   recordMissing(
     kind: Kind,
     id: string,
@@ -302,7 +307,7 @@ export interface BackfillStore {
       witnessedAt: number | null;
       timing: HintTiming;
       absentFromWalk: boolean;
-      /** Even of what a delivered event has announced: as long as there is something alive to be read. */
+      /** Even of what was announced or agreed to: as long as there is something alive to be read. */
       needsWitness?: boolean;
     },
   ): Promise<MissingOutcome>;
@@ -329,8 +334,17 @@ export interface BackfillStore {
     },
     now: Now,
   ): Promise<Conclusion>;
-  /** An operator's consent for exactly the ids now held under that sweep, until `untilWall`. Returns the ids. */
-  confirmDeletions(sweepId: number, untilWall: number): Promise<{ kind: Kind; ids: string[] }>;
+  /** Holds one deletion that nothing alive can witness, under `sweepId`, or with null the last sweep of its kind. */
+  holdDeletion(kind: Kind, id: string, sweepId: number | null, now: Now): Promise<void>;
+  /**
+   * An operator's consent for exactly the ids now held under that sweep, or those of them among `ids`, until
+   * `untilWall`. Returns the ids.
+   */
+  confirmDeletions(
+    sweepId: number,
+    untilWall: number,
+    ids?: readonly string[],
+  ): Promise<{ kind: Kind; ids: string[] }>;
   /** How many records still await their second 404, and how many have had it and await judgement. */
   countProofs(kind: Kind): Promise<{ awaiting: number; proven: number }>;
   /** A verified live record of `kind`, other than `besides`, that the API has shown: to ask whether it still answers. */

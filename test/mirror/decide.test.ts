@@ -390,7 +390,13 @@ describe('a 404', () => {
   const first = { returned: true, missingSince: 190, missingNumber: 6, hint: 5, write: 5 };
   const decide = (
     held: Partial<RecordState>,
-    over: { row?: typeof alive | null; witnessedAt?: number | null; absent?: boolean } = {},
+    over: {
+      row?: typeof alive | null;
+      witnessedAt?: number | null;
+      absent?: boolean;
+      needsWitness?: boolean;
+      agreed?: boolean;
+    } = {},
   ) =>
     decideMissing(
       read,
@@ -398,6 +404,8 @@ describe('a 404', () => {
       {
         witnessedAt: over.witnessedAt === undefined ? 195 : over.witnessedAt,
         absentFromWalk: over.absent ?? false,
+        needsWitness: over.needsWitness ?? false,
+        agreed: over.agreed ?? false,
       },
       TIMING,
     );
@@ -449,6 +457,24 @@ describe('a 404', () => {
       held: { ...first, deleteEvent: 4 },
       over: { witnessedAt: null },
       outcome: 'proven',
+    },
+    {
+      what: 'needs no witness when an operator has agreed to it',
+      held: first,
+      over: { witnessedAt: null, agreed: true },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs none where nothing is shown alive',
+      held: first,
+      over: { witnessedAt: null, row: null },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs one in any case while there is one to be read',
+      held: { ...first, deleteEvent: 4 },
+      over: { witnessedAt: null, agreed: true, needsWitness: true },
+      outcome: 'unwitnessed',
     },
     { what: 'for a verified tombstone is known', held: VERIFIED, over: { row: tomb }, outcome: 'known' },
     {

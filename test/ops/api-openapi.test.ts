@@ -84,6 +84,7 @@ it('what is answered is what the document says', async () => {
     '/api/events/{id}/retry': '/api/events/evt_1/retry',
     '/api/events/{id}/discard': '/api/events/evt_1/discard',
     '/api/sweeps/{id}': `/api/sweeps/${sweep.id}`,
+    '/api/sweeps/{id}/held-deletions': `/api/sweeps/${held}/held-deletions`,
     '/api/sweeps/{id}/confirm-deletions': `/api/sweeps/${held}/confirm-deletions`,
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',

@@ -104,7 +104,8 @@ export function createBackfillVerbs(
   const leaseHeld = db.prepare('SELECT 1 FROM leases WHERE name = ? AND owner = ? AND fence = ?');
   const lastSweep = db.prepare('SELECT max(id) FROM sweeps WHERE kind = ?').pluck();
   const consent = db.prepare(
-    'UPDATE held_deletions SET consent_until = ? WHERE sweep_id = ? RETURNING kind, id',
+    `UPDATE held_deletions SET consent_until = ?
+     WHERE sweep_id = ? AND (? IS NULL OR id IN (SELECT value FROM json_each(?))) RETURNING kind, id`,
   );
   const someLive = db
     .prepare(
@@ -283,7 +284,8 @@ export function createBackfillVerbs(
     async recordMissing(kind, id, read, context) {
       return transact(() => {
         const held = records.load(kind, id);
-        const decision = decideMissing(read, held, context, context.timing);
+        const agreed = consented.get(kind, id, iso(read.endedWall)) !== undefined;
+        const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
         held.state = decision.state;
         records.saveState(held);
         records.saveTrust(held);
@@ -320,7 +322,8 @@ export function createBackfillVerbs(
             .filter((held) => !context.onlyAnnounced || held.state.deleteEvent !== null)
             .map((held) => [held.id, held] as const),
         );
-        if (candidates.size === 0) return { deleted: [], held: [] };
+        const waiting = () => countHeld.get(kind) as number;
+        if (candidates.size === 0) return { deleted: [], held: [], waiting: waiting() };
         const nowIso = iso(now.wall);
         const verdict = decideDeletions(
           [...candidates.values()].map((held) => ({
@@ -340,7 +343,7 @@ export function createBackfillVerbs(
           bury(held, context.cause, now, numbers);
           return { id, cause: announced ? ('event' as const) : ('absence' as const) };
         });
-        const sweepId = context.sweepId ?? (lastSweep.get(kind) as number | null) ?? 0;
+        const sweepId = sweepFor(kind, context.sweepId);
         for (const id of verdict.held) {
           const held = candidates.get(id)!;
           held.state = { ...held.state, missingSince: null, missingNumber: null, proven: false, dueAt: null };
@@ -349,13 +352,18 @@ export function createBackfillVerbs(
           records.saveTrust(held);
           hold.run(kind, id, sweepId, nowIso);
         }
-        return { deleted, held: verdict.held };
+        return { deleted, held: verdict.held, waiting: waiting() };
       });
     },
 
-    async confirmDeletions(sweepId, untilWall) {
+    async holdDeletion(kind, id, sweepId, now) {
+      transact(() => hold.run(kind, id, sweepFor(kind, sweepId), iso(now.wall)));
+    },
+
+    async confirmDeletions(sweepId, untilWall, ids) {
       return transact(() => {
-        const rows = consent.all(iso(untilWall), sweepId) as { kind: Kind; id: string }[];
+        const among = ids === undefined ? null : JSON.stringify(ids);
+        const rows = consent.all(iso(untilWall), sweepId, among, among) as { kind: Kind; id: string }[];
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
       });
     },
@@ -388,6 +396,10 @@ export function createBackfillVerbs(
       return listHeld.all(iso(wall)) as { kind: Kind; id: string; sweepId: number }[];
     },
   };
+
+  function sweepFor(kind: Kind, sweepId: number | null): number {
+    return sweepId ?? (lastSweep.get(kind) as number | null) ?? 0;
+  }
 
   function stillProven(held: Held): boolean {
     const { hint, write, missingNumber } = held.state;

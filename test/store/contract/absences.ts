@@ -34,7 +34,7 @@ export function describeAbsences(open: OpenEngine): void {
           scene.pass(2 * SETTLE_MS);
           expect(await scene.missing('risk_assessment', 'risk_7')).toBe('unresolved');
         }
-        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], held: [] });
+        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], held: [], waiting: 0 });
       }),
     );
 
@@ -60,6 +60,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'ven_1', cause: 'absence' }],
           held: [],
+          waiting: 0,
         });
         const at = isoOf(scene.now().wall);
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
@@ -99,7 +100,7 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
         await prove(scene, 'vendor', ['ven_1']);
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [] });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 0 });
         expect(await live(scene, 'vendor')).toContain('ven_1');
       }),
     );
@@ -112,7 +113,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await prove(scene, 'vendor', ['ven_1']);
         await scene.work();
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [] });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 0 });
       }),
     );
 
@@ -128,7 +129,7 @@ export function describeAbsences(open: OpenEngine): void {
           expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('first');
           scene.pass(SETTLE_MS);
           expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('unwitnessed');
-          expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [] });
+          expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 0 });
           expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
         })();
       },
@@ -151,6 +152,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'ven_1', cause: 'event' }],
           held: [],
+          waiting: 0,
         });
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
           deleted_at: deletedAt,
@@ -247,6 +249,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor', { onlyAnnounced: true })).toEqual({
           deleted: [{ id: 'ven_0', cause: 'event' }],
           held: [],
+          waiting: 0,
         });
         expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
         expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_1', cause: 'absence' }]);
@@ -270,6 +273,9 @@ export function describeAbsences(open: OpenEngine): void {
           ids: named(4),
         });
         expect(await live(scene, 'vendor')).toHaveLength(10);
+        // Agreed to is not yet done.
+        expect(await held(scene)).toEqual([]);
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 4 });
 
         // The next proof deletes; three more that nobody consented to are held by themselves.
         await prove(scene, 'vendor', named(7));
@@ -277,6 +283,49 @@ export function describeAbsences(open: OpenEngine): void {
         expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
         expect(next.held).toEqual(['ven_4', 'ven_5', 'ven_6']);
         expect(await held(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
+        expect(next.waiting).toBe(3);
+      }),
+    );
+
+    it(
+      'takes a consent for those of them alone that it names',
+      inScene(open, async (scene) => {
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await showAll(scene, 'vendor', named(10));
+        await prove(scene, 'vendor', named(4));
+        await scene.conclude('vendor', { sweepId: sweep.id });
+        const until = scene.now().wall + HOUR_MS;
+        const agreed = await scene.store.confirmDeletions(sweep.id, until, ['ven_1', "'", 'ven_9', 'ven_3']);
+        expect(agreed).toEqual({ kind: 'vendor', ids: ['ven_1', 'ven_3'] });
+        expect(await held(scene)).toEqual(['ven_0', 'ven_2']);
+        expect((await scene.store.confirmDeletions(sweep.id, until, [])).ids).toEqual([]);
+      }),
+    );
+
+    it(
+      'that nothing alive can witness waits for consent, and then goes without a witness',
+      inScene(open, async (scene) => {
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await showAll(scene, 'vendor', ['last']);
+        scene.pass(SETTLE_MS);
+        const blind = { witnessedAt: null };
+        expect(await scene.missing('vendor', 'last', blind)).toBe('first');
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
+        await scene.store.holdDeletion('vendor', 'last', null, scene.now());
+        expect(await scene.store.heldDeletions(scene.now().wall)).toEqual([
+          { kind: 'vendor', id: 'last', sweepId: sweep.id },
+        ]);
+        expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 1 });
+
+        await scene.store.confirmDeletions(sweep.id, scene.now().wall + HOUR_MS, ['last']);
+        expect(await scene.missing('vendor', 'last', blind)).toBe('proven');
+        expect(await scene.conclude('vendor')).toEqual({
+          deleted: [{ id: 'last', cause: 'absence' }],
+          held: [],
+          waiting: 0,
+        });
       }),
     );
 
@@ -301,7 +350,7 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', named(3));
         expect((await scene.conclude('vendor')).held).toEqual(named(3));
         await prove(scene, 'vendor', ['ven_8']);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: ['ven_8'] });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: ['ven_8'], waiting: 4 });
       }),
     );
 
@@ -338,7 +387,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await scene.accept(scene.event({ recordId: 'b' }));
         const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
-        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], held: [] });
+        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], held: [], waiting: 0 });
         expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
       }),
     );

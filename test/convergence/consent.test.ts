@@ -1,0 +1,104 @@
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { eventAbout } from '../support/independent-upstream-sender.ts';
+import { alive } from './compare.ts';
+import { createStage, type Stage } from './stage.ts';
+
+let stage: Stage;
+
+beforeEach(async () => {
+  stage = await createStage({ SYNC_SWEEP_MINUTES: '0' });
+});
+afterEach(() => stage.end());
+
+const held = async () =>
+  (await stage.get<{ held_deletions: { sweep_id: number; kind: string; count: number }[] }>('/api/status'))
+    .held_deletions[0] ?? null;
+const gapIsOpen = async () =>
+  (await stage.gaps()).some((gap) => gap.reason === 'deletion_held' && gap.healed_at === null);
+
+async function startInStep(): Promise<void> {
+  await stage.start();
+  await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
+  await stage.leapUntil('end of the start’s sweeps', sweepsEnded);
+}
+async function sweepsEnded(): Promise<boolean> {
+  const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+  return items.length >= 3 && items.every(({ outcome }) => outcome !== null);
+}
+
+it('the gap of held deletions stays open from the consent to the deletion', async () => {
+  await startInStep();
+  const { records } = stage.upstream;
+  const gone = ['ven-0', 'ven-1', 'ven-2', 'ven-3', 'ven-4'];
+  for (const id of gone) records.remove('vendors', id);
+  await stage.post('/api/sweeps', { kinds: ['vendor'] });
+  const { sweep_id } = await stage.leapUntil('held deletions', held);
+  await stage.leapUntil('the gap', gapIsOpen);
+  await stage.leapUntil('end of the sweep', sweepsEnded);
+
+  // The proof that would use the consent cannot be had, while that of another record can.
+  stage.upstream.faultOf = ({ path }) =>
+    path.includes('/vendors?') || gone.some((id) => path.endsWith(`/${id}`))
+      ? { fault: 'status', status: 503 }
+      : null;
+  await stage.post(`/api/sweeps/${sweep_id}/confirm-deletions`);
+  await stage.leapUntil('the consent', async () => (await held()) === null);
+  const other = records.find('vendors', 'ven-9')!;
+  records.remove('vendors', 'ven-9');
+  await stage.deliver(eventAbout('vendor.removed', 'vendors', other));
+  await stage.leapUntil('the end of the other', () => verifiedTombstones() === 1);
+  expect(await gapIsOpen()).toBe(true);
+  expect(alive(stage.database, 'vendors')).toBe(11);
+
+  stage.upstream.faultOf = () => null;
+  await stage.leapUntil('the deletion', () => verifiedTombstones() === 6);
+  await stage.leapUntil('the healing', async () => !(await gapIsOpen()));
+});
+
+function verifiedTombstones(): number {
+  const db = new DatabaseSync(stage.database, { readOnly: true });
+  try {
+    const sql = 'SELECT count(*) AS n FROM vendors WHERE deleted_at IS NOT NULL AND unverified_since IS NULL';
+    return Number(db.prepare(sql).get()?.['n']);
+  } finally {
+    db.close();
+  }
+}
+
+it('the last record of all waits for an operator’s consent, and goes with it', async () => {
+  const { records } = stage.upstream;
+  for (const id of records.ids('policies')) records.remove('policies', id);
+  for (const id of records.ids('vendors').slice(1)) records.remove('vendors', id);
+  await startInStep();
+  expect(alive(stage.database, 'vendors')).toBe(1);
+
+  for (const id of records.ids('vendors')) records.remove('vendors', id);
+  await stage.post('/api/sweeps', { kinds: ['vendor'] });
+  const waiting = await stage.leapUntil('the held deletion', held);
+  expect(waiting).toMatchObject({ kind: 'vendor', count: 1 });
+  await stage.leapUntil('end of the sweep', sweepsEnded);
+  expect(alive(stage.database, 'vendors')).toBe(1);
+
+  await stage.post(`/api/sweeps/${waiting.sweep_id}/confirm-deletions`);
+  await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+  await stage.leapUntil('the healing', async () => !(await gapIsOpen()));
+  expect((await stage.gaps()).filter((gap) => gap.healed_at === null)).toEqual([]);
+});
+
+it('the last record of all that was only out of sight is let go of', async () => {
+  const { records } = stage.upstream;
+  for (const id of records.ids('policies')) records.remove('policies', id);
+  for (const id of records.ids('vendors').slice(1)) records.remove('vendors', id);
+  await startInStep();
+  const [last] = records.ids('vendors');
+  const content = records.find('vendors', last!)!;
+
+  records.remove('vendors', last!);
+  await stage.post('/api/sweeps', { kinds: ['vendor'] });
+  await stage.leapUntil('the held deletion', held);
+  records.put('vendors', content);
+  await stage.leapUntil('the healing', async () => !(await gapIsOpen()));
+  expect(await held()).toBeNull();
+  await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+});
