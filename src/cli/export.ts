@@ -32,7 +32,10 @@ export function exportCommand(cli: Cli): Command {
       ]),
     )
     .option('--force', 'replace a file that is there already')
-    .option('--bodies', 'with the raw bodies of events and of quarantined deliveries, which takes longer')
+    .option(
+      '--bodies',
+      'with the raw bodies of events and of quarantined and refused deliveries, which takes longer',
+    )
     .option('--spreadsheet', 'CSV: an apostrophe before what a spreadsheet would run as a formula')
     .addHelpText(
       'after',

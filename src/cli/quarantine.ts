@@ -47,7 +47,10 @@ export function quarantineCommand(cli: Cli): Command {
         const delivery = await store.showQuarantined(id);
         if (delivery === null) throw noSuchDelivery(id);
         if (options.json) writeJson(cli.out, delivery);
-        else cli.out.write(renderPairs(Object.entries(delivery)));
+        else {
+          const { body_base64: _, ...shown } = delivery;
+          cli.out.write(renderPairs(Object.entries(shown)));
+        }
       }),
     );
 

@@ -41,6 +41,7 @@ export function remoteReports(service: OpsClient): Reports {
     listQuarantine: (paging) => list('/api/quarantine', paged(paging)),
     showQuarantined: (delivery) => one(`/api/quarantine/${delivery}`),
     listRefusals: (paging) => list('/api/refusals', paged(paging)),
+    showRefusal: (refusal) => one(`/api/refusals/${refusal}`),
     listAudit: (paging) => list('/api/audit', paged(paging)),
   };
 }

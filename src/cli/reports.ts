@@ -22,6 +22,7 @@ export type Reports = Pick<
   | 'listQuarantine'
   | 'showQuarantined'
   | 'listRefusals'
+  | 'showRefusal'
   | 'listAudit'
 >;
 

@@ -90,7 +90,8 @@ export const quarantined = table({
   t: text,
   body_sha256: text,
   released_at: instant.nullable(),
-  body: text.nullable().describe('Null in lists, and once trimmed.'),
+  body: text.nullable().describe('As text; null in lists, and once trimmed.'),
+  body_base64: text.nullable().describe('The same bytes as they came.'),
 });
 
 export const refusal = table({
@@ -101,6 +102,8 @@ export const refusal = table({
   bytes: whole,
   body_sha256: text.nullable(),
   header: text.nullable(),
+  body: text.nullable().describe('As text; null in lists, and where none was kept.'),
+  body_base64: text.nullable().describe('The same bytes as they came.'),
 });
 
 export const auditEntry = table({
@@ -134,6 +137,10 @@ export const status = table({
   }).nullable(),
   held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),
   sweeps: table({ running: z.array(json), last: z.array(sweep) }),
+  assessment_cycle: table({
+    last_seconds: z.number().nullable(),
+    running: table({ elapsed_seconds: z.number(), estimated_seconds: z.number().nullable() }).nullable(),
+  }).describe('How long it takes to read every known risk assessment once.'),
   upstream: json,
   database: table({ bytes: whole, wal_bytes: whole }).nullable(),
 });

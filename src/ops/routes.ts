@@ -128,6 +128,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/api/quarantine', api.quarantine);
   app.get('/api/quarantine/:id', api.quarantined);
   app.get('/api/refusals', api.refusals);
+  app.get('/api/refusals/:id', api.refusal);
   app.get('/api/audit', api.audit);
 
   app.post('/api/events/:id/retry', changes.retryEvent);

@@ -102,6 +102,8 @@ export interface QuarantineReport {
   released_at: string | null;
   /** As text, with replacement characters where it is not UTF-8; null in lists, and once trimmed. */
   body: string | null;
+  /** Its bytes as they came; null as `body` is. */
+  body_base64: string | null;
 }
 
 export interface RefusalReport {
@@ -112,6 +114,10 @@ export interface RefusalReport {
   bytes: number;
   body_sha256: string | null;
   header: string | null;
+  /** As text, with replacement characters where it is not UTF-8; null in lists, and where none was kept. */
+  body: string | null;
+  /** Its bytes as they came; null as `body` is. */
+  body_base64: string | null;
 }
 
 export interface AuditReport {
@@ -140,9 +146,13 @@ export interface KindStatus {
   records: number;
   /** Tombstones. */
   deleted: number;
+  /** Ids known, those included that the API never showed. */
+  known: number;
   unverified: number;
   oldest_unverified_at: string | null;
   last_full_sweep_at: string | null;
+  /** How long that took; of risk assessments it is the length of a cycle. */
+  last_full_sweep_seconds: number | null;
   /** Everything that the upstream held at this instant has been read since, as far as `coverage` goes. */
   covered_until: string | null;
   open_gaps: number;
@@ -197,8 +207,9 @@ export interface Paging {
 export const PAGE_LIMIT_MAX = 500;
 
 /**
- * How many events one page of a list looks at. Filters have no index of their own, which every delivery would pay
- * for; so many rows take about ten milliseconds, which a delivery that waits meanwhile hardly notices.
+ * How many events one page of a list looks at, at most; fewer where each is found through an index. Filters have no index
+ * of their own, which every delivery would pay for; so many rows take a few milliseconds, which a delivery that waits
+ * meanwhile hardly notices.
  */
 export const EVENTS_LOOKED_AT = 10_000;
 
@@ -207,7 +218,7 @@ export interface EventPage {
   items: EventReport[];
   /** What `after` takes to go on; null: nothing older is left. */
   next: string | null;
-  /** When the page ended at `EVENTS_LOOKED_AT`: the oldest event looked at was received then. */
+  /** When the page ended because it had looked at so many: the oldest event looked at was received then. */
   looked_back_to: string | null;
 }
 
@@ -257,6 +268,7 @@ export interface ReportStore {
   listQuarantine(paging: Paging): Promise<QuarantineReport[]>;
   showQuarantined(id: number): Promise<QuarantineReport | null>;
   listRefusals(paging: Paging): Promise<RefusalReport[]>;
+  showRefusal(id: number): Promise<RefusalReport | null>;
   listAudit(paging: Paging): Promise<AuditReport[]>;
   /** Ids held under that sweep, in order; the key is the id. */
   listHeldDeletions(sweepId: number, paging: Paging): Promise<HeldDeletionReport[]>;

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -110,6 +110,30 @@ describe('export and the commands from afar', () => {
       JSON.parse((await cli(['export', 'events', '--format', 'ndjson', ...more], here)).out);
     expect((await ask()).body).toBeNull();
     expect(JSON.parse((await ask('--bodies')).body)).toMatchObject({ id: 'evt_1' });
+  });
+
+  it('bytes that are no text are kept, of what is in quarantine and of what was refused', async () => {
+    const body = Buffer.from([0xff, 0x00, 0x7b]);
+    const t = String(Math.floor(Date.now() / 1000));
+    const post = (v1: string) =>
+      fetch(service.webhookUrl, {
+        ...{ method: 'POST', body, headers: { 'x-webhook-signature': `t=${t}, v1=${v1}` } },
+      });
+    const mac = createHmac('sha256', here['WEBHOOK_SECRETS']!).update(`${t}.`).update(body).digest('hex');
+    expect((await post(mac)).status).toBe(400);
+    expect((await post('0'.repeat(64))).status).toBe(401);
+    for (const table of ['quarantine', 'refusals']) {
+      const ask = async (settings: Record<string, string>, ...more: string[]) => {
+        const { out } = await cli(['export', table, '--format', 'ndjson', ...more], settings);
+        return out === '' ? null : JSON.parse(lines(out)[0]!);
+      };
+      // Refusals are written at a bounded rate, and so a moment later.
+      await eventually(`a row of ${table}`, async () => (await ask(here)) !== null);
+      for (const settings of [here, afar]) {
+        expect(await ask(settings)).toMatchObject({ body: null, body_base64: null });
+        expect(await ask(settings, '--bodies')).toMatchObject({ body_base64: body.toString('base64') });
+      }
+    }
   });
 
   it('a file that is there stays unless --force says otherwise', async () => {

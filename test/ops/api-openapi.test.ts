@@ -86,6 +86,7 @@ it('what is answered is what the document says', async () => {
     '/api/sweeps/{id}': `/api/sweeps/${sweep.id}`,
     '/api/sweeps/{id}/held-deletions': `/api/sweeps/${held}/held-deletions`,
     '/api/sweeps/{id}/confirm-deletions': `/api/sweeps/${held}/confirm-deletions`,
+    '/api/refusals/{id}': '/api/refusals/1',
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',
   };

@@ -72,15 +72,16 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
     key: byNumber('id'),
   },
   quarantine: {
-    columns: ['id', 'received_at', 'reason', 't', 'body_sha256', 'released_at', 'body'],
+    columns: ['id', 'received_at', 'reason', 't', 'body_sha256', 'released_at', 'body', 'body_base64'],
     read: (reports, paging) => reports.listQuarantine(paging),
     key: byNumber('id'),
     whole: (reports, row) => reports.showQuarantined((row as { id: number }).id),
   },
   refusals: {
-    columns: ['id', 'at', 'reason', 't', 'bytes', 'body_sha256', 'header'],
+    columns: ['id', 'at', 'reason', 't', 'bytes', 'body_sha256', 'header', 'body', 'body_base64'],
     read: (reports, paging) => reports.listRefusals(paging),
     key: byNumber('id'),
+    whole: (reports, row) => reports.showRefusal((row as { id: number }).id),
   },
   audit: {
     columns: ['id', 'at', 'actor', 'action', 'outcome', 'target'],

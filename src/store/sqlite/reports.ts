@@ -14,6 +14,7 @@ import {
   type Paging,
   type QuarantineReport,
   type RecordReport,
+  type RefusalReport,
   type ReportStore,
   type SweepReport,
   type TrafficReport,
@@ -87,6 +88,16 @@ export function createReports(connection: Connection): ReportStore {
     t: quarantine.t,
     body_sha256: quarantine.bodySha256,
     released_at: quarantine.releasedAt,
+  };
+
+  const refusalColumns = {
+    id: refusals.id,
+    at: refusals.at,
+    reason: refusals.reason,
+    t: refusals.t,
+    bytes: refusals.bytes,
+    body_sha256: refusals.bodySha256,
+    header: refusals.header,
   };
 
   const countEvents = connection.prepare('SELECT state, count FROM event_counts');
@@ -254,7 +265,7 @@ export function createReports(connection: Connection): ReportStore {
         .orderBy(desc(quarantine.id))
         .limit(limitOf(paging))
         .all();
-      return rows.map((row): QuarantineReport => ({ ...row, body: null }));
+      return rows.map((row): QuarantineReport => ({ ...row, ...bodyOf(null) }));
     },
 
     async showQuarantined(id) {
@@ -263,9 +274,7 @@ export function createReports(connection: Connection): ReportStore {
         .from(quarantine)
         .where(eq(quarantine.id, id))
         .get();
-      return row === undefined
-        ? null
-        : { ...row, body: row.body === null ? null : row.body.toString('utf8') };
+      return row === undefined ? null : { ...row, ...bodyOf(row.body) };
     },
 
     async readQuarantinedBody(id) {
@@ -294,21 +303,23 @@ export function createReports(connection: Connection): ReportStore {
 
     async listRefusals(paging) {
       const after = keyOf(paging);
-      return db
-        .select({
-          id: refusals.id,
-          at: refusals.at,
-          reason: refusals.reason,
-          t: refusals.t,
-          bytes: refusals.bytes,
-          body_sha256: refusals.bodySha256,
-          header: refusals.header,
-        })
+      const rows = db
+        .select(refusalColumns)
         .from(refusals)
         .where(lt(refusals.id, after))
         .orderBy(desc(refusals.id))
         .limit(limitOf(paging))
         .all();
+      return rows.map((row): RefusalReport => ({ ...row, ...bodyOf(null) }));
+    },
+
+    async showRefusal(id) {
+      const row = db
+        .select({ ...refusalColumns, body: refusals.body })
+        .from(refusals)
+        .where(eq(refusals.id, id))
+        .get();
+      return row === undefined ? null : { ...row, ...bodyOf(row.body) };
     },
 
     async listAudit(paging) {
@@ -329,6 +340,11 @@ export function createReports(connection: Connection): ReportStore {
         .all();
     },
   };
+}
+
+/** Twice: to be read, and whole. */
+function bodyOf(bytes: Buffer | null): { body: string | null; body_base64: string | null } {
+  return { body: bytes?.toString('utf8') ?? null, body_base64: bytes?.toString('base64') ?? null };
 }
 
 function tableOf(kind: Kind) {

@@ -93,6 +93,16 @@ export function describeLists(open: OpenEngine): void {
         const [row] = await scene.store.listQuarantine({ limit: 1 });
         expect(Buffer.from((await scene.store.readQuarantinedBody(row!.id))!)).toEqual(body);
         expect(await scene.store.readQuarantinedBody(row!.id + 1)).toBeNull();
+        const bytes = { body: '\ufffd\0{', body_base64: body.toString('base64') };
+        expect(await scene.store.showQuarantined(row!.id)).toMatchObject(bytes);
+        expect(row).toMatchObject({ body: null, body_base64: null });
+
+        const refusal = { reason: 'no_match', t: '1', bytes: 3, bodySha256: null, header: null, wall: 0 };
+        await scene.store.recordRefusals([{ ...refusal, body }]);
+        const [refused] = await scene.store.listRefusals({ limit: 1 });
+        expect(refused).toMatchObject({ body: null, body_base64: null });
+        expect(await scene.store.showRefusal(refused!.id)).toMatchObject(bytes);
+        expect(await scene.store.showRefusal(refused!.id + 1)).toBeNull();
       }),
     );
   });

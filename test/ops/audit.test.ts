@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { StoreUnavailable } from '../../src/errors.ts';
+import { bearer, type Harness, OPERATE, opsHarness } from './harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await opsHarness();
+});
+afterEach(() => h.close());
+
+const pause = () => h.app.request('/api/pause', { method: 'POST', headers: bearer(OPERATE) });
+const entries = async () =>
+  (await h.store.listAudit({ limit: 9 })).map(
+    ({ actor, action, outcome }) => `${actor} ${action} ${outcome}`,
+  );
+
+test('what an operator asks for is in the audit before it is done', async () => {
+  const seen: string[][] = [];
+  h.context.actions.pause = async () => {
+    seen.push(await entries());
+  };
+  expect((await pause()).status).toBe(200);
+  expect(seen).toEqual([['olga pause asked']]);
+  expect(await entries()).toEqual(['olga pause ok']);
+});
+
+test('an entry whose outcome was lost, as by a kill in between, goes on saying that it was asked for', async () => {
+  h.context.store.settleAudit = () => Promise.reject(new StoreUnavailable('disk full', { hint: '' }));
+  expect((await pause()).status).toBe(200);
+  expect(h.asked).toEqual(['pause']);
+  expect(await entries()).toEqual(['olga pause asked']);
+});
+
+test('what cannot be put into the audit is not done', async () => {
+  h.context.store.askAudit = () => Promise.reject(new StoreUnavailable('disk full', { hint: '' }));
+  expect((await pause()).status).toBe(503);
+  expect(h.asked).toEqual([]);
+});
+
+test('what was asked for and failed is in the audit as failed', async () => {
+  h.context.actions.pause = () => Promise.reject(new StoreUnavailable('disk full', { hint: '' }));
+  expect((await pause()).status).toBe(503);
+  expect(await entries()).toEqual(['olga pause failed']);
+});
