@@ -15,6 +15,8 @@ export class DifferenceFound extends MirrorError {
 export function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   if (error instanceof UsageError) return EXIT.usage;
+  // CREDENTIALS_KEY is another one than what is stored was sealed with.
+  if (error instanceof MirrorError && error.code === 'secret_unreadable') return EXIT.usage;
   if (error instanceof DifferenceFound) return EXIT.difference;
   return EXIT.failed;
 }

@@ -2,15 +2,21 @@ import { hash } from 'node:crypto';
 import { Command } from 'commander';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
-import { coverageOf, EVERY_FAMILY, REGISTRATION_PURPOSE } from '../compliance/registration.ts';
-import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
+import { EVERY_FAMILY, REGISTRATION_PURPOSE } from '../compliance/registration.ts';
+import {
+  type RegistrationAnswer,
+  type RegistrationRequest,
+  registrationRequestSchema,
+} from '../compliance/schemas.ts';
 import { sealSecret } from '../compliance/secrets.ts';
 import { loadConfig, requireHttpsOrLoopback } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
-import type { Cli } from './cli.ts';
+import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { openForWriting } from './database.ts';
+import { openForWriting, withStore } from './database.ts';
+import { jsonOption } from './options.ts';
+import { heldRegistrations, keepAnswer, settleUnreadable, warnOfAnswer, writeHeld } from './register/held.ts';
 import { printable } from './text.ts';
 
 const DEFAULT_DESCRIPTION = 'compliance-mirror';
@@ -19,23 +25,31 @@ const DEFAULT_DESCRIPTION = 'compliance-mirror';
 const ATTEMPT_FACT = 'registration_attempt';
 
 interface RegisterOptions {
-  url: string;
+  url?: string;
   events: string;
   description: string;
   force?: true;
+  json?: true;
 }
 
 export function registerCommand(cli: Cli): Command {
   return new Command('register')
     .description('have the compliance service send its events to us (POST /webhooks); asks only once')
-    .requiredOption('--url <url>', 'where deliveries go: https, or loopback, ending in /webhooks')
+    .option(
+      '--url <url>',
+      'where deliveries go: https, or loopback, ending in /webhooks; without it, shows what is held and sends nothing',
+    )
     .option(
       '--events <patterns>',
       'exact types and families, comma-separated, such as policy.*,vendor.removed',
       EVERY_FAMILY.join(','),
     )
     .option('--description <text>', 'what the registration is called there', DEFAULT_DESCRIPTION)
-    .option('--force', 'register although the outcome of an earlier request is not known')
+    .option(
+      '--force',
+      'register although the outcome of an earlier request is not known, or a stored secret cannot be opened',
+    )
+    .addOption(jsonOption())
     .addHelpText(
       'after',
       '\nIt writes to the database itself, also beside a running service, which takes the new secret up within a second:' +
@@ -52,7 +66,9 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
       'run it there, without OPS_URL: the signing secret goes into the database and nowhere else',
     );
   }
-  const request = requestOf(options);
+  if (options.url === undefined) return await show(cli, options);
+  if (options.json) throw new UsageError('--json shows what is held: leave --url away');
+  const request = requestOf({ ...options, url: options.url });
   const key = config.credentialsKey;
   // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
   if (key === null) {
@@ -62,31 +78,46 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
     );
   }
   complianceSettings(config);
-  const store = await openForWriting(config.databaseUrl);
+  const store = await openForWriting(config);
   try {
+    await settleUnreadable(cli, store, key, { force: options.force === true });
     const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
     const stored = (await store.listRegistrations()).find((registration) => isSame(registration, request));
     if (stored !== undefined) {
       cli.out.write(`Registered already, as ${printable(stored.upstreamId)}; nothing was sent.\n`);
-      writeCoverage(cli, stored.events);
-      return;
+    } else {
+      await refuseAfterUnknownOutcome(store, request, options.force === true);
+      await store.writeFact(attemptFact(request), 'asked');
+      const { registration, answer } = await send(client, store, request, key);
+      cli.out.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
+      cli.out.write(
+        registration.sealedSecret === null
+          ? 'The answer held no signing secret: set WEBHOOK_SECRETS to the one the compliance service shows you.\n'
+          : 'Its signing secret is stored, encrypted.\n',
+      );
+      warnOfAnswer(cli, request, answer);
     }
-    await refuseAfterUnknownOutcome(store, request, options.force === true);
-    await store.writeFact(attemptFact(request), 'asked');
-    const registration = await send(client, store, request, key);
-    cli.out.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
-    cli.out.write(
-      registration.sealedSecret === null
-        ? 'The answer held no signing secret: set WEBHOOK_SECRETS to the one the compliance service shows you.\n'
-        : 'Its signing secret is stored, encrypted.\n',
-    );
-    writeCoverage(cli, registration.events);
+    writeHeld(cli, await heldRegistrations(store), request.url);
   } finally {
     await store.close();
   }
 }
 
-function requestOf(options: RegisterOptions): RegistrationRequest {
+/** What we hold of our own registrations; nothing in the specification lists those of the service. */
+async function show(cli: Cli, options: RegisterOptions): Promise<void> {
+  const held = await withStore(cli, heldRegistrations);
+  if (!options.json) return writeHeld(cli, held, null);
+  const rows = held.map(({ upstreamId, url, delivers, description, sealedSecret, createdWall }) => ({
+    ...{ id: upstreamId, url, events: delivers, description, secret_stored: sealedSecret !== null },
+    created_at: new Date(createdWall).toISOString(),
+  }));
+  writeJson(cli.out, rows);
+}
+
+/** The fields of the specification, and no others. */
+type Asked = Pick<RegistrationRequest, 'url' | 'events' | 'description'>;
+
+function requestOf(options: RegisterOptions & { url: string }): Asked {
   requireHttpsOrLoopback(options.url, '--url');
   const events = options.events.split(',').map((pattern) => pattern.trim());
   const parsed = registrationRequestSchema.safeParse({
@@ -94,7 +125,10 @@ function requestOf(options: RegisterOptions): RegistrationRequest {
     events: [...new Set(events.filter((pattern) => pattern !== ''))],
     description: options.description,
   });
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const { url, events: patterns, description } = parsed.data;
+    return { url, events: patterns, description };
+  }
   const field = String(parsed.error.issues[0]?.path[0] ?? 'url');
   throw new UsageError(
     `--${field} cannot be used as it is`,
@@ -103,12 +137,12 @@ function requestOf(options: RegisterOptions): RegistrationRequest {
 }
 
 /** One entry for each thing asked for: what became of one says nothing of another. The order of events is no difference. */
-function attemptFact({ url, events, description }: RegistrationRequest): string {
+function attemptFact({ url, events, description }: Asked): string {
   const asked = JSON.stringify({ url, events: [...events].sort(), description });
   return `${ATTEMPT_FACT}:${hash('sha256', asked, 'hex')}`;
 }
 
-function isSame(stored: StoredRegistration, request: RegistrationRequest): boolean {
+function isSame(stored: StoredRegistration, request: Asked): boolean {
   return (
     stored.url === request.url &&
     stored.description === request.description &&
@@ -117,11 +151,7 @@ function isSame(stored: StoredRegistration, request: RegistrationRequest): boole
 }
 
 /** Nothing in the specification lists or deletes registrations, so that a second one would be there for good. */
-async function refuseAfterUnknownOutcome(
-  store: Store,
-  request: RegistrationRequest,
-  force: boolean,
-): Promise<void> {
+async function refuseAfterUnknownOutcome(store: Store, request: Asked, force: boolean): Promise<void> {
   if (force || (await store.readFact(attemptFact(request))) !== 'asked') return;
   throw new MirrorError(
     'outcome_unknown',
@@ -133,9 +163,9 @@ async function refuseAfterUnknownOutcome(
 async function send(
   client: ComplianceClient,
   store: Store,
-  request: RegistrationRequest,
+  request: Asked,
   key: Uint8Array,
-): Promise<StoredRegistration> {
+): Promise<{ registration: StoredRegistration; answer: RegistrationAnswer }> {
   try {
     const answer = await client.registerWebhook(request, {
       lane: 'person',
@@ -149,23 +179,13 @@ async function send(
       createdWall: Date.now(),
     };
     await store.saveRegistration(registration);
+    await keepAnswer(store, answer);
     await store.writeFact(attemptFact(request), '');
-    return registration;
+    return { registration, answer };
   } catch (error) {
     // Only what the service has plainly refused is forgotten: a fault of our own may follow its success.
     const isRefused = error instanceof UpstreamError && !error.outcomeUnknown;
     if (isRefused) await store.writeFact(attemptFact(request), '');
     throw error;
-  }
-}
-
-function writeCoverage(cli: Cli, patterns: readonly string[]): void {
-  const { missing, unmatched } = coverageOf(patterns);
-  cli.out.write(`Events: ${patterns.map(printable).join(', ')}\n`);
-  if (missing.length > 0) {
-    cli.err.write(`Warning: not covered, so found by sweeps only: ${missing.join(', ')}\n`);
-  }
-  if (unmatched.length > 0) {
-    cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
   }
 }

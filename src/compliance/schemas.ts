@@ -75,7 +75,7 @@ const subscriptionPattern = z
   .string()
   .regex(/^[a-z_]+\.(\*|[a-z_]+)$/, 'an event type such as policy.created, or a family such as policy.*');
 
-export const registrationRequestSchema = z.object({
+export const registrationRequestSchema = z.looseObject({
   url: z.url(),
   events: z.array(subscriptionPattern).min(1),
   description: z.string(),

@@ -66,7 +66,8 @@ function checkKey(key: Uint8Array): void {
 
 function unreadable(purpose: string, what: string, hint?: string, cause?: unknown): MirrorError {
   return new MirrorError('secret_unreadable', `the stored secret (${purpose}) ${what}`, {
-    hint: hint ?? 'Set CREDENTIALS_KEY to the key it was stored with, or register or sign in again.',
+    hint:
+      hint ?? 'Set CREDENTIALS_KEY to the key it was stored with, or `register --force`, or `login` again.',
     ...(cause === undefined ? {} : { cause }),
   });
 }

@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { json, startUpstream } from '../compliance/upstream.ts';
 import { cli, inTemporaryDirectory, type Running, start } from './executable.ts';
 
 const API_KEY = 'a-key-for-the-sandbox';
@@ -71,6 +72,7 @@ describe('registering with the compliance service', () => {
       expect(err).toContain('not covered');
       expect(err).toContain('vendor.removed');
       expect(err).not.toContain('policy.');
+      expect(err).toContain('nothing at all of: risk)');
     });
   });
 
@@ -108,6 +110,99 @@ describe('registering with the compliance service', () => {
       expect(refused.err).toContain('COMPLIANCE_API_KEY');
       expect((await cli(['register', '--url', HOOK], settings)).code).toBe(0);
     });
+  });
+});
+
+describe('a service that registers something else than it was asked for', () => {
+  it('is warned of by what it answered, again each time, and shown with all that is held', async () => {
+    const service = await startUpstream((response, { method, body }) => {
+      if (method === 'GET') return json(response, 200, { data: [], meta: { total: 0 } });
+      const asked = JSON.parse(body) as { url: string; description: string };
+      const events = asked.description === 'all' ? ['policy.*'] : undefined;
+      json(response, 201, { data: { ...asked, id: `wh_${asked.description}`, events, extra: { a: 1 } } });
+    });
+    try {
+      await inTemporaryDirectory(async (directory) => {
+        const settings = settingsFor(directory, service.settings.baseUrl.href);
+        const args = ['register', '--url', HOOK, '--description', 'all'];
+        const first = await cli(args, settings);
+        expect(first.code).toBe(0);
+        expect(first.err).toContain('asked for policy.*, risk.*, vendor.*, and the answer names policy.*');
+        const again = await cli(args, settings);
+        expect(again.out).toContain('Registered already');
+        for (const { err } of [first, again]) {
+          expect(err).toMatch(
+            /not covered .*risk\.identified.*vendor\.removed \(nothing at all of: risk, vendor\)/,
+          );
+          expect(err).not.toContain('policy.created');
+        }
+        // Together with the first, the second covers everything at that address.
+        const more = ['register', '--url', HOOK, '--description', 'rest', '--events', 'risk.*,vendor.*'];
+        const second = await cli(more, settings);
+        expect(second).toMatchObject({ code: 0, err: '' });
+        for (const id of ['wh_all', 'wh_rest']) expect(second.out).toContain(id);
+
+        const sent = service.received.length;
+        const shown = await cli(['register'], settings);
+        expect(shown).toMatchObject({ code: 0, err: '' });
+        expect(shown.out).toContain('wh_all');
+        const listed = await cli(['register', '--json'], settings);
+        expect(JSON.parse(listed.out)).toMatchObject([
+          { id: 'wh_all', events: ['policy.*'], secret_stored: false },
+          { id: 'wh_rest', events: ['risk.*', 'vendor.*'] },
+        ]);
+        expect(service.received).toHaveLength(sent);
+        const doctor = await cli(['doctor', '--json'], settings);
+        expect(doctor.out).toContain('wh_rest');
+      });
+    } finally {
+      await service.close();
+    }
+  });
+});
+
+describe('a stored secret that does not open with CREDENTIALS_KEY', () => {
+  it('is bad configuration for whatever needs it, and can be given up by --force', async () => {
+    const service = await startUpstream((response, { method, body }, count) => {
+      if (method === 'GET') return json(response, 200, { data: [], meta: { total: 0 } });
+      json(response, 201, {
+        ...(JSON.parse(body) as object),
+        id: `wh_${count}`,
+        secret: 'whsec_0123456789abcdef',
+      });
+    });
+    try {
+      await inTemporaryDirectory(async (directory) => {
+        const settings = {
+          ...settingsFor(directory, service.settings.baseUrl.href),
+          PORT: '0',
+          OPS_PORT: '0',
+        };
+        const args = ['register', '--url', HOOK];
+        expect((await cli(args, settings)).code).toBe(0);
+        const lost = { ...settings, CREDENTIALS_KEY: randomBytes(32).toString('base64') };
+        for (const [command, hint] of [
+          [args, '--force'],
+          [['serve'], 'CREDENTIALS_KEY'],
+        ] as const) {
+          const { code, err } = await cli(command, lost);
+          expect(code).toBe(2);
+          expect(err).toContain('does not open with this CREDENTIALS_KEY');
+          expect(err).toContain(hint);
+        }
+        expect(service.received).toHaveLength(1);
+        const forced = await cli([...args, '--force'], lost);
+        expect(forced.code).toBe(0);
+        expect(forced.err).toContain('remove those registrations');
+        expect(service.received).toHaveLength(2);
+        expect((await cli(args, lost)).out).toContain('Registered already, as wh_2');
+        const started = start(['serve'], lost);
+        await started.line('Operators: ');
+        expect(await started.stop()).toBe(0);
+      });
+    } finally {
+      await service.close();
+    }
   });
 });
 

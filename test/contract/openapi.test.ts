@@ -67,7 +67,7 @@ describe('the OpenAPI document', () => {
     const types = await clientTypes(JSON.parse(text));
     const note =
       '// biome-ignore-all lint: generated\n// biome-ignore-all format: generated\n// biome-ignore-all assist: generated\n';
-    // Out of date: `npx vitest run -u test/contract/openapi.test.ts` writes it anew.
+    // Out of date: `npx vitest run test/contract/openapi.test.ts -u` writes it anew.
     await expect(note + types).toMatchFileSnapshot('./generated/api.d.ts');
   });
 });

@@ -42,7 +42,7 @@ const WELL: Findings = {
     {
       upstreamId: 'wh_1',
       url: 'https://hooks.example.com/webhooks',
-      events: ['policy.*', 'risk.*', 'vendor.*'],
+      delivers: ['policy.*', 'risk.*', 'vendor.*'],
     },
   ],
   lastDelivery: NOW - 60_000,
@@ -133,7 +133,7 @@ describe('the check of a configuration', () => {
     ],
     [
       'types that are not covered',
-      { registrations: [{ ...WELL.registrations![0]!, events: ['policy.*'] }] },
+      { registrations: [{ ...WELL.registrations![0]!, delivers: ['policy.*'] }] },
       'registration',
       'warning',
     ],

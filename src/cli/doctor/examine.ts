@@ -6,6 +6,7 @@ import { describeError, MirrorError } from '../../errors.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, holderOfDatabase, openForWriting, withStore } from '../database.ts';
+import { heldRegistrations } from '../register/held.ts';
 import type { Findings } from './judge.ts';
 import { upstreamOf } from './upstream.ts';
 
@@ -17,13 +18,14 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
   const opened = await open(cli, config, path);
   try {
     const { store } = opened;
-    const registrations = store === null ? null : await store.listRegistrations();
+    const registrations = store === null ? null : await heldRegistrations(store);
     const summary = store === null ? null : await store.summary();
     return {
       now: Date.now(),
       warnings: configWarnings(cli.env),
       database: {
-        path,
+        path: path ?? serverOf(config),
+        isServer: path === null,
         bytes: summary?.database_bytes ?? null,
         problem: opened.problem,
         remedy: opened.remedy,
@@ -50,15 +52,21 @@ interface Opened {
   remedy: string | null;
 }
 
-async function open(cli: Cli, config: Config, path: string): Promise<Opened> {
-  const exists = existsSync(path);
+/** Without user and password. */
+function serverOf({ databaseUrl, database }: Config): string {
+  const { host, pathname } = new URL(databaseUrl);
+  return `PostgreSQL, ${host}${pathname}, schema ${database.schema}`;
+}
+
+async function open(cli: Cli, config: Config, path: string | null): Promise<Opened> {
+  const exists = path === null || existsSync(path);
   if (!exists) return { exists, store: null, problem: 'there is no database yet', remedy: null };
   let store: Store | null = null;
   try {
     // First to read only: opening for writing would migrate a database of another version.
     await withStore(cli, async () => {});
     // It asserts the write-ahead log and FULL, as for every connection that writes.
-    store = await openForWriting(config.databaseUrl);
+    store = await openForWriting(config);
     await store.checkWritable();
     return { exists, store, problem: null, remedy: null };
   } catch (error) {

@@ -5,13 +5,20 @@ import type { KindStatus } from '../../store/reports.ts';
 export interface Findings {
   now: number;
   warnings: readonly string[];
-  database: { path: string; problem: string | null; remedy: string | null; bytes: number | null };
+  database: {
+    /** The file, or the server and where on it. */
+    path: string;
+    isServer?: boolean;
+    problem: string | null;
+    remedy: string | null;
+    bytes: number | null;
+  };
   service: { pid: number; opsUrl: string | null } | null;
   upstream: UpstreamFindings | null;
   settings: { silenceMs: number; sweepMs: number; toleranceSeconds: number };
   /** How many secrets are configured, and how many of the stored ones open with CREDENTIALS_KEY. */
   secrets: { configured: number; stored: number; unreadable: number };
-  registrations: readonly { upstreamId: string; url: string; events: readonly string[] }[] | null;
+  registrations: readonly { upstreamId: string; url: string; delivers: readonly string[] }[] | null;
   /** Null: there was none. Undefined: no database. */
   lastDelivery: number | null | undefined;
   /** The newest refusal of a delivery's signature, if it is newer than a day. */
@@ -92,10 +99,11 @@ function settingsCheck({ warnings }: Findings): Check {
 }
 
 function databaseCheck({ database }: Findings): Check {
-  const { path, problem, remedy, bytes } = database;
+  const { path, problem, remedy, bytes, isServer = false } = database;
+  const kept = isServer ? 'commits reach its disk' : 'write-ahead log, synchronous FULL';
   const verdict =
     problem === null
-      ? ok(`${path}: writable, write-ahead log, synchronous FULL, ${bytes ?? 0} bytes`)
+      ? ok(`${path}: writable, ${kept}, ${bytes ?? 0} bytes`)
       : wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing');
   return { name: 'database', ...verdict };
 }
@@ -208,7 +216,8 @@ function secretsCheck({ secrets }: Findings): Check {
   const { configured, stored, unreadable } = secrets;
   const name = 'signing secrets';
   if (unreadable > 0) {
-    const remedy = 'set CREDENTIALS_KEY to the key they were stored with, or register again';
+    const remedy =
+      'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "register --url … --force"';
     return { name, ...wrong(`${unreadable} stored by registrations cannot be opened`, remedy) };
   }
   return {
@@ -231,7 +240,7 @@ function registrationCheck({ registrations, secrets }: Findings): Check {
         : wrong('the webhook is not registered', remedy)),
     };
   }
-  const { missing } = coverageOf(registrations.flatMap(({ events }) => events));
+  const { missing } = coverageOf(registrations.flatMap(({ delivers }) => delivers));
   const where = registrations.map(({ upstreamId, url }) => `${upstreamId} → ${url}`).join(', ');
   return {
     name,

@@ -37,7 +37,8 @@ export async function explainRecorded(cli: Cli, options: RecordedOptions): Promi
 
 /** None where there is no database yet: a recorded delivery can be examined anywhere. */
 async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<StoredRegistration[]> {
-  if (!existsSync(await databasePath(databaseUrl))) return [];
+  const path = await databasePath(databaseUrl);
+  if (path !== null && !existsSync(path)) return [];
   return await withStore(cli, (store) => store.listRegistrations());
 }
 

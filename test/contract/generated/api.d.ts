@@ -557,6 +557,8 @@ export interface components {
             description: string;
             /** @description Assumed; one is made without it. */
             secret?: string;
+        } & {
+            [key: string]: unknown;
         };
     };
     responses: never;
