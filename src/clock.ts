@@ -7,9 +7,12 @@ export interface Clock {
   wall(): number;
   /**
    * Milliseconds since 1970 as of the process's start, and from there on by the monotonic clock: a stepped
-   * system clock does not move it. For intervals. Comparable only within one run of the process.
+   * system clock does not move it. For intervals. Comparable only within one run of the process, or, where several
+   * share the database's time, within `marginMs`.
    */
   steady(): number;
+  /** How far off the shared time `steady` may be, either way. Milliseconds; absent: it is shared with nobody. */
+  marginMs?(): number;
   /** Resolves after `ms` milliseconds, or at once when `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
@@ -30,5 +33,72 @@ export function systemClock(): Clock {
         const timer = setTimeout(done, Math.min(ms, 2 ** 31 - 1));
         signal?.addEventListener('abort', done, { once: true });
       }),
+  };
+}
+
+/** The database's clocks at one instant. Units: milliseconds since 1970. */
+interface SharedInstant {
+  wall: number;
+  steady: number;
+}
+
+export interface SharedClock extends Clock {
+  marginMs(): number;
+  /** Asks the database again. Rejects as `read` does; the clock runs on meanwhile. */
+  measure(): Promise<void>;
+}
+
+/** Quartz runs off by this much at most, ours and the server's together: 0.4 s an hour. */
+const DRIFT = 200e-6;
+/** Rounding, on either side. */
+const ROUNDING_MS = 1;
+
+/**
+ * The database's time, kept between two measurements by this process's monotonic clock. Where in its round trip the
+ * database looked at its clock cannot be known: half of that is the error. A measurement is taken over when it is
+ * better than the last one has become, or contradicts it.
+ *
+ * `read` answers with the database's clocks; it is told what this process takes the steady one for, at least.
+ */
+export async function sharedClock(
+  read: (atLeast: number | null) => Promise<SharedInstant>,
+  own: Pick<Clock, 'sleep'> & { monotonic: () => number },
+): Promise<SharedClock> {
+  let held: { wall: number; steady: number; errorMs: number; at: number } | null = null;
+  let last = Number.NEGATIVE_INFINITY;
+
+  const errorNow = (at: number) => (held === null ? 0 : held.errorMs + (at - held.at) * DRIFT);
+  const estimate = (at: number) => (held?.steady ?? 0) + at;
+
+  function steady(): number {
+    // What was told once is not taken back: it stands still until the time has come.
+    last = Math.max(last, Math.round(estimate(own.monotonic())));
+    return last;
+  }
+
+  async function measure(): Promise<void> {
+    const sentAt = own.monotonic();
+    const atLeast = held === null ? null : Math.floor(estimate(sentAt) - errorNow(sentAt));
+    const now = await read(atLeast);
+    const at = own.monotonic();
+    const errorMs = (at - sentAt) / 2;
+    const found = { wall: now.wall - at + errorMs, steady: now.steady - at + errorMs, errorMs, at };
+    const off = held === null ? 0 : Math.abs(found.steady - held.steady);
+    const isBetter = errorMs <= errorNow(at);
+    const contradicts = off > errorMs + errorNow(at);
+    if (held === null || isBetter || contradicts) held = found;
+  }
+
+  await measure();
+  return {
+    wall: () => Math.round((held?.wall ?? 0) + own.monotonic()),
+    steady,
+    marginMs() {
+      const at = own.monotonic();
+      const ahead = Math.max(0, steady() - estimate(at));
+      return Math.ceil(errorNow(at) + ahead + ROUNDING_MS);
+    },
+    sleep: own.sleep,
+    measure,
   };
 }

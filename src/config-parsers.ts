@@ -84,6 +84,12 @@ export const databaseUrl = text(
   'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE',
 );
 
+/** What needs no quotes: whoever reads the tables with SQL types it. */
+export const schemaName = text(
+  /^[a-z_][a-z0-9_]{0,62}$/,
+  'a name of lower-case letters, digits and _, at most 63 characters',
+);
+
 /** Not echoed: a URL may carry a password. */
 export function webUrl(check: (url: URL) => boolean, takes: string): Parser<URL> {
   return {
@@ -328,7 +334,7 @@ function lengthOf(value: string): string {
 
 /** First words that are ours alone in practice; PORT, HOST or LOG belong to everyone. */
 const OUR_NAMES =
-  /^(WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
+  /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
 /** Kubernetes puts such names into every container of a namespace, after its services. */
 const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$/;
 /** One slip of the finger, or two. */

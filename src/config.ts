@@ -41,6 +41,8 @@ export interface Config {
     publicUrl: URL | null;
   };
   databaseUrl: string;
+  /** Of PostgreSQL only. */
+  database: DatabaseSettings;
   webhook: {
     /** `WEBHOOK_SECRETS`, decoded; read again from `WEBHOOK_SECRETS_FILE` when that file changes. */
     secrets: () => readonly Uint8Array[];
@@ -64,6 +66,16 @@ export interface Config {
   /** For commands only: the operators' listener of a service elsewhere. */
   remote: { url: URL; token: () => string } | null;
   logLevel: string;
+}
+
+export interface DatabaseSettings {
+  /** Where the mirror's tables are, so that several mirrors share a database. */
+  schema: string;
+  /** Connections of one process. */
+  poolSize: number;
+  statementTimeoutMs: number;
+  /** PEM, of the authority that signed the server's certificate. Absent: as the URL says. */
+  tlsCaFile?: string;
 }
 
 export interface ComplianceSettings {
@@ -93,6 +105,8 @@ const MAX_TOLERANCE_SECONDS = 86_400;
 const MAX_BODY_BYTES_LIMIT = 64 * 1024 * 1024;
 /** Below this not even a small event fits. */
 const MIN_BODY_BYTES_LIMIT = 1024;
+/** One that writes, one that a page reads with, and one for leases, which must not wait for either. */
+const MIN_POOL_SIZE = 3;
 /** A hundred years: longer is a typing error. */
 const MAX_DAYS = 36_500;
 
@@ -142,6 +156,7 @@ function readConfig(read: parse.Reader): Config {
   const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);
   const days = (min: number) => parse.integer(min, MAX_DAYS, 'days');
   const port = parse.integer(0, 65_535);
+  const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', parse.text(/./, 'the path of a PEM file'), null);
 
   const config: Config = {
     host: read.value('HOST', parse.hostName, '127.0.0.1'),
@@ -159,6 +174,13 @@ function readConfig(read: parse.Reader): Config {
       ),
     },
     databaseUrl: read.value('DATABASE_URL', parse.databaseUrl, 'file:./data/mirror.db'),
+    database: {
+      schema: read.value('DATABASE_SCHEMA', parse.schemaName, 'public'),
+      poolSize: read.value('DATABASE_POOL_SIZE', parse.integer(MIN_POOL_SIZE, 100), 8),
+      statementTimeoutMs:
+        read.value('DATABASE_STATEMENT_TIMEOUT_SECONDS', parse.decimal(1, 3600, 'seconds'), 30) * SECOND_MS,
+      ...(tlsCaFile === null ? {} : { tlsCaFile }),
+    },
     webhook: {
       secrets: signingSecrets ?? (() => NO_SECRETS),
       secretEncoding,
@@ -219,6 +241,9 @@ function readConfig(read: parse.Reader): Config {
     read.problem(
       `DEDUPE_DAYS: got ${config.retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${config.retention.bodyDays}), so that event ids outlive their bodies`,
     );
+  }
+  if (tlsCaFile !== null && !isReadable(tlsCaFile)) {
+    read.problem(`DATABASE_TLS_CA_FILE: ${tlsCaFile} cannot be read; takes a file with certificates in PEM`);
   }
   if (config.riskIdsFile !== null && !isReadable(config.riskIdsFile)) {
     read.problem(`RISK_IDS_FILE: ${config.riskIdsFile} cannot be read; takes a file with one id a line`);

@@ -1,13 +1,15 @@
 import { dirname, resolve } from 'node:path';
-import { type Backfill, createBackfill } from './backfill/backfill.ts';
+import { type Backfill, type BackfillOptions, createBackfill } from './backfill/backfill.ts';
 import { createGapKeeper } from './backfill/gaps.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, type SharedClock, sharedClock, systemClock } from './clock.ts';
 import { createBudget } from './compliance/budget.ts';
 import { createClient } from './compliance/client.ts';
+import type { Credentials } from './compliance/credentials.ts';
 import { credentialsFor } from './compliance/credentials-for.ts';
 import { KINDS } from './compliance/kinds.ts';
-import type { Config, OpsToken } from './config.ts';
-import { describeError, StoreUnavailable } from './errors.ts';
+import { createSharedBudget } from './compliance/shared-budget.ts';
+import type { ComplianceSettings, Config, OpsToken } from './config.ts';
+import { describeError, StoreUnavailable, UsageError } from './errors.ts';
 import { createInbox } from './inbox/inbox.ts';
 import { type Logger, stage } from './logger.ts';
 import { createMetrics } from './metrics.ts';
@@ -21,22 +23,34 @@ import { createWorker, GATHER_MS } from './process/worker.ts';
 import { createReceiver } from './receive/routes.ts';
 import { credentialFacts, refusalDiagnosis } from './service/facts.ts';
 import { createFront, type Front } from './service/front.ts';
+import { createHeldBackfill } from './service/held-backfill.ts';
 import { type Listeners, openListeners } from './service/listeners.ts';
 import { createNarrator } from './service/narrator.ts';
 import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
 import { recover } from './service/recovery.ts';
+import { createReplicas, REPLICA_LIFE_MS } from './service/replicas.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
 import { createSecretUse } from './service/secret-use.ts';
+import { createSharing } from './service/sharing.ts';
 import { createStoredSecrets } from './service/stored-secrets.ts';
 import { keepUp } from './service/upkeep.ts';
-import { createDeliveryWatch } from './service/watch.ts';
+import { createDeliveryWatch, forgeableDistanceMs } from './service/watch.ts';
 import { lockFile } from './store/lock.ts';
-import { openStore, sqlitePath } from './store/open.ts';
-import type { Store } from './store/store.ts';
+import { isPostgres, openStore, sqlitePath } from './store/open.ts';
+import type { BackfillStore, Store } from './store/store.ts';
 import { version } from './version.ts';
 
 /** How often the service says that it lives: the resolution of what counts as our downtime. */
 const HEARTBEAT_MS = 5_000;
+
+/** A database that is not there at a start may come within this, as when a whole site starts. Else the start has failed. */
+const DATABASE_PATIENCE_MS = 60_000;
+const DATABASE_AGAIN_MS = 1_000;
+
+/** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
+const CLAIM_LEASE_MS = 15_000;
+/** How often a replica looks for events that another took and did not finish. */
+const CLAIM_LOOK_MS = 2_000;
 
 /** How soon a registration made meanwhile counts: `register` is a process of its own, and deliveries may follow at once. */
 const SECRETS_LOOK_MS = 500;
@@ -71,18 +85,17 @@ export interface Service {
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config } = options;
-  const clock = options.clock ?? systemClock();
-  const lock = lockFile(config.databaseUrl, new Date(clock.wall()).toISOString());
+  const own = options.clock ?? systemClock();
+  requireTokens(config);
+  const lock = lockFile(config.databaseUrl, new Date(own.wall()).toISOString());
   const front = createFront();
   let listeners: Listeners | null = null;
   let store: Store | null = null;
   try {
     listeners = await openListeners(config, front);
-    store = await openStore(config.databaseUrl, {
-      onMigrating: () => front.at('migrating'),
-      onBackup: (path) => stage(options.logger, 'store').info({ outcome: 'backed_up', path }, 'migration'),
-    });
+    store = await openWithPatience(options, own, front);
     front.at('starting');
+    const clock = options.clock ?? (await databaseClock(store)) ?? own;
     return await compose({ ...options, clock }, store, lock, listeners, front);
   } catch (error) {
     await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
@@ -90,6 +103,41 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     lock.release();
     throw error;
   }
+}
+
+async function openWithPatience(
+  { config, logger }: Pick<ServiceOptions, 'config' | 'logger'>,
+  clock: Clock,
+  front: Front,
+): Promise<Store> {
+  const until = clock.steady() + DATABASE_PATIENCE_MS;
+  const log = stage(logger, 'store');
+  for (;;) {
+    try {
+      return await openStore(config.databaseUrl, {
+        postgres: config.database,
+        onMigrating: () => front.at('migrating'),
+        onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
+      });
+    } catch (error) {
+      // A file that cannot be opened now will not be in a minute.
+      const mayCome = isPostgres(config.databaseUrl) && error instanceof StoreUnavailable && !error.fatal;
+      if (!mayCome || clock.steady() >= until) throw error;
+      log.warn({ outcome: 'failed', error: describeError(error) }, 'waiting for the database');
+      await clock.sleep(DATABASE_AGAIN_MS);
+    }
+  }
+}
+
+/** The database's time, where several processes share it; null: nobody does. */
+async function databaseClock(store: Store): Promise<SharedClock | null> {
+  if ((await store.sharedTime(null)) === null) return null;
+  const read = async (atLeast: number | null) => {
+    const now = await store.sharedTime(atLeast);
+    if (now === null) throw new Error('the database has no time of its own any more');
+    return now;
+  };
+  return await sharedClock(read, { ...systemClock(), monotonic: () => performance.now() });
 }
 
 /** Every stage, wired once and started in order. */
@@ -137,8 +185,19 @@ async function compose(
 
   // ─── stages, from the end of the data's way to its beginning ───
 
-  const interrupted = await recover({ store, gaps, clock, timing, eventsOnly });
-  const budget = createBudget({ requestsPerMinute: config.compliance?.requestsPerMinute ?? 1, clock });
+  const replicas = createReplicas({ store, clock, onError });
+  const living: { others?: number } = replicas.isAlone
+    ? {}
+    : await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
+  const interrupted = await recover({ ...{ store, gaps, clock, timing, eventsOnly }, ...living });
+  const requestsPerMinute = config.compliance?.requestsPerMinute ?? 1;
+  const shared = replicas.isAlone
+    ? null
+    : createSharedBudget({
+        ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
+        requestTimeoutMs: config.compliance?.timeoutMs ?? 0,
+      });
+  const budget = shared ?? createBudget({ requestsPerMinute, clock });
   const credentials =
     config.compliance === null
       ? null
@@ -146,29 +205,39 @@ async function compose(
           ...{ settings: config.compliance, store, clock, actor: 'service', needs: 'read' },
           key: () => config.credentialsKey,
         });
-  const backfill: Backfill | null =
-    config.compliance === null || credentials === null
+  const repairsWith = (settings: ComplianceSettings, credentials: Credentials) => {
+    const client = createClient({
+      ...{ settings, credentials, budget, clock, pointers },
+      observe: (request) => {
+        skewMs = request.dateHeaderSkewMs ?? skewMs;
+        tell.requested(request);
+      },
+    });
+    return (store: BackfillStore, interrupted: BackfillOptions['interrupted']) =>
+      createBackfill({
+        ...{ store, client, gaps, clock, timing, random, onError, pointers, interrupted },
+        paging: settings.paging,
+        sweepMs: config.sync.sweepMs,
+        riskIds: riskIds.read,
+        ...{
+          onApplied: tell.applied,
+          onConcluded: tell.concluded,
+          onSweep: tell.swept,
+          onProgress: (sweep) => tell.sweeping(sweep, budget.left().left),
+        },
+      });
+  };
+  const createRepairs =
+    config.compliance === null || credentials === null ? null : repairsWith(config.compliance, credentials);
+  const held =
+    createRepairs === null || replicas.isAlone
       ? null
-      : createBackfill({
-          ...{ store, gaps, clock, timing, random, onError, pointers, interrupted },
-          client: createClient({
-            settings: config.compliance,
-            ...{ credentials, budget, clock, pointers },
-            observe: (request) => {
-              skewMs = request.dateHeaderSkewMs ?? skewMs;
-              tell.requested(request);
-            },
-          }),
-          paging: config.compliance.paging,
-          sweepMs: config.sync.sweepMs,
-          riskIds: riskIds.read,
-          ...{
-            onApplied: tell.applied,
-            onConcluded: tell.concluded,
-            onSweep: tell.swept,
-            onProgress: (sweep) => tell.sweeping(sweep, budget.left().left),
-          },
+      : createHeldBackfill({
+          ...{ store, replicas, clock, isFirst: living.others === 0, create: createRepairs },
+          forgeableDistanceMs: forgeableDistanceMs(config.sync.sweepMs),
+          onAsked: () => sharing.lookNow(),
         });
+  const backfill: Backfill | null = held ?? createRepairs?.(store, interrupted) ?? null;
 
   const worker = createWorker({
     ...{ store, clock, random, onError },
@@ -176,6 +245,9 @@ async function compose(
     concurrency: config.process.concurrency,
     maxAttempts: config.process.retryMaxAttempts,
     gatherMs: GATHER_MS,
+    ...(replicas.isAlone
+      ? {}
+      : { claims: { owner: `${replicas.id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS } }),
     onOutcome: (outcome) => {
       tell.processed(outcome, clock.wall());
       if (outcome.outcome === 'dead') backfill?.wake();
@@ -183,9 +255,13 @@ async function compose(
     onRetry: tell.retried,
   });
 
-  const inbox = createInbox({ store, clock, timing, onAccepted: worker.wake, onError });
+  const onAccepted = () => {
+    worker.wake();
+    replicas.tell('events');
+  };
+  const inbox = createInbox({ store, clock, timing, onAccepted, onError });
   const watch = createDeliveryWatch({
-    ...{ store, gaps, backfill, clock, onError },
+    ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
     ...{ startedWall: startedAt, silenceMs: config.sync.silenceMs, sweepMs: config.sync.sweepMs },
   });
   const receiver = createReceiver({
@@ -201,7 +277,7 @@ async function compose(
   });
 
   const tokens = opsTokens(config);
-  const stages = { store, worker, backfill, setPaused };
+  const stages = { store, worker, backfill, held, setPaused, replicas };
   const operators: OpsContext = {
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
@@ -219,6 +295,7 @@ async function compose(
   const shown = createSnapshots(operators);
 
   function setPaused(to: boolean): void {
+    if (paused === to) return;
     paused = to;
     for (const each of [worker, backfill]) to ? each?.pause() : each?.resume();
   }
@@ -248,6 +325,11 @@ async function compose(
     };
   }
 
+  const sharing = createSharing({
+    ...{ store, replicas, clock, onError, onEvents: worker.wake, onPaused: setPaused },
+    look: async (isTold) => await held?.look(isTold),
+  });
+
   // ─── start ───
 
   if ((await store.readFact('paused')) === 'true') setPaused(true);
@@ -256,7 +338,8 @@ async function compose(
     await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: paused });
   };
   await beat();
-  backfill?.requestSweep(KINDS, 'start');
+  // Among several, whoever takes the lease begins with it.
+  if (replicas.isAlone) backfill?.requestSweep(KINDS, 'start');
 
   front.open({
     receiver: (request, env) => receiver.fetch(request, env as never),
@@ -273,17 +356,27 @@ async function compose(
     worker.run(stopping.signal),
     backfill?.run(stopping.signal),
     every(HEARTBEAT_MS, async () => {
+      if (!replicas.isAlone) await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
       await beat();
       await traffic.flush();
       await watch.check();
     }),
+    // Apart from the heartbeat, which waits for its turn to write.
+    every(HEARTBEAT_MS, async () => await (clock as Partial<SharedClock>).measure?.()),
+    shared?.run(stopping.signal),
+    sharing.run(stopping.signal),
     every(SECRETS_LOOK_MS, secrets.refresh),
-    keepUp(
-      {
-        ...{ config, store, clock, random, metrics, logger, onError },
-        about: { version: version(), operators: config.ops.publicUrl?.origin ?? listeners.opsUrl },
-        verdict: async () => (await shown.current()).verdict,
-      },
+    replicas.hold(
+      'upkeep',
+      ({ signal }) =>
+        keepUp(
+          {
+            ...{ config, store, clock, random, metrics, logger, onError },
+            about: { version: version(), operators: config.ops.publicUrl?.origin ?? listeners.opsUrl },
+            verdict: async () => (await shown.current()).verdict,
+          },
+          signal,
+        ),
       stopping.signal,
     ),
   ];
@@ -301,6 +394,8 @@ async function compose(
     await listeners.ops?.close(OPS_DRAIN_MS);
     await beat().catch(onError);
     await traffic.flush().catch(onError);
+    await replicas.quiet();
+    if (!replicas.isAlone) await store.leaveReplicas(replicas.id).catch(onError);
     await store.close();
     lock.release();
     log.info({ outcome: 'stopped' }, 'stopped');
@@ -320,6 +415,15 @@ async function compose(
       return stopped;
     },
   };
+}
+
+/** Beside a file a token can be made and kept; what replicas share must be given to each of them. */
+function requireTokens(config: Config): void {
+  if (config.ops.tokens.length > 0 || !isPostgres(config.databaseUrl)) return;
+  throw new UsageError(
+    "OPS_TOKENS: not set; with a PostgreSQL database every replica needs the same operators' tokens",
+    'set it to name:role:token, for example olga:operate:$(openssl rand -hex 16)',
+  );
 }
 
 function opsTokens(config: Config): { all: () => readonly OpsToken[]; made: OpsToken | null } {

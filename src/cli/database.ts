@@ -1,4 +1,4 @@
-import { loadConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import type { LockHolder } from '../store/lock.ts';
 import type { BackupOptions, BackupResult } from '../store/sqlite/backup.ts';
 import type { Store } from '../store/store.ts';
@@ -10,16 +10,16 @@ const locks = () => import('../store/lock.ts');
 
 /** Opens the configured database for writing; it is made, or migrated, if need be. */
 export async function openForWriting(
-  databaseUrl: string,
+  { databaseUrl, database }: Pick<Config, 'databaseUrl' | 'database'>,
   onBackup: (path: string) => void = () => undefined,
 ): Promise<Store> {
-  return await (await engines()).openStore(databaseUrl, { onBackup });
+  return await (await engines()).openStore(databaseUrl, { postgres: database, onBackup });
 }
 
 /** Runs `work` on the configured store for reading, beside a running service or without one. */
 export async function withStore<T>(cli: Cli, work: (store: Store) => Promise<T>): Promise<T> {
-  const { databaseUrl } = loadConfig(cli.env);
-  const store = await (await engines()).openStore(databaseUrl, { readOnly: true });
+  const { databaseUrl, database } = loadConfig(cli.env);
+  const store = await (await engines()).openStore(databaseUrl, { postgres: database, readOnly: true });
   try {
     return await work(store);
   } finally {
@@ -27,13 +27,13 @@ export async function withStore<T>(cli: Cli, work: (store: Store) => Promise<T>)
   }
 }
 
-/** Runs `work` on the configured store as its only writer; a UsageError names the service that holds it. */
+/** Runs `work` on the configured store, as its only writer where that is a file; a UsageError names the service that holds it. */
 export async function withLockedStore<T>(cli: Cli, work: (store: Store) => Promise<T>): Promise<T> {
-  const { databaseUrl } = loadConfig(cli.env);
+  const config = loadConfig(cli.env);
   // Before it is opened, since opening migrates, and that must not happen under a running service.
-  const lock = (await locks()).lockFile(databaseUrl, new Date().toISOString());
+  const lock = (await locks()).lockFile(config.databaseUrl, new Date().toISOString());
   try {
-    const store = await openForWriting(databaseUrl, (path) =>
+    const store = await openForWriting(config, (path) =>
       cli.err.write(`Before it is migrated, the database was backed up to ${path}\n`),
     );
     try {
@@ -54,9 +54,10 @@ export async function backUpDatabase(
   return await (await engines()).backUpStore(databaseUrl, options);
 }
 
-/** The SQLite file. */
-export async function databasePath(databaseUrl: string): Promise<string> {
-  return (await engines()).sqlitePath(databaseUrl);
+/** The SQLite file; null: the database is on a server. */
+export async function databasePath(databaseUrl: string): Promise<string | null> {
+  const { isPostgres, sqlitePath } = await engines();
+  return isPostgres(databaseUrl) ? null : sqlitePath(databaseUrl);
 }
 
 /** The service that holds the configured database, or null. */

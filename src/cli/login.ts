@@ -52,7 +52,7 @@ async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const key = keyOf(config);
   const clock = systemClock();
   const endpoint = createTokenEndpoint({ settings, clock });
-  const store = await openForWriting(config.databaseUrl);
+  const store = await openForWriting(config);
   try {
     const attempt = startConsent(settings);
     const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');

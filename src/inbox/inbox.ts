@@ -80,7 +80,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
     try {
       const batch = { events: group.map((entry) => entry.item), unusable: kept.map((entry) => entry.item) };
-      const now = { wall: clock.wall(), steady: clock.steady() };
+      // The latest that it may be: a read covers what it began well after.
+      const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const outcomes = await store.accept(batch, now, options.timing);
       for (const [index, entry] of group.entries()) entry.resolve(outcomes[index]!);
       for (const entry of kept) entry.resolve({ status: 'accepted', seq: 0 });

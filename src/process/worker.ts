@@ -23,6 +23,8 @@ export const GATHER_MS = 25;
 /** Deferred events are looked for at least this often, whatever the clocks say. */
 const LONGEST_NAP_MS = 30_000;
 
+const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
+
 export interface WorkerOptions {
   store: Pick<
     InboxStore,
@@ -34,6 +36,8 @@ export interface WorkerOptions {
   maxAttempts: number;
   /** How long to wait after a batch that was not full: `GATHER_MS`. Default: not at all. */
   gatherMs?: number;
+  /** Where several processes claim: tells this one's claims from theirs, and how long one lasts that nobody gives back. */
+  claims?: { owner: string; leaseMs: number; lookEveryMs: number };
   random: () => number;
   onOutcome: (outcome: PreviewOutcome) => void;
   onRetry: (event: ClaimedEvent, error: string, delayMs: number | null) => void;
@@ -55,6 +59,7 @@ export interface Worker {
  */
 export function createWorker(options: WorkerOptions): Worker {
   const { store, clock, gatherMs = 0 } = options;
+  const { owner, leaseMs, lookEveryMs } = options.claims ?? ALONE;
   const queue = new PQueue({ concurrency: options.concurrency });
   let wakeUp: () => void = () => undefined;
   let woken = false;
@@ -73,8 +78,7 @@ export function createWorker(options: WorkerOptions): Worker {
   async function nap(signal: AbortSignal): Promise<void> {
     if (woken || signal.aborted) return;
     const retryAt = paused ? null : await nextRetry();
-    const ms =
-      retryAt === null ? LONGEST_NAP_MS : Math.min(LONGEST_NAP_MS, Math.max(1, retryAt - clock.wall()));
+    const ms = retryAt === null ? lookEveryMs : Math.min(lookEveryMs, Math.max(1, retryAt - clock.wall()));
     const nap = new AbortController();
     wakeUp = () => nap.abort();
     const stop = () => nap.abort();
@@ -93,10 +97,21 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   }
 
+  async function recovered(): Promise<boolean> {
+    try {
+      await store.recoverClaims();
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable) || error.fatal) throw error;
+      options.onError(error);
+      return false;
+    }
+  }
+
   async function claim(): Promise<readonly ClaimedEvent[]> {
     batches += 1;
     try {
-      return await store.claimEvents(`batch-${batches}`, LARGEST_BATCH, LEASE_MS, now());
+      return await store.claimEvents(`${owner}batch-${batches}`, LARGEST_BATCH, leaseMs, now());
     } catch (error) {
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
@@ -157,7 +172,7 @@ export function createWorker(options: WorkerOptions): Worker {
       wake();
     },
     async run(signal) {
-      await store.recoverClaims();
+      while (!(await recovered()) && !signal.aborted) await clock.sleep(STORE_PAUSE_MS, signal);
       while (!signal.aborted) {
         woken = false;
         const batch = paused ? [] : await claim();

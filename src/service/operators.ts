@@ -1,24 +1,33 @@
 import type { Backfill } from '../backfill/backfill.ts';
+import type { Kind } from '../compliance/kinds.ts';
 import { UsageError } from '../errors.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
 import type { Worker } from '../process/worker.ts';
 import type { Store } from '../store/store.ts';
+import type { HeldBackfill } from './held-backfill.ts';
+import type { Replicas } from './replicas.ts';
 
 interface Stages {
   store: Store;
   worker: Pick<Worker, 'wake'>;
   backfill: Backfill | null;
+  /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
+  held: HeldBackfill | null;
+  replicas: Pick<Replicas, 'tell'>;
   /** Stops or goes on with processing and repairs. */
   setPaused: (to: boolean) => void;
 }
 
 /** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
-export function operatorsStore({ store, worker, backfill }: Stages): OpsContext['store'] {
+export function operatorsStore({ store, worker, backfill, replicas }: Stages): OpsContext['store'] {
   return {
     ...store,
     async retryEvent(id, at) {
       const done = await store.retryEvent(id, at);
-      if (done) worker.wake();
+      if (done) {
+        worker.wake();
+        replicas.tell('events');
+      }
       return done;
     },
     async releaseQuarantined(id, at, timing) {
@@ -29,14 +38,16 @@ export function operatorsStore({ store, worker, backfill }: Stages): OpsContext[
   };
 }
 
-export function operatorsActions({ store, backfill, setPaused }: Stages): OpsActions {
+export function operatorsActions({ store, backfill, held, setPaused, replicas }: Stages): OpsActions {
+  const requestSweep = async (kinds: readonly Kind[], reason: string) => {
+    if (held !== null) await held.askForSweep(kinds, reason);
+    else backfill?.requestSweep(kinds, reason);
+  };
   return {
-    async requestSweep(kinds, reason) {
-      backfill?.requestSweep(kinds, reason);
-    },
+    requestSweep,
     async refetch(kind, ids) {
       // A policy has no address of its own: reading one is reading the list.
-      if (kind === 'policy') backfill?.requestSweep([kind], 'operator:refetch');
+      if (kind === 'policy') await requestSweep([kind], 'operator:refetch');
       else await backfill?.refetch(kind, ids);
       return { queued: ids.length };
     },
@@ -47,10 +58,12 @@ export function operatorsActions({ store, backfill, setPaused }: Stages): OpsAct
     async pause() {
       await store.writeFact('paused', 'true');
       setPaused(true);
+      replicas.tell('work');
     },
     async resume() {
       await store.writeFact('paused', 'false');
       setPaused(false);
+      replicas.tell('work');
     },
   };
 }

@@ -23,6 +23,11 @@ export interface DeliveryWatch {
   check(): Promise<void>;
 }
 
+/** How far apart sweeps lie that a stranger can provoke. Milliseconds. */
+export function forgeableDistanceMs(sweepMs: number): number {
+  return Math.max(FORGEABLE_SWEEP_DISTANCE_MS, sweepMs);
+}
+
 export function createDeliveryWatch(options: {
   store: Pick<BackfillStore, 'lastDelivery'>;
   gaps: GapKeeper;
@@ -32,11 +37,13 @@ export function createDeliveryWatch(options: {
   startedWall: number;
   silenceMs: number;
   sweepMs: number;
+  /** Of all replicas, the first within so many milliseconds. Default: there is one. */
+  takeTurn?: (name: string, everyMs: number) => Promise<boolean>;
   onError: (error: unknown) => void;
 }): DeliveryWatch {
   const { gaps, backfill, clock, onError } = options;
   const burst = createBurstWatch();
-  const distanceMs = Math.max(FORGEABLE_SWEEP_DISTANCE_MS, options.sweepMs);
+  const distanceMs = forgeableDistanceMs(options.sweepMs);
   let lastReplaySweep = Number.NEGATIVE_INFINITY;
   let lastBurstSweep = Number.NEGATIVE_INFINITY;
   let burstIsOver = false;
@@ -48,6 +55,7 @@ export function createDeliveryWatch(options: {
   async function openPutOff(): Promise<void> {
     if (putOff === null || clock.steady() - lastReplaySweep < distanceMs) return;
     const error = `a correctly signed delivery was refused: ${putOff}`;
+    if (options.takeTurn !== undefined && !(await options.takeTurn('refused_timestamp', distanceMs))) return;
     putOff = null;
     lastReplaySweep = clock.steady();
     await gaps.open(REFUSED_TIMESTAMP, error);

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { UsageError } from '../errors.ts';
-import { sqlitePath } from './open.ts';
+import { isPostgres, sqlitePath } from './open.ts';
 
 /** Who holds a SQLite file, as its note beside the file says. */
 export interface LockHolder {
@@ -30,6 +30,7 @@ const notePath = (path: string) => `${path}.holder.json`;
  * would not, and readers of the database itself are not shut out.
  */
 export function lockFile(url: string, startedAt: string): FileLock {
+  if (isPostgres(url)) return NOTHING_TO_LOCK;
   const path = sqlitePath(url);
   const db = tryLock(path);
   if (db === null) {
@@ -56,8 +57,12 @@ export function lockFile(url: string, startedAt: string): FileLock {
   };
 }
 
-/** The running service that holds the database at `url`, or null. */
+/** Several processes share a PostgreSQL database, and its own locks keep them apart. */
+const NOTHING_TO_LOCK: FileLock = { announce: () => undefined, release: () => undefined };
+
+/** The running service that holds the file at `url`, or null. Nobody holds a PostgreSQL database. */
 export function holderOf(url: string): LockHolder | null {
+  if (isPostgres(url)) return null;
   const path = sqlitePath(url);
   const note = readNote(path);
   if (note === null) return null;

@@ -1,4 +1,5 @@
 import { MirrorError, StoreUnavailable, UsageError } from '../errors.ts';
+import type { PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
 import { backUpBeforeMigrating } from './sqlite/migration-backup.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
@@ -6,6 +7,8 @@ import type { Store } from './store.ts';
 
 export interface OpenOptions {
   readOnly?: boolean;
+  /** For a `postgres://` address. */
+  postgres?: PostgresSettings;
   /** Told before an older schema is backed up and migrated, which may take long. */
   onMigrating?: () => void;
   /** Told where the database was backed up before it was migrated. */
@@ -17,6 +20,7 @@ export interface OpenOptions {
  * fails it is as it was. Rejects with UsageError for an address that no engine takes.
  */
 export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
+  if (isPostgres(url)) return await openServer(url, options);
   const path = sqlitePath(url);
   if (options.readOnly === true) return openSqlite({ path, readOnly: true });
   const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
@@ -26,6 +30,21 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   } catch (error) {
     throw backup === null ? error : namingBackup(error, backup);
   }
+}
+
+async function openServer(url: string, options: OpenOptions): Promise<Store> {
+  // Loaded when it is wanted: a mirror in a file has no use for it.
+  const { openPostgres } = await import('./postgres/postgres.ts');
+  const { readOnly = false, onMigrating } = options;
+  return await openPostgres(url, {
+    ...{ ...options.postgres, readOnly },
+    ...(onMigrating === undefined ? {} : { onMigrating }),
+  });
+}
+
+/** Whether several processes may serve the database that `url` names. */
+export function isPostgres(url: string): boolean {
+  return /^postgres(ql)?:\/\//.test(url);
 }
 
 function namingBackup(error: unknown, backup: string): unknown {
@@ -38,6 +57,12 @@ function namingBackup(error: unknown, backup: string): unknown {
 
 /** Backs up the store that `url` names, also while a service uses it. Rejects as `backUpSqlite` does. */
 export async function backUpStore(url: string, options: Omit<BackupOptions, 'from'>): Promise<BackupResult> {
+  if (isPostgres(url)) {
+    throw new UsageError(
+      'this makes a copy of a SQLite file, and DATABASE_URL names a PostgreSQL database',
+      'use pg_dump, or back up the whole server; docs/postgresql.md says how to put a dump back',
+    );
+  }
   const path = sqlitePath(url);
   if (path === ':memory:') {
     throw new UsageError('DATABASE_URL names a database in memory', 'name the file to back up');
@@ -51,8 +76,8 @@ export function sqlitePath(url: string): string {
   if (url.startsWith('file://')) return decodeURIComponent(new URL(url).pathname);
   // No path would be a temporary database, gone at the end.
   if (url.startsWith('file:') && url !== 'file:') return url.slice('file:'.length);
-  if (/^postgres(ql)?:\/\//.test(url)) {
-    throw new UsageError('DATABASE_URL: this version stores in SQLite only', 'use file:./data/mirror.db');
+  if (isPostgres(url)) {
+    throw new UsageError('this needs a SQLite file, and DATABASE_URL names a PostgreSQL database');
   }
   throw new UsageError('DATABASE_URL must be file:PATH', 'for example file:./data/mirror.db');
 }

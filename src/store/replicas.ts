@@ -54,7 +54,7 @@ export interface StoredSession {
 }
 
 /** What another process may want to know at once. Lost ones are made good by looking now and then. */
-export type Notice = 'events' | 'work' | 'settings';
+export type Notice = 'events' | 'work';
 
 export interface ReplicaStore {
   /**

@@ -5,7 +5,7 @@ import type { Database } from './connection.ts';
 /** One for all mirrors of a database: the payload names the schema. */
 export const NOTICE_CHANNEL = 'compliance_mirror';
 
-const NOTICES: readonly Notice[] = ['events', 'work', 'settings'];
+const NOTICES: readonly Notice[] = ['events', 'work'];
 
 /** Until a lost connection is sought again, doubled each time. Meanwhile everybody looks for themselves now and then. */
 const AGAIN_FIRST_MS = 200;

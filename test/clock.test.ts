@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import { sharedClock } from '../src/clock.ts';
+
+const DATABASE_ORIGIN = 1_800_000_000_000;
+
+/** A process and a database whose clocks differ, and a network between them. */
+function scene(options: { drift?: number } = {}) {
+  const { drift = 0 } = options;
+  let ms = 0;
+  let stepMs = 0;
+  const trip = { thereMs: 0, backMs: 0 };
+  const asked: (number | null)[] = [];
+  const database = () => DATABASE_ORIGIN + ms * (1 + drift) + stepMs;
+  return {
+    ...{ trip, asked, database },
+    pass: (by: number) => {
+      ms += by;
+    },
+    step: (by: number) => {
+      stepMs += by;
+    },
+    start: () =>
+      sharedClock(
+        async (atLeast) => {
+          asked.push(atLeast);
+          ms += trip.thereMs;
+          const now = database();
+          ms += trip.backMs;
+          return { wall: now, steady: now };
+        },
+        { monotonic: () => 5_000 + ms, sleep: async () => undefined },
+      ),
+  };
+}
+
+describe("the database's time", () => {
+  it('is known to half a round trip, whichever way took longer', async () => {
+    for (const [thereMs, backMs] of [
+      [0, 0],
+      [10, 10],
+      [0, 40],
+      [40, 0],
+    ] as const) {
+      const world = scene();
+      Object.assign(world.trip, { thereMs, backMs });
+      const clock = await world.start();
+      world.pass(1_234);
+      const off = Math.abs(clock.steady() - world.database());
+      expect(off).toBeLessThanOrEqual(clock.marginMs());
+      expect(clock.marginMs()).toBeLessThanOrEqual((thereMs + backMs) / 2 + 2);
+    }
+  });
+
+  it('stays within its margin while the clocks drift, and a better measurement narrows it', async () => {
+    const world = scene({ drift: 150e-6 });
+    Object.assign(world.trip, { thereMs: 30, backMs: 10 });
+    const clock = await world.start();
+    world.pass(600_000);
+    expect(Math.abs(clock.steady() - world.database())).toBeLessThanOrEqual(clock.marginMs());
+    const before = clock.marginMs();
+    Object.assign(world.trip, { thereMs: 1, backMs: 1 });
+    await clock.measure();
+    expect(clock.marginMs()).toBeLessThan(before / 10);
+    expect(Math.abs(clock.steady() - world.database())).toBeLessThanOrEqual(clock.marginMs());
+  });
+
+  it('keeps a good measurement when a slow one follows', async () => {
+    const world = scene();
+    Object.assign(world.trip, { thereMs: 1, backMs: 1 });
+    const clock = await world.start();
+    Object.assign(world.trip, { thereMs: 500, backMs: 0 });
+    await clock.measure();
+    expect(clock.marginMs()).toBeLessThan(5);
+    expect(Math.abs(clock.steady() - world.database())).toBeLessThanOrEqual(clock.marginMs());
+  });
+
+  it('follows a database that was set forward', async () => {
+    const world = scene();
+    const clock = await world.start();
+    world.step(60_000);
+    await clock.measure();
+    expect(Math.abs(clock.steady() - world.database())).toBeLessThanOrEqual(1);
+  });
+
+  it('never goes back, and its margin says how far ahead it stands', async () => {
+    const world = scene();
+    const clock = await world.start();
+    world.pass(10_000);
+    const before = clock.steady();
+    world.step(-5_000);
+    await clock.measure();
+    expect(clock.steady()).toBe(before);
+    expect(clock.marginMs()).toBeGreaterThanOrEqual(5_000);
+    world.pass(5_001);
+    expect(clock.steady()).toBeGreaterThan(before);
+    expect(clock.marginMs()).toBeLessThan(10);
+  });
+
+  it('tells the database what it takes the time for, so that one that is behind can be set right', async () => {
+    const world = scene();
+    const clock = await world.start();
+    world.pass(10_000);
+    await clock.measure();
+    expect(world.asked[0]).toBeNull();
+    expect(world.asked[1]).toBeGreaterThan(DATABASE_ORIGIN + 9_900);
+    expect(world.asked[1]).toBeLessThanOrEqual(world.database());
+  });
+});
