@@ -26,6 +26,8 @@ export interface Invariants {
   /** Something was committed; `readNumber` where it was a read: the counter as that began. Returns what is violated. */
   check(readNumber: number | null): string | null;
   accepted(event: Pick<IncomingEvent, 'id' | 'body'>): void;
+  /** Assessments that an accepted event, a row read or a person has named to the mirror: nothing lists those. */
+  named(assessments: Iterable<string>): void;
   /** Acknowledged to the sender. */
   acknowledged(id: string): void;
   checkStored(): string | null;
@@ -99,9 +101,9 @@ export function createInvariants(options: {
        (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason = 'unresolved' AND u.kind = g.kind AND u.record_id = g.record_id)`,
   );
   const held = db.prepare('SELECT kind, id, sweep_id AS sweepId FROM held_deletions ORDER BY kind, id');
-  const known = db.prepare("SELECT id FROM record_state WHERE kind = 'risk_assessment'").pluck();
 
   const acknowledgedIds = new Set<string>();
+  const namedAssessments = new Set<string>();
   /** The newest version that an accepted event announced, by record. */
   const announced = new Map<string, number>();
   /** The version that the record last showed as verified. */
@@ -120,6 +122,13 @@ export function createInvariants(options: {
       parsed.set(text, content);
     }
     return content;
+  }
+
+  /** By the records that a list shows at this moment. */
+  function assessmentsNamedNow(): string[] {
+    return (['policy', 'vendor'] as const).flatMap((kind) =>
+      model.ids(kind).flatMap((id) => assessmentNamedIn(model.history(kind, id).at(-1)!.content)),
+    );
   }
 
   function deletions(kind: Kind, id: string): number[] {
@@ -205,6 +214,10 @@ export function createInvariants(options: {
       announced.set(key, Math.max(about.rev, announced.get(key) ?? -1));
     },
 
+    named(assessments) {
+      for (const id of assessments) namedAssessments.add(id);
+    },
+
     acknowledged(id) {
       acknowledgedIds.add(id);
     },
@@ -231,11 +244,12 @@ export function createInvariants(options: {
     differences() {
       const found: string[] = [];
       const rows = new Map((select.all() as Row[]).map((row) => [`${row.kind} ${row.id}`, row]));
-      const discoverable = new Set(known.all() as string[]);
+      // From what was said to the mirror, never from what it took in: an id that it lost must be missed here.
+      const discoverable = new Set([...namedAssessments, ...assessmentsNamedNow()]);
       for (const kind of KINDS) {
         for (const id of model.ids(kind)) {
-          if (kind === 'risk_assessment' && !discoverable.has(id)) continue;
           const key = `${kind} ${id}`;
+          if (kind === 'risk_assessment' && !discoverable.has(id) && !rows.has(key)) continue;
           const truth = model.history(kind, id).at(-1)!.content;
           const row = rows.get(key);
           rows.delete(key);
@@ -279,4 +293,10 @@ export function createInvariants(options: {
       db.close();
     },
   };
+}
+
+/** The assessment that a policy or a vendor refers to, in a row as in a payload. */
+export function assessmentNamedIn(content: JsonObject | null): string[] {
+  const id = content?.['riskAssessmentId'];
+  return typeof id === 'string' ? [id] : [];
 }

@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import type { ReadMoment } from '../../src/store/store.ts';
-import { createInvariants } from './invariants.ts';
+import { assessmentNamedIn, createInvariants } from './invariants.ts';
 import { type Mirror, startMirror } from './mirror.ts';
 import { createModel } from './model.ts';
 import { initialIds, type Operation, type Plan } from './plan.ts';
@@ -113,6 +114,16 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
         if (verb === 'accept') {
           const { events } = args[0] as { events: { id: string; body: string }[] };
           events.forEach(invariants.accepted);
+          for (const { body } of events) {
+            // An assessment's own id and another record's reference stand in the same field.
+            invariants.named(assessmentNamedIn((JSON.parse(body) as { data: JsonObject }).data));
+          }
+        } else if (verb === 'applyReads') {
+          const objects = args[1] as { id: string; data: JsonObject }[];
+          if (args[0] === 'risk_assessment') invariants.named(objects.map(({ id }) => id));
+          else for (const { data } of objects) invariants.named(assessmentNamedIn(data));
+        } else if (verb === 'makeDue' && args[0] === 'risk_assessment') {
+          invariants.named(args[1] as string[]);
         }
         if (BOOKKEEPING.has(verb)) return;
         const read = verb === 'applyReads' ? (args[2] as ReadMoment) : null;
@@ -127,6 +138,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     });
   }
 
+  invariants.named(settings.riskIds);
   for (const kind of KINDS)
     for (const id of initialIds(settings, kind)) model.change(kind, id, LONG_AGO, true);
   let mirror: Mirror | null = start();
