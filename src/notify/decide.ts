@@ -42,7 +42,8 @@ export const NOTHING_TOLD: Omit<NotifyState, 'told'> = {
  * another reason asks for another act; how the mirror comes into step is not.
  */
 export function topicOf({ verdict, reason }: Verdict): string {
-  const isTrouble = verdict === 'blocked' || verdict === 'stale' || reason === 'upstream_silent';
+  const isTrouble =
+    verdict === 'blocked' || verdict === 'stale' || reason === 'upstream_silent' || reason === 'backlog_late';
   return isTrouble ? `${verdict}:${reason}` : verdict;
 }
 

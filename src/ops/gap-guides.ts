@@ -7,88 +7,118 @@ export interface GapGuide {
   check: string;
   /** One that shows more, or mends it; runs where the service runs. */
   command: string;
+  /** What follows it, or makes it unnecessary. */
+  note: string;
 }
 
 const CLI = 'compliance-mirror';
 
-/** To every reason a gap may have: how it shows, what to look at, and the command for it. */
-const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
+/** To every reason a gap may have: how it shows, what to look at, the command for it. docs/operations.md repeats them, by a test. */
+export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   downtime: {
-    symptom: 'The service, or its machine, was stopped or cut off, and deliveries may have found nobody.',
+    symptom:
+      'The service, or its machine, was away for more than half a minute, and the sender may have given deliveries up.',
     check:
       'Whether the sweeps that began after this instant are complete: the gap closes with the last of them.',
     command: `${CLI} sweeps list`,
+    note: 'Nothing is needed: the sweep at the start heals it.',
   },
   upstream_unavailable: {
-    symptom: 'Reads fail one after the other; records stay unverified, and none is deleted meanwhile.',
-    check: 'The error beside it: no connection is a matter of the network, 5xx of the compliance service.',
+    symptom:
+      'Reads have failed one after the other for half a minute and more. Deliveries are still received and shown; records stay unverified, and none is deleted meanwhile.',
+    check:
+      'The error beside it: no connection is a matter of the network, 5xx of the compliance service, whose own status page says more.',
     command: `${CLI} doctor`,
+    note: 'It is asked again with growing pauses; a sweep asks at once.',
   },
   credentials_rejected: {
-    symptom: 'The compliance service answers 401 or 403, so nothing can be verified.',
-    check: 'Whether the key was revoked, has run out, or lacks the scope to read this kind.',
+    symptom:
+      'The compliance service answers 401 or 403. Nothing is verified, and nothing is deleted on that account.',
+    check:
+      'Whether the key was revoked, has run out, or lacks the scope to read this kind; the audit says since when.',
     command: `${CLI} doctor`,
+    note: 'A new key goes into COMPLIANCE_API_KEY, whose file is read again by itself; for OAuth, a person signs in with login.',
   },
   refused_timestamp: {
     symptom: 'Deliveries with a right signature came more than the tolerance too early or too late.',
-    check: 'The clocks on both sides, and whether something between holds deliveries back.',
+    check:
+      'The clocks on both sides (date -u, chronyc tracking), and whether something between holds deliveries back.',
     command: `${CLI} doctor`,
+    note: 'A sweep has been asked for by itself.',
   },
   refused_signatures: {
-    symptom: 'Several deliveries in a row carried a signature that no known secret makes.',
+    symptom:
+      'Five deliveries and more in a row carried a signature that no known secret makes: the sender rotated its secret, or somebody is knocking.',
     check: 'What the page of refusals says of the newest: a rotated secret, a changed body, or a stranger.',
     command: `${CLI} doctor --delivery refusal:NUMBER`,
+    note: 'A new secret goes beside the old one into WEBHOOK_SECRETS, or into its file. The first accepted delivery closes the gap and starts a sweep.',
   },
   unresolved: {
-    symptom: 'An event named this record, and the API answers 404 for it each time.',
+    symptom: 'An event named this record, and the API answers 404 for it each time. Nothing was deleted.',
     check: 'Whether the credentials may see it, and whether the id in the event is the record’s own.',
     command: `${CLI} refetch KIND ID`,
+    note: 'If it never was there, the gap may stay: it keeps nothing from being in step.',
   },
   unaddressable: {
     symptom: 'The id is one that no request path can carry, such as two dots.',
     check: 'The record in the compliance service itself: what its events said is all that is known here.',
     command: `${CLI} records show KIND ID`,
+    note: 'Only another id, given there, mends it.',
   },
   dead_letter: {
-    symptom: 'An event was given up, after all its attempts or because its data cannot be used.',
+    symptom:
+      'An event was given up, after RETRY_MAX_ATTEMPTS attempts or because its data cannot be used. Its record is read from the API instead.',
     check: 'The error on the event’s page, then its body.',
     command: `${CLI} events list --state dead`,
+    note: 'Then events retry ID, after an update that can read it, or events discard ID.',
   },
   unusable_delivery: {
     symptom: 'A delivery with a right signature was no event: not JSON, or without a usable envelope.',
     check: 'Its bytes on the page of the quarantine: a proxy that rewrites, or a change at the sender.',
     command: `${CLI} quarantine list`,
+    note: 'Then quarantine release NUMBER, which has what it was about read from the API.',
   },
   conflicting_content: {
-    symptom: 'A second delivery had the id of an earlier event and said something else.',
+    symptom:
+      'A second delivery had the id of an earlier event and said something else. The first counts, the second is in quarantine.',
     check: 'Both bodies: the first on the event’s page, the second in quarantine.',
     command: `${CLI} quarantine list`,
+    note: 'The record is read again by itself; tell the sender that its ids are not unique.',
   },
   total_mismatch: {
-    symptom: 'Over a whole list fewer or more records were read than the list’s total says.',
+    symptom:
+      'Over a whole list fewer or more records were read than the list’s own total says, so that the walk proves no absence.',
     check: 'Whether it persists over several sweeps: then a filter or a permission hides records.',
-    command: `${CLI} sweeps list`,
+    command: `${CLI} sweep --kind KIND --wait`,
+    note: 'It is also repeated by itself.',
   },
   silence: {
-    symptom: 'No delivery has come for longer than is usual here.',
+    symptom: 'No delivery has come for SYNC_SILENCE_HOURS, or for far longer than is usual here.',
     check:
-      'Whether the webhook is still registered with this address, and whether it can be reached from outside.',
+      'Whether the webhook is still registered with this address, and whether a POST from outside is answered 401.',
     command: `${CLI} doctor`,
+    note: 'If the registration is gone, register makes it anew; sweep finds what was not delivered meanwhile.',
   },
   walk_incomplete: {
     symptom: 'A list could not be read to its end, so that nothing is known of what it did not show.',
-    check: 'The error on the sweep’s page: the page that failed, or an answer that made no sense.',
-    command: `${CLI} sweeps list`,
+    check:
+      'The error on the sweep’s page: the page that failed or came twice, or an answer that made no sense.',
+    command: `${CLI} sweep --kind KIND --wait`,
+    note: 'It is also repeated by itself.',
   },
   deletions_unproven: {
-    symptom: 'Records are missing from the list, and five pairs of walks did not agree on which.',
+    symptom:
+      'Records are missing from the list, and five pairs of walks in a row did not agree on which, so none of them is deleted here.',
     check: 'The records named: are they gone from the compliance service?',
-    command: `${CLI} sweep --kind KIND`,
+    command: `${CLI} sweep --kind KIND --wait`,
+    note: 'Best at a quieter hour.',
   },
   deletion_held: {
-    symptom: 'So many records are gone upstream that it may as well be a fault there.',
+    symptom:
+      'So many records of a kind are gone upstream, more than a fifth, that it may as well be a fault there.',
     check: 'The ids on the sweep’s page, one by one or by sample, in the compliance service itself.',
     command: `${CLI} sweeps confirm-deletions NUMBER`,
+    note: 'It shows the ids and asks; in a script, --yes DIGEST with the digest that it prints. Good for exactly these ids and for one hour; refused when others are held by then.',
   },
 };
 

@@ -2,9 +2,9 @@ import type { OpenGaps, StoreSummary } from '../store/reports.ts';
 import type { HeldDeletions, LiveFacts } from './context.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
-import { isUnreadable } from './verdict-facts.ts';
+import { instant, isUnreadable } from './verdict-facts.ts';
 import { stale } from './verdict-stale.ts';
-import { count, kindPlural } from './words.ts';
+import { age, count, figure, kindPlural } from './words.ts';
 
 export type OverallVerdict = 'in_step' | 'catching_up' | 'stale' | 'blocked' | 'unverified';
 
@@ -50,6 +50,9 @@ export interface VerdictInput {
 /** Requests failed in a row before that is news: one failure says nothing of the next. */
 const SILENT_FAILURES = 3;
 
+/** Events are worked off within a second or two. What waits longer than the alert BacklogGrowing allows is worth a word. */
+const BACKLOG_LATE_MS = 30_000;
+
 const LIST = new Intl.ListFormat('en-GB');
 
 /**
@@ -77,7 +80,7 @@ function eventsOnly({ live, summary }: VerdictInput): Verdict | null {
   };
 }
 
-function catchingUp({ summary, gaps, live }: VerdictInput): Verdict | null {
+function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null {
   if (summary === null) return null;
   const say = (
     reason: string,
@@ -118,6 +121,15 @@ function catchingUp({ summary, gaps, live }: VerdictInput): Verdict | null {
       `The first sweep of the ${names} ${underWay ? 'is under way' : 'is not finished yet'}.`,
       new Date(live.startedAt).toISOString(),
       underWay ? null : 'It starts by itself; the last sweeps below say what kept it from finishing.',
+    );
+  }
+  const oldestPending = instant(summary.oldest_pending_at);
+  if (oldestPending !== null && now - oldestPending > BACKLOG_LATE_MS) {
+    return say(
+      'backlog_late',
+      `${figure(waiting)} ${waiting === 1 ? 'event waits' : 'events wait'}, the oldest for ${age(now - oldestPending)}.`,
+      summary.oldest_pending_at,
+      'They are worked off as they come in; if their number does not fall, look at their errors and at the log.',
     );
   }
   if (waiting > 0) {

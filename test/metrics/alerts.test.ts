@@ -1,10 +1,9 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createService, eventually, type Service } from '../convergence/service.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, eventAbout, type Sender, signature } from '../support/independent-upstream-sender.ts';
 import { installed, type Prometheus, startPrometheus } from './prometheus.ts';
+import { startReceiver, type Told } from './receiver.ts';
 
 const WRONG_SECRET = 'not-the-secret-that-we-know-0123456789';
 const READ_TOKEN = 'prometheus-reads-0123456789';
@@ -18,27 +17,18 @@ describe.skipIf(!installed('prometheus'))(
     let service: Service;
     let prometheus: Prometheus;
     let sender: Sender;
-    let receiver: Server;
-    const told: { verdict: string; reason: string; previous: string | null }[] = [];
+    let receiver: Awaited<ReturnType<typeof startReceiver>>;
+    let told: Told[];
 
     beforeAll(async () => {
-      receiver = createServer((request, response) => {
-        let text = '';
-        request.on('data', (chunk: Buffer) => {
-          text += chunk.toString();
-        });
-        request.on('end', () => {
-          told.push(JSON.parse(text));
-          response.writeHead(204).end();
-        });
-      });
-      await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+      receiver = await startReceiver();
+      told = receiver.told;
       upstream = await startIndependentUpstream();
       service = await createService(upstream, {
         SYNC_SETTLE_SECONDS: '0.2',
         SYNC_SWEEP_MINUTES: '0.02',
         COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
-        NOTIFY_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
+        NOTIFY_URL: receiver.url,
       });
       service.settings['OPS_TOKENS'] += `,prometheus:read:${READ_TOKEN}`;
       await service.start();

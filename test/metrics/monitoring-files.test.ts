@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createMetrics } from '../../src/metrics.ts';
+import { GAP_GUIDES } from '../../src/ops/gap-guides.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { installed } from './prometheus.ts';
 
@@ -51,6 +52,14 @@ describe('the documentation', () => {
     for (const section of sections) {
       expect(section, section.slice(0, 30)).toMatch(
         /\*\*Symptom:\*\* .+\n- \*\*Check:\*\* .+\n- \*\*Command:\*\* .+/,
+      );
+    }
+  });
+
+  it('says of each gap what its page says', () => {
+    for (const [reason, { symptom, check, command, note }] of Object.entries(GAP_GUIDES)) {
+      expect(operations).toContain(
+        `### ${reason}\n\n- **Symptom:** ${symptom}\n- **Check:** ${check}\n- **Command:** \`${command}\`. ${note}\n`,
       );
     }
   });

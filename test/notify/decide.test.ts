@@ -80,6 +80,15 @@ describe('what is told', () => {
       ['13s catching_up:upstream_silent'],
     ],
     [
+      'a backlog that is late as soon as trouble, and not one that is merely there',
+      [
+        [10, IN_STEP],
+        [30, CATCHING_UP],
+        [30, verdict('catching_up', 'backlog_late')],
+      ],
+      ['43s catching_up:backlog_late'],
+    ],
+    [
       'no trouble that is over at the next look',
       [
         [10, IN_STEP],

@@ -20,6 +20,8 @@ function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
     deleted: 0,
     covered_until: null,
     oldest_unverified_at: null,
+    last_full_sweep_seconds: 1,
+    known: 1,
     last_full_sweep_at: ago(20),
     open_gaps: 0,
     coverage: '',
@@ -225,6 +227,13 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     'catching_up',
     'upstream_silent',
     /does not answer/,
+  ],
+  [
+    'events wait for longer than a burst explains',
+    input({ summary: summary({ events: backlog, oldest_pending_at: ago(1) }) }),
+    'catching_up',
+    'backlog_late',
+    /^3 events wait, the oldest for 1 minute\.$/,
   ],
   [
     'events wait',
