@@ -160,8 +160,10 @@ export function createDatabase(
   return {
     schema,
     sql: {
-      query: (text, values) => failingClearly(() => onConnection((c) => sqlOn(c).query(text, values))),
-      change: (text, values) => failingClearly(() => onConnection((c) => sqlOn(c).change(text, values))),
+      query: (text, values) =>
+        failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).query(text, values)))),
+      change: (text, values) =>
+        failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).change(text, values)))),
     },
     transact: (work) =>
       // In turn here already: otherwise each would hold a connection while it waits for the same row.
@@ -293,6 +295,8 @@ async function tryingAgain<T>(work: () => Promise<T>): Promise<T> {
 
 const parameter = (value: unknown): unknown => {
   if (typeof value === 'string') return keepText(value);
+  // No column holds fractions; clocks do.
+  if (typeof value === 'number') return Math.round(value);
   return Array.isArray(value) ? value.map(parameter) : value;
 };
 

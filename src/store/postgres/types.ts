@@ -47,12 +47,12 @@ function isoYear(year: number, rest: string): string {
 }
 
 /** An instant as PostgreSQL reads it: of the years beyond four digits, and of year 0, ISO text is not understood. */
-export function instantOf(wall: number): string {
-  const iso = new Date(wall).toISOString();
+export function asInstant(iso: string): string {
   if (iso.length === 24 && !iso.startsWith('0000')) return iso;
-  const [, year, rest] = /^([+-]?\d+)-(.*)Z$/.exec(iso) ?? [];
-  const number = Number(year);
-  return number > 0
-    ? `${number}-${rest}Z`
-    : `${String(1 - number).padStart(4, '0')}-${rest?.replace('T', ' ')}+00 BC`;
+  const [, sign = '', digits, rest] = /^([+-]?)(\d+)-(.*)Z$/.exec(iso) ?? [];
+  const year = Number(`${sign}${digits}`);
+  if (year > 0) return `${year}-${rest}Z`;
+  return `${String(1 - year).padStart(4, '0')}-${rest?.replace('T', ' ')}+00 BC`;
 }
+
+export const instantOf = (wall: number): string => asInstant(new Date(wall).toISOString());

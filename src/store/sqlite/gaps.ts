@@ -1,27 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { GapKey, GapReason } from '../store.ts';
+import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
+import type { GapKey } from '../store.ts';
 import type { Connection, Numbers } from './connection.ts';
-
-/** What a complete reading of the kind makes good, begun after the gap last occurred. */
-const HEALED_BY_SWEEP: readonly GapReason[] = [
-  'downtime',
-  'upstream_unavailable',
-  'refused_timestamp',
-  'unusable_delivery',
-  'conflicting_content',
-  'dead_letter',
-  'total_mismatch',
-  'walk_incomplete',
-];
-
-/** What a verified record makes good. */
-const HEALED_BY_READ: readonly GapReason[] = [
-  'unresolved',
-  'deletions_unproven',
-  'dead_letter',
-  'conflicting_content',
-  'unusable_delivery',
-];
 
 export type Gaps = ReturnType<typeof createGaps>;
 

@@ -60,7 +60,8 @@ export function describeHostileInput(open: OpenEngine): void {
         await scene.accept(scene.event({ data }));
         await scene.work();
         const row = await scene.row('policy', 'pol_1');
-        expect(JSON.stringify(row?.data)).toBe(JSON.stringify(data));
+        // Field by field, the prototype's names included; their order is the engine's own.
+        expect(Object.entries(row?.data ?? {}).sort()).toEqual(Object.entries(data).sort());
         expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
         scene.pass(SETTLE_MS);
         expect(await scene.show('policy', 'pol_1', data)).toMatchObject({

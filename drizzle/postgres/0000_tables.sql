@@ -1,0 +1,323 @@
+CREATE TABLE "audit" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "audit_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"at" timestamp with time zone NOT NULL,
+	"actor" text NOT NULL,
+	"action" text NOT NULL,
+	"outcome" text NOT NULL,
+	"target" text
+);
+--> statement-breakpoint
+CREATE TABLE "changes" (
+	"seq" bigint PRIMARY KEY NOT NULL,
+	"kind" text COLLATE "C" NOT NULL,
+	"record_id" text COLLATE "C" NOT NULL,
+	"operation" text NOT NULL,
+	"before" jsonb NOT NULL,
+	"after" jsonb NOT NULL,
+	"cause" text NOT NULL,
+	"at" timestamp with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE UNLOGGED TABLE "claims" (
+	"seq" bigint PRIMARY KEY NOT NULL,
+	"kind" text COLLATE "C",
+	"record_id" text COLLATE "C",
+	"owner" text NOT NULL,
+	"opening" text NOT NULL,
+	"until" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "counter" (
+	"one" integer PRIMARY KEY NOT NULL,
+	"value" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "event_counts" (
+	"state" text PRIMARY KEY NOT NULL,
+	"count" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "events" (
+	"seq" bigint PRIMARY KEY NOT NULL,
+	"id" text COLLATE "C" NOT NULL,
+	"type" text NOT NULL,
+	"created" timestamp with time zone NOT NULL,
+	"created_ms" bigint NOT NULL,
+	"kind" text COLLATE "C",
+	"record_id" text COLLATE "C",
+	"received_at" timestamp with time zone NOT NULL,
+	"deliveries" integer DEFAULT 1 NOT NULL,
+	"last_delivered_at" timestamp with time zone NOT NULL,
+	"state" text NOT NULL,
+	"attempts" integer DEFAULT 0 NOT NULL,
+	"next_attempt_at" timestamp with time zone,
+	"processed_at" timestamp with time zone,
+	"error" text,
+	"content_hash" text NOT NULL,
+	"body" text
+);
+--> statement-breakpoint
+CREATE TABLE "facts" (
+	"name" text PRIMARY KEY NOT NULL,
+	"value" text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "gap_counts" (
+	"reason" text COLLATE "C" NOT NULL,
+	"kind" text COLLATE "C" NOT NULL,
+	"open" bigint NOT NULL,
+	"opened" bigint NOT NULL,
+	CONSTRAINT "gap_counts_reason_kind_pk" PRIMARY KEY("reason","kind")
+);
+--> statement-breakpoint
+CREATE TABLE "gaps" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "gaps_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"kind" text COLLATE "C",
+	"record_id" text COLLATE "C",
+	"reason" text COLLATE "C" NOT NULL,
+	"opened_at" timestamp with time zone NOT NULL,
+	"healed_at" timestamp with time zone,
+	"attempts" integer DEFAULT 1 NOT NULL,
+	"error" text,
+	"number" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "held_deletions" (
+	"kind" text COLLATE "C" NOT NULL,
+	"id" text COLLATE "C" NOT NULL,
+	"sweep_id" bigint NOT NULL,
+	"held_at" timestamp with time zone NOT NULL,
+	"consent_until" timestamp with time zone,
+	CONSTRAINT "held_deletions_kind_id_pk" PRIMARY KEY("kind","id")
+);
+--> statement-breakpoint
+CREATE TABLE "kind_state" (
+	"kind" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"in_step_since" timestamp with time zone
+);
+--> statement-breakpoint
+CREATE TABLE "leases" (
+	"name" text PRIMARY KEY NOT NULL,
+	"owner" text NOT NULL,
+	"fence" bigint NOT NULL,
+	"lease_until" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "operator_sessions" (
+	"hash" text PRIMARY KEY NOT NULL,
+	"sealed" text NOT NULL,
+	"opened_at" bigint NOT NULL,
+	"used_at" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "policies" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"name" text,
+	"version" text,
+	"status" text,
+	"data" jsonb NOT NULL,
+	"first_seen_at" timestamp with time zone NOT NULL,
+	"synced_at" timestamp with time zone NOT NULL,
+	"verified_at" timestamp with time zone,
+	"unverified_since" timestamp with time zone,
+	"deleted_at" timestamp with time zone,
+	"last_event_id" text,
+	"last_event_at" timestamp with time zone,
+	"cause" text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "quarantine" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "quarantine_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"received_at" timestamp with time zone NOT NULL,
+	"reason" text NOT NULL,
+	"t" text NOT NULL,
+	"kind" text COLLATE "C",
+	"record_id" text COLLATE "C",
+	"body" "bytea",
+	"body_sha256" text NOT NULL,
+	"released_at" timestamp with time zone
+);
+--> statement-breakpoint
+CREATE TABLE "quarantine_count" (
+	"one" integer PRIMARY KEY NOT NULL,
+	"waiting" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "record_counts" (
+	"kind" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"live" bigint NOT NULL,
+	"deleted" bigint NOT NULL,
+	"known" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "record_state" (
+	"kind" text COLLATE "C" NOT NULL,
+	"id" text COLLATE "C" NOT NULL,
+	"hint" bigint DEFAULT 0 NOT NULL,
+	"hint_at" bigint,
+	"first_hint_at" bigint,
+	"unverified_since" timestamp with time zone,
+	"write" bigint DEFAULT 0 NOT NULL,
+	"previewed_created" bigint,
+	"read_number" bigint DEFAULT 0 NOT NULL,
+	"read_ended_at" bigint,
+	"returned" boolean DEFAULT false NOT NULL,
+	"missing_since" bigint,
+	"missing_number" bigint,
+	"proven" boolean DEFAULT false NOT NULL,
+	"delete_event" bigint,
+	"refusals" integer DEFAULT 0 NOT NULL,
+	"attempts" integer DEFAULT 0 NOT NULL,
+	"error" text,
+	"due_at" bigint,
+	"sweep_id" bigint,
+	CONSTRAINT "record_state_kind_id_pk" PRIMARY KEY("kind","id")
+);
+--> statement-breakpoint
+CREATE TABLE "refusals" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "refusals_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"at" timestamp with time zone NOT NULL,
+	"reason" text COLLATE "C" NOT NULL,
+	"t" text,
+	"bytes" bigint NOT NULL,
+	"body_sha256" text,
+	"header" text,
+	"body" "bytea"
+);
+--> statement-breakpoint
+CREATE TABLE "registrations" (
+	"upstream_id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"url" text NOT NULL,
+	"events" jsonb NOT NULL,
+	"description" text NOT NULL,
+	"sealed_secret" text,
+	"created_at" timestamp with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "replicas" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"started_at" timestamp with time zone NOT NULL,
+	"seen_at" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "request_places" (
+	"replica" text PRIMARY KEY NOT NULL,
+	"places" integer NOT NULL,
+	"wanted" integer NOT NULL,
+	"places_until" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "risk_assessments" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"name" text,
+	"status" text,
+	"data" jsonb NOT NULL,
+	"first_seen_at" timestamp with time zone NOT NULL,
+	"synced_at" timestamp with time zone NOT NULL,
+	"verified_at" timestamp with time zone,
+	"unverified_since" timestamp with time zone,
+	"deleted_at" timestamp with time zone,
+	"last_event_id" text,
+	"last_event_at" timestamp with time zone,
+	"cause" text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "sweep_requests" (
+	"kind" text COLLATE "C" NOT NULL,
+	"reason" text COLLATE "C" NOT NULL,
+	"requested_at" timestamp with time zone NOT NULL,
+	CONSTRAINT "sweep_requests_kind_reason_pk" PRIMARY KEY("kind","reason")
+);
+--> statement-breakpoint
+CREATE TABLE "sweeps" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "sweeps_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"kind" text COLLATE "C" NOT NULL,
+	"reason" text COLLATE "C" NOT NULL,
+	"started_at" timestamp with time zone NOT NULL,
+	"finished_at" timestamp with time zone,
+	"pages" integer DEFAULT 0 NOT NULL,
+	"seen" integer DEFAULT 0 NOT NULL,
+	"inserted" integer DEFAULT 0 NOT NULL,
+	"updated" integer DEFAULT 0 NOT NULL,
+	"deleted" integer DEFAULT 0 NOT NULL,
+	"unchanged" integer DEFAULT 0 NOT NULL,
+	"outcome" text,
+	"error" text,
+	"drift" jsonb,
+	"number" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "tokens" (
+	"name" text PRIMARY KEY NOT NULL,
+	"sealed" text NOT NULL,
+	"version" integer NOT NULL,
+	"refusal" text,
+	"lease_owner" text,
+	"lease_until" bigint,
+	"saved_at" timestamp with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "traffic" (
+	"minute" timestamp with time zone NOT NULL,
+	"what" text COLLATE "C" NOT NULL,
+	"times" bigint NOT NULL,
+	"total_ms" bigint NOT NULL,
+	"max_ms" bigint NOT NULL,
+	CONSTRAINT "traffic_minute_what_pk" PRIMARY KEY("minute","what")
+);
+--> statement-breakpoint
+CREATE TABLE "trimmed_events" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"content_hash" text NOT NULL,
+	"received_at" timestamp with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "vendors" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"name" text,
+	"status" text,
+	"data" jsonb NOT NULL,
+	"first_seen_at" timestamp with time zone NOT NULL,
+	"synced_at" timestamp with time zone NOT NULL,
+	"verified_at" timestamp with time zone,
+	"unverified_since" timestamp with time zone,
+	"deleted_at" timestamp with time zone,
+	"last_event_id" text,
+	"last_event_at" timestamp with time zone,
+	"cause" text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq");--> statement-breakpoint
+CREATE INDEX "claims_record" ON "claims" USING btree ("record_id","kind");--> statement-breakpoint
+CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
+CREATE INDEX "events_pending" ON "events" USING btree ("seq") WHERE state = 'pending';--> statement-breakpoint
+CREATE INDEX "events_dead" ON "events" USING btree ("seq") WHERE state = 'dead';--> statement-breakpoint
+CREATE INDEX "events_record" ON "events" USING btree ("record_id","seq");--> statement-breakpoint
+CREATE INDEX "gaps_open" ON "gaps" USING btree ("reason","kind","record_id") WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX "gaps_record" ON "gaps" USING btree ("kind","record_id");--> statement-breakpoint
+CREATE INDEX "gaps_open_newest" ON "gaps" USING btree ("id") WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX "gaps_open_oldest" ON "gaps" USING btree ("reason","kind","id") WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX "gaps_healed" ON "gaps" USING btree ("healed_at") WHERE healed_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "held_deletions_sweep" ON "held_deletions" USING btree ("sweep_id","id");--> statement-breakpoint
+CREATE INDEX "policies_unverified" ON "policies" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "policies_name" ON "policies" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
+CREATE INDEX "policies_deleted" ON "policies" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "policies_outstanding" ON "policies" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "quarantine_waiting" ON "quarantine" USING btree ("id") WHERE released_at IS NULL;--> statement-breakpoint
+CREATE INDEX "quarantine_with_body" ON "quarantine" USING btree ("id") WHERE body IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "record_state_due" ON "record_state" USING btree ("kind","due_at") WHERE due_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "record_state_missing" ON "record_state" USING btree ("kind","missing_since") WHERE missing_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "risk_assessments_unverified" ON "risk_assessments" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "risk_assessments_name" ON "risk_assessments" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
+CREATE INDEX "risk_assessments_deleted" ON "risk_assessments" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "risk_assessments_outstanding" ON "risk_assessments" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "sweeps_kind" ON "sweeps" USING btree ("kind","id");--> statement-breakpoint
+CREATE INDEX "trimmed_events_received" ON "trimmed_events" USING btree ("received_at");--> statement-breakpoint
+CREATE INDEX "vendors_unverified" ON "vendors" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "vendors_name" ON "vendors" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
+CREATE INDEX "vendors_deleted" ON "vendors" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "vendors_outstanding" ON "vendors" USING btree ("id") WHERE unverified_since IS NOT NULL;
+--> statement-breakpoint
+INSERT INTO "counter" ("one", "value") VALUES (1, 0);
+--> statement-breakpoint
+INSERT INTO "event_counts" ("state", "count") VALUES ('pending', 0), ('done', 0), ('ignored', 0), ('dead', 0), ('discarded', 0);

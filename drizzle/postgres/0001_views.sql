@@ -1,0 +1,157 @@
+INSERT INTO record_counts (kind, live, deleted, known) VALUES ('policy', 0, 0, 0), ('risk_assessment', 0, 0, 0), ('vendor', 0, 0, 0);
+--> statement-breakpoint
+INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || clock_timestamp()::text), 16));
+--> statement-breakpoint
+INSERT INTO quarantine_count (one, waiting) VALUES (1, 0);
+--> statement-breakpoint
+-- Counts are kept by the statement, not by the row: a batch of 256 would leave 256 dead versions of one count behind.
+-- Writers hold the counter's lock, so no two of them add to a count at once.
+CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+  alive bigint := 0;
+  dead bigint := 0;
+BEGIN
+  IF TG_OP <> 'DELETE' THEN
+    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, dead FROM come;
+  END IF;
+  IF TG_OP <> 'INSERT' THEN
+    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), dead - count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, dead FROM gone;
+  END IF;
+  IF alive <> 0 OR dead <> 0 THEN
+    UPDATE record_counts SET live = live + alive, deleted = deleted + dead WHERE kind = TG_ARGV[0];
+  END IF;
+  RETURN NULL;
+END $$;
+--> statement-breakpoint
+CREATE FUNCTION count_known() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    UPDATE record_counts c SET known = known + n.more FROM (SELECT kind, count(*) AS more FROM come GROUP BY kind) n WHERE c.kind = n.kind;
+  ELSE
+    UPDATE record_counts c SET known = known - n.less FROM (SELECT kind, count(*) AS less FROM gone GROUP BY kind) n WHERE c.kind = n.kind;
+  END IF;
+  RETURN NULL;
+END $$;
+--> statement-breakpoint
+CREATE FUNCTION count_gaps() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO gap_counts AS c (reason, kind, open, opened)
+      SELECT reason, coalesce(kind, ''), count(*) FILTER (WHERE healed_at IS NULL), count(*) FROM come GROUP BY 1, 2
+      ON CONFLICT (reason, kind) DO UPDATE SET open = c.open + excluded.open, opened = c.opened + excluded.opened;
+  ELSIF TG_OP = 'UPDATE' THEN
+    UPDATE gap_counts c SET open = open + n.more
+      FROM (SELECT reason, coalesce(kind, '') AS kind, sum(weight) AS more FROM
+        (SELECT reason, kind, 1 AS weight FROM come WHERE healed_at IS NULL UNION ALL SELECT reason, kind, -1 FROM gone WHERE healed_at IS NULL) w
+        GROUP BY 1, 2 HAVING sum(weight) <> 0) n
+      WHERE c.reason = n.reason AND c.kind = n.kind;
+  ELSE
+    UPDATE gap_counts c SET open = open - n.less
+      FROM (SELECT reason, coalesce(kind, '') AS kind, count(*) AS less FROM gone WHERE healed_at IS NULL GROUP BY 1, 2) n
+      WHERE c.reason = n.reason AND c.kind = n.kind;
+  END IF;
+  RETURN NULL;
+END $$;
+--> statement-breakpoint
+CREATE FUNCTION count_quarantined() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+  more bigint := 0;
+BEGIN
+  IF TG_OP <> 'DELETE' THEN SELECT count(*) INTO more FROM come WHERE released_at IS NULL; END IF;
+  IF TG_OP <> 'INSERT' THEN SELECT more - count(*) INTO more FROM gone WHERE released_at IS NULL; END IF;
+  IF more <> 0 THEN UPDATE quarantine_count SET waiting = waiting + more; END IF;
+  RETURN NULL;
+END $$;
+--> statement-breakpoint
+CREATE TRIGGER policies_counted_in AFTER INSERT ON policies REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
+--> statement-breakpoint
+CREATE TRIGGER policies_counted_over AFTER UPDATE ON policies REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
+--> statement-breakpoint
+CREATE TRIGGER policies_counted_out AFTER DELETE ON policies REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
+--> statement-breakpoint
+CREATE TRIGGER risk_assessments_counted_in AFTER INSERT ON risk_assessments REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('risk_assessment');
+--> statement-breakpoint
+CREATE TRIGGER risk_assessments_counted_over AFTER UPDATE ON risk_assessments REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('risk_assessment');
+--> statement-breakpoint
+CREATE TRIGGER risk_assessments_counted_out AFTER DELETE ON risk_assessments REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_records('risk_assessment');
+--> statement-breakpoint
+CREATE TRIGGER vendors_counted_in AFTER INSERT ON vendors REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('vendor');
+--> statement-breakpoint
+CREATE TRIGGER vendors_counted_over AFTER UPDATE ON vendors REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('vendor');
+--> statement-breakpoint
+CREATE TRIGGER vendors_counted_out AFTER DELETE ON vendors REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_records('vendor');
+--> statement-breakpoint
+CREATE TRIGGER gaps_counted_in AFTER INSERT ON gaps REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_gaps();
+--> statement-breakpoint
+CREATE TRIGGER gaps_counted_over AFTER UPDATE ON gaps REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_gaps();
+--> statement-breakpoint
+CREATE TRIGGER gaps_counted_out AFTER DELETE ON gaps REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_gaps();
+--> statement-breakpoint
+CREATE TRIGGER quarantine_counted_in AFTER INSERT ON quarantine REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_quarantined();
+--> statement-breakpoint
+CREATE TRIGGER quarantine_counted_over AFTER UPDATE ON quarantine REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_quarantined();
+--> statement-breakpoint
+CREATE TRIGGER quarantine_counted_out AFTER DELETE ON quarantine REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_quarantined();
+--> statement-breakpoint
+CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_known();
+--> statement-breakpoint
+CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_known();
+--> statement-breakpoint
+CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW sync_status AS
+WITH kinds AS (
+  SELECT c.kind, c.live AS records, c.deleted, c.known,
+    (SELECT count(*) FROM record_state s WHERE s.kind = c.kind AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
+        AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
+    CASE c.kind
+      WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)
+      WHEN 'vendor' THEN (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL)
+      ELSE (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) END AS oldest_unverified_at,
+    CASE c.kind WHEN 'risk_assessment' THEN 'known ids only: ' || c.known END AS reach
+  FROM record_counts c
+), service AS (
+  SELECT
+    (SELECT value::timestamptz FROM facts WHERE name = 'heartbeat') AS heartbeat,
+    coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
+    coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0')::float8 * interval '1 millisecond' AS settle,
+    coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0')::float8 AS sweep_ms
+), told AS (
+  SELECT k.*, service.*,
+    (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
+    last.finished_at AS last_full_sweep_at,
+    round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sweep_seconds,
+    last.seen AS listed,
+    last.started_at - service.settle AS covered_until,
+    gap.*,
+    -- Of a long backlog only its head is looked at: it then counts as every kind's.
+    ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM
+      (SELECT events.kind AS about FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1000) head WHERE about = k.kind OR about IS NULL)) AS backlog
+  FROM kinds k CROSS JOIN service
+  LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sweeps s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
+  CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
+    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')), 0) AS blocking_gaps,
+    coalesce(sum(open) FILTER (WHERE g.reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')), 0) AS pressing_gaps
+    FROM gap_counts g WHERE g.kind IN (k.kind, '')) gap
+), judged AS (
+  SELECT *, CASE
+    WHEN events_only THEN 'unverified'
+    WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat > interval '60 seconds' THEN 'stale'
+    WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
+    WHEN last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    WHEN sweep_ms > 0 AND clock_timestamp() - last_full_sweep_at > (2 * sweep_ms + 600000) * interval '1 millisecond' THEN 'stale'
+    ELSE 'in_step' END AS verdict
+  FROM told
+)
+SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, deleted, known, unverified,
+  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, open_gaps,
+  CASE WHEN events_only THEN 'payloads of events only' WHEN reach IS NOT NULL THEN reach
+    WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
+    ELSE 'all ' || listed || ' the API lists' END AS coverage
+FROM judged ORDER BY kind;

@@ -1,0 +1,24 @@
+import type { GapReason } from './store.ts';
+
+/** Which gaps end by what: the same on every engine. */
+
+/** What a complete reading of the kind makes good, begun after the gap last occurred. */
+export const HEALED_BY_SWEEP: readonly GapReason[] = [
+  'downtime',
+  'upstream_unavailable',
+  'refused_timestamp',
+  'unusable_delivery',
+  'conflicting_content',
+  'dead_letter',
+  'total_mismatch',
+  'walk_incomplete',
+];
+
+/** What a verified record makes good. */
+export const HEALED_BY_READ: readonly GapReason[] = [
+  'unresolved',
+  'deletions_unproven',
+  'dead_letter',
+  'conflicting_content',
+  'unusable_delivery',
+];

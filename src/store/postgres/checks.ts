@@ -1,0 +1,84 @@
+import { StoreUnavailable, UsageError } from '../../errors.ts';
+import { type Database, quoted } from './connection.ts';
+
+/** The oldest version that its makers still mend, as this is written. */
+const OLDEST_VERSION = 15;
+
+interface Server {
+  version: number;
+  named: string;
+  encoding: string;
+  synchronousCommit: string;
+  fsync: string;
+  readOnly: string;
+  isStandby: boolean;
+  user: string;
+}
+
+/** Whether the server can keep what it is given. Each refusal says what to do about it. */
+export async function checkServer(database: Database, readOnly: boolean): Promise<void> {
+  const [server] = await database.sql.query<Server>(
+    `SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS named,
+       current_setting('server_encoding') AS encoding, current_setting('synchronous_commit') AS "synchronousCommit",
+       current_setting('fsync') AS fsync, current_setting('transaction_read_only') AS "readOnly",
+       pg_is_in_recovery() AS "isStandby", current_user AS "user"`,
+  );
+  if (server === undefined) throw new StoreUnavailable('the server does not say what it is');
+  if (server.version < OLDEST_VERSION) {
+    throw new UsageError(
+      `PostgreSQL ${server.named} is too old`,
+      `use PostgreSQL ${OLDEST_VERSION} or later`,
+    );
+  }
+  if (server.encoding !== 'UTF8') {
+    throw new UsageError(
+      `the database is encoded in ${server.encoding}, which cannot hold every text`,
+      "create one with ENCODING 'UTF8', and let DATABASE_URL name it",
+    );
+  }
+  if (readOnly) return;
+  if (server.isStandby || server.readOnly === 'on') {
+    throw new UsageError(
+      server.isStandby
+        ? 'the server of DATABASE_URL is a standby, which takes no writes'
+        : 'the server of DATABASE_URL takes no writes: default_transaction_read_only is on',
+      server.isStandby
+        ? 'let DATABASE_URL name the primary'
+        : `run ALTER ROLE ${quoted(server.user)} SET default_transaction_read_only = off, or name another server`,
+    );
+  }
+  if (server.synchronousCommit === 'off') {
+    throw new UsageError(
+      'synchronous_commit is off: a crash of the server would lose what was acknowledged',
+      `run ALTER ROLE ${quoted(server.user)} SET synchronous_commit = on`,
+    );
+  }
+  if (server.fsync === 'off') {
+    throw new UsageError(
+      'fsync is off: a crash of the server would damage the database',
+      'run ALTER SYSTEM SET fsync = on, and SELECT pg_reload_conf()',
+    );
+  }
+}
+
+/** Whether the user may do with the tables what the service does. */
+export async function checkPrivileges(database: Database, readOnly: boolean): Promise<void> {
+  const schema = quoted(database.schema);
+  const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
+  const rows = await database.sql.query<{ table: string; user: string }>(
+    `SELECT c.relname AS "table", current_user AS "user" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = $1 AND c.relkind IN ('r', 'v') AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
+       (SELECT bool_and(has_table_privilege(c.oid, each)) FROM unnest($2::text[]) AS each))
+       AND (c.relkind = 'r' OR c.relname = 'sync_status') AND ($3 OR c.relkind = 'r')
+     ORDER BY c.relname`,
+    [database.schema, wanted.split(', '), readOnly],
+  );
+  const [first] = rows;
+  if (first === undefined) return;
+  const user = quoted(first.user);
+  throw new UsageError(
+    `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
+    `run GRANT USAGE ON SCHEMA ${schema} TO ${user}; GRANT ${wanted} ON ALL TABLES IN SCHEMA ${schema} TO ${user}` +
+      (readOnly ? '' : `; GRANT USAGE ON ALL SEQUENCES IN SCHEMA ${schema} TO ${user}`),
+  );
+}

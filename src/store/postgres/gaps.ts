@@ -1,0 +1,96 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
+import type { GapKey } from '../store.ts';
+import type { Sql, Unit } from './connection.ts';
+
+const listed = (reasons: readonly string[]) => reasons.map((reason) => `'${reason}'`).join(', ');
+
+/** True: it was not open before. Takes a number, so that only a sweep begun later can heal it. */
+export async function openGap(
+  unit: Unit,
+  gap: GapKey,
+  error: string | null,
+  nowIso: string,
+): Promise<boolean> {
+  const number = unit.numbers.next();
+  const { where, values } = sameGap(gap, 2);
+  const again = await unit.change(
+    `UPDATE gaps SET attempts = attempts + 1, error = coalesce($1, error), number = $2 WHERE ${where}`,
+    [error, number, ...values],
+  );
+  if (again > 0) return false;
+  await unit.change(
+    'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES ($1, $2, $3, $4, $5, $6)',
+    [gap.reason, gap.kind, gap.recordId, nowIso, number, error],
+  );
+  return true;
+}
+
+export async function healGap(sql: Sql, gap: GapKey, nowIso: string): Promise<boolean> {
+  const { where, values } = sameGap(gap, 1);
+  return (await sql.change(`UPDATE gaps SET healed_at = $1 WHERE ${where}`, [nowIso, ...values])) > 0;
+}
+
+/** A null is spelled out: a comparison that takes null for equal finds nothing in an index. */
+function sameGap(gap: GapKey, before: number): { where: string; values: string[] } {
+  const equal = [
+    ['reason', gap.reason],
+    ['kind', gap.kind],
+    ['record_id', gap.recordId],
+  ] as const;
+  const values = equal.flatMap(([, value]) => (value === null ? [] : [value]));
+  let at = before;
+  const conditions = equal.map(([column, value]) => {
+    if (value === null) return `${column} IS NULL`;
+    at += 1;
+    return `${column} = $${at}`;
+  });
+  return { where: `${conditions.join(' AND ')} AND healed_at IS NULL`, values };
+}
+
+/** What reading these records made good. */
+export async function healRecords(
+  sql: Sql,
+  kind: Kind,
+  ids: readonly string[],
+  nowIso: string,
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql.change(
+    `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id = ANY ($3::text[]) AND healed_at IS NULL
+     AND reason IN (${listed(HEALED_BY_READ)})`,
+    [nowIso, kind, ids],
+  );
+}
+
+export async function healAfterSweep(
+  sql: Sql,
+  kind: Kind,
+  sweepNumber: number,
+  nowIso: string,
+): Promise<GapKey[]> {
+  const ofKind = await sql.query<GapKey>(
+    `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id IS NULL AND healed_at IS NULL AND number <= $3
+     AND reason IN (${listed(HEALED_BY_SWEEP)}) RETURNING reason, kind, record_id AS "recordId"`,
+    [nowIso, kind, sweepNumber],
+  );
+  // A gap of the whole mirror is healed once every kind has been read completely since.
+  const mirrorWide = await sql.query<GapKey>(
+    `UPDATE gaps SET healed_at = $1 WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${listed(HEALED_BY_SWEEP)})
+     AND (SELECT count(DISTINCT s.kind) FROM sweeps s WHERE s.outcome = 'complete' AND s.number >= gaps.number) = 3
+     RETURNING reason, kind, record_id AS "recordId"`,
+    [nowIso],
+  );
+  return [...ofKind, ...mirrorWide];
+}
+
+export async function kindsWantingSweep(sql: Sql): Promise<Kind[]> {
+  const rows = await sql.query<{ kind: Kind }>(
+    `SELECT k.kind FROM (VALUES (1, 'policy'), (2, 'risk_assessment'), (3, 'vendor')) AS k (place, kind)
+     WHERE EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.record_id IS NULL
+       AND (g.kind = k.kind OR g.kind IS NULL) AND g.reason IN (${listed(HEALED_BY_SWEEP)})
+       AND NOT EXISTS (SELECT 1 FROM sweeps s
+         WHERE s.kind = k.kind AND s.outcome = 'complete' AND s.number >= g.number)) ORDER BY k.place`,
+  );
+  return rows.map((row) => row.kind);
+}

@@ -1,0 +1,307 @@
+import { createHash } from 'node:crypto';
+import type { Kind } from '../../compliance/kinds.ts';
+import type { EventState } from '../reports.ts';
+import type {
+  AcceptOutcome,
+  ClaimedEvent,
+  GapKey,
+  GapReason,
+  HintTiming,
+  InboxStore,
+  IncomingEvent,
+  Now,
+  UnusableDelivery,
+} from '../store.ts';
+import type { Claims } from './claims.ts';
+import type { Database, Sql, Unit } from './connection.ts';
+import { openGap } from './gaps.ts';
+import { type Hint, hintRecords } from './records.ts';
+import { trimBodiesAgainFrom } from './retention.ts';
+import { rowsOf } from './rows.ts';
+import { tally } from './tally.ts';
+import { instantOf } from './types.ts';
+
+/** Enough to tell what was going on; older ones say nothing new. */
+const REFUSALS_KEPT = 100;
+
+/** Events that were given up: the API is asked for what they were about. */
+export async function bury(
+  unit: Unit,
+  dead: readonly { event: ClaimedEvent; error: string }[],
+  now: Now,
+  timing: HintTiming,
+): Promise<void> {
+  const hints: Hint[] = [];
+  const gaps: { key: GapKey; error: string }[] = [];
+  for (const { event, error } of dead) {
+    const { kind, recordId } = event;
+    if (kind !== null && recordId !== null) hints.push({ kind, id: recordId, number: unit.numbers.next() });
+    const key: GapKey = { reason: 'dead_letter', kind, recordId: kind === null ? null : recordId };
+    gaps.push({ key, error: `event ${event.id}: ${error}` });
+  }
+  await hintRecords(unit, hints, now, timing);
+  for (const { key, error } of gaps) await openGap(unit, key, error, instantOf(now.wall));
+}
+
+type InboxVerbs = Omit<InboxStore, 'previewEvents'>;
+
+export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs {
+  return {
+    ...claims.verbs,
+
+    async accept(batch, now, timing) {
+      return await database.transact(async (unit) => {
+        const sorted = await sortOut(unit, batch.events);
+        await insertEvents(unit, sorted.fresh, now);
+        await countDeliveries(unit, sorted.again, now);
+        const unusable = [
+          ...sorted.conflicting.map((event) => ({ delivery: conflictOf(event), gap: CONFLICT })),
+          ...batch.unusable.map((delivery) => ({ delivery, gap: UNUSABLE })),
+        ];
+        await quarantine(unit, unusable, now);
+        const hints = [...sorted.fresh, ...sorted.conflictHints].flatMap(hintOf);
+        for (const { delivery } of unusable.slice(sorted.conflicting.length)) {
+          if (delivery.kind === null || delivery.recordId === null) continue;
+          hints.push({ kind: delivery.kind, id: delivery.recordId, number: unit.numbers.next() });
+        }
+        await hintRecords(unit, hints, now, timing);
+        for (const { delivery, gap } of unusable) {
+          const key = { reason: gap, kind: delivery.kind, recordId: delivery.kind && delivery.recordId };
+          await openGap(unit, key, delivery.reason, instantOf(now.wall));
+        }
+        return sorted.outcomes;
+      });
+    },
+
+    async recordRefusals(refusals) {
+      await database.transact(async (unit) => {
+        await unit.change(
+          `INSERT INTO refusals (at, reason, t, bytes, body_sha256, header, body)
+           SELECT at, reason, t, bytes, sha, header, decode(body, 'base64') FROM json_to_recordset($1::json)
+             AS x (at timestamptz, reason text, t text, bytes bigint, sha text, header text, body text)`,
+          [
+            rowsOf(
+              refusals.map(({ wall, bodySha256, body, ...rest }) => ({
+                ...rest,
+                at: instantOf(wall),
+                sha: bodySha256,
+                body: body === null ? null : Buffer.from(body).toString('base64'),
+              })),
+            ),
+          ],
+        );
+        await unit.change(
+          'DELETE FROM refusals WHERE id < (SELECT id FROM refusals ORDER BY id DESC OFFSET $1::bigint LIMIT 1)',
+          [REFUSALS_KEPT - 1],
+        );
+      });
+    },
+
+    async nextAttemptWall() {
+      const [row] = await database.sql.query<{ at: string | null }>(
+        "SELECT min(next_attempt_at) AS at FROM events WHERE state = 'pending' AND next_attempt_at IS NOT NULL",
+      );
+      return row?.at == null ? null : Date.parse(row.at);
+    },
+
+    async deferEvents(failures, now, timing) {
+      await database.transact(async (unit) => {
+        const held = await claims.finish(
+          unit,
+          failures.map((failure) => failure.event),
+        );
+        const mine = new Set(held.map((event) => event.seq));
+        const rows = failures
+          .filter(({ event }) => mine.has(event.seq))
+          .map(({ event, retryAtMs, error }) => ({
+            seq: event.seq,
+            error,
+            at:
+              retryAtMs === null
+                ? null
+                : instantOf(now.wall + Math.max(0, Math.round(retryAtMs - now.steady))),
+          }));
+        const moved = await unit.query<{ seq: number; state: EventState }>(
+          `UPDATE events e SET attempts = e.attempts + 1, next_attempt_at = x.at, error = x.error,
+             state = CASE WHEN x.at IS NULL THEN 'dead' ELSE e.state END,
+             processed_at = CASE WHEN x.at IS NULL THEN $2::timestamptz ELSE e.processed_at END
+           FROM json_to_recordset($1::json) AS x (seq bigint, at timestamptz, error text)
+           WHERE e.seq = x.seq AND e.state = 'pending' RETURNING e.seq, e.state`,
+          [rowsOf(rows), instantOf(now.wall)],
+        );
+        const gone = new Set(moved.filter((row) => row.state === 'dead').map((row) => row.seq));
+        if (gone.size === 0) return;
+        await tally(unit, { pending: -gone.size, dead: gone.size });
+        const dead = failures.filter(({ event }) => gone.has(event.seq));
+        await bury(unit, dead, now, timing);
+      });
+    },
+
+    async retryEvent(id) {
+      return await database.transact(async (unit) => {
+        const [event] = await unit.query<{ seq: number }>(
+          `UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL, processed_at = NULL, error = NULL
+           WHERE id = $1 AND state = 'dead' AND body IS NOT NULL RETURNING seq`,
+          [id],
+        );
+        if (event === undefined) return false;
+        await trimBodiesAgainFrom(unit, event.seq);
+        await tally(unit, { dead: -1, pending: 1 });
+        return true;
+      });
+    },
+
+    async discardEvent(id, now) {
+      return await database.transact(async (unit) => {
+        const [event] = await unit.query<{ seq: number; state: EventState }>(
+          "SELECT seq, state FROM events WHERE id = $1 AND state IN ('dead', 'pending') FOR UPDATE",
+          [id],
+        );
+        if (event === undefined) return false;
+        await unit.change("UPDATE events SET state = 'discarded', processed_at = $2 WHERE seq = $1", [
+          event.seq,
+          instantOf(now.wall),
+        ]);
+        await trimBodiesAgainFrom(unit, event.seq);
+        await claims.revoke(unit, event.seq);
+        await tally(unit, { [event.state]: -1, discarded: 1 });
+        return true;
+      });
+    },
+
+    async releaseQuarantined(id, now, timing) {
+      return await database.transact(async (unit) => {
+        const [row] = await unit.query<{ kind: Kind | null; record_id: string | null }>(
+          'UPDATE quarantine SET released_at = $2 WHERE id = $1 AND released_at IS NULL RETURNING kind, record_id',
+          [id, instantOf(now.wall)],
+        );
+        if (row === undefined) return false;
+        const { kind, record_id } = row;
+        if (kind !== null && record_id !== null) {
+          await hintRecords(unit, [{ kind, id: record_id, number: unit.numbers.next() }], now, timing);
+          return true;
+        }
+        const gap: GapKey = { reason: 'unusable_delivery', kind, recordId: null };
+        await openGap(unit, gap, `quarantine ${id} released`, instantOf(now.wall));
+        return true;
+      });
+    },
+  };
+}
+
+const CONFLICT: GapReason = 'conflicting_content';
+const UNUSABLE: GapReason = 'unusable_delivery';
+
+type Numbered = IncomingEvent & { seq: number };
+
+const hintOf = ({ kind, recordId, seq }: Numbered): Hint[] =>
+  kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
+
+/** Which of them are new, and what becomes of the others. No other transaction accepts while this one holds the counter. */
+async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
+  const known = await knownHashes(unit, events);
+  const fresh: Numbered[] = [];
+  const again: IncomingEvent[] = [];
+  const conflicting: IncomingEvent[] = [];
+  const conflictHints: Numbered[] = [];
+  const outcomes = events.map((event): AcceptOutcome => {
+    const hash = known.get(event.id);
+    if (hash === undefined) {
+      const seq = unit.numbers.next();
+      known.set(event.id, event.contentHash);
+      fresh.push({ ...event, seq });
+      return { status: 'accepted', seq };
+    }
+    again.push(event);
+    const isOther = hash !== event.contentHash;
+    if (isOther) {
+      conflicting.push(event);
+      if (event.kind !== null && event.recordId !== null) {
+        conflictHints.push({ ...event, seq: unit.numbers.next() });
+      }
+    }
+    return { status: 'duplicate', conflicting: isOther };
+  });
+  return { outcomes, fresh, again, conflicting, conflictHints };
+}
+
+async function knownHashes(sql: Sql, events: readonly IncomingEvent[]): Promise<Map<string, string>> {
+  if (events.length === 0) return new Map();
+  const rows = await sql.query<{ id: string; content_hash: string }>(
+    `SELECT id, content_hash FROM events WHERE id = ANY ($1::text[])
+     UNION ALL SELECT id, content_hash FROM trimmed_events WHERE id = ANY ($1::text[])`,
+    [events.map((event) => event.id)],
+  );
+  return new Map(rows.map((row) => [row.id, row.content_hash]));
+}
+
+async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Promise<void> {
+  if (events.length === 0) return;
+  const pending = events.filter((event) => event.known).length;
+  await sql.change(
+    `WITH counted AS (
+       UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN $3::bigint ELSE $4::bigint END
+       WHERE state IN ('pending', 'ignored')
+     ) INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
+       processed_at, content_hash, body)
+     SELECT seq, id, type, created, "createdMs", kind, "recordId", $2::timestamptz, $2::timestamptz, CASE WHEN known THEN 'pending' ELSE 'ignored' END,
+       CASE WHEN known THEN NULL ELSE $2::timestamptz END, "contentHash", body
+     FROM json_to_recordset($1::json) AS x (seq bigint, id text, type text, created timestamptz, "createdMs" bigint,
+       kind text, "recordId" text, known boolean, "contentHash" text, body text)`,
+    [
+      rowsOf(
+        events.map(({ seq, id, type, createdMs, kind, recordId, known, contentHash, body }) => ({
+          ...{ seq, id, type, createdMs, kind, recordId, known, contentHash, body },
+          created: instantOf(createdMs),
+        })),
+      ),
+      instantOf(now.wall),
+      pending,
+      events.length - pending,
+    ],
+  );
+}
+
+async function countDeliveries(sql: Sql, events: readonly IncomingEvent[], now: Now): Promise<void> {
+  if (events.length === 0) return;
+  const times = new Map<string, number>();
+  for (const { id } of events) times.set(id, (times.get(id) ?? 0) + 1);
+  await sql.change(
+    `UPDATE events e SET deliveries = e.deliveries + x.times, last_delivered_at = $2::timestamptz
+     FROM json_to_recordset($1::json) AS x (id text, times int) WHERE e.id = x.id`,
+    [rowsOf([...times].map(([id, count]) => ({ id, times: count }))), instantOf(now.wall)],
+  );
+}
+
+function conflictOf(event: IncomingEvent): UnusableDelivery {
+  return {
+    reason: `the id ${event.id} was received before with other content`,
+    t: event.t,
+    body: Buffer.from(event.body),
+    kind: event.kind,
+    recordId: event.recordId,
+  };
+}
+
+async function quarantine(
+  sql: Sql,
+  deliveries: readonly { delivery: UnusableDelivery }[],
+  now: Now,
+): Promise<void> {
+  if (deliveries.length === 0) return;
+  await sql.change(
+    `INSERT INTO quarantine (received_at, reason, t, kind, record_id, body, body_sha256)
+     SELECT $2::timestamptz, reason, t, kind, "recordId", decode(body, 'base64'), sha FROM json_to_recordset($1::json)
+       AS x (reason text, t text, kind text, "recordId" text, body text, sha text)`,
+    [
+      rowsOf(
+        deliveries.map(({ delivery: { reason, t, kind, recordId, body } }) => ({
+          ...{ reason, t, kind, recordId },
+          body: Buffer.from(body).toString('base64'),
+          sha: createHash('sha256').update(body).digest('hex'),
+        })),
+      ),
+      instantOf(now.wall),
+    ],
+  );
+}

@@ -1,0 +1,135 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import type pg from 'pg';
+import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
+import { type Database, quoted } from './connection.ts';
+import { reasonOf, translate } from './failures.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../../drizzle/postgres', import.meta.url));
+
+/** Replicas that start together wait while one of them migrates, which over a large history may take minutes. */
+const MIGRATION_WAIT_MS = 10 * 60_000;
+
+export const EPOCH_FACT = 'epoch';
+const EPOCH_BYTES = 8;
+
+type SchemaState = 'missing' | 'older' | 'current';
+
+/** Of the schema that `database` names. Rejects with UsageError where a newer version has written it. */
+export async function schemaState(database: Database): Promise<SchemaState> {
+  return stateOf(
+    await appliedMigrations((text, values) => database.sql.query(text, values), database.schema),
+  );
+}
+
+function stateOf(applied: readonly number[] | null): SchemaState {
+  if (applied === null || applied.length === 0) return 'missing';
+  const newest = readMigrationFiles({ migrationsFolder: MIGRATIONS }).at(-1)?.folderMillis ?? 0;
+  const last = applied.at(-1) ?? 0;
+  if (last > newest) {
+    throw new UsageError(
+      'the database was written by a newer version of compliance-mirror',
+      'start that version, or restore the dump made before it migrated',
+    );
+  }
+  return last === newest ? 'current' : 'older';
+}
+
+/**
+ * Brings the schema up to this version: all steps or none, since PostgreSQL's DDL is transactional. One replica does it
+ * at a time. The lock ends with the transaction, so that it neither outlives a killed process nor needs a session of
+ * its own behind a pooler. Returns how many steps were taken.
+ */
+export async function migrateSchema(database: Database, onMigrating?: () => void): Promise<number> {
+  const client = await database.dedicated();
+  try {
+    return await takeSteps(client, database.schema, onMigrating);
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    const translated = translate(error);
+    if (translated instanceof MirrorError && !lacksPrivilege(translated)) throw translated;
+    throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
+      cause: error,
+      hint: `nothing was changed; the user needs ${quoted(database.schema)} as its own: GRANT CREATE, USAGE ON SCHEMA ${quoted(database.schema)} TO it, or migrate as its owner`,
+    });
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+const lacksPrivilege = (error: MirrorError) =>
+  error instanceof StoreUnavailable && (error.cause as { code?: string } | undefined)?.code === '42501';
+
+async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<number> {
+  const query = async <Row>(text: string, values: readonly unknown[] = []) =>
+    (await client.query(text, [...values])).rows as Row[];
+  await query(`SET statement_timeout = 0`);
+  await query(`SET lock_timeout = ${MIGRATION_WAIT_MS}`);
+  await query('BEGIN');
+  await query('SELECT pg_advisory_xact_lock($1::bigint)', [lockKey(schema)]);
+  const applied = await appliedMigrations(query, schema);
+  if (stateOf(applied) === 'current') {
+    await query('ROLLBACK');
+    return 0;
+  }
+  if (applied !== null && applied.length > 0) onMigrating?.();
+  const exists = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
+  if (exists.length === 0) await query(`CREATE SCHEMA ${quoted(schema)}`);
+  const last = applied?.at(-1) ?? 0;
+  const steps = readMigrationFiles({ migrationsFolder: MIGRATIONS }).filter(
+    (step) => step.folderMillis > last,
+  );
+  await applySteps(query, steps);
+  await query('COMMIT');
+  return steps.length;
+}
+
+type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
+
+/** Noted as drizzle's own migrator does, beside the tables. */
+async function applySteps(query: Query, steps: readonly MigrationMeta[]): Promise<void> {
+  await query(
+    'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)',
+  );
+  for (const step of steps) {
+    for (const statement of step.sql) await query(statement);
+    await query('INSERT INTO __drizzle_migrations (hash, created_at) VALUES ($1, $2)', [
+      step.hash,
+      step.folderMillis,
+    ]);
+  }
+}
+
+async function appliedMigrations(query: Query, schema: string): Promise<number[] | null> {
+  const table = await query(
+    "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = '__drizzle_migrations'",
+    [schema],
+  );
+  if (table.length === 0) return null;
+  const rows = await query<{ created_at: number }>(
+    `SELECT created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
+  );
+  return rows.map((row) => row.created_at);
+}
+
+/** 64 bits of its own for each schema; advisory locks are of one database. */
+function lockKey(schema: string): string {
+  return createHash('sha256')
+    .update(`compliance-mirror migrates ${schema}`)
+    .digest()
+    .readBigInt64BE()
+    .toString();
+}
+
+/** A database without an epoch begins one: which is how a person says that a dump was put back. */
+export async function settleEpoch(database: Database): Promise<void> {
+  const found = await database.sql.query('SELECT 1 FROM facts WHERE name = $1', [EPOCH_FACT]);
+  if (found.length > 0) return;
+  await database.transact((unit) =>
+    unit.change('INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [
+      EPOCH_FACT,
+      randomBytes(EPOCH_BYTES).toString('hex'),
+    ]),
+  );
+}

@@ -1,0 +1,92 @@
+import { AUDIT_ASKED, type OperatorStore, type StoredRegistration } from '../store.ts';
+import type { Database } from './connection.ts';
+import { noteAudit, readFact, writeFact } from './facts.ts';
+import { rowsOf } from './rows.ts';
+import { keepJson } from './text.ts';
+import { createTokenVerbs } from './tokens.ts';
+import { instantOf } from './types.ts';
+
+export function createOperatorVerbs(database: Database): OperatorStore {
+  const { sql } = database;
+  return {
+    ...createTokenVerbs(database),
+
+    async audit(entry, now) {
+      await database.transact((unit) => noteAudit(unit, entry, now));
+    },
+
+    async askAudit(entry, now) {
+      return await database.transact((unit) => noteAudit(unit, { ...entry, outcome: AUDIT_ASKED }, now));
+    },
+
+    async settleAudit(id, outcome) {
+      await database.transact((unit) =>
+        unit.change('UPDATE audit SET outcome = $2 WHERE id = $1 AND outcome = $3', [
+          id,
+          outcome,
+          AUDIT_ASKED,
+        ]),
+      );
+    },
+
+    async saveRegistration(r) {
+      await database.transact((unit) =>
+        unit.change(
+          `INSERT INTO registrations AS r (upstream_id, url, events, description, sealed_secret, created_at)
+           VALUES ($1, $2, $3::jsonb, $4, $5, $6) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url,
+             events = excluded.events, description = excluded.description,
+             sealed_secret = coalesce(excluded.sealed_secret, r.sealed_secret)`,
+          [r.upstreamId, r.url, keepJson(r.events), r.description, r.sealedSecret, instantOf(r.createdWall)],
+        ),
+      );
+    },
+
+    async listRegistrations() {
+      const rows = await sql.query<Omit<StoredRegistration, 'createdWall'> & { created_at: string }>(
+        `SELECT upstream_id AS "upstreamId", url, events, description, sealed_secret AS "sealedSecret", created_at
+         FROM registrations ORDER BY created_at, upstream_id`,
+      );
+      return rows.map(({ created_at, ...row }) => ({ ...row, createdWall: Date.parse(created_at) }));
+    },
+
+    async addTraffic(counted, keepSince) {
+      await database.transact(async (unit) => {
+        await unit.change(
+          `INSERT INTO traffic AS t (minute, what, times, total_ms, max_ms)
+           SELECT minute, what, sum(times), sum(total_ms), max(max_ms) FROM json_to_recordset($1::json)
+             AS x (minute timestamptz, what text, times bigint, total_ms float8, max_ms float8) GROUP BY minute, what
+           ON CONFLICT (minute, what) DO UPDATE SET times = t.times + excluded.times,
+             total_ms = t.total_ms + excluded.total_ms, max_ms = greatest(t.max_ms, excluded.max_ms)`,
+          [rowsOf(counted)],
+        );
+        await unit.change('DELETE FROM traffic WHERE minute < $1', [instantOf(keepSince)]);
+      });
+    },
+
+    async readRefusal(id) {
+      const [row] = await sql.query<{
+        reason: string;
+        t: string | null;
+        bytes: number;
+        bodySha256: string | null;
+        header: string | null;
+        body: Buffer | null;
+        at: string;
+      }>(
+        'SELECT reason, t, bytes, body_sha256 AS "bodySha256", header, body, at FROM refusals WHERE id = $1',
+        [id],
+      );
+      if (row === undefined) return null;
+      const { at, ...refusal } = row;
+      return { ...refusal, wall: Date.parse(at) };
+    },
+
+    async readFact(name) {
+      return await readFact(sql, name);
+    },
+
+    async writeFact(name, value) {
+      await database.transact((unit) => writeFact(unit, name, value));
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import { StoreUnavailable, UsageError } from '../../errors.ts';
+import type { Store } from '../store.ts';
+import { createBackfillVerbs } from './backfill.ts';
+import { checkPrivileges, checkServer } from './checks.ts';
+import { createClaims } from './claims.ts';
+import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
+import { createDeletionVerbs } from './deletions.ts';
+import { createDueVerbs } from './due.ts';
+import { createInboxVerbs } from './inbox.ts';
+import { migrateSchema, schemaState, settleEpoch } from './migrations.ts';
+import { createOperatorVerbs } from './operators.ts';
+import { createPreviewVerb } from './previews.ts';
+import { createReplicaVerbs } from './replicas.ts';
+import { createReports } from './reports.ts';
+import { createRetentionVerbs } from './retention.ts';
+import { createSweepVerbs } from './sweeps.ts';
+
+export interface PostgresOptions extends PostgresSettings {
+  /** For commands that only look: nothing is created, migrated or locked. */
+  readOnly?: boolean;
+  /** Told before an older schema is migrated, which may take long. */
+  onMigrating?: () => void;
+}
+
+/** SQLSTATEs that no waiting mends: the settings are wrong. */
+const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '3F000', '42501']);
+
+/** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
+export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Store> {
+  const readOnly = options.readOnly ?? false;
+  const database = createDatabase(url, options);
+  try {
+    await checkServer(database, readOnly);
+    const state = await schemaState(database);
+    if (state !== 'current') {
+      if (readOnly) throw notCurrent(state, database.schema);
+      await migrateSchema(database, options.onMigrating);
+    }
+    await checkPrivileges(database, readOnly);
+    if (!readOnly) await settleEpoch(database);
+    return storeOver(database);
+  } catch (error) {
+    await database.close();
+    throw atStart(error);
+  }
+}
+
+function notCurrent(state: 'missing' | 'older', schema: string): UsageError {
+  return state === 'missing'
+    ? new UsageError(
+        `there is no mirror in the schema ${schema} of the database`,
+        'start the service once, or run `compliance-mirror migrate`',
+      )
+    : new UsageError('the database has the schema of another version', 'run `compliance-mirror migrate`');
+}
+
+/** While the service runs, a refused password may be one that is just being changed; at a start it is a wrong setting. */
+function atStart(error: unknown): unknown {
+  if (!(error instanceof StoreUnavailable)) return error;
+  const code = (error.cause as { code?: string } | undefined)?.code;
+  return code !== undefined && SETTINGS_AT_FAULT.has(code)
+    ? new UsageError(error.message, error.hint)
+    : error;
+}
+
+/** The port over a schema that is current. */
+function storeOver(database: Database): Store {
+  const claims = createClaims(database);
+  return {
+    engine: 'postgres',
+    ...createInboxVerbs(database, claims),
+    ...createPreviewVerb(database, claims),
+    ...createDueVerbs(database),
+    ...createBackfillVerbs(database),
+    ...createDeletionVerbs(database),
+    ...createSweepVerbs(database),
+    ...createOperatorVerbs(database),
+    ...createRetentionVerbs(database),
+    ...createReplicaVerbs(database),
+    ...createReports(database),
+    async checkWritable() {
+      // A write, and not only a lock: a full disk lets one lock what it cannot change.
+      await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));
+    },
+    async close() {
+      await claims.letGoAll().catch(() => undefined);
+      await database.close();
+    },
+  };
+}

@@ -1,0 +1,429 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import type { HintTiming, Now } from '../store.ts';
+import type { Numbers, Sql } from './connection.ts';
+import { rowsOf, sortedBy } from './rows.ts';
+import { keepJson } from './text.ts';
+import { asInstant, instantOf } from './types.ts';
+
+/**
+ * The rows and what is known of them. A verb loads all the records it is about in one statement, decides in memory, and
+ * saves them in one statement for each table: what it costs grows little with how many they are.
+ */
+
+export const TABLES: Readonly<Record<Kind, string>> = {
+  policy: 'policies',
+  risk_assessment: 'risk_assessments',
+  vendor: 'vendors',
+};
+
+interface HeldRow extends RowContent {
+  firstSeenAt: string;
+  syncedAt: string;
+  verifiedAt: string | null;
+  lastEventId: string | null;
+  lastEventAt: string | null;
+  cause: string;
+}
+
+/** A record as one transaction sees and changes it. */
+export interface Held {
+  kind: Kind;
+  id: string;
+  state: RecordState;
+  row: HeldRow | null;
+  /** The API or an event has made it known. */
+  known: boolean;
+  error: string | null;
+  sweepId: number | null;
+  /** Its content was written, and not only what is known of it. */
+  written: boolean;
+}
+
+/** A line of the feed, to be written with the record. */
+export interface Change extends RowChange {
+  seq: number;
+  kind: Kind;
+  id: string;
+  cause: string;
+}
+
+export const isoOf = (wall: number): string => new Date(wall).toISOString();
+export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
+
+interface LoadedRow {
+  id: string;
+  known: boolean;
+  hint: number;
+  hint_at: number | null;
+  first_hint_at: number | null;
+  unverified_since: string | null;
+  write: number;
+  previewed_created: number | null;
+  read_number: number;
+  read_ended_at: number | null;
+  returned: boolean;
+  missing_since: number | null;
+  missing_number: number | null;
+  proven: boolean;
+  delete_event: number | null;
+  refusals: number;
+  attempts: number;
+  due_at: number | null;
+  name: string | null;
+  version: string | null;
+  status: string | null;
+  data: JsonObject | null;
+  first_seen_at: string;
+  synced_at: string;
+  verified_at: string | null;
+  deleted_at: string | null;
+  last_event_id: string | null;
+  last_event_at: string | null;
+  cause: string;
+}
+
+/** Every one of `ids`, by id; those nobody knows among them. */
+export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>> {
+  const wanted = [...new Set(ids)];
+  if (wanted.length === 0) return new Map();
+  const rows = await sql.query<LoadedRow>(
+    `SELECT x.id, s.id IS NOT NULL AS known, s.hint, s.hint_at, s.first_hint_at, s.unverified_since, s.write,
+       s.previewed_created, s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
+       s.delete_event, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
+       r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause
+     FROM unnest($1::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = x.id
+     LEFT JOIN ${TABLES[kind]} r ON r.id = x.id`,
+    [wanted],
+  );
+  return new Map(rows.map((row) => [row.id, heldFrom(kind, row)]));
+}
+
+/** Which event last spoke of each: events that showed nothing came before their record had a row. */
+export async function lastEvents(
+  sql: Sql,
+  kind: Kind,
+  ids: readonly string[],
+): Promise<Map<string, { id: string; createdMs: number }>> {
+  if (ids.length === 0) return new Map();
+  const rows = await sql.query<{ record: string; id: string; createdMs: number }>(
+    `SELECT x.id AS record, e.id, e.created_ms AS "createdMs" FROM unnest($1::text[]) AS x (id) CROSS JOIN LATERAL
+       (SELECT id, created_ms FROM events WHERE record_id = x.id AND kind = $2 AND state = 'done' ORDER BY seq DESC LIMIT 1) e`,
+    [ids, kind],
+  );
+  return new Map(rows.map(({ record, ...event }) => [record, event]));
+}
+
+/** New content, with its change in the feed, under a number of its own. */
+export function writeContent(
+  held: Held,
+  content: RowContent,
+  change: RowChange,
+  context: {
+    cause: string;
+    nowIso: string;
+    numbers: Numbers;
+    lastEvent?: { id: string; createdMs: number } | undefined;
+  },
+): Change {
+  const { cause, nowIso, numbers, lastEvent } = context;
+  const seq = numbers.next();
+  held.state = { ...held.state, write: seq };
+  held.row = {
+    ...content,
+    firstSeenAt: held.row?.firstSeenAt ?? nowIso,
+    syncedAt: nowIso,
+    verifiedAt: held.row?.verifiedAt ?? null,
+    lastEventId: held.row?.lastEventId ?? lastEvent?.id ?? null,
+    lastEventAt: held.row?.lastEventAt ?? (lastEvent === undefined ? null : isoOf(lastEvent.createdMs)),
+    cause,
+  };
+  held.written = true;
+  return { ...change, seq, kind: held.kind, id: held.id, cause };
+}
+
+export async function saveRecords(
+  sql: Sql,
+  records: Iterable<Held>,
+  changes: readonly Change[],
+  nowIso: string,
+): Promise<void> {
+  const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
+  await saveStates(sql, sorted);
+  for (const kind of new Set(sorted.map((held) => held.kind))) {
+    const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
+    await saveContent(
+      sql,
+      kind,
+      shown.filter((held) => held.written),
+    );
+    await saveTrust(
+      sql,
+      kind,
+      shown.filter((held) => !held.written),
+    );
+  }
+  await saveChanges(sql, changes, nowIso);
+}
+
+async function saveStates(sql: Sql, records: readonly Held[]): Promise<void> {
+  if (records.length === 0) return;
+  await sql.change(
+    `INSERT INTO record_state AS s (${STATE_COLUMNS.map(([name]) => name).join(', ')})
+     SELECT * FROM json_to_recordset($1::json) AS x (${STATE_COLUMNS.map(([name, type]) => `${name} ${type}`).join(', ')})
+     ON CONFLICT (kind, id) DO UPDATE SET ${STATE_UPDATES}`,
+    [rowsOf(records.map(stateRow))],
+  );
+}
+
+const STATE_COLUMNS = [
+  ['kind', 'text'],
+  ['id', 'text'],
+  ['hint', 'bigint'],
+  ['hint_at', 'bigint'],
+  ['first_hint_at', 'bigint'],
+  ['unverified_since', 'timestamptz'],
+  ['write', 'bigint'],
+  ['previewed_created', 'bigint'],
+  ['read_number', 'bigint'],
+  ['read_ended_at', 'bigint'],
+  ['returned', 'boolean'],
+  ['missing_since', 'bigint'],
+  ['missing_number', 'bigint'],
+  ['proven', 'boolean'],
+  ['delete_event', 'bigint'],
+  ['refusals', 'int'],
+  ['attempts', 'int'],
+  ['due_at', 'bigint'],
+  ['error', 'text'],
+  ['sweep_id', 'bigint'],
+] as const;
+
+const STATE_UPDATES = STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !== 'id')
+  .map(([name]) =>
+    name === 'sweep_id' ? 'sweep_id = coalesce(excluded.sweep_id, s.sweep_id)' : `${name} = excluded.${name}`,
+  )
+  .join(', ');
+
+async function saveContent(sql: Sql, kind: Kind, records: readonly Held[]): Promise<void> {
+  if (records.length === 0) return;
+  const columns = contentColumns(kind);
+  const updates = columns
+    .filter(([name]) => name !== 'id' && name !== 'first_seen_at')
+    .map(([name]) => `${name} = excluded.${name}`);
+  await sql.change(
+    `INSERT INTO ${TABLES[kind]} (${columns.map(([name]) => name).join(', ')})
+     SELECT ${columns.map(([name, , cast]) => `${name}${cast ?? ''}`).join(', ')}
+     FROM json_to_recordset($1::json) AS x (${columns.map(([name, type]) => `${name} ${type}`).join(', ')})
+     ON CONFLICT (id) DO UPDATE SET ${updates.join(', ')}`,
+    [rowsOf(records.map(contentRow))],
+  );
+}
+
+type Column = readonly [name: string, type: string, cast?: string];
+
+function contentColumns(kind: Kind): Column[] {
+  return [
+    ['id', 'text'],
+    ['name', 'text'],
+    ...(kind === 'policy' ? ([['version', 'text']] as const) : []),
+    ['status', 'text'],
+    ['data', 'text', '::jsonb'],
+    ...['first_seen_at', 'synced_at', 'verified_at', 'unverified_since', 'deleted_at', 'last_event_at'].map(
+      (name) => [name, 'timestamptz'] as const,
+    ),
+    ['last_event_id', 'text'],
+    ['cause', 'text'],
+  ];
+}
+
+/** What a read that changed nothing leaves behind, and what an event does that shows nothing new. */
+async function saveTrust(sql: Sql, kind: Kind, records: readonly Held[]): Promise<void> {
+  if (records.length === 0) return;
+  await sql.change(
+    `UPDATE ${TABLES[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
+       last_event_id = x.last_event_id, last_event_at = x.last_event_at
+     FROM json_to_recordset($1::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
+       last_event_id text, last_event_at timestamptz) WHERE r.id = x.id`,
+    [
+      rowsOf(
+        records.map((held) => ({
+          id: held.id,
+          verified_at: held.row?.verifiedAt ?? null,
+          unverified_since: instantOrNull(held.state.unverifiedSince),
+          last_event_id: held.row?.lastEventId ?? null,
+          last_event_at: stored(held.row?.lastEventAt),
+        })),
+      ),
+    ],
+  );
+}
+
+async function saveChanges(sql: Sql, changes: readonly Change[], nowIso: string): Promise<void> {
+  if (changes.length === 0) return;
+  await sql.change(
+    `INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
+     SELECT seq, kind, id, operation, before::jsonb, after::jsonb, cause, $2::timestamptz FROM json_to_recordset($1::json)
+       AS x (seq bigint, kind text, id text, operation text, before text, after text, cause text)`,
+    [
+      rowsOf(
+        changes.map(({ seq, kind, id, operation, before, after, cause }) => ({
+          ...{ seq, kind, id, operation, cause },
+          before: keepJson(before),
+          after: keepJson(after),
+        })),
+      ),
+      nowIso,
+    ],
+  );
+}
+
+/** Something gave reason to read a record: `number` where that was an event. */
+export interface Hint {
+  kind: Kind;
+  id: string;
+  number: number;
+}
+
+/**
+ * Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at every
+ * event; `dueRecords` puts it off when it comes to it.
+ */
+export async function hintRecords(
+  sql: Sql,
+  hints: readonly Hint[],
+  now: Now,
+  timing: HintTiming,
+): Promise<void> {
+  if (hints.length === 0) return;
+  const latest = new Map<string, Hint>();
+  for (const hint of hints) {
+    const key = keyOf(hint.kind, hint.id);
+    if ((latest.get(key)?.number ?? 0) < hint.number) latest.set(key, hint);
+  }
+  const marked = (Object.entries(TABLES) as [Kind, string][])
+    .filter(([kind]) => hints.some((hint) => hint.kind === kind))
+    .map(
+      ([kind, table]) => `, ${table}_marked AS (UPDATE ${table} r SET unverified_since = $4 FROM hinted h
+         WHERE h.kind = '${kind}' AND r.id = h.id AND h.unverified_since = $4 AND r.unverified_since IS NULL)`,
+    );
+  await sql.change(
+    `WITH hinted AS (
+       INSERT INTO record_state AS s (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
+       SELECT kind, id, number, $2::bigint, $2::bigint, $4::timestamptz, $3::bigint
+       FROM json_to_recordset($1::json) AS x (kind text, id text, number bigint)
+       ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
+         first_hint_at = coalesce(s.first_hint_at, excluded.first_hint_at),
+         unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
+         due_at = least(s.due_at, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
+       RETURNING kind, id, unverified_since
+     )${marked.join('')} SELECT count(*) FROM hinted`,
+    [
+      rowsOf(sortedBy(latest.values(), (hint) => keyOf(hint.kind, hint.id))),
+      now.steady,
+      now.steady + timing.settleMs,
+      instantOf(now.wall),
+    ],
+  );
+}
+
+function heldFrom(kind: Kind, row: LoadedRow): Held {
+  return {
+    kind,
+    id: row.id,
+    known: row.known,
+    state: row.known ? stateFrom(row) : { ...UNKNOWN_STATE },
+    row: row.data === null ? null : rowFrom(row, row.data),
+    error: null,
+    sweepId: null,
+    written: false,
+  };
+}
+
+function stateFrom(row: LoadedRow): RecordState {
+  return {
+    hint: row.hint,
+    hintAt: row.hint_at,
+    firstHintAt: row.first_hint_at,
+    unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
+    write: row.write,
+    previewedCreated: row.previewed_created,
+    readNumber: row.read_number,
+    readEndedAt: row.read_ended_at,
+    returned: row.returned,
+    missingSince: row.missing_since,
+    missingNumber: row.missing_number,
+    proven: row.proven,
+    deleteEvent: row.delete_event,
+    refusals: row.refusals,
+    attempts: row.attempts,
+    dueAt: row.due_at,
+  };
+}
+
+function rowFrom(row: LoadedRow, data: JsonObject): HeldRow {
+  return {
+    name: row.name,
+    version: row.version,
+    status: row.status,
+    data,
+    deletedAt: row.deleted_at,
+    firstSeenAt: row.first_seen_at,
+    syncedAt: row.synced_at,
+    verifiedAt: row.verified_at,
+    lastEventId: row.last_event_id,
+    lastEventAt: row.last_event_at,
+    cause: row.cause,
+  };
+}
+
+function stateRow({ kind, id, state, error, sweepId }: Held) {
+  return {
+    kind,
+    id,
+    hint: state.hint,
+    hint_at: whole(state.hintAt),
+    first_hint_at: whole(state.firstHintAt),
+    unverified_since: instantOrNull(state.unverifiedSince),
+    write: state.write,
+    previewed_created: state.previewedCreated,
+    read_number: state.readNumber,
+    read_ended_at: whole(state.readEndedAt),
+    returned: state.returned,
+    missing_since: whole(state.missingSince),
+    missing_number: state.missingNumber,
+    proven: state.proven,
+    delete_event: state.deleteEvent,
+    refusals: state.refusals,
+    attempts: state.attempts,
+    due_at: whole(state.dueAt),
+    error,
+    sweep_id: sweepId,
+  };
+}
+
+function contentRow({ id, row, state }: Held) {
+  return {
+    id,
+    name: row?.name ?? null,
+    version: row?.version ?? null,
+    status: row?.status ?? null,
+    data: keepJson(row?.data),
+    first_seen_at: row?.firstSeenAt,
+    synced_at: row?.syncedAt,
+    verified_at: row?.verifiedAt ?? null,
+    unverified_since: instantOrNull(state.unverifiedSince),
+    deleted_at: row?.deletedAt ?? null,
+    last_event_at: stored(row?.lastEventAt),
+    last_event_id: row?.lastEventId ?? null,
+    cause: row?.cause,
+  };
+}
+
+/** Of the row's instants only the sender's may lie in any year. */
+const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
+const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
+/** The columns hold whole milliseconds; clocks give fractions. */
+const whole = (ms: number | null) => (ms === null ? null : Math.round(ms));

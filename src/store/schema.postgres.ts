@@ -1,0 +1,407 @@
+import { sql } from 'drizzle-orm';
+import {
+  bigint,
+  boolean,
+  customType,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  timestamp,
+  uniqueIndex,
+} from 'drizzle-orm/pg-core';
+
+/**
+ * The tables in PostgreSQL: those of schema.sqlite.ts by the same names, and `claims`. Instants that people read are
+ * `timestamptz`; columns in `…_at` of `record_state` are milliseconds of the steady clock, as there.
+ * After a change here run `npm run migrations`; what is generated is append-only once released.
+ */
+
+/** Ordered byte by byte, as SQLite orders text, whatever the database's own order is: pages of lists go by it. */
+const key = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' });
+const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
+const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'string' });
+const number = (name: string) => bigint(name, { mode: 'number' });
+const serial = (name: string) => number(name).primaryKey().generatedAlwaysAsIdentity();
+
+// An entry of an index holds at most 2,700 bytes, and a name may be any text: its first 200 letters are what is sorted.
+const identityColumns = () => ({ id: key('id').primaryKey(), name: text('name') });
+const contentColumns = () => ({
+  status: text('status'),
+  /** The whole record as last read. */
+  data: jsonb('data').notNull(),
+  firstSeenAt: instant('first_seen_at').notNull(),
+  syncedAt: instant('synced_at').notNull(),
+  verifiedAt: instant('verified_at'),
+  unverifiedSince: instant('unverified_since'),
+  deletedAt: instant('deleted_at'),
+  lastEventId: text('last_event_id'),
+  lastEventAt: instant('last_event_at'),
+  cause: text('cause').notNull(),
+});
+
+export const policies = pgTable(
+  'policies',
+  { ...identityColumns(), version: text('version'), ...contentColumns() },
+  (t) => [
+    index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
+    index('policies_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
+    index('policies_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
+    index('policies_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
+  ],
+);
+export const riskAssessments = pgTable(
+  'risk_assessments',
+  { ...identityColumns(), ...contentColumns() },
+  (t) => [
+    index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
+    index('risk_assessments_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
+    index('risk_assessments_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
+    index('risk_assessments_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
+  ],
+);
+export const vendors = pgTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
+  index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
+  index('vendors_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
+  index('vendors_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
+  index('vendors_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
+]);
+
+/** What the mirror knows of each record besides its content. */
+export const recordState = pgTable(
+  'record_state',
+  {
+    kind: key('kind').notNull(),
+    id: key('id').notNull(),
+    hint: number('hint').notNull().default(0),
+    hintAt: number('hint_at'),
+    firstHintAt: number('first_hint_at'),
+    unverifiedSince: instant('unverified_since'),
+    write: number('write').notNull().default(0),
+    previewedCreated: number('previewed_created'),
+    readNumber: number('read_number').notNull().default(0),
+    readEndedAt: number('read_ended_at'),
+    returned: boolean('returned').notNull().default(false),
+    missingSince: number('missing_since'),
+    missingNumber: number('missing_number'),
+    proven: boolean('proven').notNull().default(false),
+    deleteEvent: number('delete_event'),
+    refusals: integer('refusals').notNull().default(0),
+    attempts: integer('attempts').notNull().default(0),
+    error: text('error'),
+    dueAt: number('due_at'),
+    sweepId: number('sweep_id'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.kind, t.id] }),
+    index('record_state_due').on(t.kind, t.dueAt).where(sql`due_at IS NOT NULL`),
+    index('record_state_missing').on(t.kind, t.missingSince).where(sql`missing_since IS NOT NULL`),
+  ],
+);
+
+export const changes = pgTable(
+  'changes',
+  {
+    seq: number('seq').primaryKey(),
+    kind: key('kind').notNull(),
+    recordId: key('record_id').notNull(),
+    operation: text('operation').notNull(),
+    before: jsonb('before').notNull(),
+    after: jsonb('after').notNull(),
+    cause: text('cause').notNull(),
+    at: instant('at').notNull(),
+  },
+  (t) => [index('changes_record').on(t.kind, t.recordId, t.seq)],
+);
+
+export const events = pgTable(
+  'events',
+  {
+    seq: number('seq').primaryKey(),
+    id: key('id').notNull(),
+    type: text('type').notNull(),
+    created: instant('created').notNull(),
+    createdMs: number('created_ms').notNull(),
+    kind: key('kind'),
+    recordId: key('record_id'),
+    receivedAt: instant('received_at').notNull(),
+    deliveries: integer('deliveries').notNull().default(1),
+    lastDeliveredAt: instant('last_delivered_at').notNull(),
+    state: text('state').notNull(),
+    attempts: integer('attempts').notNull().default(0),
+    nextAttemptAt: instant('next_attempt_at'),
+    processedAt: instant('processed_at'),
+    error: text('error'),
+    contentHash: text('content_hash').notNull(),
+    body: text('body'),
+  },
+  (t) => [
+    uniqueIndex('events_id').on(t.id),
+    // The states that few events are in, and what is asked of one record. No other column has an index: each would be
+    // paid for by every delivery, and lists walk back a bounded number of rows instead.
+    index('events_pending').on(t.seq).where(sql`state = 'pending'`),
+    index('events_dead').on(t.seq).where(sql`state = 'dead'`),
+    index('events_record').on(t.recordId, t.seq),
+  ],
+);
+
+/** What is left of an event once its row is trimmed, so that a late redelivery of it is still known. */
+export const trimmedEvents = pgTable(
+  'trimmed_events',
+  {
+    id: key('id').primaryKey(),
+    contentHash: text('content_hash').notNull(),
+    receivedAt: instant('received_at').notNull(),
+  },
+  (t) => [index('trimmed_events_received').on(t.receivedAt)],
+);
+
+export const gaps = pgTable(
+  'gaps',
+  {
+    id: serial('id'),
+    kind: key('kind'),
+    recordId: key('record_id'),
+    reason: key('reason').notNull(),
+    openedAt: instant('opened_at').notNull(),
+    healedAt: instant('healed_at'),
+    attempts: integer('attempts').notNull().default(1),
+    error: text('error'),
+    /** The counter as it was opened, or last occurred: only a sweep begun later heals it. */
+    number: number('number').notNull(),
+  },
+  (t) => [
+    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
+    index('gaps_record').on(t.kind, t.recordId),
+    index('gaps_open_newest').on(t.id).where(sql`healed_at IS NULL`),
+    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`healed_at IS NULL`),
+    index('gaps_healed').on(t.healedAt).where(sql`healed_at IS NOT NULL`),
+  ],
+);
+
+export const sweeps = pgTable(
+  'sweeps',
+  {
+    id: serial('id'),
+    kind: key('kind').notNull(),
+    reason: key('reason').notNull(),
+    startedAt: instant('started_at').notNull(),
+    finishedAt: instant('finished_at'),
+    pages: integer('pages').notNull().default(0),
+    seen: integer('seen').notNull().default(0),
+    inserted: integer('inserted').notNull().default(0),
+    updated: integer('updated').notNull().default(0),
+    deleted: integer('deleted').notNull().default(0),
+    unchanged: integer('unchanged').notNull().default(0),
+    outcome: text('outcome'),
+    error: text('error'),
+    /** What differed although nothing had announced it. */
+    drift: jsonb('drift'),
+    /** The counter as it began. */
+    number: number('number').notNull(),
+  },
+  (t) => [index('sweeps_kind').on(t.kind, t.id)],
+);
+
+export const heldDeletions = pgTable(
+  'held_deletions',
+  {
+    kind: key('kind').notNull(),
+    id: key('id').notNull(),
+    sweepId: number('sweep_id').notNull(),
+    heldAt: instant('held_at').notNull(),
+    consentUntil: instant('consent_until'),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('held_deletions_sweep').on(t.sweepId, t.id)],
+);
+
+export const quarantine = pgTable(
+  'quarantine',
+  {
+    id: serial('id'),
+    receivedAt: instant('received_at').notNull(),
+    reason: text('reason').notNull(),
+    t: text('t').notNull(),
+    kind: key('kind'),
+    recordId: key('record_id'),
+    body: bytes('body'),
+    bodySha256: text('body_sha256').notNull(),
+    releasedAt: instant('released_at'),
+  },
+  (t) => [
+    index('quarantine_waiting').on(t.id).where(sql`released_at IS NULL`),
+    index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`),
+  ],
+);
+
+export const refusals = pgTable('refusals', {
+  id: serial('id'),
+  at: instant('at').notNull(),
+  reason: key('reason').notNull(),
+  t: text('t'),
+  bytes: number('bytes').notNull(),
+  bodySha256: text('body_sha256'),
+  header: text('header'),
+  body: bytes('body'),
+});
+
+export const audit = pgTable('audit', {
+  id: serial('id'),
+  at: instant('at').notNull(),
+  actor: text('actor').notNull(),
+  action: text('action').notNull(),
+  outcome: text('outcome').notNull(),
+  target: text('target'),
+});
+
+export const registrations = pgTable('registrations', {
+  upstreamId: key('upstream_id').primaryKey(),
+  url: text('url').notNull(),
+  events: jsonb('events').notNull(),
+  description: text('description').notNull(),
+  sealedSecret: text('sealed_secret'),
+  createdAt: instant('created_at').notNull(),
+});
+
+/** OAuth tokens, sealed; the lease says who renews them now. Its end is in milliseconds of the wall clock. */
+export const tokens = pgTable('tokens', {
+  name: text('name').primaryKey(),
+  sealed: text('sealed').notNull(),
+  version: integer('version').notNull(),
+  refusal: text('refusal'),
+  leaseOwner: text('lease_owner'),
+  leaseUntil: number('lease_until'),
+  savedAt: instant('saved_at').notNull(),
+});
+
+/** One row: the counter that every number comes from. */
+export const counter = pgTable('counter', {
+  one: integer('one').primaryKey(),
+  value: number('value').notNull(),
+});
+
+/** How many events stand in each state, kept in the transactions that move them: counting rows costs with their number. */
+export const eventCounts = pgTable('event_counts', {
+  state: text('state').primaryKey(),
+  count: number('count').notNull(),
+});
+
+/** The same for records, kept by triggers: rows of each kind alive and deleted, and ids known. */
+export const recordCounts = pgTable('record_counts', {
+  kind: key('kind').primaryKey(),
+  live: number('live').notNull(),
+  deleted: number('deleted').notNull(),
+  known: number('known').notNull(),
+});
+
+/**
+ * How many gaps are open, and how many were ever opened, which trimming does not take back: kept by triggers. `kind` is
+ * empty where a gap is of the whole mirror, because a null would equal no other.
+ */
+export const gapCounts = pgTable(
+  'gap_counts',
+  {
+    reason: key('reason').notNull(),
+    kind: key('kind').notNull(),
+    open: number('open').notNull(),
+    opened: number('opened').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.reason, t.kind] })],
+);
+
+/** One row, kept by triggers: how many deliveries in quarantine wait to be seen to. */
+export const quarantineCount = pgTable('quarantine_count', {
+  one: integer('one').primaryKey(),
+  waiting: number('waiting').notNull(),
+});
+
+/** Deliveries and lags by the minute, for charts: a few rows a minute, and none older than what they show. */
+export const traffic = pgTable(
+  'traffic',
+  {
+    minute: instant('minute').notNull(),
+    /** `accepted`, `duplicate`, `refused:REASON`, `lag:preview` or `lag:verification`. */
+    what: key('what').notNull(),
+    times: number('times').notNull(),
+    /** Of lags only, milliseconds. */
+    totalMs: number('total_ms').notNull(),
+    maxMs: number('max_ms').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.minute, t.what] })],
+);
+
+/** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */
+export const facts = pgTable('facts', {
+  name: text('name').primaryKey(),
+  value: text('value').notNull(),
+});
+
+/** When each kind came into step, kept by the heartbeat; null while it is not. */
+export const kindState = pgTable('kind_state', {
+  kind: key('kind').primaryKey(),
+  inStepSince: instant('in_step_since'),
+});
+
+// ─── what several processes share; instants are milliseconds of the steady clock, which they share too ───────
+
+/** Work that one process does at a time. The fence rises whenever another takes it over. */
+export const leases = pgTable('leases', {
+  name: text('name').primaryKey(),
+  owner: text('owner').notNull(),
+  fence: number('fence').notNull(),
+  leaseUntil: number('lease_until').notNull(),
+});
+
+/** Processes that live, or lived a moment ago. */
+export const replicas = pgTable('replicas', {
+  id: key('id').primaryKey(),
+  startedAt: instant('started_at').notNull(),
+  seenAt: number('seen_at').notNull(),
+});
+
+/** Sweeps that were asked for and have not begun. */
+export const sweepRequests = pgTable(
+  'sweep_requests',
+  {
+    kind: key('kind').notNull(),
+    reason: key('reason').notNull(),
+    requestedAt: instant('requested_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.reason] })],
+);
+
+/** Operators' sessions, by the hash of the cookie; which token opened one is sealed with a key made of the cookie. */
+export const operatorSessions = pgTable('operator_sessions', {
+  hash: text('hash').primaryKey(),
+  sealed: text('sealed').notNull(),
+  openedAt: number('opened_at').notNull(),
+  usedAt: number('used_at').notNull(),
+});
+
+/** Each process's part of the request budget, and how much it would like. */
+export const requestPlaces = pgTable('request_places', {
+  replica: text('replica').primaryKey(),
+  places: integer('places').notNull(),
+  wanted: integer('wanted').notNull(),
+  placesUntil: number('places_until').notNull(),
+});
+
+/**
+ * Who works on which events. Becomes UNLOGGED in its migration: what a crash of the server takes away is what its end
+ * would take anyway, and a claim is then no write to disk. SQLite keeps them in memory.
+ */
+export const claims = pgTable(
+  'claims',
+  {
+    seq: number('seq').primaryKey(),
+    kind: key('kind'),
+    recordId: key('record_id'),
+    owner: text('owner').notNull(),
+    /** The opened store whose owner it is: what that one held ends with it. */
+    opening: text('opening').notNull(),
+    until: number('until').notNull(),
+  },
+  (t) => [index('claims_record').on(t.recordId, t.kind)],
+);

@@ -1,0 +1,45 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * `npm run migrations -- NAME`: what both schemas have changed, as one step for each engine under one number and name. An
+ * engine whose tables did not change gets an empty step, to be filled by hand or left as it is: the numbers stay paired.
+ */
+
+const ENGINES = [
+  { config: 'drizzle.config.ts', folder: 'drizzle/sqlite' },
+  { config: 'drizzle.postgres.config.ts', folder: 'drizzle/postgres' },
+] as const;
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const DRIZZLE_KIT = fileURLToPath(new URL('../../node_modules/drizzle-kit/bin.cjs', import.meta.url));
+
+function steps(folder: string): string[] {
+  const journal = JSON.parse(readFileSync(`${ROOT}${folder}/meta/_journal.json`, 'utf8')) as {
+    entries: { tag: string }[];
+  };
+  return journal.entries.map((entry) => entry.tag);
+}
+
+function generate(config: string, name: string, ...more: string[]): void {
+  const args = [DRIZZLE_KIT, 'generate', '--config', config, '--name', name, ...more];
+  const { status } = spawnSync(process.execPath, args, { cwd: ROOT, stdio: 'inherit' });
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+const [name] = process.argv.slice(2);
+if (name === undefined || !/^[a-z][a-z0-9_]*$/.test(name)) {
+  console.error('name the step, in letters, digits and underscores: npm run migrations -- NAME');
+  process.exit(2);
+}
+const before = ENGINES.map(({ folder }) => steps(folder).length);
+for (const { config } of ENGINES) generate(config, name);
+const changed = ENGINES.map(({ folder }, index) => steps(folder).length > (before[index] ?? 0));
+if (!changed.includes(true)) {
+  console.error('neither schema has changed');
+  process.exit(1);
+}
+for (const [index, { config }] of ENGINES.entries()) {
+  if (changed[index] === false) generate(config, name, '--custom');
+}
