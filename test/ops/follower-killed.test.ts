@@ -1,0 +1,130 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { serve } from '@hono/node-server';
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { eventually } from '../convergence/service.ts';
+import { type FollowedRow, sameRows } from './follower.ts';
+import { openDisk } from './follower-process.ts';
+import { type Harness, opsHarness, READ } from './harness.ts';
+
+const FOLLOWER = fileURLToPath(new URL('./follower-process.ts', import.meta.url));
+const KILLS = 12;
+/** Requests that a follower makes before it is killed, at most: a snapshot takes a dozen. */
+const LONGEST_LIFE = 14;
+const DAY_MS = 86_400_000;
+
+const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
+const KINDS = ['policy', 'risk_assessment', 'vendor'] as const;
+
+/** Numbers that look like chance and are the same in each run of one seed. */
+function chanceOf(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function tables(h: Harness): Map<string, FollowedRow> {
+  const rows = new Map<string, FollowedRow>();
+  const db = new Database(h.database, { readonly: true });
+  for (const kind of KINDS) {
+    const version = kind === 'policy' ? 'version' : 'NULL AS version';
+    const sql = `SELECT id, name, ${version}, status, deleted_at, data FROM ${TABLES[kind]}`;
+    for (const { id, data, ...columns } of db.prepare(sql).all() as Record<string, unknown>[]) {
+      rows.set(`${kind} ${id}`, { ...columns, data: JSON.parse(String(data)) } as FollowedRow);
+    }
+  }
+  db.close();
+  return rows;
+}
+
+it.each([1, 2, 3])(
+  'a follower whose process is killed at random rebuilds the three tables (seed %i)',
+  async (seed) => {
+    const chance = chanceOf(seed);
+    let skippedMs = 0;
+    const real = systemClock();
+    const clock: Clock = {
+      ...real,
+      wall: () => real.wall() + skippedMs,
+      steady: () => real.steady() + skippedMs,
+    };
+    const h = await opsHarness({ clock });
+    const folder = mkdtempSync(join(tmpdir(), 'follower-'));
+    const file = join(folder, 'kept.ndjson');
+    let requests = 0;
+    let expired = 0;
+    /** Whether the last answer said that nothing was new. */
+    let isIdle = false;
+    const server = serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: async (request) => {
+        requests += 1;
+        const response = await h.app.fetch(request);
+        if (response.status === 410) expired += 1;
+        isIdle =
+          new URL(request.url).pathname === '/api/changes' &&
+          (await response.clone().text()).includes('"items":[]');
+        return response;
+      },
+    });
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const start = (): ChildProcess =>
+      spawn(process.execPath, [FOLLOWER, url, READ, file], { stdio: ['ignore', 'ignore', 'inherit'] });
+    const kill = async (child: ChildProcess) => {
+      const gone = once(child, 'exit');
+      child.kill('SIGKILL');
+      expect((await gone)[1]).toBe('SIGKILL');
+    };
+    const change = async () => {
+      // Reads closer together than SETTLE would not be applied.
+      skippedMs += 60_000;
+      const kind = KINDS[chance(3)]!;
+      const id = `rec ${chance(9)}`;
+      await h.mirror(kind, id, {
+        name: `name ${chance(1000)}`,
+        status: ['draft', 'done'][chance(2)],
+        [`field ${chance(3)}`]: chance(9),
+      });
+    };
+
+    try {
+      for (let life = 0; life < KILLS; life += 1) {
+        const until = requests + 1 + chance(LONGEST_LIFE);
+        const child = start();
+        while (requests < until) {
+          await change();
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        await kill(child);
+        for (let n = chance(20); n > 0; n -= 1) await change();
+        if (life === KILLS / 2) {
+          await change();
+          await h.store.trimChanges({ before: clock.wall() + DAY_MS, after: 0, limit: 1_000_000 });
+        }
+      }
+      isIdle = false;
+      const last = start();
+      await eventually('a follower with nothing left to read', () => isIdle);
+      await kill(last);
+      expect(expired).toBeGreaterThan(0);
+      expect(sameRows(new Map(openDisk(file).rows), tables(h))).toBe(true);
+    } finally {
+      server.close();
+      if ('closeAllConnections' in server) server.closeAllConnections();
+      await h.close();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+  120_000,
+);
