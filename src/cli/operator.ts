@@ -7,6 +7,7 @@ import { MirrorError, UsageError } from '../errors.ts';
 import { heldUnder } from '../ops/held.ts';
 import { CONSENT_MS, idsOf } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { HintTiming, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { databasePath, holderOfDatabase, withLockedStore, withStore } from './database.ts';
@@ -24,6 +25,8 @@ export interface Operator {
   /** Consent to exactly what `digest` names. Rejects when something else is held by now. */
   confirmDeletions(sweepId: number, digest: string): Promise<string[]>;
   refetch(kind: Kind, ids: string[]): Promise<void>;
+  /** Everything known of the kind: by a sweep of the service's, or noted as due for its next start. */
+  refetchAll(kind: Kind): Promise<void>;
   setPaused(paused: boolean): Promise<void>;
 }
 
@@ -101,6 +104,9 @@ function remoteOperator(service: OpsClient): Operator {
         await service.post(`/api/records/${kind}/${encodeURIComponent(id)}/refetch`, {});
       }
     },
+    async refetchAll(kind) {
+      await service.post('/api/sweeps', { kinds: [kind] });
+    },
     async setPaused(paused) {
       await service.post(paused ? '/api/pause' : '/api/resume', {});
     },
@@ -141,6 +147,16 @@ function localOperator(store: Store, timing: HintTiming): Operator {
     async refetch(kind, ids) {
       await store.makeDue(kind, ids, now());
       for (const id of ids) await audit('refetch', 'ok', `${kind}/${id}`);
+    },
+    async refetchAll(kind) {
+      let after: string | undefined;
+      do {
+        const records = await store.listRecords(kind, {}, { limit: PAGE_LIMIT_MAX, after });
+        const ids = records.map(({ id }) => id);
+        await store.makeDue(kind, ids, now());
+        after = ids.length < PAGE_LIMIT_MAX ? undefined : ids.at(-1);
+      } while (after !== undefined);
+      await audit('refetch', 'ok', kind);
     },
     async setPaused(paused) {
       await store.writeFact(PAUSED_FACT, paused ? 'true' : 'false');

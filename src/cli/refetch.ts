@@ -11,17 +11,21 @@ export function refetchCommand(cli: Cli): Command {
   return new Command('refetch')
     .description('read records from the API again; policies, which have no address of their own, by one walk')
     .addArgument(new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind))
-    .argument('[ids...]', 'ids, known to the mirror or not')
+    .argument('[ids...]', 'ids, known to the mirror or not; none: all that is known of the kind')
     .option('--ids <file>', 'a file with one id a line')
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>
       withOperator(cli, async (operator) => {
-        const wanted = checkIds([...ids, ...(options.ids === undefined ? [] : idsIn(options.ids))]);
-        await operator.refetch(kind, wanted);
-        const count = wanted.length === 1 ? '1 record' : `${wanted.length} records`;
+        const given = [...ids, ...(options.ids === undefined ? [] : idsIn(options.ids))];
+        // An empty file is a mistake somewhere else, and must not become a request for everything.
+        const isAll = ids.length === 0 && options.ids === undefined;
+        const wanted = isAll ? [] : checkIds(given);
+        if (isAll) await operator.refetchAll(kind);
+        else await operator.refetch(kind, wanted);
+        const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
         cli.out.write(
           operator.service
-            ? `${count} will be read again now.\n`
-            : `${count} will be read again as soon as the service runs.\n`,
+            ? `${what} will be read again now.\n`
+            : `${what} will be read again as soon as the service runs.\n`,
         );
       }),
     );
@@ -39,7 +43,11 @@ function idsIn(path: string): string[] {
 }
 
 function checkIds(ids: readonly string[]): string[] {
-  if (ids.length === 0) throw new UsageError('no ids given', 'name them, or a file with --ids');
+  if (ids.length === 0)
+    throw new UsageError(
+      'the file of --ids holds no id',
+      'without ids and without --ids, all of the kind is read',
+    );
   const unusable = ids.find((id): boolean => !isUsableId(id));
   if (unusable !== undefined) {
     throw new UsageError(

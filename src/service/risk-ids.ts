@@ -27,7 +27,11 @@ export function riskIdsReader(path: string | null, log: Pick<Logger, 'warn'>): R
       if (path === null) return;
       await load(path).catch((error) => {
         if (error instanceof UsageError) throw error;
-        throw new UsageError(`RISK_IDS_FILE: ${describeError(error)}`, 'name a readable file, one id a line');
+        const isFolder = (error as NodeJS.ErrnoException).code === 'EISDIR';
+        throw new UsageError(
+          `RISK_IDS_FILE: ${isFolder ? `${path} is a folder` : describeError(error)}`,
+          'name a readable file, one id a line',
+        );
       });
     },
     async read() {

@@ -2,7 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStore } from '../../src/store/open.ts';
 import { cli } from './executable.ts';
 
 /** A Node on this machine that is too old for us, other than the one that runs the tests. */
@@ -140,7 +142,6 @@ describe('on an empty database with no service running', () => {
     const { code, err } = await cli(['refetch', 'vendor', 'a\nb'], settings);
     expect(code).toBe(2);
     expect(err).toContain('cannot be a record');
-    expect((await cli(['refetch', 'vendor'], settings)).code).toBe(2);
     const unaddressable = await cli(['refetch', 'vendor', 'v1', '..'], settings);
     expect(unaddressable.code).toBe(2);
     expect(unaddressable.err).toContain('no path can carry');
@@ -150,6 +151,33 @@ describe('on an empty database with no service running', () => {
     const { code, out } = await cli(['refetch', 'vendor', 'v1', 'v2', 'v1'], settings);
     expect(code).toBe(0);
     expect(out).toContain('2 records will be read again as soon as the service runs');
+  });
+
+  it('without ids it is all of the kind, and a file without ids is a mistake', async () => {
+    const store = await openStore(settings['DATABASE_URL']!);
+    const read = { number: 1, beganAt: 1, endedAt: 1, endedWall: Date.now() };
+    const ids = ['p1', 'p2', 'p3'];
+    const rows = ids.map((policyId) => ({ id: policyId, data: { policyId, name: policyId } }));
+    const pointers = { policy: ['policyId'], risk_assessment: ['id'], vendor: ['id'] };
+    const context = { cause: 'refetch', sweepId: null, timing: { settleMs: 1 }, pointers };
+    await store.applyReads('policy', rows, read, context);
+    await store.close();
+    const due = () => {
+      const database = new DatabaseSync(settings['DATABASE_URL']!.slice('file:'.length), { readOnly: true });
+      const sql = "select id from record_state where kind = 'policy' and due_at is not null order by id";
+      const found = database.prepare(sql).all();
+      database.close();
+      return found.map(({ id }) => id);
+    };
+    expect(due()).toEqual([]);
+    const { code, out } = await cli(['refetch', 'policy'], settings);
+    expect({ code, out }).toEqual({
+      ...{ code: 0, out: 'All of policy will be read again as soon as the service runs.\n' },
+    });
+    expect(due()).toEqual(ids);
+    const empty = await cli(['refetch', 'policy', '--ids', '/dev/null'], settings);
+    expect(empty.code).toBe(2);
+    expect(empty.err).toContain('holds no id');
   });
 
   it('pausing and resuming need no service', async () => {

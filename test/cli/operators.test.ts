@@ -75,6 +75,17 @@ describe('beside a running service', () => {
       .toBe('Renamed again');
   });
 
+  it('a kind is read again on demand, policies too, which have no address of their own', async () => {
+    const { id } = await firstRecord('policy');
+    await mutate({ kind: 'policy', op: 'redraft', id });
+    expect((await cli(['refetch', 'policy'], settings)).out).toContain(
+      'All of policy will be read again now',
+    );
+    const status = async () =>
+      JSON.parse((await cli(['records', 'show', 'policy', id, '--json'], settings)).out).status;
+    await expect.poll(status, { timeout: 20_000 }).toBe('draft');
+  });
+
   it('the status names the process and where its page is', async () => {
     const status = JSON.parse((await cli(['status', '--json'], settings)).out);
     expect(status.service.pid).toBe(service.child.pid);

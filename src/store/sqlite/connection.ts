@@ -1,9 +1,9 @@
-import { existsSync, mkdirSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
+import { makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
 const LOCK_WAIT_MS = 1_000;
@@ -30,7 +30,8 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
         'start the service once, or run `compliance-mirror migrate`',
       );
     }
-    mkdirSync(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+    if (options.readOnly) refuseFolder(path);
+    else makePlaceFor(path);
   }
   return guarded(() => {
     const db = new Database(path, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });

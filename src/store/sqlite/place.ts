@@ -1,0 +1,53 @@
+import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { UsageError } from '../../errors.ts';
+
+/** Nobody but the service's own user: payloads and hashes of sign-ins are in it. */
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+
+const HINT =
+  'name a file in a folder that the user of the service may write to, such as file:./data/mirror.db';
+
+/**
+ * Makes the folder of the file at `path`, and the file, empty, if they are not there. The file's mode is given here
+ * because SQLite would take the umask's, and gives its own to the log beside it. Throws UsageError where that cannot be.
+ */
+export function makePlaceFor(path: string): void {
+  makeFolder(dirname(resolve(path)), path);
+  try {
+    refuseFolder(path);
+    closeSync(openSync(path, 'a', FILE_MODE));
+  } catch (error) {
+    throw unusable(path, error);
+  }
+}
+
+/** SQLite calls that an I/O error, as of a broken disk. */
+export function refuseFolder(path: string): void {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  throw new UsageError(`DATABASE_URL: ${path} is a folder`, HINT);
+}
+
+/** Step by step: on file systems that answer ENOENT to a mkdir, such as /proc, Node's own recursion never ends. */
+function makeFolder(folder: string, path: string): void {
+  try {
+    const found = statSync(folder, { throwIfNoEntry: false });
+    if (found?.isDirectory()) return;
+    if (found !== undefined) throw new UsageError(`DATABASE_URL: ${folder} is not a folder`, HINT);
+    makeFolder(dirname(folder), path);
+    mkdirSync(folder, { mode: FOLDER_MODE });
+  } catch (error) {
+    // Another process that starts at the same time may have made it.
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    throw unusable(path, error);
+  }
+}
+
+function unusable(path: string, error: unknown): unknown {
+  if (error instanceof UsageError) return error;
+  const { code } = error as NodeJS.ErrnoException;
+  // What may pass by itself is not the setting's fault.
+  if (code === undefined || /^(ENOSPC|EDQUOT|EIO|EMFILE|ENFILE|ENOMEM)$/.test(code)) return error;
+  return new UsageError(`DATABASE_URL: ${path} cannot be made or written (${code})`, HINT);
+}
