@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type IdPointers, isAddressable, recordIdIn } from '../compliance/pointers.ts';
@@ -163,6 +164,9 @@ export function createRefetch(options: RefetchOptions): Refetch {
       return { outcome: 'missing', missing: outcome };
     } catch (error) {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
+        if (error.cause instanceof OtherRecordAnswered) {
+          await gaps.open({ reason: 'unresolved', kind, recordId: id }, describeError(error));
+        }
         return later(
           request,
           describeError(error),

@@ -1,4 +1,4 @@
-import { listIn, MalformedAnswer, objectIn, WRAPPERS } from './envelope.ts';
+import { listIn, MalformedAnswer, OtherRecordAnswered, objectIn, WRAPPERS } from './envelope.ts';
 import type { Kind } from './kinds.ts';
 import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath, routeOf } from './paths.ts';
 import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
@@ -102,7 +102,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         const found = idOf(kind)(object);
         if (found === id) return object;
         const other = found === null ? 'no id where the pointers look' : `the id ${JSON.stringify(found)}`;
-        throw new MalformedAnswer(`the ${kind} answered has ${other}`);
+        throw new OtherRecordAnswered(`the ${kind} answered has ${other}`);
       };
       const { value, began, ended } = await send<JsonObject | null>({
         ...call,

@@ -11,6 +11,9 @@ import { type Meta, metaSchema } from './schemas.ts';
 /** The answer is JSON, and still not what was asked for. */
 export class MalformedAnswer extends Error {}
 
+/** The address of one record answered with another, or with what has no id: the cause of its `malformed` error. */
+export class OtherRecordAnswered extends MalformedAnswer {}
+
 /** Deeper objects are refused: JSON.stringify, which storing them takes, overflows the stack on deep ones. */
 export const MAX_DEPTH = 64;
 

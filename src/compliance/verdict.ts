@@ -47,7 +47,7 @@ export function judge<T>(
     return { value: expected.read(parseJson(reply.body)) };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
-    return upstreamError('malformed', error.message, true, { status, excerpt });
+    return upstreamError('malformed', error.message, true, { status, excerpt, cause: error });
   }
 
   function upstreamError(

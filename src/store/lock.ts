@@ -1,9 +1,9 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { UsageError } from '../errors.ts';
 import { isPostgres, sqlitePath } from './open.ts';
+import { makePlaceFor } from './sqlite/place.ts';
 
 /** Who holds a SQLite file, as its note beside the file says. */
 export interface LockHolder {
@@ -73,7 +73,7 @@ export function holderOf(url: string): LockHolder | null {
 }
 
 function tryLock(path: string): Database.Database | null {
-  mkdirSync(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+  makePlaceFor(lockPath(path));
   const db = new Database(lockPath(path), { timeout: 0 });
   try {
     db.exec('BEGIN EXCLUSIVE');
