@@ -151,8 +151,11 @@ export function createBackfill(options: BackfillOptions): Backfill {
   async function runSweep(kind: Kind, reason: string, lane: 'live' | 'walk'): Promise<void> {
     const plan = planOf(kind);
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
-    const skip = resumable.get(kind) ?? 0;
+    const read = resumable.get(kind) ?? 0;
     resumable.delete(kind);
+    // More pages than the list can have: it was interrupted in a later walk of its proof, and the first had been whole.
+    const fits = read < walkCost(await store.countKnown(kind), options.paging.pageSize);
+    const skip = fits ? read : 0;
     const result = await sweeper.sweep(kind, reason, lane, skip);
     if (result.resumed) {
       // Its rows are fresh; only a whole one shows what is gone.

@@ -32,8 +32,10 @@ export interface Invariants {
   acknowledged(id: string): void;
   checkStored(): string | null;
   checkEffects(): string | null;
+  /** A sweep of the kind was completed: what was there from `from` on, in a list that stood still, is here. */
+  checkWhole(kind: Kind, from: number): string | null;
   /** The service forgets, or remembers, all records of a kind. */
-  forgetting(kind: Kind, forgets: boolean): void;
+  forgetting(kind: Kind, forgets: boolean, now: number): void;
   /** I6: how the mirror differs from what is true now; empty when it does not. */
   differences(): string[];
   quiet(): {
@@ -110,6 +112,7 @@ export function createInvariants(options: {
   const shown = new Map<string, number>();
   const seen = new Map<string, { print: string; row: Row }>();
   const forgets = new Set<Kind>();
+  const rememberedAt = new Map<Kind, number>();
   /** Records that were forgotten at some time since they were last verified alive. */
   const forgotten = new Set<string>();
   const parsed = new Map<string, JsonObject>();
@@ -235,7 +238,24 @@ export function createInvariants(options: {
       return null;
     },
 
-    forgetting(kind, does) {
+    checkWhole(kind, from) {
+      if (kind === 'risk_assessment' || forgets.has(kind) || (rememberedAt.get(kind) ?? from) > from)
+        return null;
+      const ids = model.ids(kind);
+      const moved = ids.some((id) =>
+        model.history(kind, id).some((version, rev, all) => {
+          const wasAlive = rev > 0 && all[rev - 1]!.content !== null;
+          return version.at > from && wasAlive !== (version.content !== null);
+        }),
+      );
+      if (moved) return null;
+      const rows = new Set((select.all() as Row[]).flatMap((row) => (row.kind === kind ? [row.id] : [])));
+      const missed = ids.filter((id) => model.alive(kind, id) && !rows.has(id));
+      return missed.length === 0 ? null : `I6: a complete sweep of ${kind} has missed ${missed.join(', ')}`;
+    },
+
+    forgetting(kind, does, now) {
+      rememberedAt.set(kind, now);
       if (does) forgets.add(kind);
       else forgets.delete(kind);
       for (const id of model.ids(kind)) forgotten.add(`${kind} ${id}`);

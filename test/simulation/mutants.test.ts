@@ -19,7 +19,7 @@ async function simulate(name: string, seeds: { from: number; count: number }): P
 }
 
 describe('each guard of the algorithm', () => {
-  it.each(MUTANTS.filter((mutant) => mutant.isRare !== true))(
+  it.each(MUTANTS)(
     'is missed when it is gone: without $name, $without',
     { timeout: 400_000 },
     async ({ name, tryFirst }) => {

@@ -9,13 +9,12 @@ export interface Mutant {
   edits: readonly { file: string; find: string; put: string }[];
   /** Where the test begins to look, to save its time; then it looks everywhere. */
   tryFirst?: number;
-  /** Takes thousands of seeds to show: `npm run simulate` has the time for that, the tests have not. */
-  isRare?: boolean;
 }
 
 const DECIDE = 'src/mirror/decide.ts';
 const SWEEP = 'src/backfill/sweep.ts';
 const WALK = 'src/backfill/walk.ts';
+const PAGES = 'src/backfill/pages.ts';
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -63,8 +62,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: WALK,
-        find: 'if (walk.total === null || walk.total === walk.ids.size)',
-        put: 'if (walk.total !== undefined)',
+        find: 'const error = contradiction(walk.total, walk.ids.size);',
+        put: 'const error = contradiction(null, walk.ids.size);',
       },
     ],
   },
@@ -76,9 +75,35 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'steady-walk',
-    isRare: true,
+    tryFirst: 141,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [{ file: SWEEP, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' }],
+  },
+  {
+    name: 'repeated-page',
+    tryFirst: 12,
+    without: 'a list that shows one page for ever is walked for ever',
+    edits: [{ file: PAGES, find: 'if (objects.length > 0 && ids === before) {', put: 'if (false) {' }],
+  },
+  {
+    name: 'resumed-walk',
+    tryFirst: 96,
+    without: 'walks that left out the first pages pass for whole ones',
+    edits: [
+      { file: WALK, find: 'if (skipped > 0) {', put: 'if (false) {' },
+      { file: SWEEP, find: 'skip: seenBefore.size === 0 ? sweep.skip : 0,', put: 'skip: sweep.skip,' },
+    ],
+  },
+  {
+    name: 'named-in-reads',
+    without: 'an assessment that only a row names is never looked for',
+    edits: [
+      {
+        file: 'src/store/sqlite/backfill.ts',
+        find: 'objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers)),',
+        put: 'objects.slice(0, 0).map(() => assessmentsNamedIn.name),',
+      },
+    ],
   },
   {
     name: 'repeated-404',

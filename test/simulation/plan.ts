@@ -74,6 +74,10 @@ const idOf = (kind: Kind, index: number) => `${kind[0]}${index}`;
 export function planOf(seed: number): Plan {
   const chance = createChance(seed);
   const settings = settingsOf(chance);
+  const long = chance.happens('long', 0.06) ? chance.pick('long', ['policy', 'vendor'] as const) : null;
+  if (long !== null) lengthen(chance, settings, long);
+  const flapping = long === null && chance.happens('flapping', 0.06);
+  if (flapping) shorten(chance, settings);
   const { settleMs } = settings;
   const spanMs = settleMs * chance.between('span', 12, 40);
   const operations: Operation[] = [];
@@ -124,6 +128,8 @@ export function planOf(seed: number): Plan {
     const kind = chance.pick('refetched', ['vendor', 'risk_assessment'] as const);
     return { at, do: 'refetch', kind, id: idOf(kind, chance.between('refetched', 0, universe[kind])) };
   });
+  if (long) operations.push(...resumptions(chance, spanMs, long, settings));
+  if (flapping) operations.push(...flaps(chance, spanMs, settings));
   operations.sort((a, b) => a.at - b.at);
   return { seed, settings, operations };
 }
@@ -157,6 +163,68 @@ function settingsOf(chance: Chance): Settings {
     references,
     riskIds: chance.happens('file', 0.3) ? ['r0', 'r1'] : [],
   };
+}
+
+/** So long a list that an interrupted walk over it is worth resuming. */
+function lengthen(chance: Chance, settings: Settings, kind: 'policy' | 'vendor'): void {
+  settings.initial = { ...settings.initial, [kind]: chance.between('long', 13, 18) };
+  settings.pageSize = 1;
+  settings.givesTotal = chance.happens('long', 0.3);
+  settings.requestsPerMinute = 6_000;
+  settings.errorRate = Math.min(settings.errorRate, 0.05);
+}
+
+/** Crashes far into a walk, and records that come to be about then and that nothing announces. */
+function resumptions(
+  chance: Chance,
+  spanMs: number,
+  kind: 'policy' | 'vendor',
+  { settleMs }: Settings,
+): Operation[] {
+  return [1, 2, 3].flatMap((time): Operation[] => {
+    const at = Math.floor((chance.draw('resumed') * 0.2 + time * 0.25) * spanMs);
+    return [
+      { at, do: 'sweep', kinds: [kind] },
+      {
+        ...{ at: at + 1, do: 'crash', commits: chance.between('resumed', 22, 40), when: 'after', stepMs: 0 },
+        downMs: settleMs * chance.between('resumed', 2, 6),
+      },
+      {
+        ...{ at: at + settleMs * chance.between('resumed', 1, 5), do: 'write', kind },
+        ...{ id: idOf(kind, 100 + time), message: null },
+      },
+    ];
+  });
+}
+
+/** A list of two pages, so that what moves moves over the one border between them. */
+function shorten(chance: Chance, settings: Settings): void {
+  settings.pageSize = chance.between('flapping', 2, 3);
+  settings.initial = { ...settings.initial, policy: settings.pageSize + chance.between('flapping', 1, 2) };
+  settings.order = 'id';
+  // Without it, nothing but luck can tell that such a list has moved.
+  settings.givesTotal = true;
+  settings.requestsPerMinute = 6_000;
+  settings.latencyMs = Math.round(settings.settleMs * 0.4);
+  settings.longestLatencyMs = settings.settleMs;
+}
+
+/** The first policy of the list goes and comes again and again, unannounced, while the list is walked. */
+function flaps(chance: Chance, spanMs: number, { settleMs }: Settings): Operation[] {
+  const operations: Operation[] = [];
+  for (let at = 0, gone = false; at < spanMs; ) {
+    at += Math.ceil(settleMs * (0.4 + 0.8 * chance.draw('flap')));
+    gone = !gone;
+    operations.push({
+      at,
+      do: gone ? 'delete' : 'write',
+      kind: 'policy',
+      id: idOf('policy', 0),
+      message: null,
+    });
+  }
+  for (let at = 0; at < spanMs; at += 4 * settleMs) operations.push({ at, do: 'sweep', kinds: ['policy'] });
+  return operations;
 }
 
 function messageOf(chance: Chance, { settleMs }: Settings, loss: number, patient: boolean): Message | null {

@@ -31,6 +31,9 @@ const RESTART_MS = 6_000;
 /** After equality: nothing may disturb it. In SETTLEs. */
 const AFTERWARDS_IN_SETTLES = 4;
 
+/** A list that grows and shifts while it is walked may have some pages more than it has records for. */
+const PAGES_TOO_MANY = 10;
+
 /** Commits that touch no record: nothing to check after them. */
 const BOOKKEEPING: ReadonlySet<string> = new Set([
   ...['beat', 'startSweep', 'progressSweep', 'finishSweep', 'interruptSweeps', 'openGap', 'healGap', 'audit'],
@@ -104,11 +107,21 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   let fullUntil = -1;
   const sweptSince = new Map<Kind, number>();
 
+  function onPage(kind: 'policy' | 'vendor', page: number): void {
+    const pages = Math.ceil(model.ids(kind).length / settings.pageSize);
+    if (page > pages + PAGES_TOO_MANY) {
+      fail(
+        `I6: a walk asks for page ${page} of ${kind}, which never had more than ${pages}, and may never end`,
+      );
+    }
+  }
+
   function start(): Mirror {
     trace('start');
     return startMirror({
       ...{ path, world, chance, settings, trace },
-      client: (life) => createUpstreamClient({ world, model, chance, settings, weather, trace, ...life }),
+      client: (life) =>
+        createUpstreamClient({ world, model, chance, settings, weather, trace, onPage, ...life }),
       onCommit: (verb, args) => {
         commits += 1;
         if (verb === 'accept') {
@@ -130,7 +143,9 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
         demand(invariants.check(read?.number ?? null));
       },
       onSweep: (kind, outcome, startedAt) => {
-        if (outcome === 'complete') sweptSince.set(kind, startedAt);
+        if (outcome !== 'complete') return;
+        sweptSince.set(kind, startedAt);
+        demand(invariants.checkWhole(kind, startedAt - settings.settleMs));
       },
       onBug: fail,
       slownessMs: () => (world.now() < slowUntil ? slownessMs : 0),
@@ -182,10 +197,10 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       case 'fault': {
         const { fault } = operation;
         weather.active.add(fault);
-        if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true);
+        if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());
         world.at(world.now() + operation.forMs, null, () => {
           weather.active.delete(fault);
-          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false);
+          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false, world.now());
           trace(`end of ${fault.fault}`);
         });
         return;

@@ -31,6 +31,7 @@ export function createUpstreamClient(options: {
   clock: Clock;
   budget: Budget;
   trace: (line: string) => void;
+  onPage: (kind: 'policy' | 'vendor', page: number) => void;
 }): ComplianceClient {
   const { world, model, chance, settings, weather, clock, budget } = options;
   const moment = () => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
@@ -133,8 +134,10 @@ export function createUpstreamClient(options: {
 
   const refuse = () => Promise.reject(new Error('the simulated mirror only reads'));
   return {
-    listPage: (kind, page, call) =>
-      exchange(`${kind} page ${page}`, call, (shownAt) => pageOf(kind, page, shownAt)),
+    listPage: (kind, page, call) => {
+      options.onPage(kind, page);
+      return exchange(`${kind} page ${page}`, call, (shownAt) => pageOf(kind, page, shownAt));
+    },
     getRecord: (kind, id, call) =>
       exchange(`${kind} ${id}`, call, (shownAt) => {
         const gone = pathIsLost() || faultOn(kind) === 'forgetful';
