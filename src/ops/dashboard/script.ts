@@ -66,6 +66,10 @@ export const SCRIPT = `
     light.textContent = text;
   };
 
+  // Whoever is under way by keyboard stays where they are when a part is replaced.
+  const stopsIn = (part) => [...part.querySelectorAll('a[href], button, input, select, summary, [tabindex]')];
+  const nameOf = (stop) => stop.id || stop.getAttribute('href') || stop.getAttribute('aria-label') || stop.textContent;
+
   const update = (html) => {
     const template = document.createElement('template');
     template.innerHTML = html;
@@ -73,9 +77,12 @@ export const SCRIPT = `
     for (const fresh of template.content.querySelectorAll('[data-part]')) {
       const old = main.querySelector('[data-part="' + fresh.dataset.part + '"]');
       if (!old || old.outerHTML === fresh.outerHTML) continue;
-      const focused = old.contains(document.activeElement) ? document.activeElement.id : '';
+      const place = stopsIn(old).indexOf(document.activeElement);
+      const name = place < 0 ? null : nameOf(document.activeElement);
       old.replaceWith(fresh);
-      if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+      if (place < 0) continue;
+      const stops = stopsIn(fresh);
+      (stops.find((stop) => nameOf(stop) === name) ?? stops[place])?.focus({ preventScroll: true });
     }
     const sentence = main.querySelector('.verdict h1');
     if (sentence) document.title = sentence.textContent + ' · compliance mirror';

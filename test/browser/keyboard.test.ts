@@ -1,0 +1,150 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { signInLink } from '../../src/ops/tokens.ts';
+import { type Harness, OPERATE, opsHarness } from '../ops/harness.ts';
+import { launchBrowser } from './browser.ts';
+import { listen } from './listener.ts';
+import { fillDay } from './scene.ts';
+
+/** More stops than any page has: a focus that goes round in circles ends there. */
+const MOST_STOPS = 600;
+
+let browser: Browser;
+let page: Page;
+let h: Harness;
+let server: Awaited<ReturnType<typeof listen>>;
+let day: Awaited<ReturnType<typeof fillDay>>;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  h = await opsHarness();
+  day = await fillDay(h);
+  server = await listen(h);
+  page = await (await browser.newContext({ viewport: { width: 1200, height: 900 } })).newPage();
+  await page.goto(signInLink(server.url, OPERATE));
+  await page.waitForURL(`${server.url}/`);
+});
+afterAll(async () => {
+  await browser.close();
+  server.close();
+  await h.close();
+});
+
+interface Stop {
+  /** Its place among all that can be reached, in the order of the document; -1: none of these. */
+  index: number;
+  name: string;
+  /** Something is drawn around it that is not there without the focus. */
+  isVisible: boolean;
+}
+
+/** Marks what must be reachable. Returns what each is called. */
+const mark = () =>
+  page.evaluate<string[]>(`(() => {
+    const reachable = [...document.querySelectorAll(
+      'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
+      .filter((element) => element.checkVisibility() && !element.matches(':disabled'));
+    reachable.forEach((element, index) => { element.dataset.stop = index; });
+    return reachable.map((element) => element.tagName + ' ' + element.textContent.trim().slice(0, 30));
+  })()`);
+
+const focused = () =>
+  page.evaluate<Stop | null>(`(() => {
+    const element = document.activeElement;
+    if (element === null || element === document.body) return null;
+    const { outlineStyle, outlineWidth } = getComputedStyle(element);
+    const box = element.getBoundingClientRect();
+    return {
+      index: Number(element.dataset.stop ?? -1),
+      name: element.tagName + ' ' + element.textContent.trim().slice(0, 30),
+      isVisible: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1.5 && box.bottom > 0 && box.top < innerHeight,
+    };
+  })()`);
+
+/** Every stop from the top of the page on, until the focus leaves it. */
+async function walk(): Promise<Stop[]> {
+  const stops: Stop[] = [];
+  await page.evaluate('document.activeElement?.blur()');
+  for (let presses = 0; presses < MOST_STOPS; presses += 1) {
+    await page.keyboard.press('Tab');
+    const stop = await focused();
+    if (stop === null || stop.index === stops[0]?.index) return stops;
+    stops.push(stop);
+  }
+  throw new Error('the focus never leaves the page');
+}
+
+const STREAM = /\/stream/;
+const PAGES = [
+  '/',
+  '/events?state=dead',
+  '/events/evt_0007',
+  '/records/vendor',
+  '/records/vendor/ven_0',
+  '/gaps',
+  '/sweeps',
+  'sweep-held',
+  '/quarantine/1',
+  '/refusals/1',
+  '/audit',
+];
+
+test.each(PAGES)(
+  'Tab reaches every control of %s in its order, and each shows it',
+  async (path) => {
+    // No stream: a tile that is replaced on the way takes the focus's place with it.
+    await page.route(STREAM, (route) => route.abort());
+    await page.goto(`${server.url}${path === 'sweep-held' ? `/sweeps/${day.held}` : path}`);
+    const names = await mark();
+    const stops = await walk();
+    const reached = new Set(stops.map((stop) => stop.index));
+    expect(names.filter((_, index) => !reached.has(index))).toEqual([]);
+    const order = stops.map((stop) => stop.index);
+    expect(order).toEqual([...order].sort((a, b) => a - b));
+    expect(stops.filter((stop) => !stop.isVisible).map((stop) => stop.name)).toEqual([]);
+    await page.unroute(STREAM);
+  },
+  120_000,
+);
+
+/** Tab until the control of that name has the focus. */
+async function tabTo(name: string): Promise<void> {
+  for (let presses = 0; presses < MOST_STOPS; presses += 1) {
+    await page.keyboard.press('Tab');
+    const here = await page.evaluate<string>(
+      "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()",
+    );
+    if (here === name) return;
+  }
+  throw new Error(`${name} is not reached`);
+}
+
+test('who is under way in a list stays there when it is replaced by a newer one', async () => {
+  await page.goto(`${server.url}/sweeps`);
+  const older = `/sweeps/${day.swept}`;
+  await page.focus(`tbody a[href="${older}"]`);
+  const { id } = await h.store.startSweep('policy', 'test', h.now());
+  await page.waitForSelector(`tbody a[href="/sweeps/${id}"]`);
+  expect(await page.evaluate("document.activeElement.getAttribute('href')")).toBe(older);
+});
+
+test('without a mouse, an operator ticks a dead event and discards it', async () => {
+  await page.goto(`${server.url}/events?state=dead`);
+  const [dead] = (await h.store.listEvents({ state: 'dead' }, { limit: 1 })).items;
+  await tabTo(`Tick ${dead!.id}`);
+  await page.keyboard.press('Space');
+  await tabTo('Discard the ticked');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/told=discarded\.1\.0/);
+  expect((await h.store.showEvent(dead!.id))?.state).toBe('discarded');
+});
+
+test('and follows the way to what stands behind it, by Enter alone', async () => {
+  await page.goto(`${server.url}/events?state=dead`);
+  await tabTo('Skip to the content');
+  await page.keyboard.press('Enter');
+  const [dead] = (await h.store.listEvents({ state: 'dead' }, { limit: 1 })).items;
+  await tabTo(dead!.id);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/events/${dead!.id}`);
+});
