@@ -88,7 +88,7 @@ export async function createService(
 }
 
 /** Held all at once, so that they differ; free again when this resolves. */
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
       const server = createServer();

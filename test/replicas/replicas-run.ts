@@ -1,0 +1,237 @@
+import type { Comparison } from '../convergence/compare.ts';
+import { randomOf } from '../convergence/random.ts';
+import { startIndependentUpstream } from '../support/independent-upstream.ts';
+import { fill, type Resource } from '../support/independent-upstream-records.ts';
+import {
+  createSender,
+  type EventType,
+  eventAbout,
+  type Sender,
+} from '../support/independent-upstream-sender.ts';
+import { createFollower, type Followed } from './follower.ts';
+import { createSite, type Replica, type Site } from './site.ts';
+
+export interface ReplicasOptions {
+  seed: number;
+  counts: Readonly<Record<Resource, number>>;
+  mutations: number;
+  /** Over which the mutations are spread. */
+  durationMs: number;
+  /** Replicas that are killed and started again on the way … */
+  kills: number;
+  /** … and restarts of the database, every other one as a failing machine does it. */
+  restarts: number;
+  healingMs: number;
+  tell: (line: string) => void;
+}
+
+export interface ReplicasResult extends Comparison {
+  /** Deliveries by what they were answered; `null` is a connection that ended without an answer. */
+  answers: Map<number | null, number>;
+  acknowledged: number;
+  /** Acknowledged, and not in the database. Must be empty. */
+  lost: string[];
+  /** Events that wrote more than one change. Must be empty. */
+  appliedTwice: string[];
+  /** Events that are neither done nor ignored. Must be empty. */
+  unfinished: string[];
+  /** Sweeps of one kind that ran at the same time, by different replicas. Must be empty. */
+  overlapping: string[];
+  followed: Followed;
+  /** What the last one to look took to find everything equal and verified; null: it never was. */
+  healedAfterMs: number | null;
+}
+
+const REPLICAS = 3;
+const RETRY_WAITS_MS = [100, 200, 500, 1_000, 1_000, 2_000, 2_000, 4_000, 4_000];
+/** So many of the deliveries go to all replicas at once. */
+const TO_ALL = 0.3;
+const DROPPED = 0.1;
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** Everything at once over one real PostgreSQL; resolves with what is wrong when the time is up. */
+export async function runReplicas(options: ReplicasOptions): Promise<ReplicasResult> {
+  const random = randomOf(options.seed);
+  const upstream = await startIndependentUpstream();
+  fill(upstream.records, options.counts);
+  const site = await createSite({
+    upstream,
+    replicas: REPLICAS,
+    settings: {
+      SYNC_SETTLE_SECONDS: '1',
+      COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+      LOG_LEVEL: 'fatal',
+    },
+  });
+  const senders = site.replicas.map((replica) => createSender(replica.webhookUrl, 8));
+  const follower = createFollower(site.replicas, random);
+  const acknowledged = new Set<string>();
+  const answers = new Map<number | null, number>();
+  const named = new Set<string>();
+  const underWay = new Set<Promise<void>>();
+  let turn = 0;
+
+  /** As a load balancer does: each attempt goes to the next one. */
+  async function deliver(event: ReturnType<typeof eventAbout>, to: readonly Sender[]): Promise<void> {
+    const attempt = async (sender: Sender) => {
+      const status = await sender.attempt(event);
+      answers.set(status, (answers.get(status) ?? 0) + 1);
+      if (status === 202 || status === 200) acknowledged.add(event.id);
+      return status === 202 || status === 200;
+    };
+    let taken = (await Promise.all(to.map(attempt))).some(Boolean);
+    for (const waitMs of RETRY_WAITS_MS) {
+      if (taken) return;
+      await pause(waitMs);
+      turn += 1;
+      taken = await attempt(senders[turn % senders.length]!);
+    }
+  }
+
+  function announce(
+    type: EventType,
+    resource: Resource,
+    record: { id: string; [field: string]: unknown },
+  ): void {
+    if (random() < DROPPED && resource !== 'assessments') return;
+    if (resource === 'assessments') named.add(record.id);
+    turn += 1;
+    const to = random() < TO_ALL ? senders : [senders[turn % senders.length]!];
+    const work = deliver(eventAbout(type, resource, record), to);
+    underWay.add(work);
+    void work.finally(() => underWay.delete(work));
+  }
+
+  try {
+    // Together, so that they meet at the migrations.
+    await Promise.all(site.replicas.map((replica) => replica.start()));
+    const following = follower.run();
+
+    const disturbing = (async () => {
+      const disturbances = options.kills + options.restarts;
+      for (let n = 1; n <= disturbances; n += 1) {
+        await pause(options.durationMs / (disturbances + 1));
+        const isRestart = n % Math.max(1, Math.round(disturbances / Math.max(1, options.restarts))) === 0;
+        if (isRestart && options.restarts > 0) await restart(site, n, options.tell);
+        else await killOne(site.replicas, random, options.tell);
+      }
+    })();
+    let done = 0;
+    for (; done < options.mutations; done += 1) {
+      const resource = (['policies', 'vendors', 'assessments'] as const)[Math.floor(random() * 3)]!;
+      const records = upstream.records.all(resource);
+      const draw = random();
+      if (draw < 0.1 || records.length === 0) {
+        const born = { id: `new-${done}`, name: `Born ${done}`, status: 'draft', rev: done };
+        const record = resource === 'policies' ? { ...born, version: '1.0' } : born;
+        upstream.records.put(resource, record);
+        announce(BIRTHS[resource], resource, record);
+      } else if (draw < 0.16 && ENDS[resource] !== null) {
+        const record = records[Math.floor(random() * records.length)]!;
+        upstream.records.remove(resource, record.id);
+        announce(ENDS[resource]!, resource, record);
+      } else {
+        const record = {
+          ...records[Math.floor(random() * records.length)]!,
+          name: `Changed ${done}`,
+          rev: done,
+        };
+        upstream.records.put(resource, record);
+        announce(CHANGES[resource], resource, record);
+      }
+      await pause(options.durationMs / options.mutations);
+    }
+    await disturbing;
+    while (underWay.size > 0) await Promise.all(underWay);
+    options.tell(`${done} mutations, the last delivery is made; asking for a sweep`);
+    const quietSince = performance.now();
+    // Of any of them: whoever does them hears of it.
+    await site.replicas[2]!.post('/api/sweeps');
+
+    let comparison = await site.compare(upstream.records, named);
+    let healedAfterMs: number | null = null;
+    while (performance.now() - quietSince < options.healingMs && healedAfterMs === null) {
+      await agreeToHeldDeletions(site.replicas[0]!);
+      await pause(250);
+      comparison = await site.compare(upstream.records, named);
+      const [waiting] = await site.query("SELECT 1 FROM events WHERE state = 'pending' LIMIT 1");
+      if (comparison.differences.length === 0 && waiting === undefined) {
+        healedAfterMs = performance.now() - quietSince;
+      }
+    }
+    const changes = await site.query<{ seq: string }>('SELECT seq FROM changes ORDER BY seq');
+    const followed = await follower.end(changes.map(({ seq }) => Number(seq)));
+    await following;
+    const stored = await site.query<{ id: string; state: string }>('SELECT id, state FROM events');
+    const ids = new Set(stored.map(({ id }) => id));
+    const twice = await site.query<{ cause: string }>(
+      "SELECT cause FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1",
+    );
+    const overlapping = await site.query<{ pair: string }>(
+      `SELECT a.kind || ' ' || a.id || '/' || b.id AS pair FROM sweeps a JOIN sweeps b ON a.kind = b.kind AND a.id < b.id
+       AND b.started_at < coalesce(a.finished_at, 'infinity')`,
+    );
+    for (const replica of site.replicas) await replica.stop();
+    return {
+      ...comparison,
+      ...{ answers, acknowledged: acknowledged.size, followed, healedAfterMs },
+      lost: [...acknowledged].filter((id) => !ids.has(id)),
+      appliedTwice: twice.map(({ cause }) => cause),
+      unfinished: stored.filter(({ state }) => state !== 'done' && state !== 'ignored').map(({ id }) => id),
+      overlapping: overlapping.map(({ pair }) => pair),
+    };
+  } finally {
+    for (const sender of senders) sender.close();
+    follower.stop();
+    await site.end();
+    await upstream.close();
+  }
+}
+
+async function killOne(
+  replicas: readonly Replica[],
+  random: () => number,
+  tell: (line: string) => void,
+): Promise<void> {
+  const victim = replicas[Math.floor(random() * replicas.length)]!;
+  await victim.kill();
+  tell(`killed replica ${victim.name}`);
+  await pause(200 + random() * 1_500);
+  await victim.start();
+}
+
+async function restart({ server }: Site, n: number, tell: (line: string) => void): Promise<void> {
+  const how = n % 2 === 0 ? 'crash' : 'orderly';
+  await server.halt(how);
+  tell(`the database is down (${how})`);
+  await pause(1_000);
+  await server.start();
+}
+
+/** As an operator does who has looked at the upstream. */
+async function agreeToHeldDeletions(replica: Replica): Promise<void> {
+  const { held_deletions: held } = await replica.get<{ held_deletions: { sweep_id: number }[] }>(
+    '/api/status',
+  );
+  for (const { sweep_id } of held) {
+    // It may have been settled since the status was read.
+    await replica.post(`/api/sweeps/${sweep_id}/confirm-deletions`).catch(() => undefined);
+  }
+}
+
+const CHANGES: Readonly<Record<Resource, EventType>> = {
+  policies: 'policy.updated',
+  assessments: 'risk.assessed',
+  vendors: 'vendor.updated',
+};
+const BIRTHS: Readonly<Record<Resource, EventType>> = {
+  policies: 'policy.created',
+  assessments: 'risk.identified',
+  vendors: 'vendor.added',
+};
+const ENDS: Readonly<Record<Resource, EventType | null>> = {
+  policies: 'policy.deleted',
+  assessments: null,
+  vendors: 'vendor.removed',
+};

@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../convergence/service.ts';
+import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { fill } from '../support/independent-upstream-records.ts';
+import { createSender, eventAbout, signature } from '../support/independent-upstream-sender.ts';
+import { createSite, type Replica, type Site } from './site.ts';
+
+const TIMEOUT_MS = 120_000;
+/** As service/replicas.ts has it: a lease is taken over within twice its length. */
+const LEASE_MS = 10_000;
+
+let upstream: IndependentUpstream;
+let site: Site;
+
+beforeAll(async () => {
+  upstream = await startIndependentUpstream();
+  fill(upstream.records, { policies: 20, assessments: 0, vendors: 10 });
+  site = await createSite({
+    ...{ upstream, replicas: 2 },
+    settings: { SYNC_SETTLE_SECONDS: '0.5', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_SWEEP_MINUTES: '0' },
+  });
+  await Promise.all(site.replicas.map((replica) => replica.start()));
+}, TIMEOUT_MS);
+afterAll(async () => {
+  await site.end();
+  await upstream.close();
+});
+
+/** Who does the walks now, and who does not. */
+async function roles(): Promise<{ holder: Replica; other: Replica }> {
+  return await eventually('somebody to hold the lease', async () => {
+    const [lease] = await site.query<{ owner: string }>("SELECT owner FROM leases WHERE name = 'backfill'");
+    const holder = site.replicas.find((replica) => lease?.owner.includes(`-${replica.pid()}-`));
+    const other = site.replicas.find((replica) => replica !== holder);
+    return holder !== undefined && other !== undefined && { holder, other };
+  });
+}
+
+const sweeps = async (reason: string) =>
+  await site.query<{ id: string; outcome: string | null }>(
+    `SELECT id, outcome FROM sweeps WHERE reason LIKE '%${reason}%' AND kind = 'policy'`,
+  );
+
+describe('what one replica is asked for', () => {
+  it('is swept by the one that sweeps', async () => {
+    const { other } = await roles();
+    await other.post('/api/sweeps', { kinds: ['policy'] });
+    await eventually('the sweep', async () =>
+      (await sweeps('operator:tester')).some(({ outcome }) => outcome === 'complete'),
+    );
+  });
+
+  it('is read again by the one that reads', async () => {
+    const { other } = await roles();
+    await eventually(
+      'the vendor',
+      async () => (await site.query("SELECT 1 FROM vendors WHERE id = 'ven-1'")).length > 0,
+    );
+    upstream.records.put('vendors', { id: 'ven-1', name: 'Renamed unseen', status: 'active' });
+    await other.post('/api/records/vendor/ven-1/refetch');
+    await eventually('the new name', async () => {
+      const [row] = await site.query<{ name: string }>("SELECT name FROM vendors WHERE id = 'ven-1'");
+      return row?.name === 'Renamed unseen';
+    });
+  });
+
+  it('stops the others too, until any of them is told to go on', async () => {
+    const { holder, other } = await roles();
+    await other.post('/api/pause');
+    const isPaused = async (replica: Replica) =>
+      (await replica.get<{ service: { paused: boolean } }>('/api/status')).service.paused;
+    await eventually('the other to pause', () => isPaused(holder));
+    const sender = createSender(holder.webhookUrl);
+    const record = { ...upstream.records.find('policies', 'pol-3')!, name: 'While paused' };
+    upstream.records.put('policies', record);
+    expect(await sender.attempt(eventAbout('policy.updated', 'policies', record, 'while-paused'))).toBe(202);
+    sender.close();
+    await holder.post('/api/resume');
+    await eventually('both to go on', async () => !(await isPaused(other)) && !(await isPaused(holder)));
+    await eventually('the event to be done', async () => {
+      const [event] = await site.query<{ state: string }>(
+        "SELECT state FROM events WHERE id = 'while-paused'",
+      );
+      return event?.state === 'done';
+    });
+  });
+
+  it('shows on the page of every one what is known of the upstream', async () => {
+    const { other } = await roles();
+    const status = await eventually('its status', async () => {
+      const seen = await other.get<{ upstream: { ok: boolean | null; budget_left: number } }>('/api/status');
+      return seen.upstream.ok === true && seen;
+    });
+    expect(status.upstream.budget_left).toBeGreaterThan(0);
+  });
+});
+
+describe('the one that sweeps', () => {
+  it(
+    'is followed within twice the lease when it is killed, and the walk it was at is walked again',
+    async () => {
+      const { holder, other } = await roles();
+      // The walk stands still in the middle.
+      upstream.faultOf = ({ path }) => (path.includes('/policies') ? { fault: 'hang', ms: 60_000 } : null);
+      await holder.post('/api/sweeps', { kinds: ['policy'] });
+      await eventually('the walk to be under way', async () =>
+        (await sweeps('operator')).some(({ outcome }) => outcome === null),
+      );
+      await holder.kill();
+      upstream.faultOf = () => null;
+      await eventually('the other to take over', async () => (await roles()).holder === other, 2 * LEASE_MS);
+      await eventually('a walk of its own', async () =>
+        (await sweeps('takeover')).some(({ outcome }) => outcome === 'complete'),
+      );
+      expect((await sweeps('operator')).at(-1)).toMatchObject({ outcome: 'interrupted' });
+      await holder.start();
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'hands over at once when it stops in good order',
+    async () => {
+      const { holder, other } = await roles();
+      expect(await holder.stop()).toBe(0);
+      await eventually('the other to take over', async () => (await roles()).holder === other, LEASE_MS / 2);
+      await holder.start();
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe('while the database is down', () => {
+  it(
+    'deliveries are answered 503 with Retry-After and no replica is ready; when it is back, both go on by themselves',
+    async () => {
+      await site.server.halt('crash');
+      const [a] = site.replicas as [Replica];
+      const event = eventAbout('vendor.updated', 'vendors', upstream.records.find('vendors', 'ven-2')!);
+      const sender = createSender(a.webhookUrl);
+      await eventually('a 503', async () => (await sender.attempt(event)) === 503);
+      const [delivered, ready] = [await answerOf(a, event.body), await fetch(`${a.opsUrl}/readyz`)];
+      expect(delivered.status).toBe(503);
+      expect(delivered.headers.get('retry-after')).toMatch(/^\d+$/);
+      expect(ready.status).toBe(503);
+      await site.server.start();
+      for (const replica of site.replicas) {
+        await eventually(
+          `${replica.name} to be ready`,
+          async () => (await fetch(`${replica.opsUrl}/readyz`)).ok,
+        );
+      }
+      await eventually('it to be taken', async () => (await sender.attempt(event)) === 202);
+      sender.close();
+      await eventually('it to be done', async () => {
+        const [row] = await site.query<{ state: string }>(
+          `SELECT state FROM events WHERE id = '${event.id}'`,
+        );
+        return row?.state === 'done';
+      });
+      await roles();
+    },
+    TIMEOUT_MS,
+  );
+});
+
+async function answerOf(replica: Replica, body: string): Promise<Response> {
+  return await fetch(replica.webhookUrl, {
+    ...{ method: 'POST', body },
+    headers: { 'x-webhook-signature': signature(body) },
+  });
+}
