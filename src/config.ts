@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import querystring from 'node:querystring';
-import type { IdPointers } from './compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
 import * as parse from './config-parsers.ts';
 import { UsageError } from './errors.ts';
 
@@ -207,15 +207,11 @@ function readConfig(read: parse.Reader): Config {
       return credentialsKey?.() ?? null;
     },
     idPointers: {
-      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, ['policyId', 'policy.id', 'id']),
+      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, [...DEFAULT_ID_POINTERS.policy]),
       risk_assessment: read.value('ID_POINTERS_RISK_ASSESSMENT', parse.idPointers, [
-        'riskAssessmentId',
-        'assessmentId',
-        'riskId',
-        'risk.id',
-        'id',
+        ...DEFAULT_ID_POINTERS.risk_assessment,
       ]),
-      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, ['vendorId', 'vendor.id', 'id']),
+      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, [...DEFAULT_ID_POINTERS.vendor]),
     },
     riskIdsFile: read.value('RISK_IDS_FILE', parse.text(/./, 'the path of a file'), null),
     sync: {

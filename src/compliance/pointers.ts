@@ -5,6 +5,13 @@ export type JsonObject = { [field: string]: unknown };
 /** For each kind, where its id may sit in a document, as dotted paths tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
 
+/** Where ids sit by what the specification shows, and by its names where it shows nothing. */
+export const DEFAULT_ID_POINTERS = {
+  policy: ['policyId', 'policy.id', 'id'],
+  risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
+  vendor: ['vendorId', 'vendor.id', 'id'],
+} as const satisfies IdPointers;
+
 /** An id longer than this, or with control characters or a lone surrogate in it, is not taken for one. */
 export const MAX_ID_LENGTH = 255;
 

@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { JsonObject } from '../compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
 import { policySchema, riskAssessmentSchema, vendorSchema } from '../compliance/schemas.ts';
 
 /** The field that holds a record's id in the API's answers. */
@@ -33,6 +33,15 @@ export const MAX_RECORDS_PER_KIND = 50_000;
 
 export function recordId(kind: Kind, record: JsonObject): string {
   return String(record[ID_FIELDS[kind]]);
+}
+
+/**
+ * The pointers of the kind's own ids under which a reader would find another one in `record` than its id, or null.
+ * A service that showed such a record would be misread by whoever follows the names of its specification.
+ */
+export function misreadId(kind: Kind, record: JsonObject): string | null {
+  if (recordIdIn(record, kind, DEFAULT_ID_POINTERS) === recordId(kind, record)) return null;
+  return DEFAULT_ID_POINTERS[kind].filter((pointer) => pointer !== ID_FIELDS[kind]).join(', ');
 }
 
 /** Everything the stand-in starts with, per kind; also the shape of a seed file. */

@@ -9,6 +9,7 @@ import {
   ID_FIELDS,
   ID_PREFIXES,
   MAX_RECORDS_PER_KIND,
+  misreadId,
   RECORD_SCHEMAS,
   type SeedData,
 } from './records.ts';
@@ -79,6 +80,8 @@ function normaliseRows(kind: Kind, section: readonly JsonObject[]): JsonObject[]
     };
     const parsed = RECORD_SCHEMAS[kind].safeParse(record);
     if (!parsed.success) throw new Error(`${place}: ${z.prettifyError(parsed.error)}`);
+    const names = misreadId(kind, record);
+    if (names !== null) throw new Error(`${place} has another id besides ${id}, in one of: ${names}.`);
     return record;
   });
 }

@@ -7,7 +7,14 @@ import type { Fate, FaultSwitch } from './faults.ts';
 import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
-import { EVENT_ID_FIELDS, ID_FIELDS, ID_PREFIXES, MAX_RECORDS_PER_KIND, RECORD_SCHEMAS } from './records.ts';
+import {
+  EVENT_ID_FIELDS,
+  ID_FIELDS,
+  ID_PREFIXES,
+  MAX_RECORDS_PER_KIND,
+  misreadId,
+  RECORD_SCHEMAS,
+} from './records.ts';
 import type { RecordState } from './state.ts';
 
 export interface Mutation {
@@ -92,6 +99,14 @@ export class Upstream {
     if (this.state.count(kind) >= MAX_RECORDS_PER_KIND) {
       throw new Problem(422, 'limit_reached', `There can be at most ${MAX_RECORDS_PER_KIND} of a kind.`);
     }
+    const status = fields?.['status'];
+    if (status !== undefined && status !== operation.to) {
+      throw new Problem(
+        422,
+        'validation_failed',
+        `A new ${kind} is ${operation.to}: leave status away, and change it by its operations.`,
+      );
+    }
     const id = given ?? this.#random.id(ID_PREFIXES[kind]);
     const at = new Date().toISOString();
     const defaults = kind === 'policy' ? { version: '1.0' } : {};
@@ -151,5 +166,13 @@ function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
 function checked(kind: Kind, record: JsonObject): JsonObject {
   const parsed = RECORD_SCHEMAS[kind].safeParse(record);
   if (!parsed.success) throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
+  const names = misreadId(kind, record);
+  if (names !== null) {
+    throw new Problem(
+      422,
+      'validation_failed',
+      `Readers would take one of these fields for the ${kind}'s id, so no field may be called: ${names}.`,
+    );
+  }
   return record;
 }

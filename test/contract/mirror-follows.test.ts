@@ -159,9 +159,33 @@ it('every mutation ends in its event, and the mirror follows all of them to equa
     }
     done.push({ id, expected: expected.filter((type) => type !== null) });
   }
+  // What a create may carry besides: its first status said plainly, references to others, names that look like ids.
+  for (const kind of KINDS) {
+    const fields = {
+      name: 'Said plainly',
+      status: BIRTHS[kind].status,
+      vendorRef: 'x',
+      [kind]: { name: 'y' },
+    };
+    const answer = await sandbox.control('POST', '/mutate', { kind, op: 'create', fields });
+    expect([answer.status, answer.body.event?.type]).toEqual([200, BIRTHS[kind].event]);
+    done.push({ id: answer.body.id, expected: [BIRTHS[kind].event] });
+    const refused = { kind, op: 'create', fields: { ...fields, status: 'elsewhere' } };
+    expect((await sandbox.control('POST', '/mutate', refused)).status).toBe(422);
+  }
   for (let n = 0; n < BYSTANDERS; n++)
     await sandbox.api('POST', '/risk-assessments', { name: `Bystander ${n}` });
   await sandbox.api('POST', '/policies', { name: 'Through the API', owner: 'Legal' });
+  // A change that nobody is told of has no event, and the sweep finds it all the same.
+  const silent = {
+    kind: 'vendor',
+    op: 'update',
+    id: 'vendor-0002',
+    fields: { note: 'silent' },
+    silent: true,
+  };
+  expect((await sandbox.control('POST', '/mutate', silent)).body.event).toBeNull();
+  done.push({ id: 'vendor-0002', expected: [] });
   await sandbox.quiesce();
   for (const { id, expected } of done) expect(await eventsAbout(id)).toEqual(expected);
   // Of assessments that changed or went without an event only a sweep can tell.

@@ -195,6 +195,19 @@ describe('control', () => {
     }
   });
 
+  test('a refusal for a field says which, and what is no id or its own status is taken', async () => {
+    const sandbox = await started();
+    const mutate = (mutation: object) => sandbox.control('POST', '/mutate', mutation);
+    const born = await mutate({ kind: 'vendor', op: 'add', fields: { name: 'N', status: 'approved' } });
+    expect(born.body.detail).toContain('A new vendor is prospective');
+    const misread = await mutate({ kind: 'vendor', op: 'add', fields: { name: 'N', vendor: { id: 'v-9' } } });
+    expect(misread.body.detail).toContain('vendor.id');
+    const api = await sandbox.api('POST', '/risk-assessments', { name: 'N', riskId: 'r-9' });
+    expect([api.status, api.body.detail]).toEqual([422, expect.stringContaining('riskId')]);
+    const fields = { name: 'N', status: 'prospective', vendor: { name: 'x' }, riskAssessmentId: 'risk-0001' };
+    expect((await mutate({ kind: 'vendor', op: 'add', fields })).status).toBe(200);
+  });
+
   test.each([
     [{ kind: 'vendor', op: 'explode', id: 'vendor-0001' }, 422],
     [{ kind: 'spaceship', op: 'update', id: 'x' }, 422],
@@ -205,6 +218,14 @@ describe('control', () => {
     [{ kind: 'vendor', op: 'update', id: 'vendor-0001', fields: { status: 'approved' } }, 422],
     [{ kind: 'vendor', op: 'update', id: 'vendor-0001', fields: { vendorId: 'other' } }, 422],
     [{ kind: 'policy', op: 'update', id: 'policy-0001', fields: { version: 3 } }, 422],
+    [{ kind: 'policy', op: 'create', fields: { name: 'N', status: 'approved' } }, 422],
+    [{ kind: 'risk_assessment', op: 'create', fields: { name: 'N', status: 'assessed' } }, 422],
+    [{ kind: 'vendor', op: 'add', fields: { name: 'N', status: 'no status of ours' } }, 422],
+    [{ kind: 'risk_assessment', op: 'create', fields: { name: 'N', riskId: 'r-9' } }, 422],
+    [{ kind: 'risk_assessment', op: 'update', id: 'risk-0001', fields: { risk: { id: 'r-9' } } }, 422],
+    [{ kind: 'risk_assessment', op: 'update', id: 'risk-0001', fields: { assessmentId: 7 } }, 422],
+    [{ kind: 'vendor', op: 'update', id: 'vendor-0001', fields: { vendor: { id: 'v-9' } } }, 422],
+    [{ kind: 'vendor', op: 'update', id: 'vendor-0001', fields: { id: 'v-9' } }, 422],
     [{ kind: 'policy', op: 'approve', id: 'policy-0005' }, 409],
   ])('a mutation that cannot be is refused and changes nothing: %o', async (mutation, status) => {
     const sandbox = await started();
