@@ -281,6 +281,7 @@ async function compose(
   const operators: OpsContext = {
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
+    ...(replicas.isAlone ? {} : { sessionStore: store }),
     facts: liveFacts,
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),

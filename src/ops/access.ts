@@ -6,6 +6,7 @@ import { ATTEMPTS_PER_ADDRESS, type Attempts, createAttempts } from './attempts.
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 import { createSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
+import { createSharedSessions } from './shared-sessions.ts';
 import { createTokens, type Tokens } from './tokens.ts';
 
 export interface Identity {
@@ -44,14 +45,18 @@ export interface Access {
   signIn(c: OpsHandlerContext, presented: string): Promise<SignInOutcome>;
   signOut(c: OpsHandlerContext): Promise<void>;
   /** The id still names a session: asked again and again while a page is open, and each time counts as use. */
-  stillSignedIn(c: OpsHandlerContext): boolean;
+  stillSignedIn(c: OpsHandlerContext): Promise<boolean>;
   fromThisSite(c: OpsHandlerContext): boolean;
 }
 
 export function createAccess(context: OpsContext, audit: AuditLog): Access {
-  const sessions: Sessions = createSessions(context.clock);
   const attempts: Attempts = createAttempts(context.clock);
   const tokens: Tokens = createTokens(context.tokens);
+  const { clock, sessionStore = null } = context;
+  const sessions: Sessions =
+    sessionStore === null
+      ? createSessions(clock)
+      : createSharedSessions({ store: sessionStore, clock, tokenKeys: tokens.keys });
   const secure = context.publicUrl?.protocol === 'https:';
   const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
   const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
@@ -93,14 +98,14 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
     return URL.canParse(origin) && new URL(origin).host === host;
   };
 
-  const sessionIdentity = (c: OpsHandlerContext): Identity | null => {
+  const sessionIdentity = async (c: OpsHandlerContext): Promise<Identity | null> => {
     const id = getCookie(c, cookieName);
-    const session = id === undefined ? null : sessions.find(id);
+    const session = id === undefined ? null : await sessions.find(id);
     if (id === undefined || session === null) return null;
     const token = tokens.find(session.tokenKey);
     if (token !== null) return { name: token.name, role: token.role, csrf: session.csrf };
     // Whoever took the token away meant its sessions too.
-    sessions.close(id);
+    await sessions.close(id);
     return null;
   };
 
@@ -118,7 +123,7 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
         c.set('identity', { name: outcome.token.name, role: outcome.token.role, csrf: null });
         return next();
       }
-      const session = sessionIdentity(c);
+      const session = await sessionIdentity(c);
       if (session === null) return wantsPage(c) ? c.redirect(signInPath(c), 303) : unauthorized();
       if (changes(c)) {
         if (!fromThisSite(c)) return foreignOrigin();
@@ -139,8 +144,8 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
       const outcome = await present(c, presented, 'sign_in');
       if (outcome.status !== 'ok') return outcome;
       const before = getCookie(c, cookieName);
-      if (before !== undefined) sessions.close(before);
-      const id = sessions.open(outcome.token.key);
+      if (before !== undefined) await sessions.close(before);
+      const id = await sessions.open(outcome.token.key);
       setCookie(c, cookieName, id, { ...cookieOptions, maxAge: SESSION_LIFETIME_MS / 1000 });
       await audit.note(outcome.token.name, 'sign_in', 'ok', remoteAddress(c));
       return { status: 'ok' };
@@ -148,14 +153,14 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
 
     async signOut(c) {
       const id = getCookie(c, cookieName);
-      if (id !== undefined) sessions.close(id);
+      if (id !== undefined) await sessions.close(id);
       deleteCookie(c, cookieName, cookieOptions);
       await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
     },
 
-    stillSignedIn(c) {
+    async stillSignedIn(c) {
       const authorization = c.req.header('authorization');
-      if (authorization === undefined) return sessionIdentity(c) !== null;
+      if (authorization === undefined) return (await sessionIdentity(c)) !== null;
       return tokens.match(bearerOf(authorization)) !== null;
     },
   };

@@ -142,6 +142,8 @@ export interface LiveFacts {
 export interface OpsContext {
   store: OpsStore;
   actions: OpsActions;
+  /** Where sessions are kept that several replicas share; absent: in memory. */
+  sessionStore?: Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
   facts(): LiveFacts;
   heldDeletions(): Promise<HeldDeletions[]>;
   /** Null: no API credentials. */

@@ -6,7 +6,7 @@ export const SESSION_LIFETIME_MS = 12 * 60 * 60_000;
 /** Counted from the last request or the end of the last open page, so a forgotten browser signs itself out. */
 export const SESSION_IDLE_MS = 60 * 60_000;
 /** Far more than operators; beyond it the oldest goes, so that sign-ins cannot fill the memory. */
-const MAX_SESSIONS = 200;
+export const MAX_SESSIONS = 200;
 
 export interface Session {
   /** Which token opened it. Its name and role are asked of the tokens, which may change meanwhile. */
@@ -17,10 +17,10 @@ export interface Session {
 
 export interface Sessions {
   /** Returns the cookie's value. */
-  open(tokenKey: string): string;
+  open(tokenKey: string): Promise<string>;
   /** Null: unknown or expired. Counts as use. */
-  find(id: string): Session | null;
-  close(id: string): void;
+  find(id: string): Promise<Session | null>;
+  close(id: string): Promise<void>;
 }
 
 interface Held extends Session {
@@ -34,18 +34,18 @@ export function createSessions(clock: Pick<Clock, 'steady'>): Sessions {
   const held = new Map<string, Held>();
 
   return {
-    open(tokenKey) {
+    async open(tokenKey) {
       const now = clock.steady();
       for (const [key, session] of held) if (isOver(session, now)) held.delete(key);
       for (const key of held.keys()) {
         if (held.size < MAX_SESSIONS) break;
         held.delete(key);
       }
-      const id = secret();
-      held.set(digest(id), { tokenKey, csrf: secret(), openedAt: now, usedAt: now });
+      const id = sessionSecret();
+      held.set(digest(id), { tokenKey, csrf: sessionSecret(), openedAt: now, usedAt: now });
       return id;
     },
-    find(id) {
+    async find(id) {
       const key = digest(id);
       const session = held.get(key);
       if (session === undefined) return null;
@@ -57,7 +57,7 @@ export function createSessions(clock: Pick<Clock, 'steady'>): Sessions {
       session.usedAt = now;
       return session;
     },
-    close(id) {
+    async close(id) {
       held.delete(digest(id));
     },
   };
@@ -67,7 +67,7 @@ function isOver(session: Held, now: number): boolean {
   return now - session.openedAt >= SESSION_LIFETIME_MS || now - session.usedAt >= SESSION_IDLE_MS;
 }
 
-function secret(): string {
+export function sessionSecret(): string {
   return randomBytes(32).toString('base64url');
 }
 

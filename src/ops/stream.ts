@@ -12,7 +12,7 @@ const MAX_STREAMS = 64;
 interface StreamSource {
   /** The fragment as it stands now. */
   render(c: OpsHandlerContext): Promise<string>;
-  mayGoOn(c: OpsHandlerContext): boolean;
+  mayGoOn(c: OpsHandlerContext): Promise<boolean>;
 }
 
 /**
@@ -88,7 +88,7 @@ function fragments(
           const pulledAt = clock.steady();
           for (;;) {
             if (sent !== null) await clock.sleep(Math.max(0, lookedAt + LOOK_MS - clock.steady()), ended);
-            if (ended.aborted || !mayGoOn(c)) {
+            if (ended.aborted || !(await mayGoOn(c))) {
               close();
               if (!gone.signal.aborted) controller.close();
               return;

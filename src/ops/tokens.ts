@@ -15,6 +15,7 @@ export interface Tokens {
   match(presented: string): KnownToken | null;
   /** The token of that key; null: it is gone. */
   find(key: string): KnownToken | null;
+  keys(): string[];
 }
 
 /** Compares hashes of equal length in constant time, and always against every token. */
@@ -45,6 +46,7 @@ export function createTokens(current: () => readonly OpsToken[]): Tokens {
       return match;
     },
     find: (key) => known().find((token) => token.key === key) ?? null,
+    keys: () => known().map((token) => token.key),
   };
 }
 

@@ -352,7 +352,7 @@ export const sweepRequests = sqliteTable(
   (t) => [primaryKey({ columns: [t.kind, t.reason] })],
 );
 
-/** Operators' sessions, by the hash of the cookie; which token opened one is sealed with a key made of the cookie. */
+/** Operators' sessions, by the hash of the cookie; `sealed` is one of the cookie and the token that opened it. */
 export const operatorSessions = sqliteTable('operator_sessions', {
   hash: text('hash').primaryKey(),
   sealed: text('sealed').notNull(),

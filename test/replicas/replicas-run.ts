@@ -1,5 +1,6 @@
 import type { Comparison } from '../convergence/compare.ts';
 import { randomOf } from '../convergence/random.ts';
+import { eventually } from '../convergence/service.ts';
 import { startIndependentUpstream } from '../support/independent-upstream.ts';
 import { fill, type Resource } from '../support/independent-upstream-records.ts';
 import {
@@ -147,12 +148,18 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     options.tell(`${done} mutations, the last delivery is made; asking for a sweep`);
     const quietSince = performance.now();
     // Of any of them: whoever does them hears of it.
-    await site.replicas[2]!.post('/api/sweeps');
+    await eventually('a sweep to be asked for', () =>
+      site.replicas[2]!.post('/api/sweeps').then(
+        () => true,
+        () => false,
+      ),
+    );
 
     let comparison = await site.compare(upstream.records, named);
     let healedAfterMs: number | null = null;
     while (performance.now() - quietSince < options.healingMs && healedAfterMs === null) {
-      await agreeToHeldDeletions(site.replicas[0]!);
+      // A replica that finds the database back a little later answers 503 until then.
+      await agreeToHeldDeletions(site.replicas[0]!).catch(() => undefined);
       await pause(250);
       comparison = await site.compare(upstream.records, named);
       const [waiting] = await site.query("SELECT 1 FROM events WHERE state = 'pending' LIMIT 1");
