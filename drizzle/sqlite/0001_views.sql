@@ -92,7 +92,7 @@ WITH kinds AS (
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
-    'every record that the API lists' AS reach
+    NULL AS reach
   UNION ALL
   SELECT 'risk_assessment' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'risk_assessment') AS records,
@@ -110,7 +110,7 @@ WITH kinds AS (
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
         AND g.kind = s.kind AND g.record_id = s.id)) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
-    'every record that the API lists' AS reach
+    NULL AS reach
 ), service AS (
   SELECT
     (SELECT value FROM facts WHERE name = 'heartbeat') AS heartbeat,
@@ -120,8 +120,12 @@ WITH kinds AS (
     CAST(coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0') AS REAL) AS sweep_ms
 ), told AS (
   SELECT k.*, service.*,
+    (SELECT known FROM record_counts c WHERE c.kind = k.kind) AS known,
     (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
     (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
+    (SELECT round((julianday(finished_at) - julianday(started_at)) * 86400, 1) FROM sweeps
+      WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_seconds,
+    (SELECT seen FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS listed,
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sweeps
       WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
@@ -143,7 +147,9 @@ WITH kinds AS (
     ELSE 'in_step' END AS verdict
   FROM told
 )
-SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, deleted, unverified,
-  oldest_unverified_at, last_full_sweep_at, covered_until, open_gaps,
-  CASE WHEN events_only THEN 'payloads of events only' ELSE reach END AS coverage
+SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, deleted, known, unverified,
+  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, open_gaps,
+  CASE WHEN events_only THEN 'payloads of events only' WHEN reach IS NOT NULL THEN reach
+    WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
+    ELSE 'all ' || listed || ' the API lists' END AS coverage
 FROM judged;

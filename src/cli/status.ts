@@ -1,10 +1,11 @@
 import { Command } from 'commander';
 import { loadConfig } from '../config.ts';
+import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { holderOfDatabase } from './database.ts';
 import { jsonOption } from './options.ts';
-import { withReports } from './reports.ts';
+import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
 export function statusCommand(cli: Cli): Command {
@@ -19,7 +20,7 @@ export function statusCommand(cli: Cli): Command {
           if (options.json) writeJson(cli.out, { service: { ops_url: remote.url.href }, ...summary });
           else {
             cli.out.write(`Service at ${remote.url.href}\n\n`);
-            writeSummary(cli, summary);
+            writeSummary(cli, summary, await cycle(reports, summary, true));
           }
           return;
         }
@@ -34,15 +35,33 @@ export function statusCommand(cli: Cli): Command {
             ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n\n`
             : 'No service is running on this database.\n\n',
         );
-        writeSummary(cli, summary);
+        writeSummary(cli, summary, await cycle(reports, summary, holder !== null));
       }),
     );
 }
 
-function writeSummary(cli: Cli, summary: StoreSummary): void {
+/** Sweeps that may be newer than a cycle under way. */
+const NEWEST_SWEEPS = 50;
+
+/** From the database, so that it is told beside a service and without one; without one, none is under way. */
+async function cycle(reports: Reports, summary: StoreSummary, isServed: boolean): Promise<Cycle> {
+  const held = summary.kinds.find(({ kind }) => kind === 'risk_assessment');
+  const last = held?.last_full_sweep_seconds ?? null;
+  const sweeps = isServed ? await reports.listSweeps({ limit: NEWEST_SWEEPS }) : [];
+  const running = sweeps.find((sweep) => sweep.kind === 'risk_assessment' && sweep.finished_at === null);
+  if (running === undefined) return cycleOf(last, null, 0);
+  const { started_at, seen } = running;
+  const total = held?.known ?? null;
+  return cycleOf(last, { startedAt: Date.parse(started_at), seen, total }, Date.now());
+}
+
+function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
   writeTable(
     cli.out,
-    ['KIND', 'VERDICT', 'IN STEP SINCE', 'RECORDS', 'UNVERIFIED', 'LAST FULL SWEEP', 'OPEN GAPS', 'COVERAGE'],
+    [
+      ...['KIND', 'VERDICT', 'IN STEP SINCE', 'RECORDS', 'UNVERIFIED'],
+      ...['LAST FULL SWEEP', 'COVERED UNTIL', 'OPEN GAPS', 'COVERAGE'],
+    ],
     summary.kinds.map((kind) => [
       kind.kind,
       kind.verdict,
@@ -50,6 +69,7 @@ function writeSummary(cli: Cli, summary: StoreSummary): void {
       kind.records,
       kind.unverified,
       kind.last_full_sweep_at,
+      kind.covered_until,
       kind.open_gaps,
       kind.coverage,
     ]),
@@ -62,6 +82,7 @@ function writeSummary(cli: Cli, summary: StoreSummary): void {
         'events',
         `${pending} pending, ${done} done, ${ignored} ignored, ${dead} dead, ${discarded} discarded`,
       ],
+      ['assessments’ cycle', cycleWords(cycle)],
       ['oldest pending', summary.oldest_pending_at],
       ['last delivery', summary.last_delivery_at],
       ['quarantined', summary.quarantined],

@@ -1,3 +1,4 @@
+import { cycleOf } from './cycle.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
@@ -52,6 +53,8 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
       })),
       last: sweeps,
     },
+    /** How long it takes to read every known risk assessment once. */
+    assessment_cycle: cycleIn({ summary, live, at }),
     upstream: {
       configured: upstream.configured,
       origin: upstream.origin,
@@ -66,6 +69,13 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
     },
     database: summary === null ? null : { bytes: summary.database_bytes, wal_bytes: summary.wal_bytes },
   };
+}
+
+export function cycleIn({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>) {
+  const held = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
+  const running = live.runningSweeps.find(({ kind }) => kind === 'risk_assessment');
+  const way = running === undefined ? null : { ...running, total: running.estimatedTotal };
+  return cycleOf(held?.last_full_sweep_seconds ?? null, way, at);
 }
 
 /** The rest is under `/api/gaps`. */

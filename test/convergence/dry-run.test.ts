@@ -60,6 +60,18 @@ const EXPECTED = [
   { kind: 'vendor', missing: 0, extra: 1, different: 1, fields: { name: 1, 'data.name': 1, 'data.tags': 1 } },
 ];
 
+describe('status', () => {
+  it('counts what is covered, says until when, and how long a cycle over the assessments takes', async () => {
+    const { out } = await cli(['status'], service.settings);
+    expect(out).toMatch(/LAST FULL SWEEP +COVERED UNTIL +OPEN GAPS +COVERAGE/);
+    expect(out).toMatch(/policy .*Z +\d{4}-\S+Z +0 +all 8 the API lists/);
+    expect(out).toMatch(/risk_assessment .* known ids only: 0/);
+    expect(out).toMatch(/assessments’ cycle +\d+ s, the last one\n/);
+    const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');
+    expect(assessment_cycle).toEqual({ last_seconds: expect.any(Number), running: null });
+  });
+});
+
 describe('sweep --dry-run', () => {
   it('beside a running service finds nothing where nothing differs, and exits 0', async () => {
     const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);

@@ -94,7 +94,14 @@ test('a running sweep shows its bar, one of unknown length an endless one', asyn
     { id: 1, kind: 'vendor', pages: 2, seen: 200, estimatedTotal: 564, startedAt },
     { id: 2, kind: 'policy', pages: 0, seen: 0, estimatedTotal: null, startedAt },
   ];
+  h.live.runningSweeps.push({
+    ...{ id: 3, kind: 'risk_assessment', pages: 0, seen: 10, estimatedTotal: 60 },
+    startedAt: startedAt - 20_000,
+  });
   const html = await page();
+  expect(html).toContain(
+    'a cycle over them takes: none completed yet; one under way for 20 s, about 2 min in all',
+  );
   expect(html).toContain('200 of 564, 2 pages');
   expect(html).toMatch(/<progress[^>]* value="200" max="564"/);
   expect(html).toMatch(/<progress aria-labelledby="sweep-2">/);

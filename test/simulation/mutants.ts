@@ -143,7 +143,7 @@ export const MUTANTS: readonly Mutant[] = [
       {
         file: 'src/service/recovery.ts',
         find: 'await store.rehintUnverified(now, options.timing);',
-        put: '',
+        put: ';',
       },
     ],
   },

@@ -1,9 +1,12 @@
+import { cycleWords } from '../cycle.ts';
 import type { Snapshot } from '../snapshot.ts';
+import { cycleIn } from '../status-report.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Ago, Instant, Tile } from './pieces.tsx';
 import { VERDICT_WORDS } from './verdict-section.tsx';
 
-export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
+export function RecordsTile({ snapshot }: { snapshot: Snapshot }) {
+  const { summary, live, at } = snapshot;
   const kinds = summary?.kinds ?? [];
   return (
     <Tile part="records" title="Records">
@@ -36,6 +39,9 @@ export function RecordsTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
                 <th scope="row">
                   <a href={`/records/${kind.kind}`}>{sentenceCase(kindPlural(kind.kind))}</a>
                   <div class="reach">{kind.coverage}</div>
+                  {kind.kind === 'risk_assessment' && !live.eventsOnly ? (
+                    <div class="reach">a cycle over them takes: {cycleWords(cycleIn(snapshot))}</div>
+                  ) : null}
                 </th>
                 <td class="full">
                   <span class={`dot ${kind.verdict}`}>{VERDICT_WORDS[kind.verdict]}</span>

@@ -4,16 +4,18 @@ import type { ServiceFacts } from '../../../src/store/store.ts';
 import { createScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
 
 const MINUTE_MS = 60_000;
-const progress = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+const progress = { pages: 0, seen: 7, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
 async function beat(scene: Scene, over: Partial<ServiceFacts> = {}) {
   const facts = { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 60 * MINUTE_MS, blocked: false, ...over };
   await scene.store.beat(scene.now(), facts);
 }
 
-async function sweepAll(scene: Scene) {
-  for (const kind of KINDS) {
-    const { id } = await scene.store.startSweep(kind, 'timer', scene.now());
+async function sweepAll(scene: Scene, takesMs = 0) {
+  const ids: number[] = [];
+  for (const kind of KINDS) ids.push((await scene.store.startSweep(kind, 'timer', scene.now())).id);
+  scene.pass(takesMs);
+  for (const id of ids) {
     await scene.store.finishSweep(id, { outcome: 'complete', error: null, progress, drift: {} }, scene.now());
   }
 }
@@ -51,15 +53,19 @@ export function describeStatus(open: OpenEngine): void {
       'goes from catching up to in step, and says since when',
       inPresent(open, async (scene) => {
         await beat(scene);
-        expect(await status(scene)).toMatchObject({ verdict: 'catching_up', last_full_sweep_at: null });
-        await sweepAll(scene);
+        expect(await status(scene)).toMatchObject({
+          verdict: 'catching_up',
+          last_full_sweep_at: null,
+          ...{ last_full_sweep_seconds: null, coverage: 'what the API lists, not read in full yet' },
+        });
+        await sweepAll(scene, 2_500);
         await beat(scene);
         const since = isoOf(scene.now().wall);
         scene.pass(1_000);
         await beat(scene);
         expect(await status(scene)).toMatchObject({
           ...{ verdict: 'in_step', in_step_since: since, last_full_sweep_at: since, open_gaps: 0 },
-          coverage: 'every record that the API lists',
+          ...{ coverage: 'all 7 the API lists', last_full_sweep_seconds: 2.5, known: 0 },
         });
       }),
     );
@@ -111,7 +117,7 @@ export function describeStatus(open: OpenEngine): void {
         await scene.conclude('risk_assessment', { absent: ['a'] });
         await scene.store.makeKnown('risk_assessment', ['d'], scene.now());
         expect(await status(scene, 'risk_assessment')).toMatchObject({
-          ...{ records: 2, deleted: 1, unverified: 1, coverage: 'known ids only: 4' },
+          ...{ records: 2, deleted: 1, unverified: 1, known: 4, coverage: 'known ids only: 4' },
         });
       }),
     );
@@ -148,7 +154,7 @@ export function describeStatus(open: OpenEngine): void {
     });
 
     it.each([
-      { facts: { blocked: true }, verdict: 'blocked', coverage: 'every record that the API lists' },
+      { facts: { blocked: true }, verdict: 'blocked', coverage: 'all 7 the API lists' },
       { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
     ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
       await inPresent(open, async (scene) => {

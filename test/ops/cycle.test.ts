@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { cycleOf, cycleWords } from '../../src/ops/cycle.ts';
+
+const HOUR_MS = 3_600_000;
+
+test.each([
+  { last: null, running: null, words: 'none completed yet' },
+  { last: 12.4, running: null, words: '12 s, the last one' },
+  { last: 119.4, running: null, words: '119 s, the last one' },
+  { last: 12_000, running: null, words: '3 h 20 min, the last one' },
+  {
+    last: 60,
+    running: { startedAt: HOUR_MS - 20_000, seen: 50, total: 200 },
+    words: '60 s, the last one; one under way for 20 s, about 80 s in all',
+  },
+  {
+    last: null,
+    running: { startedAt: HOUR_MS - 600_000, seen: 0, total: 200 },
+    words: 'none completed yet; one under way for 10 min, its length not known yet',
+  },
+])('a cycle reads as: $words', ({ last, running, words }) => {
+  expect(cycleWords(cycleOf(last, running, HOUR_MS))).toBe(words);
+});
+
+test('the estimate of a cycle never undercuts the time it has taken', () => {
+  const running = { startedAt: 0, seen: 9, total: 5 };
+  expect(cycleOf(null, running, 3_000)).toEqual({
+    last_seconds: null,
+    running: { elapsed_seconds: 3, estimated_seconds: 3 },
+  });
+});
