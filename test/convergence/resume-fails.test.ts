@@ -1,0 +1,45 @@
+import { afterEach, expect, it } from 'vitest';
+import { createStage, type Stage } from './stage.ts';
+
+let stage: Stage;
+afterEach(() => stage.end());
+
+interface Sweep {
+  kind: string;
+  reason: string;
+  outcome: string | null;
+  pages: number;
+}
+
+const policySweeps = async () =>
+  (await stage.get<{ items: Sweep[] }>('/api/sweeps?limit=100')).items
+    .filter(({ kind }) => kind === 'policy')
+    .reverse();
+
+it('a resumed sweep that fails is tried again after a pause, like any other', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: '2', SYNC_SWEEP_MINUTES: '0' });
+  const isPolicies = (path: string) => path.includes('/policies?');
+  const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
+  stage.upstream.faultOf = ({ path }) =>
+    isPolicies(path) && pageOf(path) === 13 ? { fault: 'hang', ms: 60_000 } : null;
+  await stage.start();
+  await stage.leapUntil('twelve pages', async () => ((await policySweeps())[0]?.pages ?? 0) >= 12, 0);
+  await stage.stop();
+
+  const asked: number[] = [];
+  stage.upstream.faultOf = ({ path }) => {
+    if (!isPolicies(path)) return null;
+    asked.push(pageOf(path));
+    return { fault: 'status', status: 404 };
+  };
+  await stage.start();
+  await stage.leapUntil(
+    'the end of the resumed sweep',
+    async () => (await policySweeps())[1]?.outcome === 'incomplete',
+    0,
+  );
+  expect(asked).toEqual([13]);
+  await stage.leapUntil('the next sweep', async () => (await policySweeps()).length >= 3);
+  expect((await policySweeps())[2]?.reason).toBe('again');
+  expect(asked.slice(0, 2)).toEqual([13, 1]);
+});
