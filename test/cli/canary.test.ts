@@ -6,6 +6,7 @@ import {
   ACCESS_PREFIX,
   CLIENT_ID,
   CLIENT_SECRET,
+  CODE_PREFIX,
   type OauthServer,
   REDIRECT_URI,
   REFRESH_PREFIX,
@@ -23,6 +24,7 @@ const KEY = randomBytes(32);
 const CANARIES: Record<string, readonly Buffer[]> = {
   'API key': [Buffer.from(API_KEY)],
   'client secret': [Buffer.from(CLIENT_SECRET)],
+  'authorization code': [Buffer.from(CODE_PREFIX)],
   'access token': [Buffer.from(ACCESS_PREFIX)],
   'refresh token': [Buffer.from(REFRESH_PREFIX)],
   'configured webhook secret': [Buffer.from(WEBHOOK_SECRET)],
@@ -34,9 +36,9 @@ const CANARIES: Record<string, readonly Buffer[]> = {
 /** Where something was written, and what. */
 type Output = readonly [where: string, bytes: Buffer];
 
-const found = (outputs: readonly Output[]): string[] =>
+const found = (outputs: readonly Output[], more: Record<string, readonly Buffer[]> = {}): string[] =>
   outputs.flatMap(([where, bytes]) =>
-    Object.entries(CANARIES).flatMap(([kind, forms]) =>
+    Object.entries({ ...CANARIES, ...more }).flatMap(([kind, forms]) =>
       forms.some((form) => bytes.includes(form)) ? [`${kind} in ${where}`] : [],
     ),
   );
@@ -153,8 +155,27 @@ describe('no secret of any kind is in any output', () => {
 
       expect(await command(['api', 'GET', '/policies'], settings, outputs)).toBe(1);
       const login = recorded(start(['login', '--write'], settings), 'login', outputs);
-      await visit(await followed(await login.line('/auth/oauth/authorize')), {}, outputs);
+      const address = await login.line('/auth/oauth/authorize');
+      await visit(await followed(address), {}, outputs);
       expect(await login.exited).toBe(0);
+      const ours = consentSecrets(address);
+      // The answer to somebody else's sign-in, and one that refuses in words of its own.
+      const pasted = recorded(start(['login', '--paste'], settings), 'login --paste', outputs);
+      const other = await pasted.line('/auth/oauth/authorize');
+      pasted.child.stdin!.write(`http://127.0.0.1/callback?code=${CODE_PREFIX}x&state=${ours.state}\n`);
+      expect(await pasted.exited).toBe(1);
+      const refused = recorded(start(['login', '--paste'], settings), 'login --paste', outputs);
+      const third = await refused.line('/auth/oauth/authorize');
+      const { state } = consentSecrets(third);
+      const words = `error=${CODE_PREFIX}y&error_description=${CLIENT_SECRET}&state=${state}`;
+      refused.child.stdin!.write(`http://127.0.0.1/callback?${words}\n`);
+      expect(await refused.exited).toBe(1);
+      const more = {
+        'PKCE verifier': [Buffer.from(ours.verifier)],
+        state: [address, other, third].map((one) => Buffer.from(consentSecrets(one).state)),
+      };
+      // To be opened they must be printed, once, and nowhere else.
+      const printed = [address, other, third];
       const hook = 'http://127.0.0.1:1/webhooks';
       expect(await command(['register', '--url', hook], settings, outputs)).toBe(0);
 
@@ -202,11 +223,11 @@ describe('no secret of any kind is in any output', () => {
       ]) {
         await command(args, settings, outputs);
       }
-      expect(found(filesIn(directory))).toEqual([]);
+      expect(found(filesIn(directory), more)).toEqual([]);
       expect(await service.stop()).toBe(0);
 
       expect(outputs.length).toBeGreaterThan(50);
-      expect(found([...outputs, ...filesIn(directory)])).toEqual([]);
+      expect(found(without(printed, [...outputs, ...filesIn(directory)]), more)).toEqual([]);
     });
   });
 
@@ -227,6 +248,18 @@ describe('no secret of any kind is in any output', () => {
       }
       const account = { ...settings, COMPLIANCE_AUTH: 'service_account', COMPLIANCE_CLIENT_ID: 'unknown' };
       await command(['api', 'GET', '/policies'], account, outputs);
+      // One that is known: its token is kept in memory, and its scopes are asked for by the doctor.
+      const known = { ...account, COMPLIANCE_CLIENT_ID: CLIENT_ID };
+      expect(await command(['api', 'GET', '/policies'], known, outputs)).toBe(0);
+      await command(['doctor', '--json'], known, outputs);
+      server.calls.length = 0;
+      const machine = recorded(start(['serve'], known), 'serve', outputs);
+      const machineUrl = addressIn(await machine.line('Operators: '));
+      await until(() => server.calls.length > 1);
+      await visitAll(machineUrl, outputs);
+      expect(await machine.stop()).toBe(0);
+      const granted = server.grants.filter(({ body }) => body['grant_type'] === 'client_credentials');
+      expect(granted.length).toBeGreaterThan(2);
 
       const body = join(directory, 'body.json');
       writeFileSync(body, '{}');
@@ -247,6 +280,80 @@ describe('no secret of any kind is in any output', () => {
     });
   });
 });
+
+describe('no secret that the sandbox was given is in its output', () => {
+  const SECRETS = {
+    SANDBOX_API_KEY: 'canary-sandbox-api-key',
+    SANDBOX_TOKEN: 'canary-sandbox-token-0123',
+    SANDBOX_WEBHOOK_SECRET: 'canary-sandbox-webhook-secret',
+    SANDBOX_CLIENT_SECRET: 'canary-sandbox-client-secret',
+    SANDBOX_SERVICE_ACCOUNTS: 'machine:canary-sandbox-account-secret:read write',
+  };
+
+  it('nor on its pages, nor is any token or code that it issued', async () => {
+    const outputs: Output[] = [];
+    const settings = { ...SECRETS, SANDBOX_CLIENT_ID: 'app', SANDBOX_REDIRECT_URI: REDIRECT_URI };
+    const sandbox = recorded(start(['sandbox', '--port', '0'], settings), 'sandbox', outputs);
+    const { origin } = new URL(addressIn(await sandbox.line('Sandbox: ')));
+    const post = async (path: string, body: object, bearer: string) =>
+      await fetch(`${origin}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
+        body: JSON.stringify(body),
+      });
+    const account = { grant_type: 'client_credentials', client_id: 'machine', scope: 'read write' };
+    const secret = 'canary-sandbox-account-secret';
+    const answer = await post('/oauth/token', { ...account, client_secret: secret }, 'none');
+    const { access_token } = (await answer.json()) as { access_token: string };
+    expect(access_token).toEqual(expect.any(String));
+    // Both kinds of bearer do their work, and wrong ones are refused, secret or not.
+    const hook = { url: 'http://127.0.0.1:1/webhooks', events: ['vendor.*'], description: 'd' };
+    expect((await post('/v1/webhooks', hook, SECRETS.SANDBOX_API_KEY)).status).toBe(201);
+    expect((await post('/v1/policies', { name: 'N' }, access_token)).status).toBe(201);
+    const add = { kind: 'vendor', op: 'add', fields: { name: 'N' } };
+    expect((await post('/_sandbox/mutate', add, SECRETS.SANDBOX_TOKEN)).status).toBe(200);
+    for (const bearer of [SECRETS.SANDBOX_TOKEN, SECRETS.SANDBOX_API_KEY, access_token]) {
+      const headers = { authorization: `Bearer ${bearer}x` };
+      for (const path of ['/v1/policies', '/_sandbox/state', '/']) {
+        await visit(`${origin}${path}`, { headers }, outputs);
+      }
+    }
+    const wrong = { ...account, client_secret: `${secret}x` };
+    const refused = await post('/oauth/token', wrong, 'none');
+    outputs.push(['POST /oauth/token, refused', Buffer.from(await refused.text())]);
+    const headers = { authorization: `Bearer ${SECRETS.SANDBOX_TOKEN}` };
+    for (const path of ['/', '/openapi.json', '/v1/openapi.json']) {
+      await visit(`${origin}${path}`, { headers }, outputs);
+    }
+    for (const part of ['state', 'deliveries', 'faults', 'oauth']) {
+      await visit(`${origin}/_sandbox/${part}`, { headers }, outputs);
+    }
+    expect(await sandbox.stop()).toBe(0);
+    expect(outputs.length).toBeGreaterThan(10);
+    const given = { 'what was given': [Buffer.from('canary-sandbox')], token: [Buffer.from(access_token)] };
+    expect(found(outputs, given)).toEqual([]);
+  });
+});
+
+/** What only the two ends of a sign-in may know: of the address that was printed, and of the exchange that followed. */
+function consentSecrets(address: string): { state: string; verifier: string } {
+  const state = new URL(address).searchParams.get('state')!;
+  const exchanged = server.grants.findLast(({ body }) => body['grant_type'] === 'authorization_code')!;
+  return { state, verifier: String(exchanged.body['code_verifier']) };
+}
+
+/** The outputs without these lines, each of which must be there. */
+function without(lines: readonly string[], outputs: readonly Output[]): Output[] {
+  const latin1 = outputs.map(([where, bytes]) => [where, bytes.toString('latin1')] as const);
+  for (const line of lines) expect(latin1.filter(([, text]) => text.includes(line))).toHaveLength(1);
+  return latin1.map(([where, text]) => [
+    where,
+    Buffer.from(
+      lines.reduce((rest, line) => rest.replace(line, ''), text),
+      'latin1',
+    ),
+  ]);
+}
 
 /** Where the consent page sends the browser. */
 async function followed(address: string): Promise<string> {

@@ -37,6 +37,7 @@ export interface OauthServer {
 export const CLIENT_ID = 'client-of-the-mirror';
 export const CLIENT_SECRET = 'canary-client-secret-83b1';
 export const ACCESS_PREFIX = 'canary-access-';
+export const CODE_PREFIX = 'canary-code-';
 export const REFRESH_PREFIX = 'canary-refresh-';
 /** What the API gives to whoever registers. */
 export const REGISTERED_SECRET = 'canary-registered-secret-5d0c';
@@ -147,8 +148,9 @@ export async function startOauthServer(): Promise<OauthServer> {
     }),
     issueCode(challenge) {
       count += 1;
-      codes.set(`code-${count}`, challenge);
-      return `code-${count}`;
+      const code = `${CODE_PREFIX}${count}`;
+      codes.set(code, challenge);
+      return code;
     },
     expireAccess() {
       access = new Set();
