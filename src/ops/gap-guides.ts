@@ -37,7 +37,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'Whether the key was revoked, has run out, or lacks the scope to read this kind; the audit says since when.',
     command: `${CLI} doctor`,
-    note: 'A new key goes into COMPLIANCE_API_KEY, whose file is read again by itself; for OAuth, a person signs in with login.',
+    note: 'A new key goes into COMPLIANCE_API_KEY, whose file is read again by itself; for OAuth, a person signs in with “login”.',
   },
   refused_timestamp: {
     symptom: 'Deliveries with a right signature came more than the tolerance too early or too late.',
@@ -70,13 +70,13 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
       'An event was given up, after RETRY_MAX_ATTEMPTS attempts or because its data cannot be used. Its record is read from the API instead.',
     check: 'The error on the event’s page, then its body.',
     command: `${CLI} events list --state dead`,
-    note: 'Then events retry ID, after an update that can read it, or events discard ID.',
+    note: 'Then “events retry ID”, after an update that can read it, or “events discard ID”.',
   },
   unusable_delivery: {
     symptom: 'A delivery with a right signature was no event: not JSON, or without a usable envelope.',
     check: 'Its bytes on the page of the quarantine: a proxy that rewrites, or a change at the sender.',
     command: `${CLI} quarantine list`,
-    note: 'Then quarantine release NUMBER, which has what it was about read from the API.',
+    note: 'Then “quarantine release NUMBER”, which has what it was about read from the API.',
   },
   conflicting_content: {
     symptom:
@@ -97,7 +97,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'Whether the webhook is still registered with this address, and whether a POST from outside is answered 401.',
     command: `${CLI} doctor`,
-    note: 'If the registration is gone, register makes it anew; sweep finds what was not delivered meanwhile.',
+    note: 'If the registration is gone, “register” makes it anew; “sweep” finds what was not delivered meanwhile.',
   },
   walk_incomplete: {
     symptom: 'A list could not be read to its end, so that nothing is known of what it did not show.',

@@ -101,6 +101,7 @@ test('until it is open, the front answers probes and tells everybody else to com
     for (const path of ['/webhooks', '/', '/api/status', '/sign-in'])
       expect(await ask(side, path)).toEqual([503, '5']);
   }
+  expect(await ask('ops', '/readyz')).toEqual([503, null]);
   front.at('migrating');
   expect(await (await front.ops(new Request('http://here/readyz'), {})).json()).toEqual({
     ...{ status: 'not_ready', reason: 'migrating' },

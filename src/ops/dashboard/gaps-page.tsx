@@ -71,7 +71,9 @@ function Group({ reason, members, now }: { reason: string; members: readonly Gap
           <dd>{guide.check}</dd>
           <dt>Command</dt>
           <dd>
-            <code>{guide.command}</code> <span class="quiet">{guide.note}</span>
+            <code>{guide.command}</code>
+            <br />
+            <span class="quiet">{guide.note}</span>
           </dd>
         </dl>
       )}

@@ -105,6 +105,7 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1
 .empty { margin-top: 1.5rem; padding: 2rem 1.25rem; border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
 .told { margin: 0 0 1.25rem; padding: .85rem 1.1rem; border-left: 3px solid var(--in-step); border-radius: 0 .55rem .55rem 0; background: var(--card) }
 .told.blocked { border-color: var(--blocked) }
+.empty + .note, form + .note, .scroll + .note { margin-top: .8rem }
 .pager { display: flex; flex-wrap: wrap; justify-content: space-between; gap: .5rem 1.5rem; margin-top: 1.5rem; font-size: .9375rem }
 .pager a { padding: .35rem 0 } .pager a[rel="next"] { margin-left: auto }
 .facts { display: grid; grid-template-columns: minmax(8rem, max-content) minmax(0, 1fr); gap: .45rem 1.75rem; font-size: .9375rem }
