@@ -1,22 +1,28 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { systemClock } from '../clock.ts';
+import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import { heldUnder } from '../ops/held.ts';
 import { CONSENT_MS, idsOf } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import { REPLICA_LIFE_MS } from '../service/replicas.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { HintTiming, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { databasePath, holderOfDatabase, withLockedStore, withStore } from './database.ts';
+import { clockOf } from './local-clock.ts';
 import { createOpsClient, type OpsClient } from './ops-client.ts';
 
 /** What an operator may do from the shell, whether a service holds the database or not. */
 export interface Operator {
-  /** The service that does it, or null: none is running, and it is done on the database directly. */
+  /** The service that does it, or null: it is done on the database directly. */
   service: OpsClient | null;
+  /** A service runs on the database, and does what it is asked for. */
+  isServed: boolean;
+  /** False: no service runs, and it is what sweeps. */
+  requestSweeps(kinds: readonly Kind[]): Promise<boolean>;
   retryEvent(id: string): Promise<boolean>;
   discardEvent(id: string): Promise<boolean>;
   releaseQuarantined(id: number): Promise<boolean>;
@@ -42,8 +48,9 @@ const ACTOR = 'cli';
 const PAUSED_FACT = 'paused';
 
 /**
- * Runs `work` with the hands that fit: with OPS_URL, through that listener, wherever it is; through the operators' listener while a service holds the database, so
- * that there is one writer and the service knows at once; otherwise on the database itself.
+ * Runs `work` with the hands that fit: with OPS_URL, through that listener, wherever it is; through the operators'
+ * listener while a service holds the file, so that there is one writer and the service knows at once; otherwise on the
+ * database itself, whose replicas, where it is PostgreSQL, are told of it there.
  */
 export async function withOperator<T>(cli: Cli, work: (operator: Operator) => Promise<T>): Promise<T> {
   const config = loadConfig(cli.env);
@@ -55,7 +62,16 @@ export async function withOperator<T>(cli: Cli, work: (operator: Operator) => Pr
   if (service !== null) return await work(remoteOperator(service));
   // A database that is not there would be made by opening it for writing; looking first says so instead.
   await withStore(cli, async () => {});
-  return await withLockedStore(cli, (store) => work(localOperator(store, config.sync)));
+  return await withLockedStore(cli, async (store) => {
+    const clock = await clockOf(store);
+    return await work(localOperator(store, config.sync, clock, (await livingReplicas(store, clock)) > 0));
+  });
+}
+
+/** How many services share the database; 0 for a file, which one service holds. */
+export async function livingReplicas(store: Store, clock: Clock): Promise<number> {
+  if (store.engine === 'sqlite') return 0;
+  return await store.countReplicas(REPLICA_LIFE_MS, { wall: clock.wall(), steady: clock.steady() });
 }
 
 /** The service that holds the database, as its operators' listener; null: none does. */
@@ -91,6 +107,11 @@ function remoteOperator(service: OpsClient): Operator {
   const wasDone = async (path: string) => (await service.postIfFound(path)) !== null;
   return {
     service,
+    isServed: true,
+    async requestSweeps(kinds) {
+      await service.post('/api/sweeps', { kinds });
+      return true;
+    },
     retryEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/retry`),
     discardEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/discard`),
     releaseQuarantined: (id) => wasDone(`/api/quarantine/${id}/release`),
@@ -113,18 +134,26 @@ function remoteOperator(service: OpsClient): Operator {
   };
 }
 
-function localOperator(store: Store, timing: HintTiming): Operator {
-  const clock = systemClock();
+function localOperator(store: Store, timing: HintTiming, clock: Clock, isServed: boolean): Operator {
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const audit = (action: string, outcome: string, target: string | null) =>
     store.audit({ actor: ACTOR, action, outcome, target }, now());
   async function audited(action: string, target: string, act: () => Promise<boolean>): Promise<boolean> {
     const done = await act();
     await audit(action, done ? 'ok' : 'not_possible', target);
+    for (const notice of ['events', 'work'] as const) await store.notify(notice);
     return done;
   }
   return {
     service: null,
+    isServed,
+    async requestSweeps(kinds) {
+      if (!isServed) return false;
+      await store.requestSweeps(kinds, `operator:${ACTOR}`, now());
+      await audit('sweep', 'ok', kinds.join(','));
+      await store.notify('work');
+      return true;
+    },
     retryEvent: (id) => audited('event_retry', id, () => store.retryEvent(id, now())),
     discardEvent: (id) => audited('event_discard', id, () => store.discardEvent(id, now())),
     releaseQuarantined: (id) =>
@@ -140,13 +169,17 @@ function localOperator(store: Store, timing: HintTiming): Operator {
           hint: `look at them again: sweeps confirm-deletions ${sweepId}`,
         });
       }
-      const { ids } = await store.confirmDeletions(sweepId, clock.wall() + CONSENT_MS, agreed);
+      const { kind, ids } = await store.confirmDeletions(sweepId, clock.wall() + CONSENT_MS, agreed);
+      // Consent deletes nothing by itself; a service that starts later sweeps anyway.
+      if (isServed) await store.requestSweeps([kind], `consent:${sweepId}`, now());
+      await store.notify('work');
       await audit('confirm_deletions', ids.length > 0 ? `ok:${ids.length}` : 'not_possible', String(sweepId));
       return ids;
     },
     async refetch(kind, ids) {
       await store.makeDue(kind, ids, now());
       for (const id of ids) await audit('refetch', 'ok', `${kind}/${id}`);
+      await store.notify('work');
     },
     async refetchAll(kind) {
       let after: string | undefined;
@@ -157,10 +190,12 @@ function localOperator(store: Store, timing: HintTiming): Operator {
         after = ids.length < PAGE_LIMIT_MAX ? undefined : ids.at(-1);
       } while (after !== undefined);
       await audit('refetch', 'ok', kind);
+      await store.notify('work');
     },
     async setPaused(paused) {
       await store.writeFact(PAUSED_FACT, paused ? 'true' : 'false');
       await audit(paused ? 'pause' : 'resume', 'ok', null);
+      await store.notify('work');
     },
   };
 }

@@ -18,7 +18,7 @@ export function resumeCommand(cli: Cli): Command {
     withOperator(cli, async (operator) => {
       await operator.setPaused(false);
       cli.out.write(
-        operator.service ? 'Resumed.\n' : 'Resumed: the service will work when it next starts.\n',
+        operator.isServed ? 'Resumed.\n' : 'Resumed: the service will work when it next starts.\n',
       );
     }),
   );

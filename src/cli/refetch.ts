@@ -23,7 +23,7 @@ export function refetchCommand(cli: Cli): Command {
         else await operator.refetch(kind, wanted);
         const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
         cli.out.write(
-          operator.service
+          operator.isServed
             ? `${what} will be read again now.\n`
             : `${what} will be read again as soon as the service runs.\n`,
         );

@@ -2,7 +2,7 @@ import { createDryRun } from '../backfill/dry-run.ts';
 import { systemClock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError, UsageError } from '../errors.ts';
 import type { Compared } from '../ops/operations.ts';
 import { riskIdsReader } from '../service/risk-ids.ts';
 import type { Store } from '../store/store.ts';
@@ -11,7 +11,7 @@ import { commandClient, complianceSettings } from './client.ts';
 import { withLockedStore, withStore } from './database.ts';
 import { describeDrift } from './drift.ts';
 import { DifferenceFound } from './exit.ts';
-import { runningService } from './operator.ts';
+import { livingReplicas, runningService } from './operator.ts';
 import { printable } from './text.ts';
 
 /**
@@ -51,6 +51,12 @@ export async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?:
 async function compareHere(cli: Cli, config: Config, kind: Kind) {
   const clock = systemClock();
   const work = async (store: Store) => {
+    if ((await livingReplicas(store, clock)) > 0) {
+      throw new UsageError(
+        'services run on this database, and the request budget is theirs',
+        'set OPS_URL and OPS_TOKEN: then one of them compares',
+      );
+    }
     const compare = createDryRun({
       client: commandClient(cli, config, store, { actor: 'cli', needs: 'read', silent: true }),
       ...{ store, clock, random: Math.random, pointers: config.idPointers },

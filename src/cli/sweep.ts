@@ -34,8 +34,9 @@ export function sweepCommand(cli: Cli): Command {
     .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }) => {
       const kinds = options.kind ?? [...KINDS];
       if (options.dryRun) return await (await import('./sweep-dry-run.ts')).dryRun(cli, kinds, options);
-      await withOperator(cli, async ({ service }) => {
-        if (service === null) {
+      await withOperator(cli, async ({ service, requestSweeps }) => {
+        const before = await newestSweep(cli);
+        if (!(await requestSweeps(kinds))) {
           throw new MirrorError(
             'not_running',
             'no service is running on this database, and it is what sweeps',
@@ -44,8 +45,6 @@ export function sweepCommand(cli: Cli): Command {
             },
           );
         }
-        const before = await newestSweep(cli);
-        await service.post('/api/sweeps', { kinds });
         cli.out.write(`Asked for: ${kinds.join(', ')}\n`);
         if (options.wait) await waitFor(cli, service, kinds, before);
       });
@@ -56,7 +55,12 @@ async function newestSweep(cli: Cli): Promise<number> {
   return await withReports(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
 }
 
-async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], before: number): Promise<void> {
+async function waitFor(
+  cli: Cli,
+  service: OpsClient | null,
+  kinds: readonly Kind[],
+  before: number,
+): Promise<void> {
   const ended = new Map<Kind, SweepReport>();
   const line = createProgressLine(cli.err, () => performance.now());
   await withReports(cli, async (store) => {
@@ -71,6 +75,8 @@ async function waitFor(cli: Cli, service: OpsClient, kinds: readonly Kind[], bef
       }
       if (ended.size < kinds.length) {
         await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+        // Several share the database, and whoever sweeps may change on the way.
+        if (service === null) continue;
         // A service that has stopped will end no sweep: its silence is an error here.
         const status = (await service.get('/api/status')) as {
           sweeps: { running: (Progress & { kind: Kind })[] };
