@@ -39,7 +39,7 @@ export function createDueVerbs(database: Database): DueVerbs {
 
     async rehintUnverified(now, timing) {
       return await database.transact(async (unit) =>
-        (await isServed(unit, now)) ? await pullBack(unit, now) : await layAnew(unit, now, timing),
+        (await isServed(unit, now)) ? await pullBack(unit, now, timing) : await layAnew(unit, now, timing),
       );
     },
 
@@ -204,13 +204,13 @@ async function isServed(sql: Sql, now: Now): Promise<boolean> {
 }
 
 /** Only what lies ahead of this clock, which another one noted: it would keep a record waiting. */
-async function pullBack(sql: Sql, now: Now): Promise<number> {
+async function pullBack(sql: Sql, now: Now, timing: HintTiming): Promise<number> {
   await sql.change('UPDATE record_state SET read_ended_at = $1 WHERE read_ended_at > $1', [now.steady]);
   return await sql.change(
     `UPDATE record_state SET hint_at = least(hint_at, $1::bigint), first_hint_at = least(first_hint_at, $1::bigint),
-       missing_since = least(missing_since, $1::bigint) WHERE unverified_since IS NOT NULL
+       missing_since = least(missing_since, $1::bigint), due_at = least(due_at, $2::bigint) WHERE unverified_since IS NOT NULL
        AND (hint_at > $1::bigint OR first_hint_at > $1::bigint OR missing_since > $1::bigint)`,
-    [now.steady],
+    [now.steady, now.steady + timing.settleMs],
   );
 }
 

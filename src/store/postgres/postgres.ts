@@ -63,8 +63,8 @@ function atStart(error: unknown): unknown {
     : error;
 }
 
-/** The port over a schema that is current. */
-function storeOver(database: Database): Store {
+/** The port over a schema that is current. Closing the store closes `database`. */
+export function storeOver(database: Database): Store {
   const claims = createClaims(database);
   return {
     engine: 'postgres',

@@ -1,0 +1,49 @@
+import pg from 'pg';
+import { openPostgres } from '../../src/store/postgres/postgres.ts';
+import { TYPES } from '../../src/store/postgres/types.ts';
+import type { PostgresServer } from './server.ts';
+
+/** A database with the schema of this version, which is emptied between stories: one for each would take minutes. */
+export interface TestDatabase {
+  url: string;
+  /** Rows as the store reads them. */
+  query(sql: string): Promise<Record<string, unknown>[]>;
+  /** As the migrations left it. */
+  empty(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function createTestDatabase(server: PostgresServer): Promise<TestDatabase> {
+  const url = await server.createDatabase();
+  await (await openPostgres(url)).close();
+  const client = new pg.Client({ connectionString: url, types: TYPES });
+  await client.connect();
+  await client.query("SET timezone = 'UTC'");
+  const names = async (sql: string) =>
+    (await client.query<{ name: string }>(sql)).rows.map((row) => row.name);
+
+  const tables = await names(
+    "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> '__drizzle_migrations'",
+  );
+  const sequences = await names("SELECT sequencename AS name FROM pg_sequences WHERE schemaname = 'public'");
+  await client.query('CREATE SCHEMA fresh');
+  for (const table of tables) await client.query(`CREATE TABLE fresh.${table} AS SELECT * FROM ${table}`);
+  const restore = `DO $$ BEGIN ${[
+    ...tables.map((table) => `DELETE FROM ${table};`),
+    // After the last of the triggers has counted.
+    ...tables.map(
+      (table) =>
+        `DELETE FROM ${table}; INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM fresh.${table};`,
+    ),
+    ...sequences.map((sequence) => `PERFORM setval('public.${sequence}', 1, false);`),
+  ].join('\n')} END $$`;
+
+  return {
+    url,
+    query: async (sql) => (await client.query(sql)).rows as Record<string, unknown>[],
+    async empty() {
+      await client.query(restore);
+    },
+    close: () => client.end(),
+  };
+}
