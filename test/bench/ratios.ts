@@ -138,12 +138,12 @@ class Backlog {
 
 const POLL_MS = 10;
 
-async function prepare(load: ChildProcess, order: LoadOrder): Promise<void> {
+export async function prepare(load: ChildProcess, order: LoadOrder): Promise<void> {
   load.send(order);
   await message<'ready'>(load);
 }
 
-async function fire(load: ChildProcess): Promise<LoadReport> {
+export async function fire(load: ChildProcess): Promise<LoadReport> {
   load.send('go');
   return await message<LoadReport>(load);
 }

@@ -1,11 +1,12 @@
 import { parseArgs } from 'node:util';
 import { measureLag } from './lag.ts';
 import { measurePages } from './pages.ts';
+import { measurePostgres } from './postgres.ts';
 import { profile } from './profile.ts';
 import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
 
 /**
- * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag|pages] [--main FILE]`. `--main` measures another build.
+ * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag|pages|postgres] [--main FILE]`. `--main` measures another build.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -27,6 +28,7 @@ if (flags.profile) {
   if (wanted('ratios')) await ratios();
   if (wanted('lag')) await measureLag({ ...main, say });
   if (wanted('pages')) await measurePages(say);
+  if (wanted('postgres')) await measurePostgres({ ...main, rounds: Math.min(3, Number(flags.rounds)), say });
 }
 
 async function ratios(): Promise<void> {
