@@ -61,7 +61,7 @@ export async function checkServer(database: Database, readOnly: boolean): Promis
   }
 }
 
-/** Whether the user may do with the tables what the service does. */
+/** Whether the user may do with the tables, as far as there are any yet, what the service does. */
 export async function checkPrivileges(database: Database, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';

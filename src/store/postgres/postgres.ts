@@ -31,12 +31,12 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const database = createDatabase(url, options);
   try {
     await checkServer(database, readOnly);
+    await checkPrivileges(database, readOnly);
     const state = await schemaState(database);
     if (state !== 'current') {
       if (readOnly) throw notCurrent(state, database.schema);
       await migrateSchema(database, options.onMigrating);
     }
-    await checkPrivileges(database, readOnly);
     if (!readOnly) await settleEpoch(database);
     return storeOver(database);
   } catch (error) {

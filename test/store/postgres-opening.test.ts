@@ -1,0 +1,235 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { backUpStore, openStore } from '../../src/store/open.ts';
+import type { PostgresSettings } from '../../src/store/postgres/connection.ts';
+import { type PostgresServer, startPostgres } from '../postgres/server.ts';
+
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+const now = { wall: Date.now(), steady: 5_000 };
+const journal = JSON.parse(
+  readFileSync(fileURLToPath(new URL('../../drizzle/postgres/meta/_journal.json', import.meta.url)), 'utf8'),
+) as { entries: unknown[] };
+
+async function opened(url: string, postgres: PostgresSettings = {}): Promise<void> {
+  await (await openStore(url, { postgres })).close();
+}
+
+/** What opening says, in one text: the message and the hint. */
+async function refusal(
+  url: string,
+  options: Parameters<typeof openStore>[1] = {},
+): Promise<{ error: unknown; says: string }> {
+  const error: unknown = await openStore(url, options).then(
+    async (store) => {
+      await store.close();
+      return new Error('it was opened');
+    },
+    (reason: unknown) => reason,
+  );
+  const { message, hint } = error as UsageError;
+  return { error, says: `${message}; ${hint}` };
+}
+
+/** A user of its own, with its URL. */
+async function createUser(url: string, name: string, sql = ''): Promise<string> {
+  await server.query(`CREATE ROLE ${name} LOGIN PASSWORD 'secret-of-${name}'; ${sql}`, url);
+  return server.url({
+    database: new URL(url).pathname.slice(1),
+    user: name,
+    password: `secret-of-${name}`,
+  });
+}
+
+describe('opening a PostgreSQL database', () => {
+  it('makes the schema once, however many replicas start together', async () => {
+    const url = await server.createDatabase();
+    const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(url)));
+    for (const store of stores) {
+      await store.checkWritable();
+      await store.close();
+    }
+    const noted = await server.query('SELECT hash FROM __drizzle_migrations', url);
+    expect(noted).toHaveLength(journal.entries.length);
+  });
+
+  it('keeps mirrors in schemas of one database apart, whatever the schemas are called', async () => {
+    const url = await server.createDatabase();
+    const schemas = ['public', 'mirror two', 'Mirror "3"', "quo'te"];
+    const stores = await Promise.all(schemas.map((schema) => openStore(url, { postgres: { schema } })));
+    for (const [place, store] of stores.entries()) await store.writeFact('place', String(place));
+    for (const [place, store] of stores.entries()) {
+      expect(await store.readFact('place')).toBe(String(place));
+      expect((await store.summary()).database_bytes).toBeGreaterThan(0);
+      await store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, now);
+      expect((await store.summary()).open_gaps).toBe(1);
+      await store.close();
+    }
+    await opened(url, { schema: 'Mirror "3"' });
+  });
+
+  it('is refused where a newer version has written, and to look where another one has', async () => {
+    const url = await server.createDatabase();
+    expect((await refusal(url, { readOnly: true })).says).toMatch(/no mirror in the schema public.*migrate/);
+    await opened(url);
+    await opened(url);
+    await server.query('UPDATE __drizzle_migrations SET created_at = created_at - 1', url);
+    expect((await refusal(url, { readOnly: true })).says).toMatch(/schema of another version.*migrate/);
+    await server.query('UPDATE __drizzle_migrations SET created_at = created_at + 1000000', url);
+    const { error, says } = await refusal(url);
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(/newer version/);
+  });
+
+  it('leaves the schema as it was when a step of its migration fails', async () => {
+    const url = await server.createDatabase();
+    await server.query('CREATE VIEW current_vendors AS SELECT 1', url);
+    const { error, says } = await refusal(url);
+    expect(error).toMatchObject({ code: 'migration_failed' });
+    expect(says).toMatch(/current_vendors.*nothing was changed/);
+    expect(await server.query("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", url)).toEqual([]);
+  });
+
+  it('to look needs no more than SELECT, and changes nothing', async () => {
+    const url = await server.createDatabase();
+    await opened(url);
+    const reader = await createUser(
+      url,
+      'looker',
+      'GRANT SELECT ON ALL TABLES IN SCHEMA public TO looker; GRANT USAGE ON SCHEMA public TO looker',
+    );
+    const store = await openStore(reader, { readOnly: true });
+    expect((await store.summary()).kinds).toHaveLength(3);
+    await expect(store.writeFact('a', 'b')).rejects.toThrow(StoreUnavailable);
+    await store.close();
+  });
+
+  it("shows readers the views, and nothing of the mirror's own tables", async () => {
+    const url = await server.createDatabase();
+    const store = await openStore(url);
+    const reader = await createUser(
+      url,
+      'reader',
+      'GRANT SELECT ON current_policies, current_risk_assessments, current_vendors, sync_status, changes TO reader',
+    );
+    await store.beat(now, { eventsOnly: false, settleMs: 1, sweepMs: 0, blocked: false });
+    await store.close();
+    expect(await server.query('SELECT * FROM current_policies', reader)).toEqual([]);
+    const status = await server.query('SELECT kind, verdict FROM sync_status', reader);
+    expect(status).toHaveLength(3);
+    for (const table of ['record_state', 'tokens', 'registrations', 'events']) {
+      await expect(server.query(`SELECT * FROM ${table}`, reader)).rejects.toThrow(/permission denied/);
+    }
+    await expect(server.query('DELETE FROM current_policies', reader)).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe('a server that will not do', () => {
+  it('says which privileges are missing, and how to grant them', async () => {
+    const url = await server.createDatabase();
+    const user = await createUser(url, 'outsider');
+    const first = await refusal(user);
+    expect(first.says).toMatch(
+      /could not be migrated: permission denied.*GRANT CREATE, USAGE ON SCHEMA "public"/,
+    );
+    await opened(url);
+    const { error, says } = await refusal(user);
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(/the user outsider lacks privileges on \d+ tables of the schema public/);
+    const grants = says.slice(says.indexOf('run ') + 4);
+    await server.query(grants, url);
+    const store = await openStore(user);
+    await store.checkWritable();
+    await store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, now);
+    await store.close();
+  });
+
+  it('is named where it takes no writes', async () => {
+    const url = await server.createDatabase();
+    await opened(url);
+    const user = await createUser(
+      url,
+      'settled',
+      'ALTER ROLE settled SUPERUSER; ALTER ROLE settled SET default_transaction_read_only = on',
+    );
+    const { error, says } = await refusal(user);
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(/takes no writes.*ALTER ROLE "settled" SET default_transaction_read_only = off/);
+    await (await openStore(user, { readOnly: true })).close();
+  });
+
+  it('is refused where a crash would lose what was acknowledged', async () => {
+    const url = await server.createDatabase();
+    const user = await createUser(
+      url,
+      'hasty',
+      'ALTER ROLE hasty SUPERUSER; ALTER ROLE hasty SET synchronous_commit = off',
+    );
+    const { error, says } = await refusal(user);
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(/synchronous_commit is off.*ALTER ROLE "hasty" SET synchronous_commit = on/);
+    await server.query('ALTER ROLE hasty SET synchronous_commit = local', url);
+    await opened(user);
+  });
+
+  it('is refused without fsync', async () => {
+    const url = await server.createDatabase();
+    await server.query('ALTER SYSTEM SET fsync = off', url);
+    await server.query('SELECT pg_reload_conf()', url);
+    await expect.poll(async () => (await server.query('SHOW fsync', url))[0]?.['fsync']).toBe('off');
+    expect((await refusal(url)).says).toMatch(/fsync is off.*ALTER SYSTEM SET fsync = on/);
+    await server.query('ALTER SYSTEM RESET fsync', url);
+    await server.query('SELECT pg_reload_conf()', url);
+  });
+
+  it('is refused where it cannot hold every text', async () => {
+    await server.query(
+      "CREATE DATABASE narrow ENCODING 'LATIN1' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0",
+    );
+    const { error, says } = await refusal(server.url({ database: 'narrow' }));
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(/LATIN1.*ENCODING 'UTF8'/);
+  });
+
+  it.each([
+    ['a wrong password', () => server.url({ password: 'wrong-and-secret' }), /refuses the password/],
+    ['an unknown database', () => server.url({ database: 'nowhere' }), /no such database/],
+    [
+      'an address that is none',
+      () => 'postgres://user:wrong-and-secret@host:port/x',
+      /DATABASE_URL cannot be used/,
+    ],
+  ])('with %s is a wrong setting, and no secret is told', async (_what, url, message) => {
+    const { error, says } = await refusal(url());
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(message);
+    expect(JSON.stringify([says, String((error as Error).stack)])).not.toContain('wrong-and-secret');
+  });
+
+  it('that is not there may come yet', async () => {
+    const { error, says } = await refusal('postgres://u:secret-word@127.0.0.1:1/x');
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(says).toMatch(/ECONNREFUSED.*is the server up/);
+    expect(says).not.toContain('secret-word');
+  });
+
+  it("asks for TLS where the authority's file is named, and for that file", async () => {
+    const url = await server.createDatabase();
+    const missing = await refusal(url, { postgres: { tlsCaFile: '/nowhere/ca.pem' } });
+    expect(missing.error).toBeInstanceOf(UsageError);
+    expect(missing.says).toContain('/nowhere/ca.pem');
+    const ca = fileURLToPath(new URL('../../package.json', import.meta.url));
+    expect((await refusal(url, { postgres: { tlsCaFile: ca } })).says).toMatch(/does not support SSL/);
+  });
+
+  it('is no place for a backup of ours', async () => {
+    await expect(backUpStore(server.url(), { to: '/nowhere' } as never)).rejects.toThrow(UsageError);
+  });
+});

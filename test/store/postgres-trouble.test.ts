@@ -1,0 +1,198 @@
+import { createServer } from 'node:net';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { StoreUnavailable } from '../../src/errors.ts';
+import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
+import { openPostgres } from '../../src/store/postgres/postgres.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
+import { type PostgresServer, startPostgres } from '../postgres/server.ts';
+import { createScene, type Scene } from './scene.ts';
+
+let server: PostgresServer;
+let database: TestDatabase;
+let open: Store[];
+let scene: Scene;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  database = await createTestDatabase(server);
+  // It breaks with the server, which is ended here.
+  await database.close();
+});
+afterAll(() => server.stop());
+
+beforeEach(async () => {
+  open = [];
+  await server.query(
+    'DELETE FROM events; DELETE FROM record_state; DELETE FROM claims; UPDATE event_counts SET count = 0',
+    database.url,
+  );
+  scene = await createScene(async () => ({
+    store: await opened(),
+    query: (sql) => server.query(sql, database.url),
+    close: async () => undefined,
+  }));
+  return async () => {
+    for (const store of open) await store.close().catch(() => undefined);
+  };
+});
+
+async function opened(settings: PostgresSettings = {}): Promise<Store> {
+  const store = await openPostgres(database.url, settings);
+  open.push(store);
+  return store;
+}
+
+const isUp = async (store: Store) =>
+  store.checkWritable().then(
+    () => true,
+    () => false,
+  );
+
+async function rawClient(): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: database.url });
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}
+
+describe('trouble with the database', () => {
+  it.each(['orderly', 'crash'] as const)(
+    'in the middle of deliveries (%s) loses none that was acknowledged, and the store comes back by itself',
+    async (how) => {
+      const acknowledged: string[] = [];
+      const failures: unknown[] = [];
+      let serial = 0;
+      let sending = true;
+      const sender = async () => {
+        while (sending) {
+          serial += 1;
+          const event = scene.event({ id: `e${serial}`, recordId: `p${serial % 9}` });
+          await scene.accept(event).then(
+            () => void acknowledged.push(event.id),
+            async (error: unknown) => {
+              failures.push(error);
+              await new Promise((resolve) => setTimeout(resolve, 10));
+            },
+          );
+        }
+      };
+      const senders = [sender(), sender(), sender()];
+      await expect.poll(() => acknowledged.length).toBeGreaterThan(20);
+      await server.halt(how);
+      await expect.poll(() => failures.length).toBeGreaterThan(3);
+      expect(await isUp(scene.store)).toBe(false);
+      await server.start();
+      const before = acknowledged.length;
+      await expect.poll(() => acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 20);
+      sending = false;
+      await Promise.all(senders);
+
+      for (const failure of failures) {
+        expect(failure).toBeInstanceOf(StoreUnavailable);
+        expect(failure).toMatchObject({ fatal: false, retryable: true });
+      }
+      const kept = await scene.query('SELECT id FROM events');
+      const ids = new Set(kept.map((row) => row['id']));
+      expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
+    },
+  );
+
+  it('whose connections are all cut leaves the next verb to a new one', async () => {
+    await scene.accept(scene.event({ id: 'a' }));
+    await server.query(
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+      database.url,
+    );
+    await expect.poll(() => isUp(scene.store)).toBe(true);
+    expect(await scene.accept(scene.event({ id: 'b' }))).toMatchObject([{ status: 'accepted' }]);
+  });
+
+  it('is not asked for connections again and again while it is down', async () => {
+    let attempts = 0;
+    const ruin = createServer((socket) => {
+      attempts += 1;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => ruin.listen(0, '127.0.0.1', resolve));
+    const { port } = ruin.address() as { port: number };
+    const store = createDatabase(`postgres://u:p@127.0.0.1:${port}/x`);
+    const failures: unknown[] = [];
+    const started = performance.now();
+    while (performance.now() - started < 300) {
+      await store.sql.query('SELECT 1').catch((error: unknown) => failures.push(error));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await store.close();
+    await new Promise((resolve) => ruin.close(resolve));
+    expect(failures.every((failure) => failure instanceof StoreUnavailable)).toBe(true);
+    expect(attempts).toBeGreaterThan(1);
+    expect(failures.length).toBeGreaterThan(5 * attempts);
+  });
+
+  it('whose counter is held for too long is unavailable, not stuck', async () => {
+    const store = await opened({ lockTimeoutMs: 50 });
+    const rival = await rawClient();
+    await rival.query('BEGIN; SELECT value FROM counter FOR UPDATE');
+    const error: unknown = await store
+      .accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 })
+      .catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect((error as StoreUnavailable).message).toMatch(/holds the lock for too long \(55P03/);
+    await rival.query('ROLLBACK');
+    await rival.end();
+    expect(await isUp(store)).toBe(true);
+  });
+
+  it('with no connection left says which setting to raise', async () => {
+    const user = 'crowded';
+    await server.query(
+      `CREATE ROLE ${user} LOGIN PASSWORD 'p' CONNECTION LIMIT 2;
+       GRANT ALL ON ALL TABLES IN SCHEMA public TO ${user}`,
+      database.url,
+    );
+    const url = server.url({ database: new URL(database.url).pathname.slice(1), user, password: 'p' });
+    const store = await openPostgres(url, { poolSize: 5 });
+    open.push(store);
+    const results = await Promise.allSettled(Array.from({ length: 30 }, () => store.summary()));
+    const errors = results.flatMap((result) =>
+      result.status === 'rejected' ? [result.reason as Error] : [],
+    );
+    expect(errors.length).toBeGreaterThan(0);
+    expect(errors.every((error) => error instanceof StoreUnavailable)).toBe(true);
+    expect(errors.map((error) => error.message).join()).toMatch(/no connection left/);
+  });
+
+  it('that turns read-only, as in a failover, refuses writes until it takes them again', async () => {
+    await scene.accept(scene.event({ id: 'a' }));
+    const name = new URL(database.url).pathname.slice(1);
+    await server.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    const store = scene.store;
+    const cut =
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'compliance-mirror'";
+    await server.query(cut);
+    await expect
+      .poll(async () => store.checkWritable().catch((error: unknown) => (error as Error).message))
+      .toMatch(/takes no writes/);
+    await server.query(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+    // Without being told: a connection that led to a read-only server is not used again.
+    await expect.poll(() => isUp(store)).toBe(true);
+    expect(await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b' }))).toMatchObject([
+      { status: 'duplicate' },
+      { status: 'accepted' },
+    ]);
+  });
+
+  it('in one verb is nobody else’s: a mistake of ours stays one, and the connection is fit for others', async () => {
+    const store = await opened({ poolSize: 1 });
+    await expect(store.showEvent(undefined as never)).resolves.toBeNull();
+    const bad = { ...scene.event(), createdMs: Number.NaN };
+    await expect(store.accept({ events: [bad], unusable: [] }, scene.now(), { settleMs: 1 })).rejects.toThrow(
+      RangeError,
+    );
+    expect(
+      await store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 }),
+    ).toMatchObject([{ status: 'accepted' }]);
+  });
+});
