@@ -89,7 +89,8 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   },
   deletion_held: {
     title: 'Deletions await consent',
-    remedy: 'An unusual share of the records is gone upstream. Make sure of that there, then consent here.',
+    remedy:
+      'An unusual share of the records is gone upstream, or the last one of all. Make sure of that there, then consent here.',
     needsPerson: true,
   },
 };
