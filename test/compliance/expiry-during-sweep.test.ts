@@ -134,11 +134,7 @@ it('a token that expires under a sweep and a command is renewed once between the
       () => cli(['api', 'GET', '/vendors?page=1&perPage=5'], settings),
     );
     expect(asked).toMatchObject({ code: 0, err: '' });
-    await until(
-      () =>
-        queried(directory, "select 1 from sweeps where kind = 'policy' and outcome = 'complete' and seen = 9")
-          .length > 0,
-    );
+    await until(() => isSwept(directory));
     expect(refreshes()).toHaveLength(1);
     expect(live(directory)).toBe(POLICIES.length);
     expect(gapsOf(directory)).toEqual([]);
