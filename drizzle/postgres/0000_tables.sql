@@ -53,7 +53,7 @@ CREATE TABLE "events" (
 	"next_attempt_at" timestamp with time zone,
 	"processed_at" timestamp with time zone,
 	"error" text,
-	"content_hash" text NOT NULL,
+	"content_hash" text,
 	"body" text
 );
 --> statement-breakpoint
@@ -290,7 +290,7 @@ CREATE TABLE "vendors" (
 CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq");--> statement-breakpoint
 CREATE INDEX "claims_record" ON "claims" USING btree ("record_id","kind");--> statement-breakpoint
 CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
-CREATE INDEX "events_pending" ON "events" USING btree ("seq") WHERE state = 'pending';--> statement-breakpoint
+CREATE INDEX "events_pending" ON "events" USING btree ("seq","next_attempt_at") WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX "events_dead" ON "events" USING btree ("seq") WHERE state = 'dead';--> statement-breakpoint
 CREATE INDEX "events_record" ON "events" USING btree ("record_id","seq");--> statement-breakpoint
 CREATE INDEX "gaps_open" ON "gaps" USING btree ("reason","kind","record_id") WHERE healed_at IS NULL;--> statement-breakpoint

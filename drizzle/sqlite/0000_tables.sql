@@ -18,7 +18,7 @@ CREATE TABLE `changes` (
 	`at` text NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX `changes_record` ON `changes` (`kind`,`record_id`,`seq`);--> statement-breakpoint
+CREATE INDEX `changes_record` ON `changes` ("seq" >> 12,`kind`,`record_id`);--> statement-breakpoint
 CREATE TABLE `counter` (
 	`one` integer PRIMARY KEY NOT NULL,
 	`value` integer NOT NULL
@@ -45,14 +45,14 @@ CREATE TABLE `events` (
 	`next_attempt_at` text,
 	`processed_at` text,
 	`error` text,
-	`content_hash` text NOT NULL,
+	`content_hash` text,
 	`body` text
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
-CREATE INDEX `events_pending` ON `events` (`seq`) WHERE state = 'pending';--> statement-breakpoint
+CREATE INDEX `events_pending` ON `events` (`seq`,`next_attempt_at`) WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX `events_dead` ON `events` (`seq`) WHERE state = 'dead';--> statement-breakpoint
-CREATE INDEX `events_record` ON `events` (`record_id`,`seq`);--> statement-breakpoint
+CREATE INDEX `events_record` ON `events` ("seq" >> 12,`record_id`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL

@@ -35,9 +35,17 @@ export function createTraffic(options: {
   const recent = createRecent(clock);
   const reasons = new Set<string>();
   let unwritten = new Map<string, TrafficReport>();
+  let lastMinute = { began: Number.NaN, text: '' };
+
+  /** The last one is kept: writing it anew for each delivery cost a microsecond. */
+  function minuteOf(wall: number): string {
+    const began = Math.floor(wall / 60_000) * 60_000;
+    if (began !== lastMinute.began) lastMinute = { began, text: new Date(began).toISOString() };
+    return lastMinute.text;
+  }
 
   function count(what: string, ms = 0): void {
-    const minute = new Date(Math.floor(clock.wall() / 60_000) * 60_000).toISOString();
+    const minute = minuteOf(clock.wall());
     const held = unwritten.get(`${minute} ${what}`) ?? { minute, what, times: 0, total_ms: 0, max_ms: 0 };
     held.times += 1;
     held.total_ms += Math.round(ms);

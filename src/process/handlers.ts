@@ -21,9 +21,13 @@ export type Reading =
     }
   | { usable: false; error: string };
 
-/** Pure. `kind` is that of the event's type; `body` is the delivery as received. */
-export function readPayload(kind: Kind, body: string, pointers: IdPointers): Reading {
-  const data = (JSON.parse(body) as { data: JsonObject }).data;
+/** Of a delivery as received. */
+export function payloadIn(body: string): JsonObject {
+  return (JSON.parse(body) as { data: JsonObject }).data;
+}
+
+/** Pure. `kind` is that of the event's type; `data` is its payload. */
+export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers): Reading {
   if (recordIdIn(data, kind, pointers) === null) {
     return {
       usable: false,

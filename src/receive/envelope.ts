@@ -1,9 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import { hash } from 'node:crypto';
 import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
 import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
-import { canonicalJson, isDeeperThan } from './canonical.ts';
+import { isDeeperThan } from './depth.ts';
 import { parseInstant } from './instant.ts';
 
 export type ParsedEnvelope =
@@ -87,7 +86,7 @@ function eventOf(
     recordId: recordIdOf(data, kind, pointers),
     known: isKnownType(type),
     body,
-    contentHash: hash('sha256', canonicalJson({ created, data, type }), 'hex'),
+    data,
     t,
   };
 }

@@ -134,14 +134,14 @@ export const events = pgTable(
     nextAttemptAt: instant('next_attempt_at'),
     processedAt: instant('processed_at'),
     error: text('error'),
-    contentHash: text('content_hash').notNull(),
+    contentHash: text('content_hash'),
     body: text('body'),
   },
   (t) => [
     uniqueIndex('events_id').on(t.id),
     // The states that few events are in, and what is asked of one record. No other column has an index: each would be
     // paid for by every delivery, and lists walk back a bounded number of rows instead.
-    index('events_pending').on(t.seq).where(sql`state = 'pending'`),
+    index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
     index('events_dead').on(t.seq).where(sql`state = 'dead'`),
     index('events_record').on(t.recordId, t.seq),
   ],

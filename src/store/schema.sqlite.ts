@@ -93,7 +93,8 @@ export const changes = sqliteTable(
     cause: text('cause').notNull(),
     at: text('at').notNull(),
   },
-  (t) => [index('changes_record').on(t.kind, t.recordId, t.seq)],
+  // By blocks of numbers: see blocks.ts in sqlite/.
+  (t) => [index('changes_record').on(sql`"seq" >> 12`, t.kind, t.recordId)],
 );
 
 export const events = sqliteTable(
@@ -114,16 +115,17 @@ export const events = sqliteTable(
     nextAttemptAt: text('next_attempt_at'),
     processedAt: text('processed_at'),
     error: text('error'),
-    contentHash: text('content_hash').notNull(),
+    /** Of a body that has been trimmed; until then the body itself tells. */
+    contentHash: text('content_hash'),
     body: text('body'),
   },
   (t) => [
     uniqueIndex('events_id').on(t.id),
     // The states that few events are in, and what is asked of one record. No other column has an index: each would be
     // paid for by every delivery, and lists walk back a bounded number of rows instead.
-    index('events_pending').on(t.seq).where(sql`state = 'pending'`),
+    index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
     index('events_dead').on(t.seq).where(sql`state = 'dead'`),
-    index('events_record').on(t.recordId, t.seq),
+    index('events_record').on(sql`"seq" >> 12`, t.recordId),
   ],
 );
 

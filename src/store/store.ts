@@ -37,8 +37,8 @@ export interface IncomingEvent {
   known: boolean;
   /** The raw body, exactly as signed. It has been parsed, so it is well-formed UTF-8. */
   body: string;
-  /** SHA-256 (hex) of canonical `{type, created, data}`: tells a redelivery from another event with the same id. */
-  contentHash: string;
+  /** The payload in `body`, already parsed: not stored, and an engine may use it to spare the preview a second parse. */
+  data?: JsonObject;
   /** The signature header's timestamp, as sent. */
   t: string;
 }

@@ -19,12 +19,12 @@ export async function startStored(folder: string, name: string, { events, record
   const third = Math.ceil(records / 3);
   db.exec(`BEGIN;
     ${numbers(events)} INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at,
-      state, attempts, processed_at, error, content_hash, body)
+      state, attempts, processed_at, error, body)
     SELECT i + 1, printf('evt_%09d', i), CASE WHEN i = 7 THEN 'rare.type' WHEN i % 3 = 0 THEN 'vendor.updated'
       WHEN i % 3 = 1 THEN 'policy.updated' ELSE 'risk.assessed' END, ${at}, 0,
       CASE i % 3 WHEN 0 THEN 'vendor' WHEN 1 THEN 'policy' ELSE 'risk_assessment' END,
       printf('%s_%07d', CASE i % 3 WHEN 0 THEN 'ven' WHEN 1 THEN 'pol' ELSE 'risk' END, i % ${third}), ${at}, ${at},
-      CASE WHEN i % 97 = 0 THEN 'dead' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'done' END, 0, ${at}, NULL, printf('%064d', i),
+      CASE WHEN i % 97 = 0 THEN 'dead' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'done' END, 0, ${at}, NULL,
       printf('{"id":"evt_%09d","type":"vendor.updated","data":{"vendorId":"x","note":"%0200d"}}', i, i) FROM n;
     UPDATE event_counts SET count = (SELECT count(*) FROM events WHERE events.state = event_counts.state);
     UPDATE counter SET value = ${events + records};

@@ -178,7 +178,6 @@ async function fillEvents(h: Harness): Promise<void> {
       kind: 'vendor',
       recordId: record,
       body,
-      contentHash: `h${n}`,
     });
   });
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);

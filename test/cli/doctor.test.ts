@@ -256,7 +256,7 @@ async function accepted(store: Store, ids: readonly string[], now: { wall: numbe
     ...{ id, type: 'policy.updated', created: '2026-11-02T11:59:58Z', createdMs: now.wall },
     // A record of its own for each, so that all of them can be claimed at once.
     ...{ kind: 'policy' as const, recordId: id === 'evt_waits' ? 'p1' : `of-${id}`, known: true },
-    ...{ body: JSON.stringify({ id }), contentHash: id, t: '1793620800' },
+    ...{ body: JSON.stringify({ id }), t: '1793620800' },
   }));
   await store.accept({ events, unusable: [] }, now, { settleMs: 1 });
 }

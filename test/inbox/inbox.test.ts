@@ -7,10 +7,11 @@ import { HeldClock, settled } from '../compliance/held-clock.ts';
 
 const TIMING = { settleMs: 10_000 };
 
-function event(id: string, contentHash = id): IncomingEvent {
+function event(id: string, name = id): IncomingEvent {
   return {
-    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: 1_000, t: '1', body: '{}' },
-    ...{ kind: 'policy', recordId: 'pol_1', known: true, contentHash },
+    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: 1_000, t: '1' },
+    ...{ kind: 'policy', recordId: 'pol_1', known: true },
+    body: JSON.stringify({ data: { policyId: 'pol_1', name } }),
   };
 }
 const unusable: UnusableDelivery = {

@@ -55,10 +55,10 @@ it('a backlog that is late is shown by a scrape, and told', async () => {
   db.exec(`BEGIN IMMEDIATE;
     UPDATE counter SET value = value + 1;
     INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-      next_attempt_at, content_hash, body)
+      next_attempt_at, body)
     SELECT value, 'evt_late', 'vendor.updated', '2026-01-01T00:00:00Z', 0, 'vendor', 'v1',
       strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute'), 'pending',
-      strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+1 hour'), 'x', '{}' FROM counter;
+      strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+1 hour'), '{}' FROM counter;
     UPDATE event_counts SET count = count + 1 WHERE state = 'pending';
     COMMIT;`);
   db.close();

@@ -182,7 +182,6 @@ export function incoming(over: Partial<IncomingEvent> = {}): IncomingEvent {
       created,
       data: { policyId: 'pol_1', name: 'Access' },
     }),
-    contentHash: `hash-${id}`,
     t: '1793534400',
     ...over,
   };

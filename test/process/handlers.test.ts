@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers } from '../../src/compliance/pointers.ts';
-import { assessmentsNamedIn, readPayload } from '../../src/process/handlers.ts';
+import { assessmentsNamedIn, payloadIn, readPayload } from '../../src/process/handlers.ts';
 
 const POINTERS: IdPointers = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
   vendor: ['vendorId', 'vendor.id', 'id'],
 };
-const read = (kind: Kind, data: unknown) => readPayload(kind, JSON.stringify({ data }), POINTERS);
+const read = (kind: Kind, data: unknown) => readPayload(kind, payloadIn(JSON.stringify({ data })), POINTERS);
 
 describe('what a payload comes to', () => {
   it.each([
@@ -85,7 +85,9 @@ describe('what a payload comes to', () => {
   });
 
   it('takes no id from a prototype', () => {
-    expect(readPayload('policy', '{"data": {"__proto__": {"policyId": "p"}}}', POINTERS).usable).toBe(false);
+    expect(
+      readPayload('policy', payloadIn('{"data": {"__proto__": {"policyId": "p"}}}'), POINTERS).usable,
+    ).toBe(false);
   });
 });
 

@@ -17,7 +17,7 @@ function event(id: string, over: Partial<IncomingEvent> = {}): IncomingEvent {
   const recordId = over.recordId ?? `pol of ${id}`;
   return {
     ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: 1_000, t: '1' },
-    ...{ kind: 'policy', recordId, known: true, contentHash: id },
+    ...{ kind: 'policy', recordId, known: true },
     body: JSON.stringify({ data: { policyId: recordId, name: id } }),
     ...over,
   };

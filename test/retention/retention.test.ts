@@ -10,7 +10,7 @@ const KEEP = { bodyDays: 90, historyDays: 0, dedupeDays: 400 };
 
 const ignored = (id: string): IncomingEvent => ({
   ...{ id, type: 'ledger.closed', created: '2026-01-01T00:00:00Z', createdMs: START, t: '1' },
-  ...{ kind: null, recordId: null, known: false, body: `{"id":"${id}"}`, contentHash: id },
+  ...{ kind: null, recordId: null, known: false, body: `{"id":"${id}"}` },
 });
 
 async function scene() {

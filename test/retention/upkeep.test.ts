@@ -36,7 +36,7 @@ async function upkeep(over: (store: Store) => Partial<Store> = () => ({})) {
         events: [
           {
             ...{ id, type: 'x.y', created: '2026-01-01T00:00:00Z', createdMs: 0, t: '1', body: '{}' },
-            ...{ kind: null, recordId: null, known: false, contentHash: id },
+            ...{ kind: null, recordId: null, known: false },
           },
         ],
         unusable: [],

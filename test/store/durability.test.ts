@@ -21,7 +21,6 @@ function event(id: string, bodyBytes = 0): IncomingEvent {
       kind: 'policy',
       recordId: `pol of ${id}`,
       known: true,
-      contentHash: id,
       body: 'x'.repeat(bodyBytes),
     },
   };

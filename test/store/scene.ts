@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers, JsonObject } from '../../src/compliance/pointers.ts';
 import type {
@@ -86,10 +85,9 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     const idFields = kind === null || recordId === null ? [] : [[ID_FIELD[kind], recordId] as const];
     const data =
       words.data ?? Object.fromEntries([...idFields, ...Object.entries(words.shows ?? { name: id })]);
-    const contentHash = createHash('sha256').update(JSON.stringify({ type, created, data })).digest('hex');
     return {
       ...{ id, type, created, createdMs, kind, recordId, known: words.known ?? true, t: '1793534400' },
-      ...{ body: JSON.stringify({ id, type, created, data }), contentHash },
+      ...{ body: JSON.stringify({ id, type, created, data }) },
     };
   }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
+import { contentHashOf } from '../../inbox/content.ts';
 import type { EventState } from '../reports.ts';
 import type {
   AcceptOutcome,
@@ -208,12 +209,12 @@ async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
     const hash = known.get(event.id);
     if (hash === undefined) {
       const seq = unit.numbers.next();
-      known.set(event.id, event.contentHash);
+      known.set(event.id, contentHashOf(event.body));
       fresh.push({ ...event, seq });
       return { status: 'accepted', seq };
     }
     again.push(event);
-    const isOther = hash !== event.contentHash;
+    const isOther = hash !== contentHashOf(event.body);
     if (isOther) {
       conflicting.push(event);
       if (event.kind !== null && event.recordId !== null) {
@@ -250,8 +251,8 @@ async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Pr
        kind text, "recordId" text, known boolean, "contentHash" text, body text)`,
     [
       rowsOf(
-        events.map(({ seq, id, type, createdMs, kind, recordId, known, contentHash, body }) => ({
-          ...{ seq, id, type, createdMs, kind, recordId, known, contentHash, body },
+        events.map(({ seq, id, type, createdMs, kind, recordId, known, body }) => ({
+          ...{ seq, id, type, createdMs, kind, recordId, known, contentHash: contentHashOf(body), body },
           created: instantOf(createdMs),
         })),
       ),

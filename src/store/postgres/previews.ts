@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { idFieldsOf } from '../../compliance/pointers.ts';
 import { decidePreview } from '../../mirror/decide.ts';
-import { type Reading, readPayload } from '../../process/handlers.ts';
+import { payloadIn, type Reading, readPayload } from '../../process/handlers.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules } from '../store.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
@@ -52,7 +52,7 @@ export function createPreviewVerb(database: Database, claims: Claims): Pick<Inbo
 }
 
 const readingOf = (event: ClaimedEvent, rules: PreviewRules): Reading | null =>
-  event.kind === null ? null : readPayload(event.kind, event.body, rules.pointers);
+  event.kind === null ? null : readPayload(event.kind, payloadIn(event.body), rules.pointers);
 
 /** Every record that the events are about or name. */
 async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Held>> {

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
+import { contentHashOf } from '../../inbox/content.ts';
 import { makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
@@ -35,6 +36,7 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
   }
   return guarded(() => {
     const db = new Database(path, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
+    db.function('content_hash_of', { deterministic: true }, (body) => contentHashOf(String(body)));
     if (options.readOnly) return db;
     try {
       db.pragma('journal_mode = WAL');

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { idFieldsOf } from '../../compliance/pointers.ts';
+import { contentHashOf } from '../../inbox/content.ts';
 import { decidePreview } from '../../mirror/decide.ts';
 import { readPayload } from '../../process/handlers.ts';
 import type { EventState } from '../reports.ts';
@@ -15,6 +16,7 @@ import type {
   PreviewRules,
   UnusableDelivery,
 } from '../store.ts';
+import { createArrivals, type PendingEvent } from './arrivals.ts';
 import { createClaims } from './claims.ts';
 import type { Connection, Numbers, Transact } from './connection.ts';
 import type { Gaps } from './gaps.ts';
@@ -35,12 +37,13 @@ export function createInboxVerbs(
 ): InboxStore {
   const insertEvent = db.prepare(
     `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-       processed_at, content_hash, body)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+       processed_at, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
   );
   const countDelivery = db
     .prepare(
-      'UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ? RETURNING content_hash',
+      `UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ?
+       RETURNING coalesce(content_hash, content_hash_of(body))`,
     )
     .pluck();
   const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
@@ -52,10 +55,15 @@ export function createInboxVerbs(
     'INSERT INTO refusals (at, reason, t, bytes, body_sha256, header, body) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
   const trimRefusals = db.prepare('DELETE FROM refusals WHERE id <= (SELECT max(id) FROM refusals) - ?');
-  const selectPending = db.prepare(
+  const selectPending = db
+    .prepare(
+      `SELECT seq FROM events WHERE state = 'pending' AND seq > ? AND (next_attempt_at IS NULL OR next_attempt_at <= ?)
+       ORDER BY seq LIMIT ?`,
+    )
+    .pluck();
+  const selectEvent = db.prepare(
     `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body
-     FROM events WHERE state = 'pending' AND seq > ? AND (next_attempt_at IS NULL OR next_attempt_at <= ?)
-     ORDER BY seq LIMIT ?`,
+     FROM events WHERE seq = ?`,
   );
   const nextAttempt = db
     .prepare(
@@ -63,8 +71,14 @@ export function createInboxVerbs(
     )
     .pluck();
   const countPending = db.prepare("SELECT count(*) FROM events WHERE state = 'pending'").pluck();
-  const finish = db.prepare(
-    "UPDATE events SET state = ?, processed_at = ?, error = ?, next_attempt_at = NULL WHERE seq = ? AND state = 'pending'",
+  // One statement for a whole batch: a call for each of them costs as much as its work.
+  const finishDone = db.prepare(
+    `UPDATE events SET state = 'done', processed_at = ?, error = NULL, next_attempt_at = NULL
+     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
+  );
+  const finishDead = db.prepare(
+    `UPDATE events SET state = 'dead', processed_at = ?, error = ?, next_attempt_at = NULL
+     WHERE seq = ? AND state = 'pending'`,
   );
   const defer = db.prepare(
     "UPDATE events SET attempts = attempts + 1, next_attempt_at = ?, error = ? WHERE seq = ? AND state = 'pending'",
@@ -88,9 +102,25 @@ export function createInboxVerbs(
   const trimAgainFrom = trimBodiesAgainFrom(db);
   const adjust = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const claims = createClaims();
+  const arrivals = createArrivals();
 
   function tally(moves: Partial<Record<EventState, number>>): void {
     for (const [state, by] of Object.entries(moves)) if (by !== 0) adjust.run(by, state);
+  }
+
+  function readEvent(seq: number): PendingEvent {
+    const row = selectEvent.get(seq) as Omit<PendingEvent, 'receivedWall'> & { received_at: string };
+    const { received_at, ...event } = row;
+    return { ...event, receivedWall: Date.parse(received_at) };
+  }
+
+  function finishAll(results: readonly PreviewOutcome[], nowIso: string): void {
+    const done: number[] = [];
+    for (const { event, outcome, error } of results) {
+      if (outcome === 'dead') finishDead.run(nowIso, error, event.seq);
+      else done.push(event.seq);
+    }
+    if (done.length > 0) finishDone.run(nowIso, JSON.stringify(done));
   }
 
   function acceptOne(
@@ -116,7 +146,6 @@ export function createInboxVerbs(
       nowIso,
       event.known ? 'pending' : 'ignored',
       event.known ? null : nowIso,
-      event.contentHash,
       event.body,
     );
     if (inserted.changes === 1) {
@@ -138,7 +167,7 @@ export function createInboxVerbs(
     timing: HintTiming,
     numbers: Numbers,
   ): AcceptOutcome {
-    const conflicting = contentHash !== event.contentHash;
+    const conflicting = contentHash !== contentHashOf(event.body);
     if (conflicting) {
       keepUnusable(
         {
@@ -199,7 +228,7 @@ export function createInboxVerbs(
 
   return {
     async accept(batch, now, timing) {
-      return transact((numbers) => {
+      const outcomes = transact((numbers) => {
         const nowIso = iso(now.wall);
         // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
         const trimmedIds = anyTrimmed.get() === 1;
@@ -214,6 +243,8 @@ export function createInboxVerbs(
         }
         return outcomes;
       });
+      arrivals.accepted(batch.events, outcomes, now.wall);
+      return outcomes;
     },
 
     async recordRefusals(refusals) {
@@ -231,18 +262,14 @@ export function createInboxVerbs(
       const nowIso = iso(now.wall);
       let after = 0;
       for (let scanned = 0; scanned < CLAIM_SCAN_FACTOR && claimed.length < limit; scanned += 1) {
-        const rows = selectPending.all(after, nowIso, limit) as (Omit<
-          ClaimedEvent,
-          'receivedWall' | 'owner'
-        > & {
-          received_at: string;
-        })[];
-        for (const { received_at, ...row } of rows) {
-          after = row.seq;
-          if (claimed.length >= limit || !claims.take(row, owner, now.steady + leaseMs)) continue;
-          claimed.push({ ...row, receivedWall: Date.parse(received_at), owner });
+        const numbers = selectPending.all(after, nowIso, limit) as number[];
+        for (const seq of numbers) {
+          after = seq;
+          if (claimed.length >= limit) break;
+          const event = arrivals.get(seq) ?? readEvent(seq);
+          if (claims.take(event, owner, now.steady + leaseMs)) claimed.push({ ...event, owner });
         }
-        if (rows.length < limit) break;
+        if (numbers.length < limit) break;
       }
       return claimed;
     },
@@ -265,17 +292,19 @@ export function createInboxVerbs(
       const nowIso = iso(now.wall);
       const mine = events.filter(claims.holds);
       const outcomes = transact((numbers) => {
+        records.busy.check();
         const touched = new Map<string, Held>();
         const idFields = idFieldsOf(rules.pointers);
         const results = mine.map((event) => {
           const result = previewOne(event, touched, rules, idFields, now, nowIso, numbers);
-          finish.run(result.outcome === 'dead' ? 'dead' : 'done', nowIso, result.error, event.seq);
           return result;
         });
         for (const held of touched.values()) {
           records.saveState(held);
           records.saveRow(held);
+          records.busy.keep(held);
         }
+        finishAll(results, nowIso);
         const dead = results.filter((result) => result.outcome === 'dead').length;
         tally({ pending: -results.length, dead, done: results.length - dead });
         // After the states are saved: a death hints its record, and saving would undo that.
@@ -285,7 +314,10 @@ export function createInboxVerbs(
         }
         return results;
       });
-      for (const event of mine) claims.letGo(event);
+      for (const event of mine) {
+        claims.letGo(event);
+        arrivals.forget(event.seq);
+      }
       return outcomes;
     },
 
@@ -294,6 +326,7 @@ export function createInboxVerbs(
       const mine = failures.filter(({ event }) => claims.holds(event));
       transact((numbers) => {
         for (const { event, retryAtMs, error } of mine) {
+          arrivals.forget(event.seq);
           if (retryAtMs !== null) {
             defer.run(iso(now.wall + Math.max(0, retryAtMs - now.steady)), error, event.seq);
           } else if (bury.run(nowIso, error, event.seq).changes === 1) {
@@ -322,6 +355,7 @@ export function createInboxVerbs(
         if (state === undefined || discarded === undefined) return false;
         // Whoever works on it finds the claim lost, and leaves it.
         claims.revoke(discarded.seq);
+        arrivals.forget(discarded.seq);
         tally({ [state]: -1, discarded: 1 });
         trimAgainFrom(discarded.seq);
         return true;
@@ -358,7 +392,7 @@ export function createInboxVerbs(
     numbers: Numbers,
   ): PreviewOutcome {
     if (event.kind === null) return { event, outcome: 'dead', error: 'the event is of no known family' };
-    const reading = readPayload(event.kind, event.body, rules.pointers);
+    const reading = readPayload(event.kind, arrivals.payloadOf(event), rules.pointers);
     if (!reading.usable) return { event, outcome: 'dead', error: reading.error };
     if (event.recordId === null)
       return { event, outcome: 'dead', error: 'the event was stored without a record' };
@@ -366,7 +400,7 @@ export function createInboxVerbs(
     const key = `${event.kind} ${event.recordId}`;
     let held = touched.get(key);
     if (held === undefined) {
-      held = records.load(event.kind, event.recordId);
+      held = records.recall(event.kind, event.recordId);
       touched.set(key, held);
     }
     const verifiedAt = held.row?.verifiedAt;
@@ -391,7 +425,7 @@ export function createInboxVerbs(
   function makeAssessmentKnown(id: string, touched: Map<string, Held>, now: Now): void {
     const key = `risk_assessment ${id}`;
     if (touched.has(key)) return;
-    const held = records.load('risk_assessment', id);
+    const held = records.recall('risk_assessment', id);
     if (held.known) return;
     held.state = {
       ...held.state,

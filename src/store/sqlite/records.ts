@@ -3,6 +3,8 @@ import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { HintTiming, Now } from '../store.ts';
+import { createBlockSearch } from './blocks.ts';
+import { createBusyRecords } from './busy-records.ts';
 import type { Connection, Numbers } from './connection.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
@@ -119,32 +121,58 @@ export function createRecords(db: Connection) {
   const insertChange = db.prepare(
     'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   );
-  const lastEventOf = db.prepare(
-    `SELECT id, created_ms AS createdMs FROM events WHERE record_id = ? AND kind = ? AND state = 'done'
-     ORDER BY seq DESC LIMIT 1`,
-  );
+  const eventsOf = createBlockSearch(db, {
+    ...{
+      table: 'events',
+      index: 'events_record',
+      match: "t.record_id = ? AND t.kind = ? AND t.state = 'done'",
+    },
+  });
+  const eventAt = db.prepare('SELECT id, created_ms AS createdMs FROM events WHERE seq = ?');
+
+  /** The last event about it that is done. A record that no event has hinted has none: nothing need be looked for. */
+  function lastEventOf({ kind, id, state }: Held): { id: string; createdMs: number } | undefined {
+    if (state.hint === 0) return undefined;
+    const [seq] = eventsOf([id, kind], state.hint + 1, 1);
+    return seq === undefined ? undefined : (eventAt.get(seq) as { id: string; createdMs: number });
+  }
   const byKind = Object.fromEntries(
     (Object.keys(TABLES) as Kind[]).map((kind) => [kind, tableStatements(db, kind)]),
   ) as Record<Kind, ReturnType<typeof tableStatements>>;
 
+  const busy = createBusyRecords(db);
+
+  function load(kind: Kind, id: string): Held {
+    const stateRow = selectState.get(kind, id) as StateRow | undefined;
+    const row = byKind[kind].select.get(id) as TableRow | undefined;
+    const state = stateRow === undefined ? null : stateFrom(stateRow);
+    return {
+      kind,
+      id,
+      state: state ?? { ...UNKNOWN_STATE },
+      row: row === undefined ? null : rowFrom(row),
+      known: state !== null,
+      stored: { state, row: row ?? null },
+    };
+  }
+
   return {
-    load(kind: Kind, id: string): Held {
-      const state = selectState.get(kind, id) as StateRow | undefined;
-      const row = byKind[kind].select.get(id) as TableRow | undefined;
-      return {
-        kind,
-        id,
-        state: state === undefined ? { ...UNKNOWN_STATE } : stateFrom(state),
-        row: row === undefined ? null : rowFrom(row),
-        known: state !== undefined,
-        stored: { state: state === undefined ? null : stateFrom(state), row: row ?? null },
-      };
+    load,
+    busy,
+
+    /** As `load`, but what the last preview of the record left is taken as it is. */
+    recall(kind: Kind, id: string): Held {
+      return busy.get(kind, id) ?? load(kind, id);
     },
 
     /** Something gave reason to read the record: `number` where that was an event. */
     hint(kind: Kind, id: string, number: number, now: Now, nowIso: string, timing: HintTiming): void {
       const dueAt = now.steady + timing.settleMs;
-      if (hintAgain.run(number, now.steady, kind, id, dueAt).changes === 1) return;
+      if (hintAgain.run(number, now.steady, kind, id, dueAt).changes === 1) {
+        busy.hinted(kind, id, number, now.steady);
+        return;
+      }
+      busy.drop(kind, id);
       const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
       if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
     },
@@ -161,8 +189,7 @@ export function createRecords(db: Connection) {
       const number = numbers.next();
       held.state = { ...held.state, write: number };
       // Events that showed nothing came before their record had a row.
-      const last = held.row === null && held.known ? lastEventOf.get(held.id, held.kind) : undefined;
-      const lastEvent = last as { id: string; createdMs: number } | undefined;
+      const lastEvent = held.row === null && held.known ? lastEventOf(held) : undefined;
       held.row = {
         ...content,
         firstSeenAt: held.row?.firstSeenAt ?? nowIso,

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { and, asc, desc, eq, gt, isNotNull, isNull, lt } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
 import {
@@ -21,6 +21,7 @@ import {
   type TrimmedChanges,
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
+import { createBlockSearch } from './blocks.ts';
 import type { Connection } from './connection.ts';
 import { EPOCH_FACT } from './epoch.ts';
 import { createEventSearch } from './event-search.ts';
@@ -38,6 +39,10 @@ const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead
 export function createReports(connection: Connection): ReportStore {
   const db = drizzle(connection);
   const { events, changes, gaps, sweeps, quarantine, refusals, audit, heldDeletions } = tables;
+
+  const changesOfRecord = createBlockSearch(connection, {
+    ...{ table: 'changes', index: 'changes_record', match: 't.kind = ? AND t.record_id = ?' },
+  });
 
   const eventColumns = {
     seq: events.seq,
@@ -178,13 +183,12 @@ export function createReports(connection: Connection): ReportStore {
     },
 
     async recordHistory(kind, id, paging) {
-      const after = keyOf(paging);
+      const seqs = changesOfRecord([kind, id], keyOf(paging), limitOf(paging));
       const rows = db
         .select()
         .from(changes)
-        .where(and(eq(changes.kind, kind), eq(changes.recordId, id), lt(changes.seq, after)))
+        .where(inArray(changes.seq, seqs))
         .orderBy(desc(changes.seq))
-        .limit(limitOf(paging))
         .all();
       return rows.map(changeReport);
     },

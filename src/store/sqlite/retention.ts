@@ -40,10 +40,13 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
   const changes = candidates('SELECT seq AS key, at, 1 AS ready FROM changes WHERE seq > ?');
   const audit = candidates('SELECT id AS key, at, 1 AS ready FROM audit WHERE id > ?');
 
-  const emptyEvent = db.prepare('UPDATE events SET body = NULL WHERE seq = ?');
+  const emptyEvent = db.prepare(
+    'UPDATE events SET content_hash = coalesce(content_hash, content_hash_of(body)), body = NULL WHERE seq = ?',
+  );
   const emptyQuarantined = db.prepare('UPDATE quarantine SET body = NULL WHERE id = ?');
   const rememberId = db.prepare(
-    'INSERT INTO trimmed_events (id, content_hash, received_at) SELECT id, content_hash, received_at FROM events WHERE seq = ?',
+    `INSERT INTO trimmed_events (id, content_hash, received_at)
+     SELECT id, coalesce(content_hash, content_hash_of(body)), received_at FROM events WHERE seq = ?`,
   );
   const deleteEvent = db.prepare('DELETE FROM events WHERE seq = ? RETURNING state').pluck();
   const countLess = db.prepare('UPDATE event_counts SET count = count - 1 WHERE state = ?');

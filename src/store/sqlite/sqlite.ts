@@ -8,6 +8,7 @@ import {
   guardedVerb,
   migrateSchema,
   schemaIsCurrent,
+  type Transact,
   transactions,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
@@ -53,11 +54,24 @@ export function openSqlite(options: SqliteOptions): Store {
 export function storeOver(db: Connection): Store {
   const transact = transactions(db);
   const records = createRecords(db);
+  // What the inbox remembers of its busy records holds only as long as it alone writes.
+  const inboxTransact: Transact = (work) => {
+    try {
+      return transact(work);
+    } catch (error) {
+      records.busy.clear();
+      throw error;
+    }
+  };
+  const otherTransact: Transact = (work) => {
+    records.busy.clear();
+    return transact(work);
+  };
   const gaps = createGaps(db);
   const verbs: Omit<Store, 'engine'> = {
-    ...createInboxVerbs(db, transact, records, gaps),
-    ...createBackfillVerbs(db, transact, records, gaps),
-    ...createSweepVerbs(db, transact, gaps),
+    ...createInboxVerbs(db, inboxTransact, records, gaps),
+    ...createBackfillVerbs(db, otherTransact, records, gaps),
+    ...createSweepVerbs(db, otherTransact, gaps),
     ...createOperatorVerbs(db, transact),
     ...createRetentionVerbs(db, transact),
     ...createReplicaVerbs(db, transact),

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalJson, isDeeperThan } from '../../src/receive/canonical.ts';
+import { canonicalJson, contentHashOf } from '../../src/inbox/content.ts';
 
 const json = fc.jsonValue().map((value) => JSON.parse(JSON.stringify(value)) as unknown);
 
@@ -53,30 +53,30 @@ describe('canonical JSON', () => {
   });
 });
 
-describe('depth', () => {
-  const nested = (depth: number, open: string, close: string) =>
-    JSON.parse(open.repeat(depth - 1) + (open === '[' ? '[]' : '{}') + close.repeat(depth - 1)) as unknown;
+describe('the content of a delivery', () => {
+  const of = (over: object) =>
+    contentHashOf(
+      JSON.stringify({
+        id: 'a',
+        type: 'policy.updated',
+        created: '2026-01-01T00:00:00Z',
+        data: { n: 1 },
+        ...over,
+      }),
+    );
 
-  it.each([
-    ['arrays', '[', ']'],
-    ['objects', '{"a":', '}'],
-    ['objects under __proto__', '{"__proto__":', '}'],
-    ['both', '[{"a":', '}]'],
-  ])('counts %s, the outermost as one', (_what, open, close) => {
-    const levels = open.startsWith('[{') ? 2 : 1;
-    const value = nested(10, open, close);
-    const depth = 9 * levels + 1;
-    expect(isDeeperThan(value, depth)).toBe(false);
-    expect(isDeeperThan(value, depth - 1)).toBe(true);
+  it('is told from another by what it says, and not by the form of it', () => {
+    const turnedRound =
+      '{"extra":1,"data":{"n":1.0},"id":"b","created":"2026-01-01T00:00:00Z", "type":"policy\\u002eupdated"}';
+    expect(contentHashOf(turnedRound)).toBe(of({}));
+    expect(of({ data: { n: 2 } })).not.toBe(of({}));
+    expect(of({ type: 'policy.created' })).not.toBe(of({}));
+    expect(of({ created: '2026-01-01T00:00:01Z' })).not.toBe(of({}));
   });
 
-  it('of 200,000 levels does not end the stack', () => {
-    expect(isDeeperThan(nested(200_000, '[', ']'), 64)).toBe(true);
-    expect(isDeeperThan(nested(200_000, '[', ']'), 200_000)).toBe(false);
-  });
-
-  it('of a scalar is none', () => {
-    expect(isDeeperThan('text', 0)).toBe(false);
-    expect(isDeeperThan(null, 0)).toBe(false);
+  it('is the text itself where that is no object', () => {
+    expect(contentHashOf('x')).toMatch(/^[0-9a-f]{64}$/);
+    expect(contentHashOf('x')).not.toBe(contentHashOf('y'));
+    expect(contentHashOf('null')).not.toBe(contentHashOf('x'));
   });
 });

@@ -1,0 +1,53 @@
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { payloadIn } from '../../process/handlers.ts';
+import type { AcceptOutcome, ClaimedEvent, IncomingEvent } from '../store.ts';
+
+/** Of events that wait for their preview: half a second or so of them under load. What lies behind is read from the file. */
+const ARRIVALS_KEPT = 4_096;
+
+export type PendingEvent = Omit<ClaimedEvent, 'owner'>;
+
+/**
+ * Events as they came in, until their preview: most are claimed at once, and reading and parsing their bodies again was a
+ * sixth of what a preview costs. Nothing depends on one being here, or on its not being here.
+ */
+export interface Arrivals {
+  /** After the commit: a number of a transaction that is rolled back goes to another event. */
+  accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
+  get(seq: number): PendingEvent | undefined;
+  payloadOf(event: ClaimedEvent): JsonObject;
+  /** It is done, or is no longer what it was when it came. */
+  forget(seq: number): void;
+}
+
+export function createArrivals(): Arrivals {
+  const kept = new Map<number, PendingEvent & { data: JsonObject }>();
+  return {
+    accepted(events, outcomes, receivedWall) {
+      for (const [index, event] of events.entries()) {
+        const outcome = outcomes[index];
+        const { id, type, created, createdMs, kind, recordId, body, data, known } = event;
+        if (!known || data === undefined || outcome?.status !== 'accepted') continue;
+        if (kept.size >= ARRIVALS_KEPT) return;
+        const { seq } = outcome;
+        const attempts = 0;
+        kept.set(seq, {
+          seq,
+          id,
+          type,
+          created,
+          createdMs,
+          kind,
+          recordId,
+          receivedWall,
+          attempts,
+          body,
+          data,
+        });
+      }
+    },
+    get: (seq) => kept.get(seq),
+    payloadOf: (event) => kept.get(event.seq)?.data ?? payloadIn(event.body),
+    forget: (seq) => void kept.delete(seq),
+  };
+}

@@ -1,0 +1,66 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { Connection } from './connection.ts';
+import type { Held } from './records.ts';
+
+/** A few kilobytes each, so a few megabytes in all. */
+const RECORDS_KEPT = 2_048;
+
+/**
+ * Records as the last previews of this process left them, so that the next event about one need not read it again:
+ * reading a row and its state and parsing its document was a quarter of a preview. True only while nothing else
+ * writes: every verb but the inbox's own clears it first, so does a transaction that fails, and what another
+ * program commits shows in SQLite's `data_version`.
+ */
+export interface BusyRecords {
+  /** At the start of a transaction that will ask. */
+  check(): void;
+  get(kind: Kind, id: string): Held | undefined;
+  /** Just as it was saved. */
+  keep(held: Held): void;
+  /** A hint has moved these two, and nothing else of it. */
+  hinted(kind: Kind, id: string, number: number, at: number): void;
+  drop(kind: Kind, id: string): void;
+  clear(): void;
+}
+
+export function createBusyRecords(db: Connection): BusyRecords {
+  const kept = new Map<string, Held>();
+  const dataVersion = db.prepare('PRAGMA data_version').pluck();
+  let version: unknown = null;
+
+  return {
+    check() {
+      const now = dataVersion.get();
+      if (now !== version) kept.clear();
+      version = now;
+    },
+    get: (kind, id) => kept.get(`${kind} ${id}`),
+    keep(held) {
+      const key = `${held.kind} ${held.id}`;
+      if (kept.size >= RECORDS_KEPT && !kept.has(key)) {
+        const [oldest] = kept.keys();
+        if (oldest !== undefined) kept.delete(oldest);
+      }
+      const unverifiedSince = held.state.unverifiedSince;
+      held.known = true;
+      held.stored.state = held.state;
+      held.stored.row =
+        held.row === null
+          ? null
+          : {
+              name: held.row.name,
+              deleted_at: held.row.deletedAt,
+              unverified_since: unverifiedSince === null ? null : new Date(unverifiedSince).toISOString(),
+            };
+      kept.set(key, held);
+    },
+    hinted(kind, id, number, at) {
+      const held = kept.get(`${kind} ${id}`);
+      if (held === undefined) return;
+      held.state = { ...held.state, hint: number, hintAt: at };
+      held.stored.state = held.state;
+    },
+    drop: (kind, id) => void kept.delete(`${kind} ${id}`),
+    clear: () => kept.clear(),
+  };
+}
