@@ -19,6 +19,9 @@ export async function credentialFacts(
   };
 }
 
+/** Of a refused delivery only the signature's own header is kept. */
+const NO_HEADERS: ReadonlyMap<string, string> = new Map();
+
 /** What `doctor` says of a refused delivery. Null: it is not kept. */
 export async function refusalDiagnosis(
   config: Pick<Config, 'webhook' | 'credentialsKey'>,
@@ -28,6 +31,6 @@ export async function refusalDiagnosis(
   const refusal = await store.readRefusal(id);
   if (refusal === null) return null;
   const secrets = secretsInUse(config, await store.listRegistrations());
-  const { causes, fit } = diagnoseRefusal(refusal, secrets, diagnosisSettings(config));
+  const { causes, fit } = diagnoseRefusal(refusal, secrets, diagnosisSettings(config), NO_HEADERS);
   return { causes, fit };
 }

@@ -24,7 +24,8 @@ export type Connection = Database.Database;
 
 /** Opens the file (or `:memory:`), durable: WAL and FULL, both asserted, since a silent NORMAL loses acknowledged rows. */
 export function connect(path: string, options: { readOnly: boolean }): Connection {
-  if (path !== ':memory:') {
+  // A nameless one is temporary: it has no place, and is refused below.
+  if (path !== ':memory:' && path !== '') {
     if (options.readOnly && !existsSync(path)) {
       throw new UsageError(
         `there is no database at ${path}`,
