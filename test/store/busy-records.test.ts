@@ -1,0 +1,77 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { openStore } from '../../src/store/open.ts';
+import { createScene, type Scene } from './scene.ts';
+
+/** A scene over a file, and another program's connection to it. */
+async function shared(): Promise<{ scene: Scene; other: Database.Database }> {
+  const folder = await mkdtemp(join(tmpdir(), 'mirror-busy-'));
+  const path = join(folder, 'mirror.db');
+  const store = await openStore(`file:${path}`);
+  const other = new Database(path);
+  const scene = await createScene(async () => ({
+    store,
+    query: async (sql) => other.prepare(sql).all() as Record<string, unknown>[],
+    close: () => store.close(),
+  }));
+  onTestFinished(async () => {
+    other.close();
+    await scene.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  return { scene, other };
+}
+
+const dataOf = async (scene: Scene) => (await scene.row('policy', 'pol_1'))?.data;
+
+async function shown(scene: Scene, shows: Record<string, unknown>): Promise<void> {
+  scene.pass(1_000);
+  await scene.accept(scene.event({ shows: shows as never }));
+  await scene.work({ eventsOnly: true });
+}
+
+it('a preview is laid over what another program has written since the last one', async () => {
+  const { scene, other } = await shared();
+  await shown(scene, { name: 'one', owner: 'a' });
+  await shown(scene, { name: 'two' });
+  other.exec(`UPDATE policies SET data = json_set(data, '$.owner', 'edited')`);
+  await shown(scene, { name: 'three' });
+  expect(await dataOf(scene)).toMatchObject({ name: 'three', owner: 'edited' });
+});
+
+it('a preview is laid over what the API has shown since the last one', async () => {
+  const { scene } = await shared();
+  await shown(scene, { name: 'one', owner: 'a' });
+  scene.pass(1_000);
+  await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'read', owner: 'as read' });
+  await shown(scene, { name: 'two' });
+  expect(await dataOf(scene)).toMatchObject({ name: 'two', owner: 'as read' });
+});
+
+it('a preview that was rolled back leaves nothing behind for the next', async () => {
+  const { scene } = await shared();
+  await shown(scene, { name: 'one' });
+  scene.pass(1_000);
+  const broken = { ...scene.event({ recordId: 'pol_2' }), body: 'no JSON' };
+  await scene.accept(scene.event({ shows: { name: 'two' } }), broken);
+  const claimed = await scene.claim();
+  const rules = scene.rules({ eventsOnly: true });
+  await expect(scene.store.previewEvents(claimed, rules, scene.now())).rejects.toThrow();
+  const [alone] = await scene.store.previewEvents(claimed.slice(0, 1), rules, scene.now());
+  expect(alone).toMatchObject({ outcome: 'previewed' });
+  expect(await dataOf(scene)).toMatchObject({ name: 'two' });
+  expect((await scene.changes()).at(-1)).toMatchObject({ record_id: 'pol_1', after: { name: 'two' } });
+});
+
+it('an event refused by its commit leaves its number to another, and its payload is not taken for that one', async () => {
+  const { scene, other } = await shared();
+  other.exec(`CREATE TRIGGER refuses BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'refused'); END`);
+  const lost = { ...scene.event({ shows: { name: 'lost' } }), data: { policyId: 'pol_1', name: 'lost' } };
+  await expect(scene.accept(lost)).rejects.toThrow();
+  other.exec('DROP TRIGGER refuses');
+  await shown(scene, { name: 'kept' });
+  expect(await dataOf(scene)).toMatchObject({ name: 'kept' });
+});
