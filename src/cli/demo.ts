@@ -11,6 +11,7 @@ import { aborted, stopSignals } from './stop-signals.ts';
 interface DemoOptions {
   for?: number;
   tamper?: true;
+  postgres?: true;
   sandboxPort: number;
 }
 
@@ -30,6 +31,10 @@ export function demoCommand(cli: Cli): Command {
       ).argParser(parseRunLength),
     )
     .option('--tamper', "edit a row behind the mirror's back before the last comparison, which must find it")
+    .option(
+      '--postgres',
+      'two replicas over a real PostgreSQL, which a package brings along, deliveries spread over both',
+    )
     .addOption(
       new Option('--sandbox-port <port>', "the stand-in's port; 0: any free one")
         .default(0)
@@ -48,6 +53,7 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   const settings = {
     env: cli.env,
     sandboxPort: options.sandboxPort,
+    postgres: options.postgres === true,
     sweepMinutes: options.for === undefined ? ENDLESS_SWEEP_MINUTES : 0,
   };
   const keep = (error: unknown, directory: string): boolean => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -13,6 +13,8 @@ let settings: Record<string, string>;
 
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
+  // A database server started by root runs as a user of its own.
+  chmodSync(directory, 0o711);
   // Settings of a mirror of one's own must not reach the demo's.
   settings = {
     TMPDIR: directory,
@@ -73,6 +75,25 @@ describe('the demo', () => {
         ),
       });
       expect(out).not.toContain('Equal');
+      expect(readdirSync(directory)).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'with --postgres runs the same story over two replicas and a real PostgreSQL',
+    async () => {
+      const { code, out, err } = await cli(['demo', '--postgres', '--for', '5s', '--tamper'], settings);
+      const edited = /tampered: status of (vendor \S+) edited/.exec(out)?.[1];
+      expect({ code, err }).toEqual({
+        code: 3,
+        err: expect.stringContaining(`\n${edited}: status (mirror: "tampered with", upstream: `),
+      });
+      // Nothing else differs: without the hand of somebody else they were equal.
+      expect(err.split('\n').filter((line) => /^(policy|vendor|risk_assessment) /.test(line))).toHaveLength(
+        1,
+      );
+      expect(out).toMatch(/ {2,}lost delete of a vendor {2,}.* sweep:\d+/);
       expect(readdirSync(directory)).toEqual([]);
     },
     TIMEOUT_MS,

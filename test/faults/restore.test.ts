@@ -46,11 +46,11 @@ async function scene(database: string) {
     const upstream = await controls.state();
     const tables = openMirrorTables(database);
     try {
-      const { records } = tables.read(0);
+      const { records } = await tables.read(0);
       const unknowable = unknowableAssessments(upstream.records, upstream.unannounced, new Set());
       return [...compare(records, upstream.records, unknowable), ...unverifiedRows(records)];
     } finally {
-      tables.close();
+      await tables.close();
     }
   }
   const mutate = async (kind: string, op: string, id?: string, fields: object = {}) => {

@@ -30,7 +30,7 @@ export async function keepRunning(cli: Cli, stage: Stage, signal: AbortSignal): 
       nextStoryMs = Date.now() + STORY_EVERY_MS;
     }
     if (Date.now() >= nextReportMs) {
-      const { events, redeliveries } = stage.tables.countEvents();
+      const { events, redeliveries } = await stage.tables.countEvents();
       const records = Object.values(mirror).reduce((sum, rows) => sum + rows.size, 0);
       const healed = lookout.watch.takeEnded();
       const mended = healed.length > 0 ? `; since the last line ended ${tally(healed)}` : '';

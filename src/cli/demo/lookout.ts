@@ -44,7 +44,7 @@ export function createLookout(stage: Stage): Lookout {
 
   async function look(): Promise<Sight> {
     // The mirror first: see Watch.
-    const { records, changes, pendingEvents } = stage.tables.read(lastSeq);
+    const { records, changes, pendingEvents } = await stage.tables.read(lastSeq);
     const { records: upstream, unannounced } = await stage.sandbox.state();
     lastSeq = changes.at(-1)?.seq ?? lastSeq;
     const unknowable = unknowableAssessments(upstream, unannounced, stage.listedAssessments);

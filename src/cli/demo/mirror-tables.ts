@@ -29,14 +29,22 @@ interface EventCounts {
  */
 export interface MirrorTables {
   /** One consistent moment. */
-  read(changesAfter: number): MirrorSnapshot;
-  countEvents(): EventCounts;
-  close(): void;
+  read(changesAfter: number): Promise<MirrorSnapshot>;
+  countEvents(): Promise<EventCounts>;
+  /** What `--tamper` does: the hand of somebody who can write there. Returns what it changed, or null: no rows. */
+  tamper(): Promise<{ kind: Kind; id: string; field: string } | null>;
+  close(): Promise<void>;
 }
 
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
 /** The service's own transactions take milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
+
+/** The same on either engine. */
+export function rowsQuery(kind: Kind): string {
+  const version = kind === 'policy' ? 'version' : 'NULL AS version';
+  return `SELECT id, name, ${version}, status, data, verified_at, unverified_since, deleted_at FROM ${TABLES[kind]}`;
+}
 
 export function openMirrorTables(path: string): MirrorTables {
   const database = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
@@ -47,12 +55,7 @@ export function openMirrorTables(path: string): MirrorTables {
   const counts = database.prepare(
     'SELECT count(*) AS events, coalesce(sum(deliveries - 1), 0) AS redeliveries FROM events',
   );
-  const rowsOf = (kind: Kind) => {
-    const version = kind === 'policy' ? 'version' : 'NULL AS version';
-    return database.prepare(
-      `SELECT id, name, ${version}, status, data, verified_at, unverified_since, deleted_at FROM ${TABLES[kind]}`,
-    );
-  };
+  const rowsOf = (kind: Kind) => database.prepare(rowsQuery(kind));
   const rows = {
     policy: rowsOf('policy'),
     risk_assessment: rowsOf('risk_assessment'),
@@ -67,7 +70,7 @@ export function openMirrorTables(path: string): MirrorTables {
     );
 
   return {
-    read(changesAfter) {
+    async read(changesAfter) {
       database.exec('BEGIN');
       try {
         return {
@@ -88,16 +91,16 @@ export function openMirrorTables(path: string): MirrorTables {
         database.exec('COMMIT');
       }
     },
-    countEvents() {
+    async countEvents() {
       const row = counts.get();
       return { events: Number(row?.['events']), redeliveries: Number(row?.['redeliveries']) };
     },
-    close: () => database.close(),
+    tamper: async () => tamper(path),
+    close: async () => database.close(),
   };
 }
 
-/** What `--tamper` does: the hand of somebody who can write to the file. Returns what it changed, or null: no rows. */
-export function tamper(path: string): { kind: Kind; id: string; field: string } | null {
+function tamper(path: string): { kind: Kind; id: string; field: string } | null {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   try {
     const row = database.prepare('SELECT id FROM vendors WHERE deleted_at IS NULL ORDER BY id LIMIT 1').get();

@@ -13,7 +13,6 @@ import {
   type Sight,
   until,
 } from './lookout.ts';
-import { tamper } from './mirror-tables.ts';
 import { introduce, pause } from './narration.ts';
 import { describeDifferences, differenceRows, isInTransit, TABLE_HEADS, tally } from './report.ts';
 import { FAULTS, LIVELY_PER_SECOND, NO_FAULTS, STORIES, schedule } from './script.ts';
@@ -57,7 +56,7 @@ export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Pr
 
   await writeHistory(cli, stage, lookout);
   if (settings.tamper) {
-    const edited = tamper(stage.databasePath);
+    const edited = await stage.tables.tamper();
     if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
     say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
     sight = await lookout.look();
@@ -144,7 +143,7 @@ async function writeHistory(cli: Cli, stage: Stage, lookout: Lookout): Promise<v
   if (inTransit.length > 0) {
     cli.out.write(`Besides, ${inTransit.length} differed only until their own event arrived.\n`);
   }
-  const { events, redeliveries } = stage.tables.countEvents();
+  const { events, redeliveries } = await stage.tables.countEvents();
   cli.out.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.\n\n`);
 
   const untold = STORIES.filter(

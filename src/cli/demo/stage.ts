@@ -3,8 +3,10 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createOpsClient, type OpsClient } from '../ops-client.ts';
+import { startBalancer } from './balancer.ts';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
 import { type MirrorTables, openMirrorTables } from './mirror-tables.ts';
+import { startDatabase } from './postgres.ts';
 import { demoSeed } from './seed.ts';
 import { type SandboxControls, sandboxControls } from './upstream.ts';
 
@@ -13,12 +15,11 @@ export interface Stage {
   sandbox: SandboxControls;
   tables: MirrorTables;
   ops: OpsClient;
-  databasePath: string;
   /** Of the status page. */
   signInLink: string;
   sandboxUrl: string;
   listedAssessments: ReadonlySet<string>;
-  /** Rejects when either of the two processes ends by itself. */
+  /** Rejects when one of the processes ends by itself. */
   failed: Promise<never>;
   registered: string;
 }
@@ -28,6 +29,8 @@ export interface StageSettings {
   env: NodeJS.ProcessEnv;
   /** 0: any free one. */
   sandboxPort: number;
+  /** Two mirrors over one PostgreSQL, instead of one over a file. */
+  postgres: boolean;
   /** 0: only at the start and on demand. */
   sweepMinutes: number;
 }
@@ -41,7 +44,7 @@ const READY_TIMEOUT_MS = 20_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Starts the sandbox and the mirror as two processes on loopback, with keys made for this run and files in a
+ * Starts the sandbox and the mirror, or two of it, as processes on loopback, with keys made for this run and files in a
  * directory of their own, runs `act`, and ends both, whatever happens. The directory is removed unless `keep`, told
  * of a failure and where the logs are, wants it.
  */
@@ -83,15 +86,13 @@ async function setUp(
 
   const apiKey = randomBytes(24).toString('base64url');
   const sandboxPort = settings.sandboxPort || (await freePort());
-  const receiverPort = await freePort();
-  const opsPort = await freePort();
+  const database = settings.postgres ? await startDatabase(directory) : null;
+  if (database !== null) closers.push(() => database.stop());
   const databasePath = join(directory, 'data', 'mirror.db');
   const base = inherited(settings.env);
   const mirrorEnv: NodeJS.ProcessEnv = {
     ...base,
-    PORT: String(receiverPort),
-    OPS_PORT: String(opsPort),
-    DATABASE_URL: `file:${databasePath}`,
+    DATABASE_URL: database?.url ?? `file:${databasePath}`,
     COMPLIANCE_BASE_URL: `http://127.0.0.1:${sandboxPort}/v1`,
     COMPLIANCE_API_KEY: apiKey,
     COMPLIANCE_REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE,
@@ -115,31 +116,52 @@ async function setUp(
   );
   await answering(`${sandboxUrl}/_sandbox/faults`, sandbox);
 
-  const receiverUrl = `http://127.0.0.1:${receiverPort}/webhooks`;
+  const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
+  const balancer = replicas.length > 1 ? await startBalancer(replicas.map(({ port }) => port)) : null;
+  if (balancer !== null) closers.push(() => balancer.close());
+  const receiverUrl = `http://127.0.0.1:${balancer?.port ?? replicas[0]?.port}/webhooks`;
   const registered = await runCommand(['register', '--url', receiverUrl], mirrorEnv);
 
-  const opsUrl = `http://127.0.0.1:${opsPort}`;
-  const mirror = start('mirror', ['serve'], mirrorEnv);
-  const signInLine = await mirror.line('/sign-in');
-  await answering(`${opsUrl}/readyz`, mirror);
-  // OPS_TOKENS is not set, so the mirror has made one for whoever can read this file.
-  const token = readFileSync(join(dirname(databasePath), 'ops-token'), 'utf8').trim();
-  const tables = openMirrorTables(databasePath);
+  const givenToken = randomBytes(24).toString('base64url');
+  // What replicas share must be given to each; one alone makes its own.
+  const shared = settings.postgres ? { OPS_TOKENS: `demo:operate:${givenToken}` } : {};
+  const mirrors = replicas.map(({ name, port, opsPort }) => {
+    const env = { ...mirrorEnv, ...shared, PORT: String(port), OPS_PORT: String(opsPort) };
+    return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
+  });
+  // The last one: what it is asked for another may have to do.
+  const mirror = mirrors.at(-1);
+  if (mirror === undefined) throw new Error('there is no mirror');
+  const { opsUrl } = mirror;
+  const signInLine = settings.postgres
+    ? `${opsUrl}/sign-in#token=${givenToken}`
+    : await mirror.child.line('/sign-in');
+  for (const { child, opsUrl: url } of mirrors) await answering(`${url}/readyz`, child);
+  // OPS_TOKENS is not set for one alone, so it has made a token for whoever can read this file.
+  const token = settings.postgres
+    ? givenToken
+    : readFileSync(join(dirname(databasePath), 'ops-token'), 'utf8').trim();
+  const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
   closers.push(() => tables.close());
 
-  const failed = Promise.race([sandbox.failed, mirror.failed]);
+  const failed = Promise.race([sandbox.failed, ...mirrors.map(({ child }) => child.failed)]);
   failed.catch(() => {});
   return {
     sandbox: sandboxControls(sandboxUrl),
     tables,
     ops: createOpsClient({ url: opsUrl, token }),
-    databasePath,
     signInLink: /https?:\S+/.exec(signInLine)?.[0] ?? opsUrl,
     sandboxUrl,
     listedAssessments: new Set(listedAssessments),
     failed,
     registered,
   };
+}
+
+async function portsOf(names: readonly string[]): Promise<{ name: string; port: number; opsPort: number }[]> {
+  const replicas = [];
+  for (const name of names) replicas.push({ name, port: await freePort(), opsPort: await freePort() });
+  return replicas;
 }
 
 /** Whatever else the shell has set is for the mirror that its owner runs, not for this one. */
