@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
-import type { PostgresSettings } from '../../src/store/postgres/connection.ts';
+import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 let server: PostgresServer;
@@ -131,13 +131,39 @@ describe('opening a PostgreSQL database', () => {
   });
 });
 
+describe('every connection', () => {
+  it('has its limits, its schema, UTC and our name', async () => {
+    const database = createDatabase(await server.createDatabase(), {
+      ...{ schema: 'mine', statementTimeoutMs: 1234, lockTimeoutMs: 567, applicationName: 'mirror-7' },
+    });
+    const names = [
+      ...['search_path', 'statement_timeout', 'lock_timeout', 'application_name', 'timezone'],
+      ...['idle_in_transaction_session_timeout', 'default_transaction_isolation'],
+    ];
+    const rows = await database.sql.query<{ name: string; value: string }>(
+      'SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name',
+      [names],
+    );
+    await database.close();
+    expect(Object.fromEntries(rows.map(({ name, value }) => [name, value]))).toEqual({
+      search_path: 'mine',
+      statement_timeout: '1234ms',
+      lock_timeout: '567ms',
+      application_name: 'mirror-7',
+      timezone: 'UTC',
+      idle_in_transaction_session_timeout: '10s',
+      default_transaction_isolation: 'read committed',
+    });
+  });
+});
+
 describe('a server that will not do', () => {
   it('says which privileges are missing, and how to grant them', async () => {
     const url = await server.createDatabase();
     const user = await createUser(url, 'outsider');
     const first = await refusal(user);
     expect(first.says).toMatch(
-      /could not be migrated: permission denied.*GRANT CREATE, USAGE ON SCHEMA "public"/,
+      /could not be migrated: permission denied.*GRANT CREATE, USAGE ON SCHEMA "public" TO "outsider"/,
     );
     await opened(url);
     const { error, says } = await refusal(user);

@@ -200,21 +200,21 @@ const hintOf = ({ kind, recordId, seq }: Numbered): Hint[] =>
 
 /** Which of them are new, and what becomes of the others. No other transaction accepts while this one holds the counter. */
 async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
-  const known = await knownHashes(unit, events);
+  const known = await knownContents(unit, events);
   const fresh: Numbered[] = [];
   const again: IncomingEvent[] = [];
   const conflicting: IncomingEvent[] = [];
   const conflictHints: Numbered[] = [];
   const outcomes = events.map((event): AcceptOutcome => {
-    const hash = known.get(event.id);
-    if (hash === undefined) {
+    const before = known.get(event.id);
+    if (before === undefined) {
       const seq = unit.numbers.next();
-      known.set(event.id, contentHashOf(event.body));
+      known.set(event.id, { contentHash: null, body: event.body });
       fresh.push({ ...event, seq });
       return { status: 'accepted', seq };
     }
     again.push(event);
-    const isOther = hash !== contentHashOf(event.body);
+    const isOther = !isSameContent(before, event.body);
     if (isOther) {
       conflicting.push(event);
       if (event.kind !== null && event.recordId !== null) {
@@ -226,14 +226,25 @@ async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
   return { outcomes, fresh, again, conflicting, conflictHints };
 }
 
-async function knownHashes(sql: Sql, events: readonly IncomingEvent[]): Promise<Map<string, string>> {
+/** What is left of an event to compare others with: its body, or what that came to when it was trimmed. */
+interface Content {
+  contentHash: string | null;
+  body: string | null;
+}
+
+async function knownContents(sql: Sql, events: readonly IncomingEvent[]): Promise<Map<string, Content>> {
   if (events.length === 0) return new Map();
-  const rows = await sql.query<{ id: string; content_hash: string }>(
-    `SELECT id, content_hash FROM events WHERE id = ANY ($1::text[])
-     UNION ALL SELECT id, content_hash FROM trimmed_events WHERE id = ANY ($1::text[])`,
+  const rows = await sql.query<Content & { id: string }>(
+    `SELECT id, content_hash AS "contentHash", body FROM events WHERE id = ANY ($1::text[])
+     UNION ALL SELECT id, content_hash, NULL FROM trimmed_events WHERE id = ANY ($1::text[])`,
     [events.map((event) => event.id)],
   );
-  return new Map(rows.map((row) => [row.id, row.content_hash]));
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+function isSameContent({ contentHash, body }: Content, again: string): boolean {
+  if (body === again) return true;
+  return contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
 }
 
 async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Promise<void> {
@@ -244,15 +255,15 @@ async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Pr
        UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN $3::bigint ELSE $4::bigint END
        WHERE state IN ('pending', 'ignored')
      ) INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-       processed_at, content_hash, body)
+       processed_at, body)
      SELECT seq, id, type, created, "createdMs", kind, "recordId", $2::timestamptz, $2::timestamptz, CASE WHEN known THEN 'pending' ELSE 'ignored' END,
-       CASE WHEN known THEN NULL ELSE $2::timestamptz END, "contentHash", body
+       CASE WHEN known THEN NULL ELSE $2::timestamptz END, body
      FROM json_to_recordset($1::json) AS x (seq bigint, id text, type text, created timestamptz, "createdMs" bigint,
-       kind text, "recordId" text, known boolean, "contentHash" text, body text)`,
+       kind text, "recordId" text, known boolean, body text)`,
     [
       rowsOf(
         events.map(({ seq, id, type, createdMs, kind, recordId, known, body }) => ({
-          ...{ seq, id, type, createdMs, kind, recordId, known, contentHash: contentHashOf(body), body },
+          ...{ seq, id, type, createdMs, kind, recordId, known, body },
           created: instantOf(createdMs),
         })),
       ),

@@ -2,11 +2,14 @@ import { createHash, randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import type pg from 'pg';
-import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
+import { MirrorError, UsageError } from '../../errors.ts';
 import { type Database, quoted } from './connection.ts';
 import { reasonOf, translate } from './failures.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../drizzle/postgres', import.meta.url));
+
+/** Of one step, which may rewrite a table of years: the limits of everyday statements do not hold for it. */
+const STEP_TIMEOUT_MS = 60 * 60_000;
 
 /** Replicas that start together wait while one of them migrates, which over a large history may take minutes. */
 const MIGRATION_WAIT_MS = 10 * 60_000;
@@ -48,23 +51,35 @@ export async function migrateSchema(database: Database, onMigrating?: () => void
   } catch (error) {
     await client.query('ROLLBACK').catch(() => undefined);
     const translated = translate(error);
-    if (translated instanceof MirrorError && !lacksPrivilege(translated)) throw translated;
+    const hint = lacksPrivilege(error) ? await grantHint(client, database.schema) : null;
+    if (translated instanceof MirrorError && hint === null) throw translated;
     throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
       cause: error,
-      hint: `nothing was changed; the user needs ${quoted(database.schema)} as its own: GRANT CREATE, USAGE ON SCHEMA ${quoted(database.schema)} TO it, or migrate as its owner`,
+      hint: `nothing was changed; ${hint ?? "read the server's log, or restore a dump, then start again"}`,
     });
   } finally {
     await client.end().catch(() => undefined);
   }
 }
 
-const lacksPrivilege = (error: MirrorError) =>
-  error instanceof StoreUnavailable && (error.cause as { code?: string } | undefined)?.code === '42501';
+const lacksPrivilege = (error: unknown) => (error as { code?: string } | null)?.code === '42501';
+
+async function grantHint(client: pg.Client, schema: string): Promise<string> {
+  const { rows } = await client.query<{ user: string; exists: boolean }>(
+    'SELECT current_user AS "user", EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS exists',
+    [schema],
+  );
+  const user = quoted(rows[0]?.user ?? '');
+  return rows[0]?.exists === true
+    ? `run GRANT CREATE, USAGE ON SCHEMA ${quoted(schema)} TO ${user}, or run \`compliance-mirror migrate\` as the tables' owner`
+    : `run CREATE SCHEMA ${quoted(schema)} AUTHORIZATION ${user}`;
+}
 
 async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<number> {
   const query = async <Row>(text: string, values: readonly unknown[] = []) =>
-    (await client.query(text, [...values])).rows as Row[];
-  await query(`SET statement_timeout = 0`);
+    (await client.query({ text, values: [...values], query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig))
+      .rows as Row[];
+  await query(`SET statement_timeout = ${STEP_TIMEOUT_MS}`);
   await query(`SET lock_timeout = ${MIGRATION_WAIT_MS}`);
   await query('BEGIN');
   await query('SELECT pg_advisory_xact_lock($1::bigint)', [lockKey(schema)]);

@@ -1,7 +1,9 @@
+import { contentHashOf } from '../../inbox/content.ts';
 import type { EventState } from '../reports.ts';
 import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
 import type { Database, Sql } from './connection.ts';
 import { readFact, writeFact } from './facts.ts';
+import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
 
@@ -35,6 +37,23 @@ const QUARANTINED =
 const CHANGES = 'SELECT seq AS key, at, true AS ready FROM changes WHERE seq > $1';
 const AUDIT = 'SELECT id AS key, at, true AS ready FROM audit WHERE id > $1';
 
+/**
+ * Of those that have a body still: what it comes to, by which a late redelivery is told from another event. Worked out
+ * here and not at every arrival. Returns which they are.
+ */
+async function hashBodies(sql: Sql, keys: readonly number[]): Promise<number[]> {
+  const rows = await sql.query<{ seq: number; body: string }>(
+    'SELECT seq, body FROM events WHERE seq = ANY ($1::bigint[]) AND body IS NOT NULL ORDER BY seq',
+    [keys],
+  );
+  await sql.change(
+    `UPDATE events e SET content_hash = x.hash FROM json_to_recordset($1::json) AS x (seq bigint, hash text)
+     WHERE e.seq = x.seq`,
+    [rowsOf(rows.map(({ seq, body }) => ({ seq, hash: contentHashOf(body) })))],
+  );
+  return rows.map((row) => row.seq);
+}
+
 /** Each verb looks at a few of the oldest rows in the order in which they came, and is over at the first one too young. */
 export function createRetentionVerbs(database: Database): RetentionStore {
   async function walk(
@@ -63,19 +82,22 @@ export function createRetentionVerbs(database: Database): RetentionStore {
     async trimEventBodies({ before, limit }) {
       return await database.transact(async (unit) => {
         const from = Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
-        const looked = await unit.query<{ key: number; at: string; state: EventState; held: boolean }>(
-          `SELECT seq AS key, received_at AS at, state, body IS NOT NULL AS held FROM events WHERE seq > $1
-           ORDER BY seq LIMIT $2`,
+        const looked = await unit.query<{ key: number; at: string; state: EventState }>(
+          'SELECT seq AS key, received_at AS at, state FROM events WHERE seq > $1 ORDER BY seq LIMIT $2',
           [from, limit],
         );
         // One that waits is worked off before trimming goes past it; a dead one brings trimming back when it is dead no more.
         const end = looked.findIndex((row) => Date.parse(row.at) >= before || row.state === 'pending');
         const past = end === -1 ? looked : looked.slice(0, end);
-        const ready = past.filter((row) => row.held && row.state !== 'dead').map((row) => row.key);
-        await unit.change('UPDATE events SET body = NULL WHERE seq = ANY ($1::bigint[])', [ready]);
+        const ready = past.filter((row) => row.state !== 'dead').map((row) => row.key);
+        const trimmed = await hashBodies(unit, ready);
+        await unit.change('UPDATE events SET body = NULL WHERE seq = ANY ($1::bigint[])', [trimmed]);
         const last = past.at(-1)?.key;
         if (last !== undefined) await writeFact(unit, TRIMMED_BODIES_FACT, String(last));
-        return { trimmed: ready.length, next: end === -1 && looked.length === limit ? (last ?? null) : null };
+        return {
+          trimmed: trimmed.length,
+          next: end === -1 && looked.length === limit ? (last ?? null) : null,
+        };
       });
     },
 
@@ -86,6 +108,7 @@ export function createRetentionVerbs(database: Database): RetentionStore {
 
     trimEvents: (step) =>
       walk(step, EVENTS, async (sql, keys) => {
+        await hashBodies(sql, keys);
         const gone = await sql.query<{ state: EventState; n: number }>(
           `WITH gone AS (DELETE FROM events WHERE seq = ANY ($1::bigint[]) RETURNING id, content_hash, received_at, state),
              kept AS (INSERT INTO trimmed_events (id, content_hash, received_at) SELECT id, content_hash, received_at FROM gone)

@@ -41,6 +41,43 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
+      'of records come in the order of their bytes, whatever the language says of the letters',
+      inScene(open, async (scene) => {
+        const ids = ['-', 'B', 'Z', '_', 'a', 'b', 'ba', 'z', '\u00e9', '\u{1f4a5}'];
+        const shuffled = [...ids].reverse().map((id) => ({ id, data: { id, name: `n${id}` } }));
+        await scene.apply('vendor', shuffled);
+        const idsOf = (rows: readonly { id: string }[]) => rows.map((row) => row.id);
+        expect(idsOf(await scene.store.listRecords('vendor', {}, { limit: 20 }))).toEqual(ids);
+        expect(idsOf(await scene.store.listRecords('vendor', {}, { limit: 3, after: 'Z' }))).toEqual([
+          ...['_', 'a', 'b'],
+        ]);
+        expect(idsOf(await scene.store.knownIds('vendor', '_', 3))).toEqual(['a', 'b', 'ba']);
+        // By name: letters of ASCII in either case are one, then bytes.
+        expect(idsOf(await scene.store.listRecords('vendor', { search: 'N' }, { limit: 20 }))).toEqual([
+          ...['-', '_', 'a', 'B', 'b', 'ba', 'Z', 'z', '\u00e9', '\u{1f4a5}'],
+        ]);
+      }),
+    );
+
+    it(
+      'of a search find a name of any length by its beginning, and fold no letter beyond ASCII',
+      inScene(open, async (scene) => {
+        const long = 'Supplier '.repeat(700);
+        const names = { a: `${long}one`, b: `${long}two`, c: '\u00c9clair', d: '\u00e9clair' };
+        await scene.apply(
+          'vendor',
+          Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
+        );
+        const find = async (search: string) =>
+          (await scene.store.listRecords('vendor', { search }, { limit: 9 })).map((row) => row.id);
+        expect(await find('SUPPLIER')).toEqual(['a', 'b']);
+        expect(await find(long.toUpperCase())).toEqual(['a', 'b']);
+        expect(await find(`${long}TWO`)).toEqual(['b']);
+        expect(await find('\u00e9CL')).toEqual(['d']);
+      }),
+    );
+
+    it(
       'of held deletions name each id once, page by page, with its consent',
       inScene(open, async (scene) => {
         for (const id of ['a', 'b', 'c', 'd']) await scene.show('policy', id, { id });
