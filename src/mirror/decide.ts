@@ -336,7 +336,8 @@ export function decideDeletions(
   const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.consented);
   const count = doubtful.length + heldAlready;
   const many = count > HOLD_ABOVE_COUNT && count > HOLD_ABOVE_SHARE * live;
-  const all = count >= 2 && count >= live;
+  // Even of one alone: an empty list is what a service looks like that has lost its data, or shows none to us.
+  const all = count >= live && (live > 0 || count >= 2);
   const held = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
   return {
     deleted: candidates.filter((candidate) => !held.has(candidate.id)).map((candidate) => candidate.id),

@@ -508,7 +508,7 @@ describe('how many may go at once', () => {
 
   it.each([
     { gone: 0, live: 0, held: 0 },
-    { gone: 1, live: 1, held: 0 },
+    { gone: 1, live: 1, held: 1 },
     { gone: 2, live: 2, held: 2 },
     { gone: 2, live: 3, held: 0 },
     { gone: 3, live: 3, held: 3 },

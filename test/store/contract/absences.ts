@@ -195,7 +195,7 @@ export function describeAbsences(open: OpenEngine): void {
   describe('many deletions at once', () => {
     it.each([
       { live: 3, gone: 1, holds: false, rule: 'one is deleted' },
-      { live: 1, gone: 1, holds: false, rule: 'the only one is deleted' },
+      { live: 1, gone: 1, holds: true, rule: 'the only one is held' },
       { live: 3, gone: 2, holds: false, rule: 'two of three are deleted' },
       { live: 2, gone: 2, holds: true, rule: 'both of two are held' },
       { live: 15, gone: 3, holds: false, rule: 'three that are exactly a fifth are deleted' },
