@@ -17,7 +17,7 @@ export interface PostgresSettings {
   applicationName?: string;
 }
 
-export const DEFAULT_SCHEMA = 'public';
+const DEFAULT_SCHEMA = 'public';
 
 /** One writer, claims, and a few people who look: more would only queue in the server instead of here. */
 const POOL_SIZE = 8;
