@@ -37,6 +37,8 @@ export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRefusals'>;
   clock: Clock;
   timing: HintTiming;
+  /** Deliveries in one commit, at most. Default: what a file commits in a few milliseconds. */
+  largestGroup?: number;
   /** New events are in: the processor may look. */
   onAccepted: () => void;
   onError: (error: unknown) => void;
@@ -47,7 +49,7 @@ export interface InboxOptions {
  * arrive in the same turn of the event loop share one, and each is answered after it.
  */
 export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
-  const { store, clock } = options;
+  const { store, clock, largestGroup = LARGEST_GROUP } = options;
   const events: Waiting<IncomingEvent>[] = [];
   const unusable: Waiting<UnusableDelivery>[] = [];
   let scheduled = false;
@@ -68,8 +70,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   async function flush(before: Promise<void>): Promise<void> {
     await before;
-    const group = events.splice(0, LARGEST_GROUP);
-    const kept = unusable.splice(0, LARGEST_GROUP);
+    const group = events.splice(0, largestGroup);
+    const kept = unusable.splice(0, largestGroup);
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) await commit(group, kept);
     const noted = refusals;
