@@ -3,7 +3,9 @@ import { loadConfig } from '../config.ts';
 import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
-import { holderOfDatabase } from './database.ts';
+import { databasePath, holderOfDatabase, withStore } from './database.ts';
+import { clockOf } from './local-clock.ts';
+import { livingReplicas } from './operator.ts';
 import { jsonOption } from './options.ts';
 import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
@@ -33,11 +35,21 @@ export function statusCommand(cli: Cli): Command {
         cli.out.write(
           holder
             ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n\n`
-            : 'No service is running on this database.\n\n',
+            : await othersRunning(cli, databaseUrl),
         );
         writeSummary(cli, summary, await cycle(reports, summary, holder !== null));
       }),
     );
+}
+
+/** Of a PostgreSQL database, which several services may share. */
+async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
+  const none = 'No service is running on this database.\n\n';
+  if ((await databasePath(databaseUrl)) !== null) return none;
+  return await withStore(cli, async (store) => {
+    const living = await livingReplicas(store, await clockOf(store));
+    return living === 0 ? none : `Services running on this database: ${living}\n\n`;
+  });
 }
 
 /** Sweeps that may be newer than a cycle under way. */
