@@ -41,17 +41,8 @@ export function createBusyRecords(db: Connection): BusyRecords {
         const [oldest] = kept.keys();
         if (oldest !== undefined) kept.delete(oldest);
       }
-      const unverifiedSince = held.state.unverifiedSince;
       held.known = true;
       held.stored.state = held.state;
-      held.stored.row =
-        held.row === null
-          ? null
-          : {
-              name: held.row.name,
-              deleted_at: held.row.deletedAt,
-              unverified_since: unverifiedSince === null ? null : new Date(unverifiedSince).toISOString(),
-            };
       kept.set(key, held);
     },
     hinted(kind, id, number, at) {

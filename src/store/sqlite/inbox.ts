@@ -26,6 +26,9 @@ import { trimBodiesAgainFrom } from './retention.ts';
 /** Enough to tell what was going on; older ones say nothing new. */
 const REFUSALS_KEPT = 100;
 
+/** An instant, known to be one, that is written as we write it. */
+const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
+
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 const CLAIM_SCAN_FACTOR = 4;
 
@@ -416,7 +419,7 @@ export function createInboxVerbs(
     }
     if (held.row !== null) {
       held.row.lastEventId = event.id;
-      held.row.lastEventAt = iso(event.createdMs);
+      held.row.lastEventAt = IN_MILLISECONDS.test(event.created) ? event.created : iso(event.createdMs);
     }
     for (const id of reading.assessments) makeAssessmentKnown(id, touched, now);
     return { event, outcome: decision.outcome, error: null };

@@ -244,8 +244,12 @@ export function createRecords(db: Connection) {
 
     saveRow(held: Held): void {
       if (held.row === null) return;
-      const since = held.state.unverifiedSince;
-      byKind[held.kind].save(held.id, held.row, since === null ? null : iso(since), held.stored.row);
+      const { row, state, stored } = held;
+      const kept =
+        stored.state?.unverifiedSince === state.unverifiedSince ? stored.row?.unverified_since : null;
+      const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
+      byKind[held.kind].save(held.id, row, since, stored.row);
+      stored.row = { name: row.name, deleted_at: row.deletedAt, unverified_since: since };
     },
 
     /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
