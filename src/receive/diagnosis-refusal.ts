@@ -1,6 +1,7 @@
 import type { Refusal } from '../store/store.ts';
-import { type Diagnosis, type DiagnosisSettings, diagnose } from './diagnosis.ts';
+import { type Diagnosis, diagnose } from './diagnosis.ts';
 import type { CandidateSecret } from './diagnosis-search.ts';
+import type { DiagnosisSettings } from './diagnosis-terms.ts';
 
 /** A diagnosis whose causes may also be the refusal's own reason, where there is nothing left to try. */
 export type Explained = Omit<Diagnosis, 'causes'> & {

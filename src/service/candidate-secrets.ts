@@ -1,8 +1,9 @@
 import { REGISTRATION_PURPOSE } from '../compliance/registration.ts';
 import { openSecret } from '../compliance/secrets.ts';
 import type { Config } from '../config.ts';
-import type { DiagnosisSettings } from '../receive/diagnosis.ts';
+
 import type { CandidateSecret } from '../receive/diagnosis-search.ts';
+import type { DiagnosisSettings } from '../receive/diagnosis-terms.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
 /** Every signing secret in use, each by the name under which an operator knows it. */

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { type DiagnosisSettings, diagnose, type Specimen } from '../../src/receive/diagnosis.ts';
+import { diagnose } from '../../src/receive/diagnosis.ts';
 import type { CandidateSecret } from '../../src/receive/diagnosis-search.ts';
+import type { DiagnosisSettings, Specimen } from '../../src/receive/diagnosis-terms.ts';
 
 const FOLDER = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
 const ARRIVED_SECONDS = Date.parse('2026-11-02T12:00:00Z') / 1000;

@@ -1,0 +1,73 @@
+import type { BodyFault } from './diagnosis-bodies.ts';
+import { type Fit, type SecretEncoding, templateText } from './diagnosis-search.ts';
+import { ASK_SENDER, type Cause, type DiagnosisSettings } from './diagnosis-terms.ts';
+
+/** What a signature that fits tells by how it differs from the settings. */
+export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
+  const causes: Cause[] = [];
+  if (fit.secret.standing === 'retired') {
+    causes.push({
+      code: 'secret_not_in_use',
+      what: `It is signed with a secret that is not in use here (${fit.secret.name}): retired, or not configured yet.`,
+      remedy:
+        'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.',
+    });
+  }
+  const { encoding, name } = fit.secretReading;
+  if (encoding !== settings.secretEncoding) {
+    causes.push({
+      code: 'secret_encoding_differs',
+      what: `The sender uses the secret ${name}; here it is read ${WORDS[settings.secretEncoding]}.`,
+      remedy:
+        encoding === null
+          ? 'Write the secret into WEBHOOK_SECRETS in that form.'
+          : `Set WEBHOOK_SECRET_ENCODING=${encoding}.`,
+    });
+  }
+  if (!fit.template.isConfigured) {
+    const signsTime = fit.template.parts.some((part) => part.kind === 'timestamp');
+    const shown = JSON.stringify(fit.template.text);
+    causes.push(
+      signsTime
+        ? {
+            code: 'signed_content_differs',
+            what: `The sender signs ${shown}; here ${JSON.stringify(templateText(settings.template))} is expected.`,
+            remedy: `Set WEBHOOK_SIGNED_CONTENT to ${shown}, without the quotes.`,
+          }
+        : {
+            code: 'timestamp_not_signed',
+            what: 'The sender signs the body alone, without the time: a recorded delivery could be replayed for ever.',
+            remedy: `No setting takes that. ${ASK_SENDER}`,
+          },
+    );
+  }
+  if (fit.algorithm !== settings.algorithm) {
+    causes.push({
+      code: 'hash_differs',
+      what: `The sender uses HMAC-${fit.algorithm.toUpperCase()}; here ${settings.algorithm.toUpperCase()} is expected.`,
+      remedy:
+        fit.algorithm === 'sha1'
+          ? `SHA-1 is not taken. ${ASK_SENDER}`
+          : `Set WEBHOOK_SIGNATURE_ALGORITHM=${fit.algorithm}.`,
+    });
+  }
+  if (fit.body.fault !== null) {
+    causes.push({
+      code: fit.body.fault,
+      what: `${BODY_FAULTS[fit.body.fault]} The signature fits the body ${fit.body.name}.`,
+      remedy:
+        'Something between the sender and here changes bodies: a proxy, a gateway or a function that parses and prints them. Have it pass the bytes as they are.',
+    });
+  }
+  return causes;
+}
+
+const WORDS: Record<SecretEncoding, string> = { utf8: 'as text', hex: 'as hex', base64: 'as base64' };
+
+const BODY_FAULTS: Record<BodyFault, string> = {
+  bom_added: 'A byte order mark was put in front of the body after it was signed.',
+  bom_removed: 'The byte order mark in front of the body was taken off after it was signed.',
+  line_endings_changed: 'The line ends of the body were changed after it was signed.',
+  final_newline_changed: 'The line end behind the body was added or taken off after it was signed.',
+  body_reserialised: 'The body was parsed and printed again after it was signed.',
+};

@@ -1,0 +1,98 @@
+import type { ClaimedSignature, Fit } from './diagnosis-search.ts';
+import { ASK_SENDER, type Cause, type DiagnosisSettings, type Specimen } from './diagnosis-terms.ts';
+import type { BadSignatureHeader, parseSignatureHeader } from './signature-header.ts';
+
+export function missingHeader({ headers }: Specimen, settings: DiagnosisSettings): Cause {
+  const other = [...headers].find(
+    ([name, value]) => name !== settings.header && /\bv1=[0-9a-f]/i.test(value),
+  );
+  if (other !== undefined) {
+    return {
+      code: 'header_named_otherwise',
+      what: `There is no ${settings.header}; the signature is in ${other[0]}.`,
+      remedy: `Set WEBHOOK_SIGNATURE_HEADER=${other[0]}.`,
+    };
+  }
+  return {
+    code: 'header_missing',
+    what: `The delivery came without the header ${settings.header}.`,
+    remedy:
+      'Whoever sent it did not sign it, or a proxy on the way takes the header off: let it pass. If the sender uses another name, set WEBHOOK_SIGNATURE_HEADER.',
+  };
+}
+
+type Strict = ReturnType<typeof parseSignatureHeader>;
+
+/** What its form alone is at fault for; `fit` tells which of its signatures is right. */
+export function formCauses(
+  strict: Strict,
+  signatures: readonly ClaimedSignature[],
+  fit: Fit | null,
+): Cause[] {
+  if (strict.ok) {
+    if (fit === null || fit.signature.key === 'v1') return [];
+    const what = `The v1 of the header is wrong; the signature under ${fit.signature.key} is right, and only v1 is believed.`;
+    return [{ code: 'no_v1', what, remedy: NO_V1_REMEDY }];
+  }
+  const { reason } = strict;
+  const keys = [...new Set(signatures.map(({ key }) => key))].join(', ');
+  if (reason === 'no_signature' || (fit !== null && fit.signature.key !== 'v1')) {
+    const fits = fit === null ? '' : ` The one under ${fit.signature.key} is right.`;
+    return [
+      {
+        code: 'no_v1',
+        what: `The header holds no v1, and only that is believed${keys === '' ? '' : `; it holds ${keys}`}.${fits}`,
+        remedy: NO_V1_REMEDY,
+      },
+    ];
+  }
+  if (fit !== null && fit.signature.encoding === 'base64') {
+    return [
+      {
+        code: 'signature_not_hex',
+        what: 'The signature is written in base64, and v1 is hex.',
+        remedy: ASK_SENDER,
+      },
+    ];
+  }
+  if (reason === 'no_timestamp') {
+    return [{ code: 'no_timestamp', what: 'The header holds no t.', remedy: ASK_SENDER }];
+  }
+  // A signature of another length is another hash, which is said by its name.
+  if (reason === 'malformed_signature' && fit !== null) return [];
+  return [
+    {
+      code: 'header_malformed',
+      what: FORM_FAULTS[reason] ?? 'The header is not in its form.',
+      remedy: FORM_REMEDY,
+    },
+  ];
+}
+
+const NO_V1_REMEDY = `The sender must sign with the scheme v1. ${ASK_SENDER}`;
+const FORM_REMEDY = `The form is "t=<seconds>, v1=<hex>". ${ASK_SENDER}`;
+const FORM_FAULTS: Partial<Record<BadSignatureHeader['reason'], string>> = {
+  header_too_long: 'The header is longer than any rightful one.',
+  malformed_header:
+    'The header has an element that is not of the form key=value, or blanks in the wrong place.',
+  conflicting_timestamps: 'The header names two different times.',
+  malformed_signature: 'A v1 is not hex, or has not the length that the hash gives.',
+  too_many_signatures: 'The header holds more signatures than are ever in rotation.',
+};
+
+/** More elements than this are nobody's header; each one costs comparisons. */
+const MAX_ELEMENTS = 32;
+
+/** What a header says when nothing is held against its form. */
+export function looseElements(value: string): { t: string | null; signatures: ClaimedSignature[] } {
+  let t: string | null = null;
+  const signatures: ClaimedSignature[] = [];
+  for (const element of value.split(/[,;\s]+/).slice(0, MAX_ELEMENTS)) {
+    const cut = element.indexOf('=');
+    const key = element.slice(0, Math.max(0, cut));
+    const text = element.slice(cut + 1).replace(/^["']|["']$/g, '');
+    if (/^(t|ts|timestamp)$/i.test(key)) t ??= text;
+    else if (text.length >= 20) signatures.push({ key: key === '' ? 'no name' : key, text });
+  }
+  return { t, signatures };
+}
