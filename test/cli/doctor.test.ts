@@ -305,7 +305,7 @@ describe('doctor on the running configuration', () => {
         'signing secrets': 'wrong',
         registration: 'skipped',
         'last delivery': 'skipped',
-        refusals: 'ok',
+        refusals: 'skipped',
         sweeps: 'skipped',
       });
 
@@ -364,6 +364,35 @@ describe('doctor on the running configuration', () => {
       } finally {
         await oauth.close();
       }
+    });
+  });
+
+  it('lays it to the credentials, and to nothing else, when there is nobody to get a token from', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const ids = join(directory, 'ids.txt');
+      writeFileSync(ids, 'ra_1\n');
+      const settings = {
+        DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+        COMPLIANCE_BASE_URL: service.settings.baseUrl.href,
+        COMPLIANCE_AUTH: 'service_account',
+        COMPLIANCE_AUTH_URL: 'http://127.0.0.1:9',
+        COMPLIANCE_CLIENT_ID: CLIENT_ID,
+        COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
+        RISK_IDS_FILE: ids,
+      };
+      await (await openStore(settings.DATABASE_URL)).close();
+      const asked = service.received.length;
+      const { out } = await cli(['doctor', '--json'], settings);
+      expect(statesOf(out)).toMatchObject({
+        'base URL': 'skipped',
+        credentials: 'wrong',
+        scopes: 'skipped',
+        'write scope': 'skipped',
+        'risk assessments': 'skipped',
+        clock: 'skipped',
+      });
+      expect(out).toContain('COMPLIANCE_AUTH_URL');
+      expect(service.received).toHaveLength(asked);
     });
   });
 

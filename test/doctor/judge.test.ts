@@ -110,6 +110,18 @@ describe('the check of a configuration', () => {
     ],
     ['an assessment not found', { upstream: withAssessment('missing') }, 'risk assessments', 'warning'],
     ['assessments that cannot be read', { upstream: withAssessment('failed') }, 'risk assessments', 'wrong'],
+    [
+      'assessments, where the credentials are refused',
+      { upstream: { ...failed('unauthorized'), assessment: { id: 'ra_1', outcome: 'failed' } } },
+      'risk assessments',
+      'skipped',
+    ],
+    [
+      'assessments, where nothing answers',
+      { upstream: { ...failed('unreachable'), assessment: { id: 'ra_1', outcome: 'failed' } } },
+      'risk assessments',
+      'skipped',
+    ],
     ['events only', { upstream: null }, 'sweeps', 'skipped'],
     ['no secret', { secrets: { configured: 0, stored: 0, unreadable: 0 } }, 'signing secrets', 'wrong'],
     [
@@ -146,6 +158,7 @@ describe('the check of a configuration', () => {
       'ok',
     ],
     ['a refusal', { lastRefusal: { id: 3, at: isoAgo(1), reason: 'bad_signature' } }, 'refusals', 'warning'],
+    ['no database to look for refusals in', { lastRefusal: undefined }, 'refusals', 'skipped'],
     ['a sweep within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sweeps', 'ok'],
     ['a sweep that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sweeps', 'wrong'],
     ['no complete sweep', { kinds: kinds(null) }, 'sweeps', 'wrong'],

@@ -36,7 +36,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
       secrets: secretsOf(config, registrations ?? []),
       registrations,
       lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
-      lastRefusal: store === null ? null : await lastRefusal(store),
+      lastRefusal: store === null ? undefined : await lastRefusal(store),
       kinds: summary?.kinds ?? null,
     };
   } finally {

@@ -21,8 +21,8 @@ export interface Findings {
   registrations: readonly { upstreamId: string; url: string; delivers: readonly string[] }[] | null;
   /** Null: there was none. Undefined: no database. */
   lastDelivery: number | null | undefined;
-  /** The newest refusal of a delivery's signature, if it is newer than a day. */
-  lastRefusal: { id: number; at: string; reason: string } | null;
+  /** The newest refusal of a delivery's signature, if it is newer than a day. Undefined: no database. */
+  lastRefusal: { id: number; at: string; reason: string } | null | undefined;
   kinds: readonly KindStatus[] | null;
 }
 
@@ -159,7 +159,7 @@ function upstreamChecks({ upstream, settings, registrations }: Findings): Check[
           : skipped('not known while the credentials are not accepted')),
     },
     { name: 'write scope', ...writeVerdict(upstream, accepted, (registrations ?? []).length > 0) },
-    { name: 'risk assessments', ...assessmentVerdict(upstream) },
+    { name: 'risk assessments', ...assessmentVerdict(upstream, accepted) },
     { name: 'clock', ...clockVerdict(skewMs, answered, settings.toleranceSeconds) },
   ];
 }
@@ -182,11 +182,13 @@ function writeVerdict({ auth, write }: UpstreamFindings, accepted: boolean, isRe
     : warning('not granted, and registering the webhook from here needs it', remedy);
 }
 
-function assessmentVerdict({ assessment, reads }: UpstreamFindings): Verdict {
+function assessmentVerdict({ assessment, reads }: UpstreamFindings, accepted: boolean): Verdict {
   if (assessment === null) {
     return skipped('no assessment is known yet, so GET /risk-assessments/{id} was not tried');
   }
   const { id, outcome } = assessment;
+  // The same fault as that of every other read, which has its line already.
+  if (!accepted) return skipped('not known while the credentials are not accepted');
   if (outcome === 'found') return ok(`GET /risk-assessments/{id} answers, for ${id}`);
   if (outcome === 'missing') {
     return warning(
@@ -266,6 +268,7 @@ function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {
 
 function refusalsCheck({ lastRefusal }: Findings): Check {
   const name = 'refusals';
+  if (lastRefusal === undefined) return { name, ...skipped(NO_DATABASE) };
   if (lastRefusal === null) return { name, ...ok('none within a day') };
   const { id, at, reason } = lastRefusal;
   return {

@@ -24,21 +24,31 @@ export async function upstreamOf(
   const { baseUrl, auth } = settings;
   const reads: Read[] = [];
   const seen: Pick<UpstreamFindings, 'answered' | 'skewMs'> = { answered: false, skewMs: null };
+  let sent = 0;
   const client = commandClient(cli, config, store, {
     actor: ACTOR,
     needs: 'read',
     observe: ({ status, dateHeaderSkewMs }) => {
+      sent++;
       seen.answered ||= status !== null;
       seen.skewMs = dateHeaderSkewMs ?? seen.skewMs;
     },
   });
   const { firstPage } = settings.paging;
-  reads.push(await readOf('GET /policies', () => client.listPage('policy', firstPage, call())));
-  reads.push(await readOf('GET /vendors', () => client.listPage('vendor', firstPage, call())));
-  const assessment = await assessmentOf(client, await knownAssessment(config, store), reads);
+  const read: ReadOne = async (route, request) => {
+    const before = sent;
+    const one = await readOf(route, request);
+    // What failed before anything left us, a token that could not be got above all, is not the API's fault.
+    reads.push(one.outcome === 'ok' || sent > before ? one : { ...one, outcome: 'unauthorized' });
+  };
+  await read('GET /policies', () => client.listPage('policy', firstPage, call()));
+  await read('GET /vendors', () => client.listPage('vendor', firstPage, call()));
+  const assessment = await assessmentOf(client, await knownAssessment(config, store), read);
   const write = await writeScopeOf(config, settings, store);
   return { baseUrl: baseUrl.href, auth, reads, ...seen, assessment, write };
 }
+
+type ReadOne = (route: string, request: () => Promise<unknown>) => Promise<void>;
 
 async function readOf(route: string, read: () => Promise<unknown>): Promise<Read> {
   try {
@@ -88,14 +98,13 @@ function listedAssessments({ riskIdsFile }: Config): string[] {
 async function assessmentOf(
   client: ComplianceClient,
   id: string | null,
-  reads: Read[],
+  read: ReadOne,
 ): Promise<UpstreamFindings['assessment']> {
   if (id === null) return null;
   let outcome: 'found' | 'missing' | 'failed' = 'failed';
-  const read = await readOf('GET /risk-assessments/{id}', async () => {
+  await read('GET /risk-assessments/{id}', async () => {
     outcome = (await client.getRecord('risk_assessment', id, call())).outcome;
   });
-  reads.push(read);
   return { id, outcome };
 }
 
