@@ -16,7 +16,14 @@ import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { openForWriting, withStore } from './database.ts';
 import { jsonOption } from './options.ts';
-import { heldRegistrations, keepAnswer, settleUnreadable, warnOfAnswer, writeHeld } from './register/held.ts';
+import {
+  heldRegistrations,
+  keepAnswer,
+  settleUnreadable,
+  warnOfAnswer,
+  warnOfUnmatched,
+  writeHeld,
+} from './register/held.ts';
 import { printable } from './text.ts';
 
 const DEFAULT_DESCRIPTION = 'compliance-mirror';
@@ -88,7 +95,7 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
     } else {
       await refuseAfterUnknownOutcome(store, request, options.force === true);
       await store.writeFact(attemptFact(request), 'asked');
-      const { registration, answer } = await send(client, store, request, key);
+      const { registration, answer } = await send(cli, client, store, request, key);
       cli.out.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
       cli.out.write(
         registration.sealedSecret === null
@@ -161,6 +168,7 @@ async function refuseAfterUnknownOutcome(store: Store, request: Asked, force: bo
 }
 
 async function send(
+  cli: Cli,
   client: ComplianceClient,
   store: Store,
   request: Asked,
@@ -185,7 +193,10 @@ async function send(
   } catch (error) {
     // Only what the service has plainly refused is forgotten: a fault of our own may follow its success.
     const isRefused = error instanceof UpstreamError && !error.outcomeUnknown;
-    if (isRefused) await store.writeFact(attemptFact(request), '');
+    if (isRefused) {
+      await store.writeFact(attemptFact(request), '');
+      warnOfUnmatched(cli, request.events);
+    }
     throw error;
   }
 }

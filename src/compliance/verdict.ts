@@ -64,7 +64,10 @@ export function judge<T>(
     const outcomeUnknown = isUncertain && expected.method === 'POST';
     const message = `${expected.method} ${expected.path}: ${what}`;
     const warning = '; whether it took effect is unknown, so it was not sent again';
-    const hint = outcomeUnknown ? hintFor('cancelled', context.auth) : hintFor(kind, context.auth);
+    const hint =
+      expected.isSecret && kind === 'unexpected_status' && !outcomeUnknown
+        ? HINT_OF_HIDDEN_ANSWER
+        : hintFor(outcomeUnknown ? 'cancelled' : kind, context.auth);
     return new UpstreamError(kind, message + (outcomeUnknown ? warning : ''), {
       ...details,
       outcomeUnknown,
@@ -88,6 +91,9 @@ function kindOfStatus(status: number): UpstreamErrorKind {
 function isAmbiguous(status: number): boolean {
   return status < 400 || status >= 500;
 }
+
+const HINT_OF_HIDDEN_ANSWER =
+  'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
 
 /** What an operator can do about a failure of this kind. */
 function hintFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {

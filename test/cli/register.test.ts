@@ -102,6 +102,17 @@ describe('registering with the compliance service', () => {
     });
   });
 
+  it('says which pattern selects nothing when the service refuses the registration, and hides the answer', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const args = ['register', '--url', HOOK, '--events', 'policy.*,vendors.*'];
+      const { code, err } = await cli(args, settingsFor(directory, baseUrl));
+      expect(code).toBe(1);
+      expect(err).toContain('answered 422');
+      expect(err).toContain('no known event type is selected by: vendors.*\n');
+      expect(err).toContain('may hold a signing secret');
+    });
+  });
+
   it('says why when the API key is refused, and may then be tried again', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = settingsFor(directory, baseUrl);

@@ -51,7 +51,7 @@ export function writeHeld(cli: Cli, held: readonly HeldRegistration[], url: stri
 }
 
 function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void {
-  const { missing, unmatched, families } = coverageOf(patterns);
+  const { missing, families } = coverageOf(patterns);
   if (missing.length > 0) {
     const none = Object.entries(families).flatMap(([family, share]) => (share === 'none' ? [family] : []));
     const whole = none.length === 0 ? '' : ` (nothing at all of: ${none.join(', ')})`;
@@ -59,9 +59,14 @@ function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void
       `Warning: not covered at ${printable(url)}, so found by sweeps only: ${missing.join(', ')}${whole}\n`,
     );
   }
-  if (unmatched.length > 0) {
-    cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
-  }
+  warnOfUnmatched(cli, patterns);
+}
+
+/** Of misspelled patterns, or of types newer than this version. */
+export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
+  const { unmatched } = coverageOf(patterns);
+  if (unmatched.length === 0) return;
+  cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
 }
 
 /** Where the service registered something else than it was asked for. */
