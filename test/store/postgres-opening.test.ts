@@ -177,6 +177,39 @@ describe('a server that will not do', () => {
     await store.close();
   });
 
+  it("looks at our own tables only, in a schema that holds others' too", async () => {
+    const url = await server.createDatabase();
+    await opened(url);
+    const ours = (await server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", url)).map(
+      (row) => String(row['tablename']),
+    );
+    await server.query('CREATE TABLE another_teams (secret text); CREATE TABLE ledger (id int)', url);
+    const user = await createUser(
+      url,
+      'neighbour',
+      `GRANT SELECT, INSERT, UPDATE, DELETE ON ${ours.join(', ')} TO neighbour; GRANT SELECT ON sync_status TO neighbour`,
+    );
+    await opened(user);
+    await (await openStore(user, { readOnly: true })).close();
+
+    await server.query('REVOKE ALL ON events FROM neighbour', url);
+    const { says } = await refusal(user);
+    expect(says).toMatch(/on 1 tables .*among them events; run GRANT/);
+    expect(says).not.toMatch(/another_teams|ledger|ALL TABLES/);
+    await server.query(says.slice(says.indexOf('run ') + 4), url);
+    await opened(user);
+    await expect(server.query('SELECT * FROM ledger', user)).rejects.toThrow(/permission denied/);
+  });
+
+  it("names the schema as the way out where another's table has a name of ours", async () => {
+    const url = await server.createDatabase();
+    await server.query('CREATE TABLE vendors (number int); INSERT INTO vendors VALUES (7)', url);
+    const { says } = await refusal(url);
+    expect(says).toMatch(/"vendors" already exists.*nothing was changed.*DATABASE_SCHEMA/);
+    expect(await server.query('SELECT number FROM vendors', url)).toEqual([{ number: 7 }]);
+    await opened(url, { schema: 'mirror' });
+  });
+
   it('is named where it takes no writes', async () => {
     const url = await server.createDatabase();
     await opened(url);

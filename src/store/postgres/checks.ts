@@ -1,4 +1,7 @@
+import { getTableName, is } from 'drizzle-orm';
+import { PgTable } from 'drizzle-orm/pg-core';
 import { StoreUnavailable, UsageError } from '../../errors.ts';
+import * as declared from '../schema.postgres.ts';
 import { type Database, quoted } from './connection.ts';
 
 /** The oldest version that its makers still mend, as this is written. */
@@ -61,24 +64,41 @@ export async function checkServer(database: Database, readOnly: boolean): Promis
   }
 }
 
-/** Whether the user may do with the tables, as far as there are any yet, what the service does. */
+/** Besides those of the schema: what the migrations note, which is written at a migration only. */
+const NOTES = '__drizzle_migrations';
+const STATUS_VIEW = 'sync_status';
+
+const TABLES: readonly string[] = Object.values(declared)
+  .filter((each) => is(each, PgTable))
+  .map((table) => getTableName(table));
+
+/**
+ * Whether the user may do with the tables, as far as there are any yet, what the service does. Ours alone are looked at,
+ * and named: the schema may be one that others keep tables in, which nobody should open to us.
+ */
 export async function checkPrivileges(database: Database, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
-  const rows = await database.sql.query<{ table: string; user: string }>(
-    `SELECT c.relname AS "table", current_user AS "user" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = $1 AND c.relkind IN ('r', 'v') AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
-       (SELECT bool_and(has_table_privilege(c.oid, each)) FROM unnest($2::text[]) AS each))
-       AND (c.relkind = 'r' OR c.relname = 'sync_status') AND ($3 OR c.relkind = 'r')
+  const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
+    `SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
+       (SELECT bool_and(has_table_privilege(c.oid, each))
+        FROM unnest(CASE c.relname WHEN $4 THEN '{SELECT}' ELSE $3::text[] END) AS each))
      ORDER BY c.relname`,
-    [database.schema, wanted.split(', '), readOnly],
+    [
+      database.schema,
+      readOnly ? [...TABLES, NOTES, STATUS_VIEW] : [...TABLES, NOTES],
+      wanted.split(', '),
+      NOTES,
+    ],
   );
   const [first] = rows;
   if (first === undefined) return;
   const user = quoted(first.user);
+  const lacking = rows.map(({ table }) => `${schema}.${quoted(table)}`);
   throw new UsageError(
     `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
-    `run GRANT USAGE ON SCHEMA ${schema} TO ${user}; GRANT ${wanted} ON ALL TABLES IN SCHEMA ${schema} TO ${user}` +
-      (readOnly ? '' : `; GRANT USAGE ON ALL SEQUENCES IN SCHEMA ${schema} TO ${user}`),
+    `run ${first.isOpen ? '' : `GRANT USAGE ON SCHEMA ${schema} TO ${user}; `}GRANT ${wanted} ON ${lacking.join(', ')} TO ${user}`,
   );
 }

@@ -51,7 +51,7 @@ export async function migrateSchema(database: Database, onMigrating?: () => void
   } catch (error) {
     await client.query('ROLLBACK').catch(() => undefined);
     const translated = translate(error);
-    const hint = lacksPrivilege(error) ? await grantHint(client, database.schema) : null;
+    const hint = await hintFor(error, client, database.schema);
     if (translated instanceof MirrorError && hint === null) throw translated;
     throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
       cause: error,
@@ -62,7 +62,16 @@ export async function migrateSchema(database: Database, onMigrating?: () => void
   }
 }
 
-const lacksPrivilege = (error: unknown) => (error as { code?: string } | null)?.code === '42501';
+/** Tables, functions and other things of a name that is taken. */
+const TAKEN = new Set(['42P07', '42723', '42710']);
+
+async function hintFor(error: unknown, client: pg.Client, schema: string): Promise<string | null> {
+  const code = (error as { code?: string } | null)?.code ?? '';
+  if (code === '42501') return await grantHint(client, schema);
+  return TAKEN.has(code)
+    ? 'something else in this schema has the name: let DATABASE_SCHEMA name one that is for the mirror alone'
+    : null;
+}
 
 async function grantHint(client: pg.Client, schema: string): Promise<string> {
   const { rows } = await client.query<{ user: string; exists: boolean }>(
