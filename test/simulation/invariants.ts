@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import Database from 'better-sqlite3';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { IncomingEvent } from '../../src/store/store.ts';
+import type { Evidence, Row } from './evidence.ts';
 import type { Model } from './model.ts';
 
 /**
@@ -44,24 +44,6 @@ export interface Invariants {
     openGaps: string[];
     held: { sweepId: number; ids: string[]; kind: Kind }[];
   };
-  close(): void;
-}
-
-const TABLES: Record<Kind, string> = {
-  policy: 'policies',
-  risk_assessment: 'risk_assessments',
-  vendor: 'vendors',
-};
-
-interface Row {
-  kind: Kind;
-  id: string;
-  data: string | null;
-  deleted_at: string | null;
-  unverified_since: string | null;
-  state_unverified: string | null;
-  write: number;
-  refusals: number;
 }
 
 /** A read is refused this often for what was written since it began. */
@@ -72,37 +54,14 @@ const isMany = (count: number, live: number) =>
   (count > 2 && count > 0.2 * live) || (count >= 2 && count >= live);
 
 export function createInvariants(options: {
-  path: string;
+  evidence: Evidence;
   model: Model;
   eventOf: (body: string) => { kind: Kind; recordId: string; rev: number } | null;
 }): Invariants {
-  const { model } = options;
-  const db = new Database(options.path, { readonly: true });
-  const select = db.prepare(
-    KINDS.map(
-      (kind) =>
-        `SELECT '${kind}' AS kind, r.id, r.data, r.deleted_at, r.unverified_since, s.unverified_since AS state_unverified,
-           s.write, s.refusals
-         FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
-    ).join(' UNION ALL '),
-  );
-  const stored = db.prepare('SELECT 1 FROM events WHERE id = ?').pluck();
-  const twice = db.prepare(
-    `SELECT cause, count(*) AS count FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1`,
-  );
-  const pending = db.prepare(`SELECT count(*) FROM events WHERE state = 'pending'`).pluck();
-  const unverified = db
-    .prepare(
-      `SELECT count(*) FROM record_state s WHERE unverified_since IS NOT NULL AND NOT EXISTS
-       (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason = 'unresolved' AND g.kind = s.kind AND g.record_id = s.id)`,
-    )
-    .pluck();
-  // What the API never showed stays open, and with it all that only a read of it could heal.
-  const gaps = db.prepare(
-    `SELECT reason, kind, record_id FROM gaps g WHERE healed_at IS NULL AND NOT EXISTS
-       (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason = 'unresolved' AND u.kind = g.kind AND u.record_id = g.record_id)`,
-  );
-  const held = db.prepare('SELECT kind, id, sweep_id AS sweepId FROM held_deletions ORDER BY kind, id');
+  const { model, evidence } = options;
+  const countOf = (question: 'pending' | 'unverified') =>
+    evidence.answer<{ count: number }>(question)[0]?.count ?? 0;
+  const rowsNow = () => evidence.answer<Row>('rows');
 
   const acknowledgedIds = new Set<string>();
   const namedAssessments = new Set<string>();
@@ -191,7 +150,7 @@ export function createInvariants(options: {
       const lost: Row[] = [];
       const before = { ...live };
       for (const kind of KINDS) live[kind] = 0;
-      for (const row of select.all() as Row[]) {
+      for (const row of rowsNow()) {
         if (row.deleted_at === null) live[row.kind] += 1;
         const key = `${row.kind} ${row.id}`;
         const print = `${row.deleted_at} ${row.unverified_since} ${row.state_unverified} ${announced.get(key)} ${row.data}`;
@@ -226,14 +185,15 @@ export function createInvariants(options: {
     },
 
     checkStored() {
+      const stored = new Set(evidence.answer<{ id: string }>('stored').map(({ id }) => id));
       for (const id of acknowledgedIds) {
-        if (stored.get(id) === undefined) return `I1: ${id} was acknowledged and is not stored`;
+        if (!stored.has(id)) return `I1: ${id} was acknowledged and is not stored`;
       }
       return null;
     },
 
     checkEffects() {
-      const [first] = twice.all() as { cause: string; count: number }[];
+      const [first] = evidence.answer<{ cause: string; count: number }>('twice');
       if (first !== undefined) return `I2: ${first.cause} made ${first.count} changes`;
       return null;
     },
@@ -249,7 +209,7 @@ export function createInvariants(options: {
         }),
       );
       if (moved) return null;
-      const rows = new Set((select.all() as Row[]).flatMap((row) => (row.kind === kind ? [row.id] : [])));
+      const rows = new Set(rowsNow().flatMap((row) => (row.kind === kind ? [row.id] : [])));
       const missed = ids.filter((id) => model.alive(kind, id) && !rows.has(id));
       return missed.length === 0 ? null : `I6: a complete sweep of ${kind} has missed ${missed.join(', ')}`;
     },
@@ -263,7 +223,7 @@ export function createInvariants(options: {
 
     differences() {
       const found: string[] = [];
-      const rows = new Map((select.all() as Row[]).map((row) => [`${row.kind} ${row.id}`, row]));
+      const rows = new Map(rowsNow().map((row) => [`${row.kind} ${row.id}`, row]));
       // From what was said to the mirror, never from what it took in: an id that it lost must be missed here.
       const discoverable = new Set([...namedAssessments, ...assessmentsNamedNow()]);
       for (const kind of KINDS) {
@@ -292,25 +252,21 @@ export function createInvariants(options: {
 
     quiet() {
       const bySweep = Map.groupBy(
-        held.all() as { kind: Kind; id: string; sweepId: number }[],
+        evidence.answer<{ kind: Kind; id: string; sweepId: number }>('held'),
         (one) => one.sweepId,
       );
       return {
-        pending: pending.get() as number,
-        unverified: unverified.get() as number,
-        openGaps: (gaps.all() as { reason: string; kind: string; record_id: string }[]).map(
-          (gap) => `${gap.reason} ${gap.kind} ${gap.record_id}`,
-        ),
+        pending: countOf('pending'),
+        unverified: countOf('unverified'),
+        openGaps: evidence
+          .answer<{ reason: string; kind: string; record_id: string }>('gaps')
+          .map((gap) => `${gap.reason} ${gap.kind} ${gap.record_id}`),
         held: [...bySweep].map(([sweepId, some]) => ({
           sweepId,
           kind: some[0]!.kind,
           ids: some.map((one) => one.id),
         })),
       };
-    },
-
-    close() {
-      db.close();
     },
   };
 }

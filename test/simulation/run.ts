@@ -7,6 +7,7 @@ import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import type { ReadMoment } from '../../src/store/store.ts';
+import { evidenceInFile } from './evidence.ts';
 import { assessmentNamedIn, createInvariants } from './invariants.ts';
 import { type Mirror, startMirror } from './mirror.ts';
 import { createModel } from './model.ts';
@@ -94,8 +95,9 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   };
 
   const sentByBody = new Map<string, Sent>();
+  const evidence = evidenceInFile(path);
   const invariants = createInvariants({
-    ...{ path, model },
+    ...{ evidence, model },
     eventOf: (body) => {
       const sent = sentByBody.get(body);
       return sent !== undefined && speaksOfItsRecord(sent) ? sent : null;
@@ -292,7 +294,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     demand(invariants.checkEffects());
   }
   mirror?.crash();
-  invariants.close();
+  evidence.close();
   world.end();
   for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
   return {

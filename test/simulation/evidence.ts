@@ -1,0 +1,57 @@
+import Database from 'better-sqlite3';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+
+export interface Row {
+  kind: Kind;
+  id: string;
+  data: string | null;
+  deleted_at: string | null;
+  unverified_since: string | null;
+  state_unverified: string | null;
+  write: number;
+  refusals: number;
+}
+
+/** What the invariants are judged by: the database itself, never what the mirror says of it. */
+export interface Evidence {
+  answer<Answer>(question: Question): Answer[];
+}
+
+export type Question = keyof typeof QUESTIONS;
+
+export const TABLES: Readonly<Record<Kind, string>> = {
+  policy: 'policies',
+  risk_assessment: 'risk_assessments',
+  vendor: 'vendors',
+};
+
+/** In words that both engines understand. */
+export const QUESTIONS = {
+  rows: KINDS.map(
+    (kind) =>
+      `SELECT '${kind}' AS kind, r.id, CAST(r.data AS text) AS data, r.deleted_at, r.unverified_since,
+         s.unverified_since AS state_unverified, s.write, s.refusals
+       FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
+  ).join(' UNION ALL '),
+  stored: 'SELECT id FROM events',
+  twice: `SELECT cause, count(*) AS count FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1`,
+  pending: `SELECT count(*) AS count FROM events WHERE state = 'pending'`,
+  unverified: `SELECT count(*) AS count FROM record_state s WHERE unverified_since IS NOT NULL AND NOT EXISTS
+    (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason = 'unresolved' AND g.kind = s.kind AND g.record_id = s.id)`,
+  // What the API never showed stays open, and with it all that only a read of it could heal.
+  gaps: `SELECT reason, kind, record_id FROM gaps g WHERE healed_at IS NULL AND NOT EXISTS
+    (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason = 'unresolved' AND u.kind = g.kind AND u.record_id = g.record_id)`,
+  held: 'SELECT kind, id, sweep_id AS "sweepId" FROM held_deletions ORDER BY kind, id',
+} as const;
+
+/** Of a SQLite file, as it stands at each question. */
+export function evidenceInFile(path: string): Evidence & { close(): void } {
+  const db = new Database(path, { readonly: true });
+  const statements = new Map(Object.entries(QUESTIONS).map(([question, sql]) => [question, db.prepare(sql)]));
+  return {
+    answer: <Answer>(question: Question) => statements.get(question)!.all() as Answer[],
+    close() {
+      db.close();
+    },
+  };
+}
