@@ -1,0 +1,180 @@
+import { createHash } from 'node:crypto';
+import type { Kind } from '../../compliance/kinds.ts';
+import { contentHashOf } from '../../inbox/content.ts';
+import type {
+  AcceptOutcome,
+  HintTiming,
+  InboxStore,
+  IncomingEvent,
+  Now,
+  UnusableDelivery,
+} from '../store.ts';
+import type { Numbers } from './connection.ts';
+import type { InboxParts } from './inbox.ts';
+import { iso } from './records.ts';
+
+/** Enough to tell what was going on; older ones say nothing new. */
+const REFUSALS_KEPT = 100;
+
+type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRefusals' | 'releaseQuarantined'>;
+
+/** What comes in: events, deliveries of which no event can be made, and refusals. */
+export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally }: InboxParts): AcceptVerbs {
+  const insertEvent = db.prepare(
+    `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
+       processed_at, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+  );
+  const countDelivery = db
+    .prepare(
+      `UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ?
+       RETURNING coalesce(content_hash, content_hash_of(body))`,
+    )
+    .pluck();
+  const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
+  const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
+  const insertQuarantine = db.prepare(
+    'INSERT INTO quarantine (received_at, reason, t, kind, record_id, body, body_sha256) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  );
+  const insertRefusal = db.prepare(
+    'INSERT INTO refusals (at, reason, t, bytes, body_sha256, header, body) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  );
+  const trimRefusals = db.prepare('DELETE FROM refusals WHERE id <= (SELECT max(id) FROM refusals) - ?');
+  const release = db.prepare(
+    'UPDATE quarantine SET released_at = ? WHERE id = ? AND released_at IS NULL RETURNING kind, record_id',
+  );
+
+  function acceptOne(
+    event: IncomingEvent,
+    now: Now,
+    nowIso: string,
+    timing: HintTiming,
+    numbers: Numbers,
+    trimmedIds: boolean,
+  ): AcceptOutcome {
+    const trimmed = trimmedIds ? (trimmedHash.get(event.id) as string | undefined) : undefined;
+    if (trimmed !== undefined) return repeated(event, trimmed, now, nowIso, timing, numbers);
+    const seq = numbers.current() + 1;
+    const inserted = insertEvent.run(
+      seq,
+      event.id,
+      event.type,
+      event.created,
+      event.createdMs,
+      event.kind,
+      event.recordId,
+      nowIso,
+      nowIso,
+      event.known ? 'pending' : 'ignored',
+      event.known ? null : nowIso,
+      event.body,
+    );
+    if (inserted.changes === 1) {
+      numbers.next();
+      if (event.kind !== null && event.recordId !== null) {
+        records.hint(event.kind, event.recordId, seq, now, nowIso, timing);
+      }
+      return { status: 'accepted', seq };
+    }
+    return repeated(event, countDelivery.get(nowIso, event.id) as string, now, nowIso, timing, numbers);
+  }
+
+  /** An id that was received before, with content of that hash. */
+  function repeated(
+    event: IncomingEvent,
+    contentHash: string,
+    now: Now,
+    nowIso: string,
+    timing: HintTiming,
+    numbers: Numbers,
+  ): AcceptOutcome {
+    const conflicting = contentHash !== contentHashOf(event.body);
+    if (conflicting) {
+      keepUnusable(
+        {
+          reason: `the id ${event.id} was received before with other content`,
+          t: event.t,
+          body: Buffer.from(event.body),
+          kind: event.kind,
+          recordId: event.recordId,
+        },
+        'conflicting_content',
+        now,
+        nowIso,
+        timing,
+        numbers,
+      );
+    }
+    return { status: 'duplicate', conflicting };
+  }
+
+  function keepUnusable(
+    delivery: UnusableDelivery,
+    gap: 'conflicting_content' | 'unusable_delivery',
+    now: Now,
+    nowIso: string,
+    timing: HintTiming,
+    numbers: Numbers,
+  ): void {
+    const { kind, recordId, body } = delivery;
+    const hash = createHash('sha256').update(body).digest('hex');
+    insertQuarantine.run(nowIso, delivery.reason, delivery.t, kind, recordId, body, hash);
+    if (kind !== null && recordId !== null) records.hint(kind, recordId, numbers.next(), now, nowIso, timing);
+    gaps.open(
+      { reason: gap, kind, recordId: kind === null ? null : recordId },
+      delivery.reason,
+      nowIso,
+      numbers,
+    );
+  }
+
+  return {
+    async accept(batch, now, timing) {
+      const outcomes = transact((numbers) => {
+        const nowIso = iso(now.wall);
+        // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
+        const trimmedIds = anyTrimmed.get() === 1;
+        const outcomes = batch.events.map((event) =>
+          acceptOne(event, now, nowIso, timing, numbers, trimmedIds),
+        );
+        const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
+        const pending = fresh.filter((event) => event.known).length;
+        tally({ pending, ignored: fresh.length - pending });
+        for (const delivery of batch.unusable) {
+          keepUnusable(delivery, 'unusable_delivery', now, nowIso, timing, numbers);
+        }
+        return outcomes;
+      });
+      arrivals.accepted(batch.events, outcomes, now.wall);
+      return outcomes;
+    },
+
+    async recordRefusals(refusals) {
+      transact(() => {
+        for (const r of refusals) {
+          insertRefusal.run(iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body);
+        }
+        trimRefusals.run(REFUSALS_KEPT);
+      });
+    },
+
+    async releaseQuarantined(id, now, timing) {
+      return transact((numbers) => {
+        const nowIso = iso(now.wall);
+        const row = release.get(nowIso, id) as { kind: Kind | null; record_id: string | null } | undefined;
+        if (row === undefined) return false;
+        if (row.kind !== null && row.record_id !== null) {
+          records.hint(row.kind, row.record_id, numbers.next(), now, nowIso, timing);
+        } else {
+          gaps.open(
+            { reason: 'unusable_delivery', kind: row.kind, recordId: null },
+            `quarantine ${id} released`,
+            nowIso,
+            numbers,
+          );
+        }
+        return true;
+      });
+    },
+  };
+}
