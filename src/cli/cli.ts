@@ -19,7 +19,8 @@ export function screenOf(stream: NodeJS.WriteStream): Screen {
   return {
     write: (text) => void stream.write(text),
     isTerminal: stream.isTTY === true,
-    columns: stream.columns,
+    // 0 is a terminal that does not know how wide it is.
+    columns: stream.columns || undefined,
   };
 }
 

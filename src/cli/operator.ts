@@ -54,10 +54,6 @@ const PAUSED_FACT = 'paused';
  */
 export async function withOperator<T>(cli: Cli, work: (operator: Operator) => Promise<T>): Promise<T> {
   const config = loadConfig(cli.env);
-  if (config.remote !== null) {
-    const { url, token } = config.remote;
-    return await work(remoteOperator(createOpsClient({ url: url.href, token: token() })));
-  }
   const service = await runningService(config);
   if (service !== null) return await work(remoteOperator(service));
   // A database that is not there would be made by opening it for writing; looking first says so instead.
@@ -74,8 +70,12 @@ export async function livingReplicas(store: Store, clock: Clock): Promise<number
   return await store.countReplicas(REPLICA_LIFE_MS, { wall: clock.wall(), steady: clock.steady() });
 }
 
-/** The service that holds the database, as its operators' listener; null: none does. */
+/** The service that OPS_URL names, or else the one that holds the database; null: none does. */
 export async function runningService(config: Config): Promise<OpsClient | null> {
+  if (config.remote !== null) {
+    const { url, token } = config.remote;
+    return createOpsClient({ url: url.href, token: token() });
+  }
   const holder = await holderOfDatabase(config.databaseUrl);
   if (holder === null) return null;
   if (holder.opsUrl === null) {

@@ -21,8 +21,9 @@ import { printable } from './text.ts';
  */
 export async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }): Promise<void> {
   const config = loadConfig(cli.env);
-  complianceSettings(config);
   const service = await runningService(config);
+  // Of a service elsewhere the settings are there and not here.
+  if (service === null) complianceSettings(config);
   const compared: Compared[] = [];
   for (const kind of kinds) {
     if (cli.err.isTerminal) cli.err.write(`Comparing ${kind} …\n`);

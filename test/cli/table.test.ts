@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { screenOf } from '../../src/cli/cli.ts';
 import { renderPairs, renderTable } from '../../src/cli/table.ts';
 import { printable, printableJson } from '../../src/cli/text.ts';
 
@@ -30,6 +31,37 @@ describe('a table', () => {
     expect(fitted.split('\n').every((line) => line.length <= 40)).toBe(true);
     expect(fitted).toContain('risk-0001  a very long name that does n…');
     expect(renderTable(['ID', 'NAME'], [row])).toContain(row[1]);
+  });
+
+  it('never cuts what people copy on a terminal: what does not fit stands in lines of its own', () => {
+    const heads = ['ID', 'RECEIVED', 'ERROR'];
+    const row = [
+      'evt-j4fj6jcx21aa',
+      '2026-11-20T22:36:26.623Z',
+      'the compliance service did not answer in time',
+    ];
+    expect(renderTable(heads, [row], { width: 60 })).toBe(
+      [
+        'ID                RECEIVED              ERROR',
+        'evt-j4fj6jcx21aa  2026-11-20T22:36:26Z  the compliance serv…',
+        '',
+      ].join('\n'),
+    );
+    expect(renderTable(heads, [row, row], { width: 50 })).toBe(
+      [
+        ...['ID        evt-j4fj6jcx21aa', 'RECEIVED  2026-11-20T22:36:26Z'],
+        ...['ERROR     the compliance service did not answer i…', ''],
+        ...['ID        evt-j4fj6jcx21aa', 'RECEIVED  2026-11-20T22:36:26Z'],
+        ...['ERROR     the compliance service did not answer i…', ''],
+      ].join('\n'),
+    );
+    expect(renderTable(heads, [row])).toContain('.623Z  the compliance service did not answer in time');
+  });
+
+  it('is not cut on a terminal that does not know how wide it is', () => {
+    const stream = { write: () => true, isTTY: true } as unknown as NodeJS.WriteStream;
+    expect(screenOf({ ...stream, columns: 0 } as NodeJS.WriteStream).columns).toBeUndefined();
+    expect(screenOf({ ...stream, columns: 80 } as NodeJS.WriteStream).columns).toBe(80);
   });
 
   it('counts what a person sees as one character as one', () => {

@@ -66,7 +66,7 @@ describe('status', () => {
     expect(out).toMatch(/LAST FULL SWEEP +COVERED UNTIL +OPEN GAPS +COVERAGE/);
     expect(out).toMatch(/policy .*Z +\d{4}-\S+Z +0 +all 8 the API lists/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
-    expect(out).toMatch(/assessments’ cycle +\d+ s, the last one\n/);
+    expect(out).toMatch(/assessments’ cycle +the last took \d+ s\n/);
     const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');
     expect(assessment_cycle).toEqual({ last_seconds: expect.any(Number), running: null });
   });
@@ -99,6 +99,14 @@ describe('sweep --dry-run', () => {
     expect(out).toContain('vendor: 0 missing, 1 extra, 1 different');
     expect(out).toMatch(/ven-1 +different +data.name, data.tags, name +no/);
     expect(out).not.toContain('policy');
+  });
+
+  it('is done by a service elsewhere, with none of its settings here', async () => {
+    const { OPS_PORT, OPS_TOKENS } = service.settings;
+    const afar = { OPS_URL: `http://127.0.0.1:${OPS_PORT}`, OPS_TOKEN: OPS_TOKENS!.split(':').at(-1)! };
+    const { code, out } = await cli(['sweep', '--dry-run', '--kind', 'vendor', '--json'], afar);
+    expect(code).toBe(3);
+    expect((JSON.parse(out) as Report).kinds).toMatchObject([EXPECTED[2]]);
   });
 
   it('through the API answers with the differences, and says what went wrong when it cannot read', async () => {
