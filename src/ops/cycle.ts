@@ -25,9 +25,9 @@ export function cycleOf(
   };
 }
 
-/** As a person reads it: `12 s`, `4 min`, `3 h 20 min`. */
+/** As a person reads it: `the last took 12 s`, `4 min`, `3 h 20 min`. */
 export function cycleWords({ last_seconds, running }: Cycle): string {
-  const last = last_seconds === null ? 'none completed yet' : `${span(last_seconds)}, the last one`;
+  const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;
   const { elapsed_seconds: elapsed, estimated_seconds: estimated } = running;
   const whole = estimated === null ? 'its length not known yet' : `about ${span(estimated)} in all`;

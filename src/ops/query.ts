@@ -8,7 +8,13 @@ const PAGE_LIMIT_DEFAULT = 50;
 /** Keys are ids or numbers; an id has at most 255 characters. */
 const CURSOR_MAX_LENGTH = 255;
 
-const limit = z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT);
+const limitWords = `a whole number from 1 to ${PAGE_LIMIT_MAX}`;
+const limit = z.coerce
+  .number(limitWords)
+  .int(limitWords)
+  .min(1, limitWords)
+  .max(PAGE_LIMIT_MAX, limitWords)
+  .default(PAGE_LIMIT_DEFAULT);
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);
 /** Keys of lists that are ordered by a number. */

@@ -1,5 +1,5 @@
 import { describeError } from '../errors.ts';
-import type { GapReport, StoreSummary, SweepReport } from '../store/reports.ts';
+import type { GapReport, StoreSummary, SweepReport, TrafficReport } from '../store/reports.ts';
 import type { CredentialFacts, HeldDeletions, LiveFacts, OpsContext } from './context.ts';
 import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';
 import { judge, type Verdict } from './verdict.ts';
@@ -28,8 +28,6 @@ const SNAPSHOT_MS = 1_000;
 const SWEEPS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
-/** A day's bars are a quarter of an hour each: reading all its minutes every second would show nothing more. */
-const DAY_MS = 5_000;
 
 export interface Snapshots {
   /** At most `SNAPSHOT_MS` old. Never rejects: a database that cannot be read is a verdict. */
@@ -57,17 +55,17 @@ export function createSnapshots(context: OpsContext): Snapshots {
     }
   };
 
-  let day: { at: number; series: TrafficSeries } | null = null;
+  /** The day without its last hour: that much is settled, and is read again only as the hour moves on. */
+  let settled: { until: number; rows: TrafficReport[] } | null = null;
   const readTraffic = async (now: number): Promise<Snapshot['traffic']> => {
     try {
-      const hour = seriesOf(await context.traffic(seriesStart(HOUR, now)), HOUR, now);
-      if (day === null || clock.steady() - day.at >= DAY_MS) {
-        day = {
-          at: clock.steady(),
-          series: seriesOf(await context.traffic(seriesStart(DAY, now)), DAY, now),
-        };
+      const until = seriesStart(HOUR, now);
+      const recent = await context.traffic(until);
+      if (settled?.until !== until) {
+        const rows = await context.traffic(seriesStart(DAY, now));
+        settled = { until, rows: rows.filter(({ minute }) => Date.parse(minute) < until) };
       }
-      return { hour, day: day.series };
+      return { hour: seriesOf(recent, HOUR, now), day: seriesOf([...settled.rows, ...recent], DAY, now) };
     } catch (error) {
       logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');
       return { hour: seriesOf([], HOUR, now), day: seriesOf([], DAY, now) };

@@ -5,13 +5,13 @@ const HOUR_MS = 3_600_000;
 
 test.each([
   { last: null, running: null, words: 'none completed yet' },
-  { last: 12.4, running: null, words: '12 s, the last one' },
-  { last: 119.4, running: null, words: '119 s, the last one' },
-  { last: 12_000, running: null, words: '3 h 20 min, the last one' },
+  { last: 12.4, running: null, words: 'the last took 12 s' },
+  { last: 119.4, running: null, words: 'the last took 119 s' },
+  { last: 12_000, running: null, words: 'the last took 3 h 20 min' },
   {
     last: 60,
     running: { startedAt: HOUR_MS - 20_000, seen: 50, total: 200 },
-    words: '60 s, the last one; one under way for 20 s, about 80 s in all',
+    words: 'the last took 60 s; one under way for 20 s, about 80 s in all',
   },
   {
     last: null,

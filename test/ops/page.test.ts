@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
 import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from './harness.ts';
 
 let h: Harness;
@@ -42,6 +43,30 @@ test('ids, errors and reasons from outside are shown as text and never as markup
   // The one script and the one style sheet, both of files.
   expect(html.match(/<script/g)).toHaveLength(1);
   expect(html).not.toMatch(/<[^>]* (style|on\w+)=/);
+});
+
+test('the figures of the day never fall behind those of its last hour', async () => {
+  let aheadMs = 0;
+  const { wall, steady, sleep } = systemClock();
+  const clock = { wall: () => wall() + aheadMs, steady: () => steady() + aheadMs, sleep };
+  const d = await opsHarness({ clock });
+  const minute = (ago: number) => new Date(Math.floor(clock.wall() / 60_000 - ago) * 60_000).toISOString();
+  const add = (ago: number, times: number) =>
+    d.store.addTraffic([{ minute: minute(ago), what: 'accepted', times, total_ms: 0, max_ms: 0 }], 0);
+  const shown = async () => {
+    const html = await (await d.app.request('/', { headers: bearer(READ) })).text();
+    return /accepted <strong>([^<]+)</.exec(html)?.[1];
+  };
+  await add(120, 5);
+  await add(59, 7);
+  expect(await shown()).toBe('7 · 12');
+  await add(0, 30);
+  aheadMs += 1_500;
+  expect(await shown()).toMatch(/^(30|37) · 42$/);
+  // What leaves the hour stays in the day.
+  aheadMs += 2 * 60_000;
+  expect(await shown()).toBe('30 · 42');
+  await d.close();
 });
 
 test('what is open is named with its remedy, what needs a person first', async () => {
@@ -99,9 +124,7 @@ test('a running sweep shows its bar, one of unknown length an endless one', asyn
     startedAt: startedAt - 20_000,
   });
   const html = await page();
-  expect(html).toContain(
-    'a cycle over them takes: none completed yet; one under way for 20 s, about 2 min in all',
-  );
+  expect(html).toContain('cycles over them: none completed yet; one under way for 20 s, about 2 min in all');
   expect(html).toContain('200 of 564, 2 pages');
   expect(html).toMatch(/<progress[^>]* value="200" max="564"/);
   expect(html).toMatch(/<progress aria-labelledby="sweep-2">/);

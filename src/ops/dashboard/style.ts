@@ -130,7 +130,7 @@ th.n, td.n { text-align: right } .n + :not(.n) { padding-left: 1.25rem } th:last
 tbody th { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); font-size: .9375rem; color: var(--ink); vertical-align: baseline }
 .dot { display: inline-flex; align-items: baseline; gap: .5rem; white-space: nowrap; color: var(--accent) }
 .dot::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); transform: translateY(-.05rem) }
-.reach { font-weight: 400; font-size: .8125rem; color: var(--soft) }
+.reach { font-weight: 400; font-size: .8125rem; color: var(--soft); white-space: normal } td time { white-space: nowrap }
 .quiet { color: var(--soft) }
 .error { overflow-wrap: anywhere; color: var(--soft); font-size: .875rem }
 progress { appearance: none; display: block; width: 100%; height: .5rem; margin-top: .45rem; border: 0; border-radius: .25rem; overflow: hidden; background: var(--wash) }

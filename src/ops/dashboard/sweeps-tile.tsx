@@ -50,7 +50,7 @@ export function Running({
           {known ? `${figure(seen)} of ${figure(Math.max(seen, estimatedTotal))}` : count(seen, 'record')}
           {pages > 0 ? `, ${count(pages, 'page')}` : ''}
           {recordsPerSecond === null ? '' : `, ${figure(Math.round(recordsPerSecond))} a second`}
-          {leftMs === null ? '' : `, about ${age(leftMs)} left`}
+          {leftMs === null ? '' : `, ${leftMs < 60_000 ? '' : 'about '}${age(leftMs)} left`}
         </span>
       </p>
       {known ? (
