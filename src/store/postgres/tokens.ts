@@ -17,11 +17,12 @@ export function createTokenVerbs(database: Database): TokenVerbs {
 
     async leaseTokens(name, owner, leaseMs, now) {
       return await database.transact(async (unit) => {
-        // A lease that ends later than any can was taken before the wall clock was set back: it counts as over.
+        // One that ends far later than any can was taken before the wall clock was set back: it counts as over. Not one
+        // that ends a little later, for the clocks of two processes differ.
         const taken = await unit.change(
           `UPDATE tokens SET lease_owner = $2, lease_until = $4::bigint WHERE name = $1 AND (lease_owner IS NULL
-             OR lease_owner = $2 OR lease_until <= $3::bigint OR lease_until > $4::bigint)`,
-          [name, owner, now.wall, now.wall + leaseMs],
+             OR lease_owner = $2 OR lease_until <= $3::bigint OR lease_until > $5::bigint)`,
+          [name, owner, now.wall, now.wall + leaseMs, now.wall + 2 * leaseMs],
         );
         return taken > 0 ? await readTokens(unit, name) : null;
       });

@@ -10,11 +10,11 @@ type TokenVerbs = Pick<
 export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs {
   const read = db.prepare('SELECT version, sealed, refusal FROM tokens WHERE name = ?');
   const readVersion = db.prepare('SELECT version FROM tokens WHERE name = ?').pluck();
-  // A lease that ends later than any can was taken before the wall clock was set back: it counts as over.
+  // One that ends far later than any can was taken before the wall clock was set back: it counts as over.
   const lease = db.prepare(
     `UPDATE tokens SET lease_owner = @owner, lease_until = @now + @leaseMs
      WHERE name = @name AND (lease_owner IS NULL OR lease_owner = @owner OR lease_until <= @now
-       OR lease_until > @now + @leaseMs)`,
+       OR lease_until > @now + 2 * @leaseMs)`,
   );
   const release = db.prepare(
     'UPDATE tokens SET lease_owner = NULL, lease_until = NULL WHERE name = ? AND lease_owner = ?',

@@ -49,6 +49,13 @@ export function describeTokens(open: OpenEngine): void {
       });
     });
 
+    it('are not taken from an owner whose clock is a little ahead', async () => {
+      await withTokens(async ({ store, now }) => {
+        await store.leaseTokens(NAME, 'a', LEASE_MS, { ...now(), wall: now().wall + 1 });
+        expect(await store.leaseTokens(NAME, 'b', LEASE_MS, now())).toBeNull();
+      });
+    });
+
     it('are saved over the version that was read and over no other, with their audit entry or without both', async () => {
       await withTokens(async ({ store, now }) => {
         const entry = { ...ENTRY, action: 'token_refresh' };
