@@ -1,14 +1,17 @@
 import { Command } from 'commander';
 import { loadConfig } from '../config.ts';
+import { MirrorError } from '../errors.ts';
 import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
+import { bytes } from '../ops/words.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { databasePath, holderOfDatabase, withStore } from './database.ts';
 import { clockOf } from './local-clock.ts';
-import { livingReplicas } from './operator.ts';
+import { livingReplicas, runningService } from './operator.ts';
 import { jsonOption } from './options.ts';
 import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
+import { printable } from './text.ts';
 
 export function statusCommand(cli: Cli): Command {
   return new Command('status')
@@ -19,27 +22,57 @@ export function statusCommand(cli: Cli): Command {
         const summary = await reports.summary();
         const { remote, databaseUrl } = loadConfig(cli.env);
         if (remote !== null) {
-          if (options.json) writeJson(cli.out, { service: { ops_url: remote.url.href }, ...summary });
-          else {
-            cli.out.write(`Service at ${remote.url.href}\n\n`);
+          const verdict = await verdictOf(cli);
+          if (options.json) {
+            writeJson(cli.out, { service: { ops_url: remote.url.href, ...verdict }, ...summary });
+          } else {
+            cli.out.write(`Service at ${remote.url.href}\n${sentenceOf(verdict)}\n`);
             writeSummary(cli, summary, await cycle(reports, summary, true));
           }
           return;
         }
         const holder = await holderOfDatabase(databaseUrl);
+        const verdict = holder && (await verdictOf(cli));
         if (options.json) {
-          const service = holder && { pid: holder.pid, ops_url: holder.opsUrl, started_at: holder.startedAt };
+          const { pid, opsUrl, startedAt } = holder ?? {};
+          const service = holder && { pid, ops_url: opsUrl, started_at: startedAt, ...verdict };
           writeJson(cli.out, { service, ...summary });
           return;
         }
         cli.out.write(
           holder
-            ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n\n`
+            ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n${sentenceOf(verdict)}\n`
             : await othersRunning(cli, databaseUrl),
         );
         writeSummary(cli, summary, await cycle(reports, summary, holder !== null));
       }),
     );
+}
+
+interface Verdict {
+  verdict: string;
+  sentence: string;
+  remedy: string | null;
+}
+
+/** As the page says it. Null: the service beside us cannot be asked, and the tables must do. */
+async function verdictOf(cli: Cli): Promise<Verdict | null> {
+  const config = loadConfig(cli.env);
+  try {
+    const service = await runningService(config);
+    if (service === null) return null;
+    const { verdict, sentence, remedy } = (await service.get('/api/status')) as Verdict;
+    return { verdict, sentence, remedy };
+  } catch (error) {
+    if (config.remote === null && error instanceof MirrorError) return null;
+    throw error;
+  }
+}
+
+function sentenceOf(verdict: Verdict | null): string {
+  if (verdict === null) return '';
+  const { sentence, remedy } = verdict;
+  return `${printable(sentence)}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
 }
 
 /** Of a PostgreSQL database, which several services may share. */
@@ -99,7 +132,7 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
       ['last delivery', summary.last_delivery_at],
       ['quarantined', summary.quarantined],
       ['open gaps', summary.open_gaps],
-      ['database', `${summary.database_bytes} bytes, and ${summary.wal_bytes} in its log`],
+      ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],
     ]),
   );
 }

@@ -61,6 +61,24 @@ const EXPECTED = [
 ];
 
 describe('status', () => {
+  it('says what the page says, in its words, beside the service and from elsewhere', async () => {
+    const { sentence } = await service.get<{ sentence: string }>('/api/status');
+    expect(sentence.length).toBeGreaterThan(10);
+    const { OPS_PORT, OPS_TOKENS } = service.settings;
+    const afar = { OPS_URL: `http://127.0.0.1:${OPS_PORT}`, OPS_TOKEN: OPS_TOKENS!.split(':').at(-1)! };
+    for (const settings of [service.settings, afar]) {
+      expect((await cli(['status'], settings)).out).toContain(`\n${sentence}\n`);
+      expect(JSON.parse((await cli(['status', '--json'], settings)).out).service).toMatchObject({ sentence });
+    }
+    // Whoever holds no token reads the tables still.
+    const { OPS_TOKENS: _, ...tokenless } = service.settings;
+    const { code, out } = await cli(['status'], {
+      ...tokenless,
+      OPS_TOKENS: 'rita:read:rita-reads-with-this-one',
+    });
+    expect([code, out.includes(sentence), out.includes('all 8 the API lists')]).toEqual([0, false, true]);
+  });
+
   it('counts what is covered, says until when, and how long a cycle over the assessments takes', async () => {
     const { out } = await cli(['status'], service.settings);
     expect(out).toMatch(/LAST FULL SWEEP +COVERED UNTIL +OPEN GAPS +COVERAGE/);
