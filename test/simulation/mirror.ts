@@ -19,17 +19,17 @@ import type { Answer, Sent } from './sender.ts';
 import type { World } from './time.ts';
 
 /** As the settings' defaults have it. */
-const POINTERS: IdPointers = {
+export const POINTERS: IdPointers = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
   vendor: ['vendorId', 'vendor.id', 'id'],
 };
 
-const TOLERANCE_MS = 300_000;
-const HEARTBEAT_MS = 5_000;
+export const TOLERANCE_MS = 300_000;
+export const HEARTBEAT_MS = 5_000;
 
 /** Verbs that commit nothing: no crash is aimed at them. */
-const READING = new Set([
+export const READING = new Set([
   ...['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countProofs', 'someLiveRecord'],
   ...[
     'cycleRecords',

@@ -21,19 +21,19 @@ import { createUpstreamClient, type Weather } from './upstream.ts';
 export const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 /** Records existed this long before the mirror first looked. */
-const LONG_AGO = -1_000_000;
+export const LONG_AGO = -1_000_000;
 
 /** With everything working again, equality is due within this. An hour of clock step must not be outwaited. */
-const HEALING_MS = 20 * 60_000;
+export const HEALING_MS = 20 * 60_000;
 
 /** A start that a full disk has stopped is tried again within this. */
 const RESTART_MS = 6_000;
 
 /** After equality: nothing may disturb it. In SETTLEs. */
-const AFTERWARDS_IN_SETTLES = 4;
+export const AFTERWARDS_IN_SETTLES = 4;
 
 /** A list that grows and shifts while it is walked may have some pages more than it has records for. */
-const PAGES_TOO_MANY = 10;
+export const PAGES_TOO_MANY = 10;
 
 /** Commits that touch no record: nothing to check after them. */
 const BOOKKEEPING: ReadonlySet<string> = new Set([

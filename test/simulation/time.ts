@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/clock.ts';
+import type { Work } from './work.ts';
 
 /** The wall clock as the simulated world begins. The exact instant says nothing. */
 const EPOCH_MS = 1_800_000_000_000;
@@ -27,6 +28,8 @@ export interface World {
   clock(owner: object): Clock;
   /** Nothing that belongs to `owner` happens any more. */
   forget(owner: object): void;
+  /** Nothing that belongs to `owner` happens before that instant: then all of it does that was due. */
+  freeze(owner: object, until: number): void;
   /** Who owns what is put into setImmediate from now on. */
   setOwner(owner: object): void;
   /** Wall time of our machine is off by this much from the world's. */
@@ -39,13 +42,15 @@ export interface World {
   end(): void;
 }
 
-export function createWorld(): World {
+/** `work`: what really takes time meanwhile; absent: nothing does. */
+export function createWorld(work: Pick<Work, 'limit' | 'ended'> | null = null): World {
   let now = 0;
   let order = 0;
   let offset = 0;
   let tasks: Task[] = [];
   let immediates: { owner: object | null; work: () => void }[] = [];
   let current: object | null = null;
+  const frozen = new Map<object, number>();
 
   const kept = globalThis.setImmediate;
   globalThis.setImmediate = ((work: (...args: unknown[]) => void, ...args: unknown[]) => {
@@ -55,7 +60,8 @@ export function createWorld(): World {
 
   function at(instant: number, owner: object | null, work: () => void): () => void {
     order += 1;
-    const task = { at: Math.max(now, instant), order, owner, work };
+    const thaws = owner === null ? 0 : (frozen.get(owner) ?? 0);
+    const task = { at: Math.max(now, instant, thaws), order, owner, work };
     tasks.push(task);
     return () => {
       const index = tasks.indexOf(task);
@@ -74,6 +80,15 @@ export function createWorld(): World {
     }
     if (best < 0 || tasks[best]!.at > until) return null;
     return tasks.splice(best, 1)[0]!;
+  }
+
+  function freeze(owner: object, until: number): void {
+    frozen.set(owner, until);
+    const own = tasks.filter((task) => task.owner === owner && task.at < until);
+    for (const task of own.sort((a, b) => a.at - b.at || a.order - b.order)) {
+      order += 1;
+      Object.assign(task, { at: until, order });
+    }
   }
 
   const trueWall = () => EPOCH_MS + now;
@@ -104,6 +119,7 @@ export function createWorld(): World {
       tasks = tasks.filter((task) => task.owner !== owner);
       immediates = immediates.filter((immediate) => immediate.owner !== owner);
     },
+    freeze,
     setOwner(owner) {
       current = owner;
     },
@@ -121,8 +137,13 @@ export function createWorld(): World {
           immediate.work();
           continue;
         }
-        const task = takeNext(instant);
-        if (task === null) break;
+        const task = takeNext(Math.min(instant, work?.limit() ?? instant));
+        if (task === null) {
+          const ended = work?.ended() ?? null;
+          if (ended === null) break;
+          await ended;
+          continue;
+        }
         now = task.at;
         task.work();
       }

@@ -1,0 +1,431 @@
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import type { TestDatabase } from '../postgres/database.ts';
+import { createCrowd } from './interleaving.ts';
+import { assessmentNamedIn, createInvariants } from './invariants.ts';
+import { createModel } from './model.ts';
+import { initialIds } from './plan.ts';
+import { type Process, startProcess } from './process.ts';
+import { createChance } from './random.ts';
+import type { Site } from './replica.ts';
+import type { ReplicasPlan } from './replicas-plan.ts';
+import { AFTERWARDS_IN_SETTLES, HEALING_MS, LONG_AGO, PAGES_TOO_MANY } from './run.ts';
+import { type Answer, createSender, type Sent, speaksOfItsRecord } from './sender.ts';
+import { createWorld } from './time.ts';
+import { createUpstreamClient, type Weather } from './upstream.ts';
+import { createWitness, type Note } from './witness.ts';
+import { createWork } from './work.ts';
+
+/**
+ * Several replicas of the real stages over one real PostgreSQL.
+ *
+ * Virtual: all clocks, the database's as the replicas learn of it among them, and with them leases, claims, backoffs
+ * and timers; the upstream, the network, deliveries, notices between replicas, deaths and standstills. Real: every
+ * verb, on each replica's own connections, and so what waits for what, which transaction sees which, and in which
+ * order they commit. That order is the server's and the machine's, so the same seed has the same history but not the
+ * same trace (I7). Left to other tests: steps of the database's clock, its restarts, and LISTEN.
+ */
+
+/** A sender waits this long for its answer. */
+const SENDER_PATIENCE_MS = 15_000;
+/** Share of deliveries that reach several replicas at once. */
+const TO_SEVERAL = 0.25;
+const NOTICE_LOST = 0.1;
+const LONGEST_NOTICE_MS = 50;
+/** How often a follower asks for what is new in `changes`. */
+const FOLLOW_EVERY_MS = 100;
+
+export interface ReplicasOutcome {
+  seed: number;
+  /** Null: every invariant held. */
+  failure: string | null;
+  trace: string[];
+  virtualMs: number;
+  transactions: number;
+  /** Transactions that wanted the counter while another replica's had it, or waited for it. */
+  met: number;
+  deaths: number;
+}
+
+/** Plays a plan over an empty database with a witness. Never rejects for what the replicas do. */
+export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): Promise<ReplicasOutcome> {
+  await database.empty();
+  await database.query('TRUNCATE witness.notes');
+  const { settings } = plan;
+  const work = createWork();
+  const world = createWorld(work);
+  const chance = createChance(plan.seed ^ 0x5bd1e995);
+  const model = createModel({ order: settings.order, references: new Map(settings.references) });
+  const weather: Weather = { active: new Set(), rough: true };
+  const witness = createWitness(database);
+  const lines: string[] = [];
+  const trace = (line: string) => lines.push(`${Math.round(world.now())} ${line}`);
+  let failure: string | null = null;
+  const fail = (what: string) => {
+    if (failure !== null) return;
+    failure = what;
+    trace(`FAILURE ${what}`);
+  };
+  const demand = (violation: string | null) => {
+    if (violation !== null) fail(violation);
+  };
+  const count = { transactions: 0, deaths: 0 };
+  const crowd = createCrowd();
+
+  const sentByBody = new Map<string, Sent>();
+  const invariants = createInvariants({
+    ...{ evidence: witness, model },
+    eventOf: (body) => {
+      const sent = sentByBody.get(body);
+      return sent !== undefined && speaksOfItsRecord(sent) ? sent : null;
+    },
+  });
+
+  // ─── what the database has noted ──────────────────────────────────────────────────────────────────────
+
+  const processes: (Process | null)[] = Array.from({ length: plan.replicas }, () => null);
+  const owners = new Map<string, string>();
+  const alive = new Map<string, boolean>();
+  const afterwards: (() => void)[] = [];
+  let isJudging = false;
+  let judgeAgain = false;
+
+  function judgeOne(notes: readonly Note[]): void {
+    let read: number | null = null;
+    for (const note of notes) {
+      if (note.body !== null) {
+        invariants.accepted({ id: '', body: note.body });
+        invariants.named(namedInBody(note.body));
+        continue;
+      }
+      const { kind, id, who, cause, data } = note;
+      const key = `${kind} ${id}`;
+      witness.learn(note);
+      read = note.read_number ?? read;
+      if (kind === 'risk_assessment') invariants.named([id]);
+      else if (data !== null) invariants.named(assessmentNamedIn(JSON.parse(data) as JsonObject));
+      const isAlive = note.deleted_at === null;
+      const isConcluded = !isAlive && alive.get(key) === true && !cause?.startsWith('event:');
+      if (isConcluded && note.lease_owner !== owners.get(who)) {
+        fail(`I5: ${who} deletes ${key}, and ${note.lease_owner} holds the lease`);
+      }
+      alive.set(key, isAlive);
+      trace(
+        `${who} commits ${key} ${isAlive ? '' : 'deleted '}${note.unverified_since === null ? 'verified ' : ''}${data}`,
+      );
+    }
+    demand(invariants.check(read));
+  }
+
+  async function judgeOnce(): Promise<void> {
+    const [twice] = await witness.claimedTwice();
+    if (twice !== undefined) fail(`I2: two batches hold events of ${twice} at once`);
+    const notes = await witness.take();
+    for (const some of Map.groupBy(notes, (note) => note.transaction).values()) {
+      count.transactions += 1;
+      judgeOne(some);
+    }
+    for (const then of afterwards.splice(0)) then();
+  }
+
+  async function judge(): Promise<void> {
+    judgeAgain = true;
+    if (isJudging) return;
+    isJudging = true;
+    while (judgeAgain) {
+      judgeAgain = false;
+      await judgeOnce();
+    }
+    isJudging = false;
+  }
+
+  const followed = new Set<number>();
+  let followedTo = 0;
+  async function follow(): Promise<void> {
+    const rows = await database.query(
+      `SELECT seq FROM changes WHERE seq > ${followedTo} ORDER BY seq LIMIT 10`,
+    );
+    for (const { seq } of rows) {
+      followedTo = seq as number;
+      followed.add(followedTo);
+    }
+  }
+  const real = (doing: Promise<unknown>) =>
+    void work.track(world.now(), doing).catch((error) => fail(String(error)));
+  function keepFollowing(): void {
+    real(follow());
+    world.at(world.now() + FOLLOW_EVERY_MS, null, keepFollowing);
+  }
+
+  // ─── the replicas ─────────────────────────────────────────────────────────────────────────────────────
+
+  let slowUntil = -1;
+  let slownessMs = 0;
+  let fullUntil = -1;
+  const sweptSince = new Map<Kind, number>();
+  const finished = new Map<number, string>();
+
+  const site: Site = {
+    ...{ world, chance, settings, trace },
+    client: (life) =>
+      createUpstreamClient({
+        ...{ world, model, chance, settings, weather, trace, ...life },
+        onPage(kind, page) {
+          const pages = Math.ceil(model.ids(kind).length / settings.pageSize);
+          if (page > pages + PAGES_TOO_MANY) fail(`I6: a walk asks for page ${page} of ${kind}`);
+        },
+      }),
+    onOutcome({ event }) {
+      const before = finished.get(event.seq);
+      if (before !== undefined) fail(`I2: ${event.id} was processed by ${before} and by ${event.owner}`);
+      finished.set(event.seq, event.owner);
+    },
+    onSweep(kind, outcome, startedAt) {
+      if (outcome !== 'complete') return;
+      sweptSince.set(kind, startedAt);
+      afterwards.push(() =>
+        demand(invariants.checkWhole(kind, startedAt - settings.settleMs - FOLLOW_EVERY_MS)),
+      );
+      real(judge());
+    },
+    onBug: fail,
+    databaseIsFull: () => world.now() < fullUntil,
+    notify(_from, notice) {
+      for (const place of processes.keys()) {
+        if (chance.happens('notice', NOTICE_LOST)) continue;
+        const at = world.now() + chance.between('notice', 1, LONGEST_NOTICE_MS);
+        world.at(at, null, () => processes[place]?.stages.hear(notice));
+      }
+    },
+  };
+
+  function onVerb(verb: string, args: readonly unknown[]): void {
+    if (verb === 'applyReads') {
+      const objects = args[1] as { id: string; data: JsonObject }[];
+      if (args[0] === 'risk_assessment') invariants.named(objects.map(({ id }) => id));
+      else for (const { data } of objects) invariants.named(assessmentNamedIn(data));
+    } else if (verb === 'makeDue' && args[0] === 'risk_assessment') {
+      invariants.named(args[1] as string[]);
+    }
+    for (const process of processes) {
+      const id = process?.stages.id();
+      if (process && id) owners.set(process.name, id);
+    }
+    real(judge());
+  }
+
+  let lives = 0;
+  function start(place: number): void {
+    lives += 1;
+    const name = `replica ${place + 1}, life ${lives}`;
+    trace(`${name} starts`);
+    processes[place] = startProcess({
+      ...{ site, work, crowd, name, url: database.url, onVerb },
+      slownessMs: () => (world.now() < slowUntil ? slownessMs : 0),
+    });
+  }
+
+  function died(place: number, downMs: number): void {
+    trace(`replica ${place + 1} dies`);
+    count.deaths += 1;
+    processes[place] = null;
+    world.at(world.now() + downMs, null, () => {
+      real(witness.look().then(() => demand(invariants.checkStored())));
+      if (processes[place] === null) start(place);
+    });
+  }
+
+  const living = () => processes.filter((process) => process !== null);
+  const someone = (name: string): Process | null => {
+    const all = living();
+    return all.length === 0 ? null : chance.pick(name, all);
+  };
+
+  async function deliver(sent: Sent, signedWall: number): Promise<Answer> {
+    sentByBody.set(sent.body, sent);
+    const one = someone('balancer');
+    const to = chance.happens('several', TO_SEVERAL) ? living() : one === null ? [] : [one];
+    const patience = Promise.withResolvers<'none'>();
+    world.at(world.now() + SENDER_PATIENCE_MS, null, () => patience.resolve('none'));
+    const answers = await Promise.all(
+      to.map((process) => Promise.race([process.deliver(sent, signedWall), patience.promise])),
+    );
+    const answer =
+      answers.find((each) => each === 'acknowledged') ?? answers.find((each) => each === 'refused') ?? 'none';
+    trace(
+      `delivery ${sent.id} about ${sent.kind} ${sent.recordId} version ${sent.rev}: ${answers.join(', ')}`,
+    );
+    if (answer === 'acknowledged') invariants.acknowledged(sent.id);
+    return answer;
+  }
+  const sender = createSender({ world, settings, deliver });
+
+  function perform(operation: ReplicasPlan['operations'][number]): void {
+    trace(JSON.stringify(operation));
+    switch (operation.do) {
+      case 'write':
+      case 'delete': {
+        const { kind, id, message } = operation;
+        const last = model.history(kind, id).at(-1) ?? null;
+        if (operation.do === 'delete' && !model.alive(kind, id)) return;
+        const version = model.change(kind, id, world.now(), operation.do === 'write');
+        if (message !== null) sender.announce(kind, id, version, last?.content ?? null, message);
+        return;
+      }
+      case 'fault': {
+        const { fault } = operation;
+        weather.active.add(fault);
+        if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());
+        world.at(world.now() + operation.forMs, null, () => {
+          weather.active.delete(fault);
+          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false, world.now());
+        });
+        return;
+      }
+      case 'crash': {
+        const victim = someone('victim');
+        if (victim === null) return;
+        const place = processes.indexOf(victim);
+        const { commits, when, downMs } = operation;
+        if (commits > 0) {
+          victim.killAt(commits, when, () => died(place, downMs));
+          return;
+        }
+        victim.kill();
+        died(place, downMs);
+        return;
+      }
+      case 'stall':
+        someone('stalled')?.standStill(operation.forMs);
+        return;
+      case 'step':
+        throw new Error('the database of several replicas has a clock without steps');
+      case 'slow':
+        slowUntil = world.now() + operation.forMs;
+        slownessMs = operation.delayMs;
+        return;
+      case 'disk_full':
+        fullUntil = world.now() + operation.forMs;
+        return;
+      case 'sweep':
+        someone('asked')?.stages.requestSweep(operation.kinds);
+        return;
+      case 'refetch':
+        someone('asked')?.stages.refetch(operation.kind, operation.id);
+        return;
+    }
+  }
+
+  // ─── the story ────────────────────────────────────────────────────────────────────────────────────────
+
+  const stop = () => failure !== null;
+
+  async function play(): Promise<void> {
+    invariants.named(settings.riskIds);
+    for (const kind of KINDS)
+      for (const id of initialIds(settings, kind)) model.change(kind, id, LONG_AGO, true);
+    for (const place of processes.keys()) start(place);
+    keepFollowing();
+    let until = 0;
+    for (const operation of plan.operations) {
+      until = Math.max(until, operation.at);
+      world.at(operation.at, null, () => perform(operation));
+    }
+    await world.runUntil(until, stop);
+    const isUneasy = () =>
+      sender.outstanding() > 0 ||
+      weather.active.size > 0 ||
+      processes.some((one) => one === null || one.isStill());
+    while (failure === null && isUneasy()) {
+      until += settings.settleMs;
+      await world.runUntil(until, stop);
+    }
+    await quieten(until);
+  }
+
+  async function quieten(from: number): Promise<void> {
+    trace('quiet');
+    weather.rough = false;
+    slowUntil = -1;
+    fullUntil = -1;
+    for (const process of living()) process.disarm();
+    const quietSince = world.now();
+    let until = from;
+    let asked = false;
+    while (failure === null) {
+      until += 2 * settings.settleMs;
+      await world.runUntil(until, stop);
+      if (failure !== null) return;
+      if (!asked) {
+        asked = true;
+        someone('asked')?.stages.requestSweep(KINDS);
+        continue;
+      }
+      await witness.look();
+      const state = invariants.quiet();
+      for (const held of state.held) {
+        const isSure = held.ids.every((id) => !model.alive(held.kind, id));
+        if (isSure)
+          someone('asked')
+            ?.stages.consent(held.sweepId)
+            .catch((error) => fail(String(error)));
+      }
+      const standing = [
+        ...invariants.differences(),
+        ...KINDS.filter((kind) => (sweptSince.get(kind) ?? -1) < quietSince).map(
+          (kind) => `no sweep of ${kind}`,
+        ),
+        ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
+        ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
+        ...(state.held.length > 0 ? ['deletions held'] : []),
+        ...state.openGaps.map((gap) => `gap ${gap}`),
+      ];
+      if (standing.length === 0) break;
+      if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
+    }
+    if (failure !== null) return;
+    await world.runUntil(until + AFTERWARDS_IN_SETTLES * settings.settleMs, stop);
+    await atTheEnd();
+  }
+
+  async function atTheEnd(): Promise<void> {
+    for (const process of living()) process.kill();
+    await world.runUntil(world.now(), stop);
+    await judgeOnce();
+    await witness.look();
+    const after = invariants.differences();
+    if (after.length > 0) fail(`I6, afterwards: ${after.join('; ')}`);
+    demand(invariants.checkStored());
+    demand(invariants.checkEffects());
+    const miscounted = await witness.miscounted();
+    if (miscounted.length > 0) fail(`I2: events were counted wrongly: ${miscounted.join('; ')}`);
+    const unnoticed = await witness.unnoticed();
+    if (unnoticed.length > 0) fail(`the witness has missed ${unnoticed.join(', ')}`);
+    for (let before = -1; before < followed.size; ) {
+      before = followed.size;
+      await follow();
+    }
+    const skipped = (await database.query('SELECT seq FROM changes')).filter(
+      ({ seq }) => !followed.has(seq as number),
+    );
+    if (skipped.length > 0)
+      fail(`a follower of changes has skipped ${skipped.map(({ seq }) => seq).join(', ')}`);
+  }
+
+  try {
+    await play();
+  } finally {
+    for (const process of living()) process.kill();
+    while (work.ended() !== null) await work.ended();
+    world.end();
+  }
+  return { seed: plan.seed, failure, trace: lines, virtualMs: world.now(), ...count, met: crowd.met() };
+}
+
+function namedInBody(body: string): string[] {
+  try {
+    return assessmentNamedIn((JSON.parse(body) as { data: JsonObject }).data);
+  } catch {
+    return [];
+  }
+}

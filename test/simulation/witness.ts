@@ -1,0 +1,140 @@
+import type { Kind } from '../../src/compliance/kinds.ts';
+import type { TestDatabase } from '../postgres/database.ts';
+import { type Evidence, QUESTIONS, type Question, type Row, TABLES } from './evidence.ts';
+
+/**
+ * What a transaction has made of one record, or an event that it brought, as the database itself wrote it down while
+ * it committed. With transactions at the same time nobody outside could tell the states between.
+ */
+export interface Note {
+  transaction: string;
+  /** The process whose connection it was, and who had the lease of the repairs then. */
+  who: string;
+  lease_owner: string | null;
+  /** Of an event or of a delivery put aside; else null. */
+  body: string | null;
+  kind: Kind;
+  id: string;
+  data: string | null;
+  deleted_at: string | null;
+  unverified_since: string | null;
+  state_unverified: string | null;
+  write: number;
+  refusals: number;
+  cause: string | null;
+  /** The counter as the read began that this transaction applied; null: it was no read. */
+  read_number: number | null;
+}
+
+/** One after another, in the order of their commits: who writes holds the counter until then. */
+const SCHEMA = `
+CREATE SCHEMA witness;
+CREATE TABLE witness.notes (
+  number bigserial PRIMARY KEY, transaction text NOT NULL DEFAULT pg_current_xact_id()::text,
+  who text NOT NULL DEFAULT current_setting('application_name'), lease_owner text, body text, kind text, id text,
+  data text, deleted_at timestamptz, unverified_since timestamptz, state_unverified timestamptz, write bigint,
+  refusals integer, cause text, read_number bigint
+);
+CREATE FUNCTION witness.note() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  read bigint;
+BEGIN
+  IF TG_TABLE_NAME = 'record_state' AND TG_OP = 'UPDATE' THEN
+    IF OLD.read_number <> NEW.read_number THEN read := NEW.read_number; END IF;
+  END IF;
+  EXECUTE format(
+    'INSERT INTO witness.notes (lease_owner, kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause, read_number)
+     SELECT (SELECT owner FROM public.leases WHERE name = ''backfill''), $1, r.id, r.data::text, r.deleted_at, r.unverified_since,
+       s.unverified_since, s.write, s.refusals, r.cause, $3
+     FROM public.%I r LEFT JOIN public.record_state s ON s.kind = $1 AND s.id = r.id WHERE r.id = $2',
+    CASE to_jsonb(NEW)->>'kind' WHEN 'policy' THEN 'policies' WHEN 'vendor' THEN 'vendors'
+      WHEN 'risk_assessment' THEN 'risk_assessments' ELSE TG_TABLE_NAME END)
+  USING coalesce(to_jsonb(NEW)->>'kind', TG_ARGV[0]), NEW.id, read;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION witness.note_event() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO witness.notes (body) VALUES (NEW.body);
+  RETURN NULL;
+END $$;
+CREATE FUNCTION witness.note_quarantined() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO witness.notes (body) VALUES (convert_from(NEW.body, 'UTF8'));
+  RETURN NULL;
+END $$;
+CREATE TRIGGER noted AFTER INSERT ON public.events FOR EACH ROW EXECUTE FUNCTION witness.note_event();
+CREATE TRIGGER noted AFTER INSERT ON public.quarantine FOR EACH ROW EXECUTE FUNCTION witness.note_quarantined();
+CREATE CONSTRAINT TRIGGER noted AFTER INSERT OR UPDATE ON public.record_state DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW EXECUTE FUNCTION witness.note();
+${Object.entries(TABLES)
+  .map(
+    ([kind, table]) =>
+      `CREATE CONSTRAINT TRIGGER noted AFTER INSERT OR UPDATE ON public.${table} DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION witness.note('${kind}');`,
+  )
+  .join('\n')}`;
+
+/** Records of which two batches have a claim at once. */
+const CLAIMED_TWICE = `SELECT kind, record_id AS id FROM claims GROUP BY kind, record_id HAVING count(DISTINCT owner) > 1`;
+
+/** States that were counted otherwise than by looking: an event was finished twice. */
+const MISCOUNTED = `SELECT state, count FROM event_counts c
+  WHERE count <> (SELECT count(*) FROM events e WHERE e.state = c.state)`;
+
+const NOT_ROWS = (Object.keys(QUESTIONS) as Question[]).filter((question) => question !== 'rows');
+
+export interface Witness extends Evidence {
+  /** What was committed since, in the order of commits. */
+  take(): Promise<Note[]>;
+  /** From now on, `rows` answers with this as well. */
+  learn(note: Note): void;
+  /** Asks the database everything but the rows anew. */
+  look(): Promise<void>;
+  claimedTwice(): Promise<string[]>;
+  miscounted(): Promise<string[]>;
+  /** Rows that differ from what the notes came to: then they prove nothing. */
+  unnoticed(): Promise<string[]>;
+}
+
+/** Once for a database; `empty()` and `createWitness` begin anew in it. */
+export async function installWitness(database: TestDatabase): Promise<void> {
+  await database.query(SCHEMA);
+}
+
+export function createWitness(database: TestDatabase): Witness {
+  const rows = new Map<string, Row>();
+  const answers = new Map<Question, unknown[]>();
+  const named = (found: Record<string, unknown>[]) => found.map((row) => Object.values(row).join(' '));
+
+  return {
+    answer: <Answer>(question: Question) =>
+      (question === 'rows' ? [...rows.values()] : (answers.get(question) ?? [])) as Answer[],
+    async take() {
+      const notes = await database.query(
+        'WITH taken AS (DELETE FROM witness.notes RETURNING *) SELECT * FROM taken ORDER BY number',
+      );
+      return notes as unknown as Note[];
+    },
+    learn(note) {
+      const { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals } = note;
+      const row = { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals };
+      rows.set(`${kind} ${id}`, row);
+    },
+    async look() {
+      for (const question of NOT_ROWS) answers.set(question, await database.query(QUESTIONS[question]));
+    },
+    claimedTwice: async () => named(await database.query(CLAIMED_TWICE)),
+    miscounted: async () => named(await database.query(MISCOUNTED)),
+    async unnoticed() {
+      const found = (await database.query(QUESTIONS.rows)) as unknown as Row[];
+      const text = ({ data, deleted_at, unverified_since, write }: Row) =>
+        JSON.stringify([data, deleted_at, unverified_since, write]);
+      return found
+        .filter((row) => {
+          const noted = rows.get(`${row.kind} ${row.id}`);
+          return noted === undefined || text(noted) !== text(row);
+        })
+        .map((row) => `${row.kind} ${row.id}`);
+    },
+  };
+}
