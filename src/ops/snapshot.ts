@@ -28,6 +28,8 @@ const SNAPSHOT_MS = 1_000;
 const SWEEPS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
+/** All minutes of a day are many rows, and its bars are of a quarter of an hour. */
+const DAY_MS = 5_000;
 
 export interface Snapshots {
   /** At most `SNAPSHOT_MS` old. Never rejects: a database that cannot be read is a verdict. */
@@ -55,17 +57,18 @@ export function createSnapshots(context: OpsContext): Snapshots {
     }
   };
 
-  /** The day without its last hour: that much is settled, and is read again only as the hour moves on. */
-  let settled: { until: number; rows: TrafficReport[] } | null = null;
+  /** The day without its last hour, so that the two never disagree however seldom this is read. */
+  let earlier: { at: number; until: number; rows: TrafficReport[] } | null = null;
   const readTraffic = async (now: number): Promise<Snapshot['traffic']> => {
     try {
       const until = seriesStart(HOUR, now);
       const recent = await context.traffic(until);
-      if (settled?.until !== until) {
+      if (earlier?.until !== until || clock.steady() - earlier.at >= DAY_MS) {
         const rows = await context.traffic(seriesStart(DAY, now));
-        settled = { until, rows: rows.filter(({ minute }) => Date.parse(minute) < until) };
+        const before = rows.filter(({ minute }) => Date.parse(minute) < until);
+        earlier = { at: clock.steady(), until, rows: before };
       }
-      return { hour: seriesOf(recent, HOUR, now), day: seriesOf([...settled.rows, ...recent], DAY, now) };
+      return { hour: seriesOf(recent, HOUR, now), day: seriesOf([...earlier.rows, ...recent], DAY, now) };
     } catch (error) {
       logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');
       return { hour: seriesOf([], HOUR, now), day: seriesOf([], DAY, now) };

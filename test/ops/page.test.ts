@@ -124,7 +124,7 @@ test('a running sweep shows its bar, one of unknown length an endless one', asyn
     startedAt: startedAt - 20_000,
   });
   const html = await page();
-  expect(html).toContain('cycles over them: none completed yet; one under way for 20 s, about 2 min in all');
+  expect(html).toContain('cycle: none completed yet; one under way for 20 s, about 2 min in all');
   expect(html).toContain('200 of 564, 2 pages');
   expect(html).toMatch(/<progress[^>]* value="200" max="564"/);
   expect(html).toMatch(/<progress aria-labelledby="sweep-2">/);

@@ -40,7 +40,7 @@ export function RecordsTile({ snapshot }: { snapshot: Snapshot }) {
                   <a href={`/records/${kind.kind}`}>{sentenceCase(kindPlural(kind.kind))}</a>
                   <div class="reach">{kind.coverage}</div>
                   {kind.kind === 'risk_assessment' && !live.eventsOnly ? (
-                    <div class="reach">cycles over them: {cycleWords(cycleIn(snapshot))}</div>
+                    <div class="reach">cycle: {cycleWords(cycleIn(snapshot))}</div>
                   ) : null}
                 </th>
                 <td class="full">

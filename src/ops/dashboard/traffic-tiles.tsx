@@ -9,7 +9,7 @@ const REASON_LAYERS = 4;
 
 const SPANS = [
   { of: 'hour', words: 'Last hour', step: 'one minute', from: '60 minutes ago' },
-  { of: 'day', words: 'Last day', step: 'a quarter of an hour', from: '24 hours ago' },
+  { of: 'day', words: 'Last day', step: '15 minutes', from: '24 hours ago' },
 ] as const;
 
 export function DeliveriesTile({ snapshot: { traffic, live, summary, at } }: { snapshot: Snapshot }) {
