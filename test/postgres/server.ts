@@ -86,8 +86,13 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
       await server.stop().catch(() => undefined);
     },
     async start() {
-      server = new EmbeddedPostgres(options);
-      await server.start();
+      const { promise: ready, resolve } = Promise.withResolvers<void>();
+      server = new EmbeddedPostgres({
+        ...options,
+        // Its own wait does not know the words of a standby.
+        onLog: (text) => String(text).includes('ready to accept read-only connections') && resolve(),
+      });
+      await Promise.race([server.start(), ready]);
     },
     async stop() {
       // Nobody needs the checkpoint that an orderly end takes its time for.

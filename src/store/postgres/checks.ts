@@ -85,7 +85,7 @@ export async function checkPrivileges(database: Database, readOnly: boolean): Pr
      WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
        (SELECT bool_and(has_table_privilege(c.oid, each))
         FROM unnest(CASE c.relname WHEN $4 THEN '{SELECT}' ELSE $3::text[] END) AS each))
-     ORDER BY c.relname`,
+     ORDER BY c.relname = $4, c.relname`,
     [
       database.schema,
       readOnly ? [...TABLES, NOTES, STATUS_VIEW] : [...TABLES, NOTES],
@@ -96,9 +96,23 @@ export async function checkPrivileges(database: Database, readOnly: boolean): Pr
   const [first] = rows;
   if (first === undefined) return;
   const user = quoted(first.user);
-  const lacking = rows.map(({ table }) => `${schema}.${quoted(table)}`);
+  const grant = (what: string, tables: readonly { table: string }[]) =>
+    tables.length === 0
+      ? []
+      : [`GRANT ${what} ON ${tables.map(({ table }) => `${schema}.${quoted(table)}`).join(', ')} TO ${user}`];
+  const grants = [
+    ...(first.isOpen ? [] : [`GRANT USAGE ON SCHEMA ${schema} TO ${user}`]),
+    ...grant(
+      wanted,
+      rows.filter(({ table }) => table !== NOTES),
+    ),
+    ...grant(
+      'SELECT',
+      rows.filter(({ table }) => table === NOTES),
+    ),
+  ];
   throw new UsageError(
     `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
-    `run ${first.isOpen ? '' : `GRANT USAGE ON SCHEMA ${schema} TO ${user}; `}GRANT ${wanted} ON ${lacking.join(', ')} TO ${user}`,
+    `run ${grants.join('; ')}`,
   );
 }

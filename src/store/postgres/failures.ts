@@ -25,6 +25,32 @@ export class ConnectionLost extends Error {
   }
 }
 
+/** Node's names for what is wrong with a certificate. */
+const CERTIFICATE =
+  /^(ERR_TLS_CERT_ALTNAME_INVALID|CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/;
+
+/** pg says it in words alone. */
+const NO_TLS = 'The server does not support SSL connections';
+
+/**
+ * The server is there, and the two cannot agree on TLS. Null: it is something else. While the service runs it may be a
+ * certificate that is just being renewed; at a start it is a wrong setting.
+ */
+export function tlsTrouble(cause: unknown): { says: string; hint: string } | null {
+  if (CERTIFICATE.test(String((cause as { code?: unknown } | null)?.code))) {
+    return {
+      says: `the server's certificate is not trusted: ${reasonOf(cause)}`,
+      hint: 'let DATABASE_TLS_CA_FILE name the authority that signed it, and DATABASE_URL the host as the certificate does',
+    };
+  }
+  return reasonOf(cause) === NO_TLS
+    ? {
+        says: `${NO_TLS}, and DATABASE_URL or DATABASE_TLS_CA_FILE asks for them`,
+        hint: 'set ssl = on there; or, where nobody can listen, sslmode=disable and no DATABASE_TLS_CA_FILE',
+      }
+    : null;
+}
+
 interface Meaning {
   says: string;
   hint: string;
@@ -84,6 +110,8 @@ const BY_CLASS: Readonly<Record<string, Meaning>> = {
 /** StoreUnavailable where the database is at fault; else the error itself, which is then a mistake of ours. */
 export function translate(error: unknown): unknown {
   if (error instanceof ConnectionLost) {
+    const tls = tlsTrouble(error.cause);
+    if (tls !== null) return new StoreUnavailable(tls.says, { cause: error.cause, hint: tls.hint });
     return new StoreUnavailable(error.message, {
       cause: error.cause,
       hint: 'is the server up, and reachable under the address in DATABASE_URL? It is tried again by itself',

@@ -6,6 +6,7 @@ import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
 import { createDeletionVerbs } from './deletions.ts';
 import { createDueVerbs } from './due.ts';
+import { tlsTrouble } from './failures.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState, settleEpoch } from './migrations.ts';
 import { createOperatorVerbs } from './operators.ts';
@@ -58,7 +59,7 @@ function notCurrent(state: 'missing' | 'older', schema: string): UsageError {
 function atStart(error: unknown): unknown {
   if (!(error instanceof StoreUnavailable)) return error;
   const code = (error.cause as { code?: string } | undefined)?.code;
-  return code !== undefined && SETTINGS_AT_FAULT.has(code)
+  return (code !== undefined && SETTINGS_AT_FAULT.has(code)) || tlsTrouble(error.cause) !== null
     ? new UsageError(error.message, error.hint)
     : error;
 }
