@@ -2,8 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
+import { createArrivals } from '../../src/store/sqlite/arrivals.ts';
+import { createBusyRecords } from '../../src/store/sqlite/busy-records.ts';
+import type { Held } from '../../src/store/sqlite/records.ts';
 import { createScene, type Scene } from './scene.ts';
 
 /** A scene over a file, and another program's connection to it. */
@@ -74,4 +78,50 @@ it('an event refused by its commit leaves its number to another, and its payload
   other.exec('DROP TRIGGER refuses');
   await shown(scene, { name: 'kept' });
   expect(await dataOf(scene)).toMatchObject({ name: 'kept' });
+});
+
+it('a preview is laid over a document that has become too large to be kept', async () => {
+  const { scene } = await shared();
+  await shown(scene, { name: 'one', note: 'short' });
+  const note = 'x'.repeat(10_000);
+  await shown(scene, { name: 'two', note });
+  await shown(scene, { name: 'three' });
+  await shown(scene, { owner: 'a' });
+  expect(await dataOf(scene)).toMatchObject({ name: 'three', note, owner: 'a' });
+});
+
+describe('what is kept in memory', () => {
+  it('is no record whose document is large, and none of an earlier form of it', () => {
+    const busy = createBusyRecords(new Database(':memory:'));
+    const held = (id: string): Held => ({
+      ...{ kind: 'vendor', id, known: false, row: null },
+      ...{ state: { ...UNKNOWN_STATE }, stored: { state: null, row: null } },
+    });
+    busy.keep(held('small'), 500);
+    expect(busy.get('vendor', 'small')).toMatchObject({ id: 'small', known: true });
+    busy.keep(held('large'), 100_000);
+    busy.keep(held('small'), 100_000);
+    expect([busy.get('vendor', 'large'), busy.get('vendor', 'small')]).toEqual([undefined, undefined]);
+  });
+
+  it('is of events no more than a few megabytes, however large they are, until some are shown', () => {
+    const arrivals = createArrivals();
+    let serial = 0;
+    const arrive = (bytes: number) => {
+      serial += 1;
+      const body = 'x'.repeat(bytes);
+      const event = { id: `evt_${serial}`, type: 'vendor.updated', created: '', createdMs: 0, known: true };
+      const about = { kind: 'vendor' as const, recordId: 'ven_1', body, data: {}, t: '' };
+      arrivals.accepted([{ ...event, ...about }], [{ status: 'accepted', seq: serial }], 0);
+      return serial;
+    };
+    const large = Array.from({ length: 20 }, () => arrive(2 ** 20));
+    const held = large.filter((seq) => arrivals.get(seq) !== undefined);
+    expect(held.length).toBeGreaterThan(0);
+    expect(held.length).toBeLessThan(10);
+
+    for (const seq of [...held, ...held, ...large]) arrivals.forget(seq);
+    const again = Array.from({ length: 20 }, () => arrive(2 ** 20));
+    expect(again.filter((seq) => arrivals.get(seq) !== undefined)).toHaveLength(held.length);
+  });
 });

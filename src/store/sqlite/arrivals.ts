@@ -5,6 +5,9 @@ import type { AcceptOutcome, ClaimedEvent, IncomingEvent } from '../store.ts';
 /** Of events that wait for their preview: half a second or so of them under load. What lies behind is read from the file. */
 const ARRIVALS_KEPT = 4_096;
 
+/** Of their bodies together: a pause with deliveries as large as they may be would fill the memory else. */
+const CHARACTERS_KEPT = 8 * 2 ** 20;
+
 export type PendingEvent = Omit<ClaimedEvent, 'owner'>;
 
 /**
@@ -22,6 +25,7 @@ export interface Arrivals {
 
 export function createArrivals(): Arrivals {
   const kept = new Map<number, PendingEvent & { data: JsonObject }>();
+  let characters = 0;
   return {
     accepted(events, outcomes, receivedWall) {
       for (const [index, event] of events.entries()) {
@@ -29,6 +33,8 @@ export function createArrivals(): Arrivals {
         const { id, type, created, createdMs, kind, recordId, body, data, known } = event;
         if (!known || data === undefined || outcome?.status !== 'accepted') continue;
         if (kept.size >= ARRIVALS_KEPT) return;
+        if (characters + body.length > CHARACTERS_KEPT) continue;
+        characters += body.length;
         const { seq } = outcome;
         const attempts = 0;
         kept.set(seq, {
@@ -48,6 +54,9 @@ export function createArrivals(): Arrivals {
     },
     get: (seq) => kept.get(seq),
     payloadOf: (event) => kept.get(event.seq)?.data ?? payloadIn(event.body),
-    forget: (seq) => void kept.delete(seq),
+    forget(seq) {
+      characters -= kept.get(seq)?.body.length ?? 0;
+      kept.delete(seq);
+    },
   };
 }

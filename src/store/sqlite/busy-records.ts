@@ -2,8 +2,10 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Connection } from './connection.ts';
 import type { Held } from './records.ts';
 
-/** A few kilobytes each, so a few megabytes in all. */
 const RECORDS_KEPT = 2_048;
+
+/** As its column has it. A larger document is read again each time: so that they are some megabytes in all, whatever comes. */
+const LARGEST_DOCUMENT_CHARACTERS = 8_192;
 
 /**
  * Records as the last previews of this process left them, so that the next event about one need not read it again:
@@ -15,8 +17,8 @@ export interface BusyRecords {
   /** At the start of a transaction that will ask. */
   check(): void;
   get(kind: Kind, id: string): Held | undefined;
-  /** Just as it was saved. */
-  keep(held: Held): void;
+  /** Just as it was saved, with a document of so many characters. */
+  keep(held: Held, characters: number): void;
   /** A hint has moved these two, and nothing else of it. */
   hinted(kind: Kind, id: string, number: number, at: number): void;
   drop(kind: Kind, id: string): void;
@@ -35,8 +37,12 @@ export function createBusyRecords(db: Connection): BusyRecords {
       version = now;
     },
     get: (kind, id) => kept.get(`${kind} ${id}`),
-    keep(held) {
+    keep(held, characters) {
       const key = `${held.kind} ${held.id}`;
+      if (characters > LARGEST_DOCUMENT_CHARACTERS) {
+        kept.delete(key);
+        return;
+      }
       if (kept.size >= RECORDS_KEPT && !kept.has(key)) {
         const [oldest] = kept.keys();
         if (oldest !== undefined) kept.delete(oldest);

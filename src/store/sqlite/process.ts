@@ -129,8 +129,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
         const results = mine.map((event) => previewOne(event, touched, { ...rules, idFields }, moment));
         for (const held of touched.values()) {
           records.saveState(held);
-          records.saveRow(held);
-          records.busy.keep(held);
+          records.busy.keep(held, records.saveRow(held));
         }
         finishAll(results, nowIso);
         const dead = results.filter((result) => result.outcome === 'dead').length;

@@ -242,14 +242,16 @@ export function createRecords(db: Connection) {
       );
     },
 
-    saveRow(held: Held): void {
-      if (held.row === null) return;
+    /** Returns the length of its document, in characters. */
+    saveRow(held: Held): number {
+      if (held.row === null) return 0;
       const { row, state, stored } = held;
       const kept =
         stored.state?.unverifiedSince === state.unverifiedSince ? stored.row?.unverified_since : null;
       const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-      byKind[held.kind].save(held.id, row, since, stored.row);
+      const characters = byKind[held.kind].save(held.id, row, since, stored.row);
       stored.row = { name: row.name, deleted_at: row.deletedAt, unverified_since: since };
+      return characters;
     },
 
     /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
@@ -292,7 +294,7 @@ function tableStatements(db: Connection, kind: Kind) {
     ),
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ? WHERE id = ?`),
     countLive: db.prepare(`SELECT live FROM record_counts WHERE kind = '${kind}'`).pluck(),
-    save(id: string, row: HeldRow, unverifiedSince: string | null, stored: StoredKeys | null): void {
+    save(id: string, row: HeldRow, unverifiedSince: string | null, stored: StoredKeys | null): number {
       const ofPolicies = version === null ? [] : [row.version];
       const data = JSON.stringify(row.data);
       // Naming an indexed column in an UPDATE rewrites its index, changed or not.
@@ -314,13 +316,14 @@ function tableStatements(db: Connection, kind: Kind) {
             id,
           ],
         );
-        return;
+        return data.length;
       }
       save.run(
         ...[id, row.name, ...ofPolicies],
         ...[row.status, data, row.firstSeenAt, row.syncedAt, row.verifiedAt],
         ...[unverifiedSince, row.deletedAt, row.lastEventId, row.lastEventAt, row.cause],
       );
+      return data.length;
     },
   };
 }
