@@ -13,7 +13,9 @@ export interface TestDatabase {
   close(): Promise<void>;
 }
 
-export async function createTestDatabase(server: PostgresServer): Promise<TestDatabase> {
+export async function createTestDatabase(
+  server: Pick<PostgresServer, 'createDatabase'>,
+): Promise<TestDatabase> {
   const url = await server.createDatabase();
   await (await openPostgres(url)).close();
   const client = new pg.Client({ connectionString: url, types: TYPES });

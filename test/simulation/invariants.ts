@@ -30,7 +30,8 @@ export interface Invariants {
   named(assessments: Iterable<string>): void;
   /** Acknowledged to the sender. */
   acknowledged(id: string): void;
-  checkStored(): string | null;
+  /** `ids`: of those acknowledged, which to look for; default: all. */
+  checkStored(ids?: ReadonlySet<string>): string | null;
   checkEffects(): string | null;
   /** A sweep of the kind was completed: what was there from `from` on, in a list that stood still, is here. */
   checkWhole(kind: Kind, from: number): string | null;
@@ -184,9 +185,9 @@ export function createInvariants(options: {
       acknowledgedIds.add(id);
     },
 
-    checkStored() {
+    checkStored(ids = acknowledgedIds) {
       const stored = new Set(evidence.answer<{ id: string }>('stored').map(({ id }) => id));
-      for (const id of acknowledgedIds) {
+      for (const id of ids) {
         if (!stored.has(id)) return `I1: ${id} was acknowledged and is not stored`;
       }
       return null;

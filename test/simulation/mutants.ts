@@ -149,8 +149,61 @@ export const MUTANTS: readonly Mutant[] = [
   },
 ];
 
+const writeGuard = MUTANTS.find(({ name }) => name === 'write-guard')!;
+
+/** What several replicas rely on besides: each missed over one real database. */
+export const REPLICAS_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'counter-lock',
+    tryFirst: 1,
+    without: 'transactions of two replicas take the same numbers, and see half of each other',
+    edits: [
+      {
+        file: 'src/store/postgres/connection.ts',
+        find: "'SELECT value FROM counter WHERE one = 1 FOR UPDATE'",
+        put: "'SELECT value FROM counter WHERE one = 1'",
+      },
+    ],
+  },
+  {
+    name: 'one-batch-per-record',
+    without: 'two replicas work on events of one record at once',
+    edits: [
+      {
+        file: 'src/store/postgres/claims.ts',
+        find: '(SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> $1)',
+        put: '(SELECT 1 FROM claims c WHERE c.seq = e.seq AND c.owner = $1)',
+      },
+    ],
+  },
+  {
+    name: 'claim-fence',
+    without: 'whoever has lost its claim finishes the event all the same',
+    edits: [
+      {
+        file: 'src/store/postgres/claims.ts',
+        find: 'return events.filter((event) => held.delete(event.seq));',
+        put: 'return events.filter((event) => held.delete(event.seq) || true);',
+      },
+    ],
+  },
+  {
+    name: 'lease-fence',
+    without: 'whoever stood still while another took its lease deletes what it had seen missing',
+    edits: [
+      {
+        file: 'src/store/postgres/deletions.ts',
+        find: 'if (lease === undefined) return;',
+        put: 'return; if (lease === undefined) return;',
+      },
+    ],
+  },
+  { ...writeGuard, name: 'write-guard-of-replicas' },
+];
+
 export function mutantNamed(name: string): Mutant {
-  const mutant = MUTANTS.find((one) => one.name === name);
+  const all = [...MUTANTS, ...REPLICAS_MUTANTS];
+  const mutant = all.find((one) => one.name === name);
   if (mutant !== undefined) return mutant;
-  throw new Error(`no mutant is called ${name}; there are ${MUTANTS.map((one) => one.name).join(', ')}`);
+  throw new Error(`no mutant is called ${name}; there are ${all.map((one) => one.name).join(', ')}`);
 }

@@ -85,8 +85,9 @@ export function startStages(site: Site, name: string, life: object, store: Store
     trace(`${name} error: ${describeError(error)}`);
     if (error instanceof UpstreamError) return;
     if (error instanceof StoreUnavailable && site.databaseIsFull()) return;
-    // Whoever stood still for too long finds out late.
+    // Whoever stood still for too long finds out late, and gives up what it was at.
     if (error instanceof MirrorError && error.code === 'lease_lost') return;
+    if (error instanceof DOMException && error.name === 'AbortError') return;
     site.onBug(`a stage failed: ${error instanceof Error ? error.stack : String(error)}`);
   };
 

@@ -3,16 +3,20 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { MUTANTS } from './mutants.ts';
+import { type PostgresServer, startPostgres } from '../postgres/server.ts';
+import { MUTANTS, REPLICAS_MUTANTS } from './mutants.ts';
 import { mutate } from './mutate.ts';
 import type { Outcome } from './run.ts';
 
 /**
- * npm run simulate -- --seeds N [--from K] [--mutant NAME] [--jobs J]
+ * npm run simulate -- --seeds N [--from K] [--mutant NAME] [--jobs J] [--postgres]
  *
  * Plays seeds K to K + N - 1 and exits 0 when every invariant held in all of them. The first seed that fails is
  * played again, cut down to what it takes to fail, and printed with its trace: exit 1. With a mutant it is the
  * other way round: exit 0 as soon as a seed fails, and 3 when none does.
+ *
+ * With --postgres they are histories of several replicas over one real database. How transactions interleave cannot be
+ * played again, so that of a failing seed the trace is printed as it was.
  */
 
 /** Lines of a failing seed's trace that are printed: the last ones. */
@@ -24,6 +28,9 @@ const BAR_WIDTH = 30;
 interface Result {
   seed: number;
   failure: string | null;
+  /** What cannot be played again. */
+  trace?: string[];
+  met?: number;
 }
 
 const { values } = parseArgs({
@@ -32,15 +39,19 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     mutant: { type: 'string' },
     jobs: { type: 'string' },
+    postgres: { type: 'boolean', default: false },
     // Set by this program for the processes that it starts.
     stride: { type: 'string' },
     folder: { type: 'string' },
+    database: { type: 'string' },
   },
 });
 const count = wholeNumber('seeds', values.seeds);
 const from = wholeNumber('from', values.from);
 
-if (values.stride !== undefined) await work(wholeNumber('stride', values.stride));
+if (values.database !== undefined)
+  await workWithReplicas(values.database, wholeNumber('stride', values.stride ?? '1'));
+else if (values.stride !== undefined) await work(wholeNumber('stride', values.stride));
 else process.exitCode = await oversee();
 
 function wholeNumber(name: string, text: string): number {
@@ -60,6 +71,25 @@ async function work(stride: number): Promise<void> {
   process.disconnect();
 }
 
+/** The same, of several replicas over a database of its own. */
+async function workWithReplicas(url: string, stride: number): Promise<void> {
+  const mutation = values.mutant === undefined ? null : mutate(values.mutant);
+  const [{ runReplicas }, { replicasPlanOf }, { createWitnessedDatabase }] = await Promise.all([
+    import('./replicas-run.ts'),
+    import('./replicas-plan.ts'),
+    import('./witness.ts'),
+  ]);
+  mutation?.assertMutated();
+  const database = await createWitnessedDatabase({ createDatabase: async () => url });
+  for (let seed = from; seed < from + count; seed += stride) {
+    const { failure, trace, met } = await runReplicas(replicasPlanOf(seed), database);
+    const result: Result = { seed, failure: failure?.split('\n')[0] ?? null, met };
+    process.send?.(failure === null ? result : { ...result, trace: trace.slice(-TRACE_LINES) });
+  }
+  await database.close();
+  process.disconnect();
+}
+
 /** Loaded late: a mutant must stand before the first module of src/ is read. */
 async function simulation() {
   const mutation = values.mutant === undefined ? null : mutate(values.mutant);
@@ -69,8 +99,9 @@ async function simulation() {
 }
 
 async function oversee(): Promise<number> {
-  if (values.mutant !== undefined && !MUTANTS.some((mutant) => mutant.name === values.mutant)) {
-    process.stderr.write(`--mutant takes one of ${MUTANTS.map((mutant) => mutant.name).join(', ')}\n`);
+  const mutants = values.postgres ? REPLICAS_MUTANTS : MUTANTS;
+  if (values.mutant !== undefined && !mutants.some((mutant) => mutant.name === values.mutant)) {
+    process.stderr.write(`--mutant takes one of ${mutants.map((mutant) => mutant.name).join(', ')}\n`);
     return 2;
   }
   const jobs = Math.max(
@@ -80,13 +111,15 @@ async function oversee(): Promise<number> {
   const startedAt = performance.now();
   const tell = progress();
   let done = 0;
+  let met = 0;
   let failed: Result | null = null;
   const children: ChildProcess[] = [];
   // The processes are killed as soon as one has found something: what they leave behind lies in here.
   const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'simulation-'));
+  const server: PostgresServer | null = values.postgres ? await startPostgres() : null;
 
   await Promise.all(
-    Array.from({ length: jobs }, (_, job) => {
+    Array.from({ length: jobs }, async (_, job) => {
       const args = [
         `--seeds=${count - job}`,
         `--from=${from + job}`,
@@ -94,27 +127,34 @@ async function oversee(): Promise<number> {
         `--folder=${folder}`,
       ];
       if (values.mutant !== undefined) args.push(`--mutant=${values.mutant}`);
+      if (server !== null) args.push(`--database=${await server.createDatabase()}`);
       const child = fork(import.meta.filename, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       children.push(child);
       child.on('message', (result: Result) => {
         done += 1;
+        met += result.met ?? 0;
         if (result.failure !== null && failed === null) {
           failed = result;
           for (const other of children) other.kill('SIGKILL');
         }
         tell(done);
       });
-      return new Promise<void>((resolve, reject) => {
+      await new Promise<void>((resolve, reject) => {
         child.on('exit', (code) => {
           if (code === 0 || failed !== null) resolve();
           else reject(new Error(`a simulating process ended with code ${code}`));
         });
       });
     }),
-  ).finally(() => rmSync(folder, { recursive: true, force: true }));
+  ).finally(async () => {
+    rmSync(folder, { recursive: true, force: true });
+    await server?.stop();
+  });
   tell.end();
   const seconds = (performance.now() - startedAt) / 1000;
-  const speed = `${done} seeds in ${seconds.toFixed(1)} s, ${(done / seconds).toFixed(1)} a second`;
+  const speed = `${done} seeds in ${seconds.toFixed(1)} s, ${(done / seconds).toFixed(1)} a second${
+    server === null ? '' : `; ${met} transactions waited for another replica's`
+  }`;
   const failure = failed as Result | null;
   if (values.mutant !== undefined) {
     const verdict = failure === null ? 'NOT caught' : `caught by seed ${failure.seed}: ${failure.failure}`;
@@ -125,7 +165,8 @@ async function oversee(): Promise<number> {
     process.stdout.write(`every invariant held: ${speed}\n`);
     return 0;
   }
-  await explain(failure.seed);
+  if (failure.trace === undefined) await explain(failure.seed);
+  else process.stdout.write(`${failure.trace.join('\n')}\n`);
   process.stdout.write(`seed ${failure.seed} failed: ${failure.failure} (${speed})\n`);
   return 1;
 }

@@ -1,5 +1,5 @@
 import type { Kind } from '../../src/compliance/kinds.ts';
-import type { TestDatabase } from '../postgres/database.ts';
+import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type Evidence, QUESTIONS, type Question, type Row, TABLES } from './evidence.ts';
 
 /**
@@ -96,9 +96,19 @@ export interface Witness extends Evidence {
   unnoticed(): Promise<string[]>;
 }
 
-/** Once for a database; `empty()` and `createWitness` begin anew in it. */
-export async function installWitness(database: TestDatabase): Promise<void> {
+/** Waiting for the disk would only make a run longer: no server dies in one. */
+const UNHURRIED = `DO $$ BEGIN
+  EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database());
+END $$`;
+
+/** A database with a witness in it, for one run after another. */
+export async function createWitnessedDatabase(
+  server: Parameters<typeof createTestDatabase>[0],
+): Promise<TestDatabase> {
+  const database = await createTestDatabase(server);
+  await database.query(UNHURRIED);
   await database.query(SCHEMA);
+  return database;
 }
 
 export function createWitness(database: TestDatabase): Witness {
