@@ -19,7 +19,7 @@ const BATCH = 100;
 const TRIES_PER_RECORD = 4;
 
 export interface DryRunOptions {
-  store: Pick<BackfillStore, 'compareReads' | 'knownIds' | 'currentNumber'>;
+  store: Pick<BackfillStore, 'compareReads' | 'knownIds' | 'currentNumber' | 'touchedSince'>;
   client: ComplianceClient;
   clock: Clock;
   pointers: IdPointers;
@@ -52,6 +52,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
     const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
     const pages = createPages({ ...options, upstream, signal });
     const drift = createDrift();
+    const from = await store.currentNumber();
     const seen = new Set<string>();
     const asked = new Set<string>();
     let incomplete: string | null = null;
@@ -100,6 +101,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
     if (kind === 'risk_assessment') {
       for (const id of await options.riskIds()) await readRecord(id);
     } else await readList(kind);
+    const absent: string[] = [];
     // Tombstones and ids without a row as well: what the API shows of them is missing here.
     for (let after = ''; ; ) {
       const known = await store.knownIds(kind, after, BATCH);
@@ -108,10 +110,13 @@ export function createDryRun(options: DryRunOptions): DryRun {
       for (const { id, alive } of known) {
         signal.throwIfAborted();
         if (kind === 'risk_assessment') await readRecord(id);
-        if (alive && !seen.has(id) && incomplete === null) {
-          drift.found({ id, what: 'extra', fields: [], repaired: false });
-        }
+        if (alive && !seen.has(id) && incomplete === null) absent.push(id);
       }
+    }
+    // What an event spoke of meanwhile may have come too late for its page, or gone before it was asked for.
+    const touched = await store.touchedSince(kind, from);
+    for (const id of absent) {
+      if (!touched.has(id)) drift.found({ id, what: 'extra', fields: [], repaired: false });
     }
     return { ...drift.report(), incomplete };
   };

@@ -108,6 +108,25 @@ describe('a dry run through the service', () => {
     expect(policies?.incomplete).toContain('29 records where its total says 28');
   });
 
+  it('does not count as extra what came while it read, too late for its page', async () => {
+    const { records } = stage.upstream;
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('page=4&') ? { fault: 'status', status: 500 } : null;
+    stage.upstream.seen.length = 0;
+    const policies = compare(['policy']);
+    const asked = () => stage.upstream.seen.some(({ path }) => path.includes('page=4&'));
+    await stage.leapUntil('the last page', asked, 0);
+    // One comes and one goes: the list's total stays.
+    const late = { id: 'pol-late', name: 'Late', version: '1.0', status: 'draft' };
+    records.put('policies', late);
+    records.remove('policies', 'pol-1');
+    await stage.deliver(eventAbout('policy.created', 'policies', late));
+    const rows = () => contents()['policies'] as { id: string }[];
+    await stage.leapUntil('its row', () => rows().some(({ id }) => id === 'pol-late'), 0);
+    stage.upstream.faultOf = () => null;
+    expect(await policies).toMatchObject([{ missing: 0, extra: 0, different: 0, incomplete: null }]);
+  });
+
   it('finds assessments that live again, and those that have come to be', async () => {
     const { records } = stage.upstream;
     const assessment = (id: string) => ({ id, name: id, status: 'open' });
