@@ -1,7 +1,10 @@
+import { scaleBand, scaleLinear } from 'd3-scale';
+import { stack } from 'd3-shape';
+
 /**
- * Bars, drawn on the server as SVG. A charting library was looked at and refused: those that are small draw by
- * script, so that a page without scripts, which this one must be able to be, would show nothing; and a part that is sent
- * anew every second is drawn for nothing else. Sizes are attributes, because the policy allows no inline style.
+ * Stacked bars: d3 lays them out, and the server draws them as SVG. Libraries that draw by script were refused: a page
+ * whose scripts do not run, which this one must be able to be, would show nothing. Sizes are attributes, because the
+ * policy allows no inline style.
  */
 
 export interface Bar {
@@ -19,9 +22,12 @@ export interface Layer {
   name: string;
 }
 
+/** In units of the drawing, which is stretched to its place: from one bar to the next, and between two. */
 const PITCH = 10;
-const WIDTH = 7;
+const GAP = 3;
 const HEIGHT = 72;
+/** Above the highest bar. */
+const HEADROOM = 2;
 /** What came once must still be seen beside what came a thousand times. */
 const BAR_MIN = 2;
 
@@ -47,9 +53,12 @@ export function Chart({
   /** Words for `most`. */
   peak: string;
 }) {
-  const width = bars.length * PITCH - (PITCH - WIDTH);
-  const scale = (value: number) =>
-    value <= 0 ? 0 : Math.max(BAR_MIN, Math.round((value / Math.max(most, 1e-9)) * (HEIGHT - 2)));
+  const width = bars.length * PITCH - GAP;
+  const places = scaleBand(bars.keys(), [0, width]).paddingInner(GAP / PITCH);
+  const height = scaleLinear([0, Math.max(most, Number.MIN_VALUE)], [0, HEIGHT - HEADROOM]).clamp(true);
+  const drawn = (bar: Bar, layer: number) =>
+    bar.values[layer]! <= 0 ? 0 : Math.max(BAR_MIN, Math.round(height(bar.values[layer]!)));
+  const heaps = stack<unknown, Bar, number>().keys(layers.keys()).value(drawn)([...bars]);
   return (
     <figure class="chart">
       <figcaption>
@@ -61,16 +70,20 @@ export function Chart({
         {bars.map((bar, index) => {
           // An empty bar says nothing when pointed at, and is sent to nobody.
           if (bar.values.every((value) => value === 0)) return null;
-          let top = HEIGHT;
-          const x = index * PITCH;
+          const x = places(index);
           return (
             <g class="bar">
               <rect class="hit" x={x} y="0" width={PITCH} height={HEIGHT} />
-              {bar.values.map((value, layer) => {
-                const height = Math.min(scale(value), top);
-                top -= height;
-                return height > 0 ? (
-                  <rect class={layers[layer]!.className} x={x} y={top} width={WIDTH} height={height} />
+              {heaps.map((heap, layer) => {
+                const [from, to] = heap[index]!.map((at) => Math.min(at, HEIGHT)) as [number, number];
+                return to > from ? (
+                  <rect
+                    class={layers[layer]!.className}
+                    x={x}
+                    y={HEIGHT - to}
+                    width={places.bandwidth()}
+                    height={to - from}
+                  />
                 ) : null;
               })}
               <title>{bar.words}</title>
