@@ -1,11 +1,12 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { contentHashOf } from '../../src/inbox/content.ts';
 import { openPostgres } from '../../src/store/postgres/postgres.ts';
 import type { ChangeReport } from '../../src/store/reports.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
-import { createScene, LEASE_MS, type Scene, SETTLE_MS, TIMING } from './scene.ts';
+import { createScene, isoOf, LEASE_MS, type Scene, SETTLE_MS, TIMING } from './scene.ts';
 
 let server: PostgresServer;
 let database: TestDatabase;
@@ -53,11 +54,11 @@ async function rawClient(): Promise<pg.Client> {
   return client;
 }
 
-/** Until somebody waits for a lock, as the server sees it. */
-async function untilWaiting(): Promise<void> {
+/** Until so many wait for a lock, as the server sees it. */
+async function untilWaiting(many = 1): Promise<void> {
   const waiting =
     "SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-  while (Number((await database.query(waiting))[0]?.['n']) === 0) {
+  while (Number((await database.query(waiting))[0]?.['n']) < many) {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
@@ -78,6 +79,144 @@ describe('several replicas over one database', () => {
     expect(rows.every((row) => row['deliveries'] === 3)).toBe(true);
     expect(new Set(accepted.map((outcome) => ('seq' in outcome ? outcome.seq : 0))).size).toBe(events.length);
     expect((await a.summary()).events.pending).toBe(events.length);
+  });
+
+  it('accept groups with the same ids and records at once: numbers in commit order, the highest as hint, no id twice', async () => {
+    const all = [scene.store, await replica(), await replica()];
+    await Promise.all(['p0', 'p1'].map((id) => scene.show('policy', id, { id, name: 'One' })));
+    const numbered = new Map<number, string>();
+    const followed: unknown[] = [];
+    let delivered = 0;
+    let accepting = true;
+    const follower = (async () => {
+      for (let isLast = false; !isLast; ) {
+        isLast = !accepting;
+        const last = Number(followed.at(-1) ?? 0);
+        const rows = await scene.query(`SELECT seq FROM events WHERE seq > ${last} ORDER BY seq`);
+        followed.push(...rows.map((row) => row['seq']));
+      }
+    })();
+    for (let round = 0; round < 25; round += 1) {
+      const fresh = (place: number) =>
+        [0, 1, 2, 3].map((n) =>
+          scene.event({ id: `e${round}_${place}_${n}`, recordId: `p${(n + place) % 3}` }),
+        );
+      // Some of each group reach another replica as well; a sender repeats what was not answered in time.
+      const groups = all.map((_, place) => fresh(place));
+      const batches = groups.map((group, place) =>
+        round % 2 === 0 ? group : [...group, ...(groups[(place + 1) % 3] ?? []).slice(0, 1)],
+      );
+      const outcomes = await Promise.all(
+        all.map((store, place) => acceptAt(store, ...(batches[place] ?? []))),
+      );
+      for (const [place, batch] of batches.entries()) {
+        for (const [index, event] of batch.entries()) {
+          const outcome = outcomes[place]?.[index];
+          delivered += 1;
+          if (outcome?.status !== 'accepted') continue;
+          expect(numbered.get(outcome.seq)).toBeUndefined();
+          numbered.set(outcome.seq, event.id);
+        }
+      }
+    }
+    accepting = false;
+    await follower;
+    const events = await scene.query('SELECT id, seq, record_id, deliveries FROM events ORDER BY seq');
+    expect(followed).toEqual(events.map((row) => row['seq']));
+    expect(events.map((row) => [row['seq'], row['id']])).toEqual([...numbered].sort(([a], [b]) => a - b));
+    expect(new Set(numbered.values()).size).toBe(25 * 12);
+    expect(events.reduce((sum, row) => sum + Number(row['deliveries']), 0)).toBe(delivered);
+    for (const { id, hint } of await scene.query("SELECT id, hint FROM record_state WHERE id LIKE 'p%'")) {
+      const last = events.filter((row) => row['record_id'] === id).at(-1);
+      expect(hint, String(id)).toBe(last?.['seq']);
+    }
+    expect((await scene.store.summary()).events).toMatchObject({ pending: events.length, ignored: 0 });
+    expect(await scene.store.currentNumber()).toBe(events.at(-1)?.['seq']);
+  });
+
+  it('see what another wrote while they waited for the counter: ids it took or trimmed, and rows it made', async () => {
+    const rival = await rawClient();
+    await rival.query('BEGIN');
+    await rival.query('UPDATE counter SET value = value + 1 WHERE one = 1');
+    const [taken, trimmed, made] = [
+      scene.event({ id: 'taken', recordId: 'p1' }),
+      scene.event({ id: 'trimmed', recordId: 'p2' }),
+      scene.event({ id: 'new', recordId: 'p3' }),
+    ];
+    const accepting = [taken, trimmed, made].map(async (event) => acceptAt(await replica(), event));
+    await untilWaiting(3);
+    await rival.query(
+      `INSERT INTO events (seq, id, type, created, created_ms, received_at, last_delivered_at, state, body)
+       VALUES ((SELECT value FROM counter), 'taken', 'x', now(), 0, now(), now(), 'ignored', $1)`,
+      [taken.body],
+    );
+    await rival.query('INSERT INTO trimmed_events VALUES ($1, $2, now())', [
+      'trimmed',
+      contentHashOf(trimmed.body),
+    ]);
+    await rival.query(
+      `INSERT INTO policies (id, name, data, first_seen_at, synced_at, cause) VALUES ('p3', 'x', '{}', now(), now(), 'test')`,
+    );
+    await rival.query('COMMIT');
+    await rival.end();
+    expect((await Promise.all(accepting)).flat()).toMatchObject([
+      { status: 'duplicate', conflicting: false },
+      { status: 'duplicate', conflicting: false },
+      { status: 'accepted' },
+    ]);
+    expect((await scene.row('policy', 'p3'))?.unverified_since).toBe(isoOf(scene.now().wall));
+  });
+
+  it('take nothing of a group in when a part of it cannot be written, and serve the next', async () => {
+    await scene.query("ALTER TABLE record_state ADD CONSTRAINT no_such CHECK (id <> 'no such')");
+    try {
+      const number = await scene.store.currentNumber();
+      const group = [scene.event({ id: 'a' }), scene.event({ id: 'b', recordId: 'no such' })];
+      await expect(acceptAt(scene.store, ...group)).rejects.toThrow('no_such');
+      expect(await scene.query('SELECT id FROM events')).toEqual([]);
+      expect(await scene.store.currentNumber()).toBe(number);
+      expect(await acceptAt(scene.store, scene.event({ id: 'a' }))).toMatchObject([{ status: 'accepted' }]);
+    } finally {
+      await scene.query('ALTER TABLE record_state DROP CONSTRAINT no_such');
+    }
+  });
+
+  it('accept without reading tables from end to end, also where they were empty as the statement was planned', async () => {
+    // What a connection read is counted by the time it has ended.
+    const reads = async () => {
+      const others =
+        'SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';
+      await Promise.all(stores.splice(0).map((each) => each.close()));
+      while ((await database.query(others)).length > 0)
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      await database.query('SELECT pg_stat_force_next_flush()');
+      const [row] = await database.query(
+        `SELECT sum(seq_scan)::int AS whole, sum(idx_scan)::int AS "byIndex" FROM pg_stat_user_tables
+         WHERE schemaname = 'public' AND relname IN ('events', 'trimmed_events', 'policies')`,
+      );
+      return { whole: Number(row?.['whole']), byIndex: Number(row?.['byIndex']) };
+    };
+    const before = await reads();
+    const store = await replica();
+    for (let n = 0; n < 12; n += 1) await acceptAt(store, scene.event({ recordId: `p${n}` }));
+    const after = await reads();
+    expect(after.byIndex).toBeGreaterThanOrEqual(before.byIndex + 3 * 12);
+    expect(after.whole).toBe(before.whole);
+  });
+
+  it('accept again what the server ended for a deadlock', async () => {
+    await scene.accept(scene.event({ id: 'a', recordId: 'p' }));
+    const rival = await rawClient();
+    await rival.query("SET deadlock_timeout = '30s'");
+    await rival.query('BEGIN');
+    await rival.query("UPDATE record_state SET attempts = 7 WHERE id = 'p'");
+    const accepting = scene.accept(scene.event({ id: 'b', recordId: 'p' }));
+    await untilWaiting();
+    await rival.query('SELECT value FROM counter FOR UPDATE');
+    await rival.query('COMMIT');
+    await rival.end();
+    expect(await accepting).toMatchObject([{ status: 'accepted' }]);
+    expect(await scene.query('SELECT id FROM events ORDER BY seq')).toEqual([{ id: 'a' }, { id: 'b' }]);
   });
 
   it('never claim an event, or two events of one record, at the same time', async () => {

@@ -42,6 +42,11 @@ const BACKOFF_LONGEST_MS = 2_000;
 const TRANSACTION_TRIES = 6;
 const TRY_AGAIN_FIRST_MS = 5;
 
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+/** Plans are kept, and the first are made while the tables are empty: read from end to end they would be slow in no time. */
+const BY_INDEX = 'SET LOCAL enable_seqscan = off';
+const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
+
 /** The durable counter within one transaction. Every number that orders anything comes from here. */
 export interface Numbers {
   current(): number;
@@ -69,6 +74,11 @@ export interface Database {
    * and number order is commit order. A deadlock runs `work` again, so it changes nothing but the database.
    */
   transact<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
+  /**
+   * The same in one round trip, for a single statement, which takes its numbers from the counter itself. It sees what is
+   * committed once the counter is held, and not what was when it was sent.
+   */
+  transactAtOnce<Row>(text: string, values: readonly unknown[]): Promise<Row[]>;
   /** One atomic unit that takes no numbers and holds nobody up. `opening` is SQL that runs with its BEGIN. */
   transactApart<T>(opening: string, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** A connection besides the pool, set up like its own: for LISTEN. The caller ends it, and listens for its `error`. */
@@ -92,6 +102,8 @@ export function createDatabase(
     max: settings.poolSize ?? POOL_SIZE,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     onConnect: prepare,
+    // What is asked before the last answer came is sent at once; who awaits each answer is served as ever.
+    pipeline: true,
   });
   // A connection that breaks while nobody uses it is found broken by whoever asks next.
   pool.on('error', () => undefined);
@@ -140,9 +152,7 @@ export function createDatabase(
     return onConnection(async (client) => {
       try {
         const opened = await asked(
-          client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${opening}`) as unknown as Promise<
-            pg.QueryResult[]
-          >,
+          client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>,
         );
         return await work(client, opened);
       } catch (error) {
@@ -170,7 +180,7 @@ export function createDatabase(
       inTurn(() =>
         failingClearly(() =>
           tryingAgain(() =>
-            once('SELECT value FROM counter WHERE one = 1 FOR UPDATE', async (client, opened) => {
+            once(HOLD_COUNTER, async (client, opened) => {
               const start = (opened[1]?.rows[0] as { value: number } | undefined)?.value;
               if (start === undefined) throw new Error('the table counter is empty: restore a backup');
               let value = start;
@@ -185,6 +195,25 @@ export function createDatabase(
               const save = value === start ? '' : `UPDATE counter SET value = ${value} WHERE one = 1; `;
               await asked(client.query(`${save}COMMIT`));
               return result;
+            }),
+          ),
+        ),
+      ),
+    transactAtOnce: (text, values) =>
+      inTurn(() =>
+        failingClearly(() =>
+          tryingAgain(() =>
+            onConnection(async (client) => {
+              // Nobody waits for an answer in between: where one fails the server refuses the rest, and the COMMIT undoes it.
+              const [opened, done, committed] = await Promise.allSettled([
+                asked(client.query(`${BEGIN}; ${BY_INDEX}; ${HOLD_COUNTER}`)),
+                sqlOn(client).query(text, values),
+                asked(client.query('COMMIT')),
+              ]);
+              if (opened.status === 'rejected') throw opened.reason;
+              if (done.status === 'rejected') throw done.reason;
+              if (committed.status === 'rejected') throw committed.reason;
+              return done.value as never;
             }),
           ),
         ),

@@ -13,6 +13,7 @@ import type {
   Now,
   UnusableDelivery,
 } from '../store.ts';
+import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { openGap } from './gaps.ts';
@@ -51,6 +52,9 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
     ...claims.verbs,
 
     async accept(batch, now, timing) {
+      const accepted =
+        batch.unusable.length > 0 ? null : await acceptNew(database, batch.events, now, timing);
+      if (accepted !== null) return accepted;
       return await database.transact(async (unit) => {
         const sorted = await sortOut(unit, batch.events);
         await insertEvents(unit, sorted.fresh, now);
