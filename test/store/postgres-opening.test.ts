@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
+import { startTransactionPooler } from '../postgres/pooler.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 let server: PostgresServer;
@@ -286,6 +287,20 @@ describe('a server that will not do', () => {
     expect(missing.says).toContain('/nowhere/ca.pem');
     const ca = fileURLToPath(new URL('../../package.json', import.meta.url));
     expect((await refusal(url, { postgres: { tlsCaFile: ca } })).says).toMatch(/does not support SSL/);
+  });
+
+  it('is not reached through a pooler of transactions, which hands on what a connection set', async () => {
+    const url = new URL(await server.createDatabase());
+    await opened(url.href);
+    const pooler = await startTransactionPooler(Number(url.port));
+    try {
+      url.port = String(pooler.port);
+      const { error, says } = await refusal(url.href);
+      expect(error).toBeInstanceOf(UsageError);
+      expect(says).toMatch(/a pooler of transactions.*pool_mode = session/);
+    } finally {
+      pooler.close();
+    }
   });
 
   it('is no place for a backup of ours', async () => {

@@ -370,6 +370,32 @@ describe('several replicas over one database', () => {
     expect((await scene.row('policy', 'p'))?.name).toBe('Two');
   });
 
+  it('try a transaction again that the server could not serialise, and give up in the end', async () => {
+    // What a sequence has given out it does not take back: so many tries fail, and then no more.
+    const failing = (tries: number) =>
+      scene.query(`CREATE SEQUENCE tried; CREATE FUNCTION fail_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('tried') <= ${tries} THEN RAISE SQLSTATE '40001' USING MESSAGE = 'could not serialize'; END IF;
+        RETURN new; END $$; CREATE TRIGGER fail_first BEFORE INSERT ON gaps FOR EACH ROW EXECUTE FUNCTION fail_first()`);
+    const heal = () => scene.query('DROP FUNCTION fail_first CASCADE; DROP SEQUENCE tried');
+    const open = () =>
+      scene.store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, scene.now());
+    const gaps = () => scene.query('SELECT reason FROM gaps');
+    await failing(3);
+    try {
+      await open();
+      expect(await gaps()).toHaveLength(1);
+      expect((await scene.query('SELECT last_value::int AS tries FROM tried'))[0]?.['tries']).toBe(4);
+      await scene.query('DELETE FROM gaps; DROP FUNCTION fail_first CASCADE; DROP SEQUENCE tried');
+      await failing(1_000);
+      await expect(open()).rejects.toMatchObject({
+        ...{ code: 'store_unavailable', retryable: true, message: expect.stringContaining('40001') },
+      });
+      expect(await gaps()).toEqual([]);
+    } finally {
+      await heal();
+    }
+  });
+
   it('start beside others without moving what is due, and lay it anew where nobody has served for long', async () => {
     await scene.store.beat(scene.now(), {
       eventsOnly: false,

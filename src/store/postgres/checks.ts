@@ -3,6 +3,7 @@ import { PgTable } from 'drizzle-orm/pg-core';
 import { StoreUnavailable, UsageError } from '../../errors.ts';
 import * as declared from '../schema.postgres.ts';
 import { type Database, quoted } from './connection.ts';
+import { ConnectionLost, translate } from './failures.ts';
 
 /** The oldest version that its makers still mend, as this is written. */
 const OLDEST_VERSION = 15;
@@ -62,6 +63,36 @@ export async function checkServer(database: Database, readOnly: boolean): Promis
       'run ALTER SYSTEM SET fsync = on, and SELECT pg_reload_conf()',
     );
   }
+}
+
+/**
+ * A pooler that hands each transaction another of the server's connections hands on what was set on it, the schema above
+ * all: of two mirrors in one database each would write the other's tables.
+ */
+export async function checkPooler(database: Database): Promise<void> {
+  const watched = await database.dedicated();
+  try {
+    const leads = async () => {
+      const answer = watched.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+      const { rows } = await answer.catch((error: unknown) => {
+        throw translate(new ConnectionLost(error));
+      });
+      return rows[0]?.pid;
+    };
+    const before = await leads();
+    // Whoever pools transactions gives this one what the other has just given back.
+    const during = await database.transactApart('', async (tx) => {
+      await tx.query('SELECT 1');
+      return await leads();
+    });
+    if (before === during) return;
+  } finally {
+    await watched.end().catch(() => undefined);
+  }
+  throw new UsageError(
+    'DATABASE_URL leads to a pooler of transactions, which would mix up connections',
+    'let it pool sessions (pool_mode = session), or let DATABASE_URL name the server itself',
+  );
 }
 
 /** Besides those of the schema: what the migrations note, which is written at a migration only. */

@@ -1,7 +1,7 @@
 import { StoreUnavailable, UsageError } from '../../errors.ts';
 import type { Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
-import { checkPrivileges, checkServer } from './checks.ts';
+import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
 import { createDeletionVerbs } from './deletions.ts';
@@ -32,6 +32,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const database = createDatabase(url, options);
   try {
     await checkServer(database, readOnly);
+    if (!readOnly) await checkPooler(database);
     await checkPrivileges(database, readOnly);
     const state = await schemaState(database);
     if (state !== 'current') {

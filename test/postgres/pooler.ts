@@ -1,0 +1,83 @@
+import { connect, createServer, type Socket } from 'node:net';
+
+interface ToServer {
+  socket: Socket;
+  /** Whose transaction is on it. */
+  client: Client | null;
+}
+
+interface Client {
+  socket: Socket;
+  has: ToServer | null;
+  isSignedIn: boolean;
+}
+
+const code = (letter: string) => letter.charCodeAt(0);
+const [TERMINATE, READY, IDLE] = [code('X'), code('Z'), code('I')];
+
+/** Messages of the protocol, each whole: a letter, and a length that counts itself. */
+function messages(take: (message: Buffer) => void): (bytes: Buffer) => void {
+  let rest = Buffer.alloc(0);
+  return (bytes) => {
+    rest = Buffer.concat([rest, bytes]);
+    while (rest.length >= 5 && rest.length > rest.readUInt32BE(1)) {
+      const end = 1 + rest.readUInt32BE(1);
+      const message = rest.subarray(0, end);
+      rest = rest.subarray(end);
+      take(message);
+    }
+  };
+}
+
+/**
+ * As PgBouncer does it with `pool_mode = transaction`: whoever begins a transaction, or asks without one, gets the
+ * connection to the server that was last given back, and gives it back at the end.
+ */
+export async function startTransactionPooler(serverPort: number): Promise<{ port: number; close(): void }> {
+  const idle: ToServer[] = [];
+  const sockets = new Set<Socket>();
+  const kept = (socket: Socket) => {
+    sockets.add(socket);
+    return socket.on('error', () => undefined);
+  };
+
+  function connectionFor(client: Client): ToServer {
+    const to: ToServer = { socket: kept(connect(serverPort, '127.0.0.1')), client };
+    to.socket.on(
+      'data',
+      messages((message) => {
+        to.client?.socket.write(message);
+        if (message[0] !== READY || message[5] !== IDLE || to.client === null) return;
+        Object.assign(to.client, { has: null, isSignedIn: true });
+        to.client = null;
+        idle.push(to);
+      }),
+    );
+    return to;
+  }
+
+  const pooler = createServer((socket) => {
+    const client: Client = { socket: kept(socket), has: null, isSignedIn: false };
+    client.has = connectionFor(client);
+    const forward = messages((message) => {
+      if (message[0] === TERMINATE) return;
+      client.has ??= idle.pop() ?? null;
+      if (client.has === null) return void socket.destroy();
+      client.has.client = client;
+      client.has.socket.write(message);
+    });
+    // The first message has no letter, and signing in is between the two of them.
+    socket.on('data', (bytes: Buffer) => {
+      if (client.isSignedIn) forward(bytes);
+      else client.has?.socket.write(bytes);
+    });
+  });
+  await new Promise<void>((resolve) => pooler.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (pooler.address() as { port: number }).port,
+    close() {
+      for (const socket of sockets) socket.destroy();
+      pooler.close();
+    },
+  };
+}
