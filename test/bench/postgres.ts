@@ -2,11 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { askOperators, portIn, type ServerProcess, startMirror, startProcess } from './processes.ts';
-import { fire, prepare, RECORDS } from './ratios.ts';
+import { CONNECTIONS, fire, prepare, RECORDS } from './ratios.ts';
 import { median } from './statistics.ts';
 
-/** A burst, as a sender makes one after an outage: throughput is of interest then, and not with a delivery now and then. */
-const CONNECTIONS = 256;
 /** The same on both sides of the ratio. */
 const POOL_SIZE = 8;
 /** Shorter than on SQLite: each is a few seconds of a server that commits for real. */
