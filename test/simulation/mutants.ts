@@ -189,6 +189,7 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'lease-fence',
+    tryFirst: 45,
     without: 'whoever stood still while another took its lease deletes what it had seen missing',
     edits: [
       {

@@ -42,7 +42,18 @@ export interface Process {
   killAt(verbs: number, when: 'before' | 'after', then: () => void): void;
   disarm(): void;
   standStill(forMs: number): void;
+  /** As it is about to ask the database for this, next time. `then` is told. */
+  standStillAt(verb: string, forMs: number, then: () => void): void;
+  /** Another has stood still in its place. */
+  spare(): void;
   isStill(): boolean;
+}
+
+/** Most conclusions conclude nothing; and what refetches have proven, whoever comes next concludes at once. */
+function matters(verb: string, args: readonly unknown[]): boolean {
+  if (verb !== 'concludeDeletions') return true;
+  const proof = args[1] as { absent: readonly string[] } | null;
+  return proof !== null && proof.absent.length > 0;
 }
 
 export function startProcess(options: ProcessOptions): Process {
@@ -55,6 +66,7 @@ export function startProcess(options: ProcessOptions): Process {
   let dead = false;
   let stillUntil = 0;
   let fuse: { verbs: number; when: 'before' | 'after'; then: () => void } | null = null;
+  let stop: { verb: string; forMs: number; then: () => void } | null = null;
   /** Statements that are left to it, once its fuse has burned down. */
   let statementsLeft = Number.POSITIVE_INFINITY;
 
@@ -89,6 +101,11 @@ export function startProcess(options: ProcessOptions): Process {
     then?.();
   }
 
+  function standStill(forMs: number): void {
+    stillUntil = world.now() + forMs;
+    world.freeze(life, stillUntil);
+  }
+
   /** A little time on the way, or none. */
   async function underway(direction: string): Promise<void> {
     if (chance.happens(`${direction} ${name}`, 0.25)) {
@@ -100,8 +117,8 @@ export function startProcess(options: ProcessOptions): Process {
   /** For how long the time of the others may go on while one waits for the database. */
   function patienceMs(): number {
     const draw = chance.draw(`patience ${name}`);
-    if (draw < 0.3) return 0;
-    return Math.ceil(draw < 0.8 ? 5 * draw : draw * 0.25 * settings.settleMs);
+    if (draw < 0.2) return 0;
+    return Math.ceil(draw < 0.7 ? 20 * draw : draw * settings.settleMs);
   }
 
   async function reach(verb: string, call: () => Promise<unknown>, args: readonly unknown[]) {
@@ -109,6 +126,10 @@ export function startProcess(options: ProcessOptions): Process {
     const writes = !ONLY_READING.has(verb);
     const slownessMs = verb === 'previewEvents' ? options.slownessMs() : 0;
     if (slownessMs > 0) await clock.sleep(slownessMs);
+    if (stop?.verb === verb && matters(verb, args)) {
+      standStill(stop.forMs);
+      stop.then();
+    }
     await underway('to');
     if (dead) return await never;
     if (writes && site.databaseIsFull()) throw new StoreUnavailable('the disk is full');
@@ -165,11 +186,15 @@ export function startProcess(options: ProcessOptions): Process {
     },
     disarm() {
       fuse = null;
+      stop = null;
       statementsLeft = Number.POSITIVE_INFINITY;
     },
-    standStill(forMs) {
-      stillUntil = world.now() + forMs;
-      world.freeze(life, stillUntil);
+    standStill,
+    standStillAt(verb, forMs, then) {
+      stop = { verb, forMs, then };
+    },
+    spare() {
+      stop = null;
     },
     isStill: () => world.now() < stillUntil,
   };

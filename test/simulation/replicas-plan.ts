@@ -1,4 +1,4 @@
-import { type Operation, type Plan, planOf, type Settings } from './plan.ts';
+import { initialIds, type Operation, type Plan, planOf, type Settings } from './plan.ts';
 import { createChance } from './random.ts';
 
 /** A history of several replicas over one database: that of one mirror, and besides what only several can meet. */
@@ -15,11 +15,21 @@ type ReplicasOperation = Operation | Stall;
 interface Stall {
   at: number;
   do: 'stall';
+  /** Whoever asks the database for this next, as it asks; null: anyone, at once. */
+  verb: 'previewEvents' | 'applyReads' | 'concludeDeletions' | null;
   forMs: number;
 }
 
-/** Around these, whoever stands still loses its lease, and finds out late. Milliseconds. */
-const STALLS_MS = [2_000, 9_000, 11_000, 16_000] as const;
+/**
+ * Around the ends of what is leased: a claim (15 s) is over and another has finished the event; the lease of the repairs
+ * (10 s, prolonged every 2.5 s) has just gone to another, who has not yet come to the same conclusion. Milliseconds.
+ */
+const STALLS_MS = {
+  any: [2_000, 12_000],
+  previewEvents: [14_000, 20_000],
+  applyReads: [2_000, 14_000],
+  concludeDeletions: [9_000, 11_000],
+} as const;
 
 /** Virtual time costs real queries here: nothing lasts much longer than a lease. */
 const LONGEST_DOWN_MS = 15_000;
@@ -31,6 +41,9 @@ export function replicasPlanOf(seed: number): ReplicasPlan {
   const chance = createChance(seed ^ 0x2545f491);
   const { settings } = base;
   const longestMs = LONGEST_FAULT_IN_SETTLES * settings.settleMs;
+  // In some histories much happens at once, and reaches several replicas at the same moment.
+  const burstMs = chance.pick('bursts', [1, settings.settleMs, 4 * settings.settleMs]);
+  const inBursts = (ms: number) => Math.floor(ms / burstMs) * burstMs;
   const operations = base.operations.flatMap((operation): ReplicasOperation[] => {
     switch (operation.do) {
       // The database's clock is the one that all go by, and its steps are not simulated.
@@ -44,8 +57,8 @@ export function replicasPlanOf(seed: number): ReplicasPlan {
       case 'delete': {
         const { message } = operation;
         if (message === null) return [operation];
-        const copiesMs = message.copiesMs.map((ms) => Math.min(ms, 2 * longestMs));
-        return [{ ...operation, message: { ...message, copiesMs } }];
+        const copiesMs = message.copiesMs.map((ms) => inBursts(Math.min(ms, 2 * longestMs)));
+        return [{ ...operation, at: inBursts(operation.at), message: { ...message, copiesMs } }];
       }
       default:
         return [operation];
@@ -60,8 +73,21 @@ export function replicasPlanOf(seed: number): ReplicasPlan {
       downMs: chance.pick('down', [1, 500, 5_000, LONGEST_DOWN_MS]),
     });
   }
-  for (let left = chance.between('stalls', 0, 2); left > 0; left -= 1) {
-    operations.push({ at: at(), do: 'stall', forMs: chance.pick('stall', STALLS_MS) });
+  for (let left = chance.between('stalls', 0, 3); left > 0; left -= 1) {
+    const stalled = ['previewEvents', 'applyReads', 'concludeDeletions', 'concludeDeletions', null] as const;
+    const verb = chance.pick('stalled', stalled);
+    const [shortest, longest] = STALLS_MS[verb ?? 'any'];
+    const stalledAt = at();
+    operations.push({ at: stalledAt, do: 'stall', verb, forMs: chance.between('stall', shortest, longest) });
+    const policies = initialIds(settings, 'policy');
+    if (verb !== 'concludeDeletions' || policies.length === 0) continue;
+    // Something to conclude, which only a sweep finds.
+    const id = chance.pick('gone', policies);
+    const sweptAt = stalledAt + 2 * settings.settleMs;
+    operations.push(
+      { at: stalledAt, do: 'delete', kind: 'policy', id, message: null },
+      { at: sweptAt, do: 'sweep', kinds: ['policy'] },
+    );
   }
   operations.sort((a, b) => a.at - b.at);
   return { seed, settings, replicas: chance.between('replicas', 2, 3), operations };

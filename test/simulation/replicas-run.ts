@@ -29,7 +29,7 @@ import { createWork } from './work.ts';
 /** A sender waits this long for its answer. */
 const SENDER_PATIENCE_MS = 15_000;
 /** Share of deliveries that reach several replicas at once. */
-const TO_SEVERAL = 0.25;
+const TO_SEVERAL = 0.4;
 const NOTICE_LOST = 0.1;
 const LONGEST_NOTICE_MS = 50;
 /** How often a follower asks for what is new in `changes`. */
@@ -302,9 +302,19 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
         died(place, downMs);
         return;
       }
-      case 'stall':
-        someone('stalled')?.standStill(operation.forMs);
+      case 'stall': {
+        const { verb, forMs } = operation;
+        if (verb === null) someone('stalled')?.standStill(forMs);
+        else {
+          for (const each of living()) {
+            each.standStillAt(verb, forMs, () => {
+              trace(`${each.name} stands still before ${verb}`);
+              for (const other of living()) other.spare();
+            });
+          }
+        }
         return;
+      }
       case 'step':
         throw new Error('the database of several replicas has a clock without steps');
       case 'slow':

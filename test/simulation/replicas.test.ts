@@ -1,0 +1,48 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { REPLICAS_MUTANTS } from './mutants.ts';
+import { edited } from './mutate.ts';
+
+const PROGRAM = new URL('./simulate.ts', import.meta.url).pathname;
+const ROOT = new URL('../../', import.meta.url);
+
+/** What a minute of two cores allows; `npm run simulate -- --postgres` plays as many as one likes. */
+const SEEDS = 16;
+/** Histories that are played at once: each mostly waits for the server. */
+const JOBS = 3;
+/** Seeds within which a guard's absence must show: how transactions interleave is chance. */
+const SEEDS_OF_MUTANTS = 150;
+
+async function simulate(...args: string[]): Promise<string> {
+  const run = promisify(execFile)(process.execPath, [PROGRAM, '--postgres', `--jobs=${JOBS}`, ...args]);
+  return (await run.catch((error: { stdout: string }) => error)).stdout;
+}
+
+describe('several replicas over one PostgreSQL, whatever happens to them', () => {
+  it('keep every invariant while their transactions interleave', { timeout: 400_000 }, async () => {
+    const told = await simulate(`--seeds=${SEEDS}`);
+    expect(told).toContain('every invariant held');
+    // Else nothing was shown: they would have worked one after another.
+    expect(Number(/; (\d+) transactions waited/.exec(told)?.[1])).toBeGreaterThan(SEEDS);
+  });
+});
+
+describe('what several replicas rely on', () => {
+  it.each(REPLICAS_MUTANTS)(
+    'is missed when it is gone: without $name, $without',
+    { timeout: 600_000 },
+    async ({ name, tryFirst = 1 }) => {
+      const told = await simulate(`--mutant=${name}`, `--from=${tryFirst}`, `--seeds=${SEEDS_OF_MUTANTS}`);
+      expect(told).toMatch(new RegExp(`^mutant ${name} caught by seed \\d+: `, 'm'));
+    },
+  );
+
+  it.each(REPLICAS_MUTANTS)('stands in exactly one place of the code: $name', (mutant) => {
+    for (const edit of mutant.edits) {
+      const source = readFileSync(new URL(edit.file, ROOT), 'utf8');
+      expect(edited(source, edit, mutant)).not.toBe(source);
+    }
+  });
+});
