@@ -34,6 +34,11 @@ export function interleaved(
     ...database,
     sql: stepping(database.sql),
     transact: (work) => crowd.counted(place, () => database.transact(whole(work))),
+    transactAtOnce: <Row>(text: string, values: readonly unknown[]) =>
+      crowd.counted(place, async () => {
+        await step();
+        return await database.transactAtOnce<Row>(text, values);
+      }),
     transactApart: (opening, work) => database.transactApart(opening, whole(work)),
   };
 }
