@@ -53,6 +53,8 @@ export interface Site {
 export interface Stages {
   /** Tells this process from all others in the database; null until it has begun. */
   id(): string | null;
+  /** Its start is over: before, nobody can ask it for anything. */
+  isRunning(): boolean;
   hear(notice: Notice): void;
   deliver(sent: Sent, signedWall: number): Promise<Answer>;
   requestSweep(kinds: readonly Kind[]): void;
@@ -217,6 +219,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
 
   return {
     id: () => id,
+    isRunning: () => running !== null,
     hear(notice) {
       if (notice === 'events') running?.wake();
       else running?.sharing.lookNow();

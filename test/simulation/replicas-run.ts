@@ -352,7 +352,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     const isUneasy = () =>
       sender.outstanding() > 0 ||
       weather.active.size > 0 ||
-      processes.some((one) => one === null || one.isStill());
+      processes.some((one) => one === null || one.isStill() || !one.stages.isRunning());
     while (failure === null && isUneasy()) {
       until += settings.settleMs;
       await world.runUntil(until, stop);
