@@ -167,6 +167,8 @@ async function compose(
   const fatal = Promise.withResolvers<never>();
   fatal.promise.catch(() => undefined);
   const onError = (error: unknown) => {
+    // Only our own signals abort anything: a stop, or a lease that went to another replica.
+    if (error instanceof Error && error.name === 'AbortError') return;
     log.error({ outcome: 'failed', error: describeError(error) }, 'stage failed');
     if (error instanceof StoreUnavailable && error.fatal) fatal.reject(error);
   };
