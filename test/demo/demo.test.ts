@@ -50,7 +50,7 @@ describe('the demo', () => {
       const row = (story: string) =>
         out.split('\n').find((line) => / {2,}/.test(line) && line.includes(`  ${story}  `));
       expect(row('lost delete of a policy')).toMatch(/^policy \S+ +deleted_at .* sweep:\d+$/);
-      expect(row('lost delete of a vendor')).toMatch(/^vendor \S+ +deleted_at .* sweep:\d+$/);
+      expect(row('lost delete of a vendor')).toMatch(/^vendor \S+ +deleted_at .* (sweep:\d+|refetch)$/);
       expect(row('overtaken update')).toMatch(/^policy \S+ +.*data\.owner.* (sweep:\d+|refetch|event:\S+)$/);
       expect(row('assessment whose first event was lost')).toMatch(
         /^risk_assessment \S+ +\(missing\) .*(refetch|sweep:\d+)$/,
@@ -93,7 +93,8 @@ describe('the demo', () => {
       expect(err.split('\n').filter((line) => /^(policy|vendor|risk_assessment) /.test(line))).toHaveLength(
         1,
       );
-      expect(out).toMatch(/ {2,}lost delete of a vendor {2,}.* sweep:\d+/);
+      // The walk that misses it has it read by itself: either may be the one that ends it.
+      expect(out).toMatch(/ {2,}lost delete of a vendor {2,}.* (sweep:\d+|refetch)/);
       expect(readdirSync(directory)).toEqual([]);
     },
     TIMEOUT_MS,

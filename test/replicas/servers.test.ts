@@ -126,10 +126,12 @@ describe.runIf(hasOpenssl)('over TLS', () => {
     await present('here');
     const service = start(['serve'], settings(ca('authority')));
     await service.line('Operators: ');
-    const connections = await server.query(
-      "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'compliance-mirror'",
-    );
-    expect(connections.length).toBeGreaterThan(1);
+    const connections = await eventually('more than one connection', async () => {
+      const open = await server.query(
+        "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'compliance-mirror'",
+      );
+      return open.length > 1 && open;
+    });
     expect(connections.every(({ ssl }) => ssl === true)).toBe(true);
     expect(await service.stop()).toBe(0);
   });
