@@ -1,8 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { dueAt } from '../../mirror/decide.ts';
+import { TABLES } from '../record-rows.ts';
 import type { BackfillStore, DueRecord, HintTiming, Now } from '../store.ts';
 import type { Database, Sql } from './connection.ts';
-import { TABLES } from './records.ts';
 import { rowsOf } from './rows.ts';
 import { instantOf } from './types.ts';
 

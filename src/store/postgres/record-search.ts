@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
+import { TABLES } from '../record-rows.ts';
 import { PAGE_LIMIT_MAX, type Paging, type RecordReport, type ReportStore } from '../reports.ts';
 import type { Sql } from './connection.ts';
-import { TABLES } from './records.ts';
 
 type Filter = Parameters<ReportStore['listRecords']>[1];
 

@@ -2,6 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
 import type { Numbers, Sql } from './connection.ts';
 import { rowsOf, sortedBy } from './rows.ts';
@@ -13,20 +14,7 @@ import { asInstant, instantOf } from './types.ts';
  * saves them in one statement for each table: what it costs grows little with how many they are.
  */
 
-export const TABLES: Readonly<Record<Kind, string>> = {
-  policy: 'policies',
-  risk_assessment: 'risk_assessments',
-  vendor: 'vendors',
-};
-
-interface HeldRow extends RowContent {
-  firstSeenAt: string;
-  syncedAt: string;
-  verifiedAt: string | null;
-  lastEventId: string | null;
-  lastEventAt: string | null;
-  cause: string;
-}
+type HeldRow = RowContent & RowMarks;
 
 /** A record as one transaction sees and changes it. */
 export interface Held {

@@ -1,3 +1,4 @@
+import { TABLES } from '../record-rows.ts';
 import {
   type AuditReport,
   type ChangeReport,
@@ -22,7 +23,6 @@ import { EVENT_COLUMNS, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
 import { EPOCH_FACT } from './migrations.ts';
 import { recordColumns, searchRecords } from './record-search.ts';
-import { TABLES } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { instantOf } from './types.ts';
 

@@ -3,10 +3,11 @@ import { MirrorError } from '../../errors.ts';
 import { covered, decideApply, decideDeletions, decideMissing, dueAt } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
+import { TABLES } from '../record-rows.ts';
 import type { Applied, BackfillStore, DueRecord, Now, ReadMoment } from '../store.ts';
 import type { Connection, Transact } from './connection.ts';
 import type { Gaps } from './gaps.ts';
-import { type Held, iso, type Records, TABLES } from './records.ts';
+import { type Held, iso, type Records } from './records.ts';
 
 type RecordVerbs = Omit<
   BackfillStore,

@@ -1,9 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
+import { TABLES } from '../record-rows.ts';
 import { PAGE_LIMIT_MAX, type Paging, type RecordReport, type ReportStore } from '../reports.ts';
 import type { Connection } from './connection.ts';
-import { TABLES } from './records.ts';
 
 /** So many rows are sorted at once rather than looked for among all names; of more, a page is soon full. */
 const FEW_ROWS = 1_000;

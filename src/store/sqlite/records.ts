@@ -2,6 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
 import { createBlockSearch } from './blocks.ts';
 import { createBusyRecords } from './busy-records.ts';
@@ -9,22 +10,9 @@ import type { Connection, Numbers } from './connection.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
 
-export const TABLES: Readonly<Record<Kind, string>> = {
-  policy: 'policies',
-  risk_assessment: 'risk_assessments',
-  vendor: 'vendors',
-};
-
 export const iso = (wall: number): string => new Date(wall).toISOString();
 
-export interface HeldRow extends RowContent {
-  firstSeenAt: string;
-  syncedAt: string;
-  verifiedAt: string | null;
-  lastEventId: string | null;
-  lastEventAt: string | null;
-  cause: string;
-}
+type HeldRow = RowContent & RowMarks;
 
 /** A record as one transaction sees and changes it; `flush` writes what changed. */
 export interface Held {
