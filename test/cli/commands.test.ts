@@ -163,7 +163,10 @@ describe('on an empty database with no service running', () => {
     await store.applyReads('policy', rows, read, context);
     await store.close();
     const due = () => {
-      const database = new DatabaseSync(settings['DATABASE_URL']!.slice('file:'.length), { readOnly: true });
+      const database = new DatabaseSync(settings['DATABASE_URL']!.slice('file:'.length), {
+        readOnly: true,
+        timeout: 5_000,
+      });
       const sql = "select id from record_state where kind = 'policy' and due_at is not null order by id";
       const found = database.prepare(sql).all();
       database.close();

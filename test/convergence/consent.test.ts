@@ -57,7 +57,7 @@ it('the gap of held deletions stays open from the consent to the deletion', asyn
 });
 
 function verifiedTombstones(): number {
-  const db = new DatabaseSync(stage.database, { readOnly: true });
+  const db = new DatabaseSync(stage.database, { readOnly: true, timeout: 5_000 });
   try {
     const sql = 'SELECT count(*) AS n FROM vendors WHERE deleted_at IS NOT NULL AND unverified_since IS NULL';
     return Number(db.prepare(sql).get()?.['n']);

@@ -27,7 +27,7 @@ afterEach(() => stage.end());
 
 /** Every row of every table, but for what the service's heartbeat writes as time goes by. */
 function contents(): Record<string, unknown[]> {
-  const db = new DatabaseSync(stage.database, { readOnly: true });
+  const db = new DatabaseSync(stage.database, { readOnly: true, timeout: 5_000 });
   try {
     const names = db
       .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'kind_state' ORDER BY name")

@@ -95,7 +95,7 @@ function overwrite(path: string, from: number, bytes: number): void {
 }
 
 function rootOf(path: string, table: string): number {
-  const db = new DatabaseSync(path, { readOnly: true });
+  const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   const row = db.prepare('SELECT rootpage FROM sqlite_master WHERE name = ?').get(table);
   db.close();
   return Number(row?.['rootpage']);

@@ -7,6 +7,9 @@ import { startService } from './service.ts';
 /** Refusals waited for: each takes as long as the service waits for the lock. */
 const REFUSALS = 3;
 
+/** The service may be in the middle of a write when the stranger comes: it waits its turn, as any program would. */
+const STRANGER_WAIT_MS = 30_000;
+
 /** Another program keeps a write transaction open on the file. */
 export async function foreignLock(): Promise<Row> {
   const row = emptyRow('foreign write lock, then released');
@@ -17,7 +20,7 @@ export async function foreignLock(): Promise<Row> {
     const at = await service.listening;
     if (at === null) throw new Error(service.output());
     await sender.load(at.port, () => sender.acknowledged.length >= 50);
-    const stranger = new DatabaseSync(database);
+    const stranger = new DatabaseSync(database, { timeout: STRANGER_WAIT_MS });
     stranger.exec('BEGIN IMMEDIATE');
     await sender.load(at.port, () => sender.refused.length >= REFUSALS);
     stranger.exec('ROLLBACK');

@@ -101,7 +101,7 @@ async function withEvents(work: (scene: Scene) => Promise<void>): Promise<void> 
 }
 
 function schemaOf(path: string): 'old' | 'whole' | 'torn' {
-  const db = new DatabaseSync(path);
+  const db = new DatabaseSync(path, { timeout: 5_000 });
   try {
     const table = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'one_more'").get() !== undefined;
     const index = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'one_more_body'").get() !== undefined;
@@ -113,7 +113,7 @@ function schemaOf(path: string): 'old' | 'whole' | 'torn' {
 }
 
 function eventsIn(path: string): number {
-  const db = new DatabaseSync(path, { readOnly: true });
+  const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   try {
     return Number(db.prepare('SELECT count(*) AS n FROM events').get()?.['n']);
   } finally {

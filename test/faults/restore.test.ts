@@ -65,7 +65,7 @@ async function scene(database: string) {
 }
 
 function sql(path: string, statement: string): unknown[] {
-  const db = new DatabaseSync(path);
+  const db = new DatabaseSync(path, { timeout: 5_000 });
   try {
     return db.prepare(statement).all();
   } finally {
