@@ -361,6 +361,10 @@ export interface BackfillStore {
   /** What is held for an operator's consent and has none at `wall`, with the sweep that found it. */
   heldDeletions(wall: number): Promise<{ kind: Kind; id: string; sweepId: number }[]>;
 
+  /**
+   * One of a kind runs at a time. One that is still open had its end where the database could not be reached, and
+   * becomes `interrupted`.
+   */
   startSweep(kind: Kind, reason: string, now: Now): Promise<{ id: number; number: number }>;
   progressSweep(id: number, progress: SweepProgress): Promise<void>;
   /** A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. */

@@ -30,6 +30,10 @@ export function createSweepVerbs(database: Database): SweepVerbs {
     async startSweep(kind, reason, now) {
       return await database.transact(async (unit) => {
         const number = unit.numbers.current();
+        await unit.change(
+          "UPDATE sweeps SET finished_at = $2, outcome = 'interrupted' WHERE kind = $1 AND finished_at IS NULL",
+          [kind, instantOf(now.wall)],
+        );
         const [row] = await unit.query<{ id: number }>(
           'INSERT INTO sweeps (kind, reason, started_at, number) VALUES ($1, $2, $3, $4) RETURNING id',
           [kind, reason, instantOf(now.wall), number],

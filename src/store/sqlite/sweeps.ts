@@ -35,6 +35,9 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
   const interrupt = db.prepare(
     "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL",
   );
+  const interruptKind = db.prepare(
+    "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE kind = ? AND finished_at IS NULL",
+  );
   // Those that a stop broke off in good order as well as those that a crash left open: how far the last of a kind had come.
   const lastInterrupted = db.prepare(
     `SELECT kind, pages FROM sweeps
@@ -65,6 +68,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     async startSweep(kind, reason, now) {
       return transact((numbers) => {
         const number = numbers.current();
+        interruptKind.run(iso(now.wall), kind);
         const { id } = insert.get(kind, reason, iso(now.wall), number) as { id: number };
         return { id, number };
       });

@@ -37,6 +37,22 @@ export function describeSweeps(open: OpenEngine): void {
     );
 
     it(
+      'whose end could not be written down are interrupted as the next of their kind begins',
+      inScene(open, async (scene) => {
+        const lost = await scene.store.startSweep('policy', 'timer', scene.now());
+        const other = await scene.store.startSweep('vendor', 'timer', scene.now());
+        scene.pass(5_000);
+        const next = await scene.store.startSweep('policy', 'again', scene.now());
+        expect(await scene.store.showSweep(lost.id)).toMatchObject({
+          ...{ outcome: 'interrupted', finished_at: isoOf(scene.now().wall) },
+        });
+        for (const { id } of [other, next]) {
+          expect(await scene.store.showSweep(id)).toMatchObject({ outcome: null, finished_at: null });
+        }
+      }),
+    );
+
+    it(
       'of an earlier process are interrupted, finished ones are not',
       inScene(open, async (scene) => {
         await sweepOnce(scene, 'vendor');
