@@ -27,7 +27,7 @@ import { createHeldBackfill } from './service/held-backfill.ts';
 import { type Listeners, openListeners } from './service/listeners.ts';
 import { createNarrator } from './service/narrator.ts';
 import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
-import { recover } from './service/recovery.ts';
+import { noteDowntime, recover } from './service/recovery.ts';
 import { createReplicas, REPLICA_LIFE_MS } from './service/replicas.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
 import { createSecretUse } from './service/secret-use.ts';
@@ -369,6 +369,7 @@ async function compose(
     backfill?.run(stopping.signal),
     every(HEARTBEAT_MS, async () => {
       if (!replicas.isAlone) await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
+      await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
       await beat();
       await traffic.flush();
       await watch.check();

@@ -17,11 +17,11 @@ const CLI = 'compliance-mirror';
 export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   downtime: {
     symptom:
-      'The service, or its machine, was away for more than half a minute, and the sender may have given deliveries up.',
+      'The service, or its machine, was away for more than half a minute, or could not write to its database for so long, and the sender may have given deliveries up.',
     check:
       'Whether the sweeps that began after this instant are complete: the gap closes with the last of them.',
     command: `${CLI} sweeps list`,
-    note: 'Nothing is needed: the sweep at the start heals it.',
+    note: 'Nothing is needed: a sweep follows by itself and heals it.',
   },
   upstream_unavailable: {
     symptom:

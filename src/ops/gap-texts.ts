@@ -12,7 +12,7 @@ export interface GapText {
 /** Every reason a gap may have, in an operator's words. */
 export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   downtime: {
-    title: 'The service was down',
+    title: 'The service was down, or could not write',
     remedy: 'Deliveries may have been missed meanwhile. The next complete sweep closes this by itself.',
     needsPerson: false,
   },

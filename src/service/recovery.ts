@@ -17,19 +17,36 @@ export async function recover(options: {
   /** Replicas that live besides this one; absent: the database is this process's alone. */
   others?: number;
 }): Promise<{ kind: Kind; pages: number }[]> {
-  const { store, gaps, clock } = options;
+  const { store, clock } = options;
   const now = { wall: clock.wall(), steady: clock.steady() };
   // Among several, sweeps are over when another takes their lease.
   const interrupted = options.others === undefined ? await store.interruptSweeps(now) : [];
   // Others have gone on by the same clock, and their due times hold.
   if ((options.others ?? 0) === 0) await store.rehintUnverified(now, options.timing);
-  const away = downtimeSince(await store.lastBeat(), now.wall);
-  // Without the API nothing could ever heal it.
-  if (away !== null && !options.eventsOnly) {
-    await gaps.open(
-      { reason: 'downtime', kind: null, recordId: null },
-      `the service was not running for ${Math.round(away.ms / 1000)} s`,
-    );
-  }
+  await noteDowntime(options, 'the service was not running');
   return interrupted;
+}
+
+/**
+ * Opens a gap when the last beat is too long ago: whatever kept the service from writing that it lives kept it from
+ * taking deliveries, too. To be asked before each beat, not only at a start: a machine that slept, a process that was
+ * held and a disk that was full come back without one.
+ */
+export async function noteDowntime(
+  options: {
+    store: Pick<BackfillStore, 'lastBeat'>;
+    gaps: Pick<GapKeeper, 'open'>;
+    clock: Pick<Clock, 'wall'>;
+    eventsOnly: boolean;
+  },
+  what: string,
+): Promise<void> {
+  // Without the API nothing could ever heal it.
+  if (options.eventsOnly) return;
+  const away = downtimeSince(await options.store.lastBeat(), options.clock.wall());
+  if (away === null) return;
+  await options.gaps.open(
+    { reason: 'downtime', kind: null, recordId: null },
+    `${what} for ${Math.round(away.ms / 1000)} s`,
+  );
 }

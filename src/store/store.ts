@@ -381,7 +381,7 @@ export interface BackfillStore {
   /** True: it was open. */
   healGap(gap: GapKey, now: Now): Promise<boolean>;
 
-  /** Says that the process lives; the gap between the last beat and a start is our downtime. */
+  /** Says that the process lives and can write; a time without beats is our downtime. */
   beat(now: Now, facts: ServiceFacts): Promise<void>;
   /** Wall-clock milliseconds of the last beat, or null. */
   lastBeat(): Promise<number | null>;

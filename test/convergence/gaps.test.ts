@@ -38,6 +38,14 @@ const CASES: readonly Case[] = [
     heal: nothing,
   },
   {
+    reason: 'downtime',
+    when: 'the service stood still for ten minutes, as on a machine that slept',
+    async open(stage) {
+      stage.clock.leap(600_000);
+    },
+    heal: nothing,
+  },
+  {
     reason: 'upstream_unavailable',
     when: 'no request has been answered for a while',
     async open(stage) {
