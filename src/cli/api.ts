@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import { UpstreamError } from '../compliance/errors.ts';
+import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
 import { routeOf } from '../compliance/paths.ts';
 import { describeError, UsageError } from '../errors.ts';
 import { type Cli, writeJson } from './cli.ts';
@@ -45,6 +45,9 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
     const { value } = await withCommandClient(cli, { actor: 'api', needs }, (client) => client.request(call));
     writeJson(cli.out, value);
   } catch (error) {
+    if (error instanceof UnaddressableError) {
+      throw new UsageError(error.message, 'write the path percent-encoded; "." and ".." cannot be asked for');
+    }
     // What the service says of it is for whoever asked; the error itself follows.
     if (error instanceof UpstreamError && error.excerpt) {
       cli.err.write(`${error.excerpt.split('\n').map(printable).join('\n')}\n`);
@@ -71,21 +74,33 @@ export function operationOf(given: string, path: string): Method {
   );
 }
 
-function bodyFor(method: Method, file: string | undefined): unknown {
+/** The text as it stands in the file, once it is known to be JSON. */
+function bodyFor(method: Method, file: string | undefined): string | undefined {
   if (method === 'GET') {
     if (file === undefined) return undefined;
     throw new UsageError('a GET has no body', 'leave --body away');
   }
   if (file === undefined) throw new UsageError('a POST needs --body FILE', '- reads standard input');
-  let text: string;
+  const text = textIn(file);
   try {
-    text = readFileSync(file === STANDARD_INPUT ? 0 : file, 'utf8');
+    JSON.parse(text);
+  } catch {
+    throw new UsageError(`--body: ${file} is not JSON`);
+  }
+  return text;
+}
+
+/** Without a byte order mark, which JSON does not allow and editors write. */
+function textIn(file: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file === STANDARD_INPUT ? 0 : file);
   } catch (error) {
     throw new UsageError(`--body cannot be read: ${describeError(error)}`);
   }
   try {
-    return JSON.parse(text.replace(/^\ufeff/, ''));
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw new UsageError(`--body: ${file} is not JSON`);
+    throw new UsageError(`--body: ${file} is not UTF-8`);
   }
 }

@@ -45,10 +45,11 @@ export interface ComplianceClient {
   registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
   /**
    * Any request; any 2xx is success, and its JSON is handed on as it is (null: empty). `path` is below the base
-   * URL, percent-encoded, and may carry a query.
+   * URL, percent-encoded, and may carry a query. `body` is JSON text and sent as it is: what was parsed and
+   * written anew would have lost digits of large numbers.
    */
   request(
-    request: { method: 'GET' | 'POST'; path: string; body?: unknown } & CallOptions,
+    request: { method: 'GET' | 'POST'; path: string; body?: string } & CallOptions,
   ): Promise<Exchanged<unknown>>;
 }
 
@@ -73,7 +74,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
       ...call,
       method: 'POST',
       path: COLLECTIONS[kind],
-      body,
+      body: JSON.stringify(body),
       accepts: isCreated,
       read: (answer) => objectIn(answer, WRAPPERS[kind], idOf(kind)),
     });
@@ -125,7 +126,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         ...call,
         method: 'POST',
         path: REGISTRATIONS,
-        body: registration,
+        body: JSON.stringify(registration),
         accepts: isCreated,
         read: registrationIn,
         isSecret: true,

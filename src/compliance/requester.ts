@@ -52,7 +52,8 @@ export interface CallOptions {
 }
 
 interface OutgoingRequest<T> extends Expectation<T>, CallOptions {
-  body?: unknown;
+  /** JSON text, sent as it is. */
+  body?: string;
 }
 
 export interface RequesterOptions {
@@ -99,7 +100,7 @@ export function createRequester(options: RequesterOptions): Send {
   ): Promise<Exchanged<T>> {
     const { method, path, signal } = request;
     const url = urlFor(settings.baseUrl, path);
-    const body = request.body === undefined ? null : JSON.stringify(request.body);
+    const body = request.body ?? null;
     const ticket = await budget.take(request.lane, signal);
     const authorization = await authorize(request, ticket);
     const headers = {

@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-async function api(args: readonly string[], body?: string, key = API_KEY) {
+async function api(args: readonly string[], body?: string | Buffer, key = API_KEY) {
   return await inTemporaryDirectory(async (directory) => {
     const file = join(directory, 'body.json');
     if (body !== undefined) writeFileSync(file, body);
@@ -55,6 +55,26 @@ describe('one request by hand', () => {
     expect(code).toBe(0);
     expect(JSON.parse(out)).toEqual({ data: { id: 'x1', name: 'New' } });
     expect(requests.map(({ body }) => body)).toEqual(['{"name":"New"}']);
+  });
+
+  it('sends the text of a body as it was given, numbers beyond what we could hold in it', async () => {
+    const text = '{ "name": "New", "n": 90071992547409931234, "x": 1.0 }\n';
+    const { code, requests } = await api(['POST', '/policies'], `\ufeff${text}`);
+    expect(code).toBe(0);
+    expect(requests.map(({ body }) => body)).toEqual([text]);
+  });
+
+  it.each([
+    ['/vendors/a b', '/vendors/a%20b'],
+    ['/vendors/\u00fc?page=1', '/vendors/%C3%BC'],
+    ['/vendors/v1#top', '/vendors/v1%23top'],
+    ['/vendors/..', 'cannot be asked for'],
+  ])('refuses the path %s, which would not be sent as it is, and says what to write', async (path, hint) => {
+    const { code, err, requests } = await api(['GET', path]);
+    expect(code).toBe(2);
+    expect(err).toContain(hint);
+    expect(err).not.toContain('mirror row');
+    expect(requests).toHaveLength(0);
   });
 
   it('never repeats a POST, and says so when its outcome is not known', async () => {
@@ -87,6 +107,7 @@ describe('one request by hand', () => {
     [['GET', '/webhooks'], undefined, 'POST /webhooks'],
     [['POST', '/policies'], undefined, '--body'],
     [['POST', '/policies'], 'no JSON', 'not JSON'],
+    [['POST', '/policies'], Buffer.from('{"name":"\xff"}', 'latin1'), 'not UTF-8'],
     [['GET', '/policies'], '{}', '--body'],
     [['POST', '/policies', '--body', '/nowhere/at/all'], undefined, 'cannot be read'],
   ])('refuses %j with the body %j, sends nothing, and says what it takes', async (args, body, hint) => {
