@@ -3,7 +3,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import { problem } from '../problem.ts';
 import { createAccess, type OpsEnv } from './access.ts';
-import { createApi, notFound } from './api.ts';
+import { createApi } from './api.ts';
 import { createApiChanges } from './api-changes.ts';
 import { createAuditLog } from './audit.ts';
 import { createFeed } from './changes-feed.ts';
@@ -14,6 +14,7 @@ import { createForms, TICKED_BYTES, TICKED_PATH } from './forms.ts';
 import { securityHeaders } from './headers.ts';
 import { createReadiness } from './health.ts';
 import { createListPages } from './list-pages.tsx';
+import { nothingTaken } from './methods.ts';
 import { openApiDocument } from './openapi.ts';
 import { createOperations } from './operations.ts';
 import { createPages } from './pages.tsx';
@@ -141,6 +142,6 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/api/resume', changes.resume);
 
   // A route of its own, not Hono's hook: it must also answer where this is mounted on another listener.
-  app.all('*', notFound);
+  app.all('*', nothingTaken(app));
   return app;
 }

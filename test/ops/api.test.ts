@@ -196,6 +196,24 @@ describe('one thing', () => {
     expect([status, body.status]).toEqual([404, 404]);
   });
 
+  test.each([
+    ['POST', '/api/status', 'GET, HEAD'],
+    ['DELETE', '/api/events/none', 'GET, HEAD'],
+    ['GET', '/api/events/none/retry', 'POST'],
+    ['PUT', '/api/sweeps', 'GET, HEAD, POST'],
+    ['GET', '/api/records/vendor/__proto__/refetch', 'POST'],
+    ['PATCH', '/metrics', 'GET, HEAD'],
+  ])('%s %s is a 405 that names what is taken there', async (method, path, allow) => {
+    const response = await h.app.request(path, { method, headers: bearer(OPERATE) });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, allow]);
+    expect(await response.json()).toMatchObject({ status: 405, code: 'method_not_allowed' });
+  });
+
+  test('a method that is nowhere taken is no news of a path that is not there', async () => {
+    const response = await h.app.request('/api/nothing', { method: 'PUT', headers: bearer(OPERATE) });
+    expect([response.status, response.headers.get('allow')]).toEqual([404, null]);
+  });
+
   test('any usable id reaches the store as it is, percent-encoded in the path', async () => {
     await fc.assert(
       fc.asyncProperty(
