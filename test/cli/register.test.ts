@@ -76,6 +76,19 @@ describe('registering with the compliance service', () => {
     });
   });
 
+  it('warns of an address whose path the receiver does not take, each time it is shown', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      const args = ['register', '--url', 'http://127.0.0.1:1/webhook'];
+      for (const { code, err } of [await cli(args, settings), await cli(['register'], settings)]) {
+        expect(code).toBe(0);
+        expect(err).toContain('does not end in /webhooks');
+      }
+      const behindProxy = ['register', '--url', 'https://hooks.example.com/mirror/webhooks'];
+      expect((await cli(behindProxy, settings)).err).not.toContain('does not end');
+    });
+  });
+
   it('sends nothing without a key to keep the secret with', async () => {
     await inTemporaryDirectory(async (directory) => {
       const before = (await registrations()).length;

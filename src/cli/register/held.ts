@@ -13,6 +13,8 @@ export interface HeldRegistration extends StoredRegistration {
   delivers: readonly string[];
 }
 
+const RECEIVER_PATH = '/webhooks';
+
 /** What the answer named of it, beside the row, which keeps what was asked for so that asking again is recognised. */
 const answerFact = (upstreamId: string) => `registration_answer:${upstreamId}`;
 
@@ -51,6 +53,12 @@ export function writeHeld(cli: Cli, held: readonly HeldRegistration[], url: stri
 }
 
 function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void {
+  // A warning and no refusal: a proxy may rewrite the path, and then knows better.
+  if (!new URL(url).pathname.endsWith(RECEIVER_PATH)) {
+    cli.err.write(
+      `Warning: ${printable(url)} does not end in ${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it\n`,
+    );
+  }
   const { missing, families } = coverageOf(patterns);
   if (missing.length > 0) {
     const none = Object.entries(families).flatMap(([family, share]) => (share === 'none' ? [family] : []));
