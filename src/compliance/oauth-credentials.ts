@@ -170,10 +170,10 @@ function consentNeeded(reason: string): UpstreamError {
   return unauthorized(message);
 }
 
-function unauthorized(message: string, cause?: unknown): UpstreamError {
+function unauthorized(message: string, because: { hint?: string; cause?: unknown } = {}): UpstreamError {
   return new UpstreamError('unauthorized', message, {
-    hint: 'The running service uses the new sign-in with its next request; nothing is deleted meanwhile.',
-    ...(cause === undefined ? {} : { cause }),
+    hint: 'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
+    ...because,
   });
 }
 
@@ -183,6 +183,9 @@ function opening<T>(work: () => T): T {
     return work();
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
-    throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, error);
+    throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, {
+      hint: 'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
+      cause: error,
+    });
   }
 }

@@ -396,6 +396,25 @@ describe('doctor on the running configuration', () => {
     });
   });
 
+  it('says to sign in where nobody has', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = {
+        DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+        COMPLIANCE_BASE_URL: service.settings.baseUrl.href,
+        COMPLIANCE_AUTH: 'oauth',
+        COMPLIANCE_AUTH_URL: 'http://127.0.0.1:9',
+        COMPLIANCE_CLIENT_ID: CLIENT_ID,
+        COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
+        COMPLIANCE_REDIRECT_URI: 'http://127.0.0.1:8765/callback',
+        CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+      };
+      await (await openStore(settings.DATABASE_URL)).close();
+      const { out } = await cli(['doctor', '--json'], settings);
+      const { checks } = JSON.parse(out) as { checks: { name: string; remedy: string | null }[] };
+      expect(checks.find(({ name }) => name === 'credentials')?.remedy).toContain('compliance-mirror login');
+    });
+  });
+
   it('is content with what can be well before a service runs, and prints a line for each check', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = {
