@@ -288,7 +288,7 @@ async function compose(
   });
 
   const tokens = opsTokens(config);
-  const stages = { store, worker, backfill, held, setPaused, replicas };
+  const stages = { store, worker, backfill, held, setPaused, beat, replicas };
   const operators: OpsContext = {
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
@@ -310,6 +310,16 @@ async function compose(
     if (paused === to) return;
     paused = to;
     for (const each of [worker, backfill]) to ? each?.pause() : each?.resume();
+  }
+
+  async function writeBeat(): Promise<void> {
+    const { settleMs, sweepMs } = config.sync;
+    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: paused });
+  }
+
+  async function beat(): Promise<void> {
+    await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
+    await writeBeat();
   }
 
   function liveFacts(): LiveFacts {
@@ -345,11 +355,7 @@ async function compose(
   // ─── start ───
 
   if ((await store.readFact('paused')) === 'true') setPaused(true);
-  const beat = async () => {
-    const { settleMs, sweepMs } = config.sync;
-    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: paused });
-  };
-  await beat();
+  await writeBeat();
   // Among several, whoever takes the lease begins with it.
   if (replicas.isAlone) backfill?.requestSweep(KINDS, 'start');
 
@@ -369,7 +375,6 @@ async function compose(
     backfill?.run(stopping.signal),
     every(HEARTBEAT_MS, async () => {
       if (!replicas.isAlone) await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
-      await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
       await beat();
       await traffic.flush();
       await watch.check();
@@ -405,7 +410,7 @@ async function compose(
     stopping.abort();
     await Promise.allSettled(runs);
     await listeners.ops?.close(OPS_DRAIN_MS);
-    await beat().catch(onError);
+    await writeBeat().catch(onError);
     await traffic.flush().catch(onError);
     await replicas.quiet();
     if (!replicas.isAlone) await store.leaveReplicas(replicas.id).catch(onError);

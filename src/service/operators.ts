@@ -16,6 +16,8 @@ interface Stages {
   replicas: Pick<Replicas, 'tell'>;
   /** Stops or goes on with processing and repairs. */
   setPaused: (to: boolean) => void;
+  /** Writes into the tables how it stands now, which the heartbeat would do seconds later. */
+  beat: () => Promise<void>;
 }
 
 /** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
@@ -38,7 +40,7 @@ export function operatorsStore({ store, worker, backfill, replicas }: Stages): O
   };
 }
 
-export function operatorsActions({ store, backfill, held, setPaused, replicas }: Stages): OpsActions {
+export function operatorsActions({ store, backfill, held, setPaused, beat, replicas }: Stages): OpsActions {
   const requestSweep = async (kinds: readonly Kind[], reason: string) => {
     if (held !== null) await held.askForSweep(kinds, reason);
     else backfill?.requestSweep(kinds, reason);
@@ -59,11 +61,14 @@ export function operatorsActions({ store, backfill, held, setPaused, replicas }:
       await store.writeFact('paused', 'true');
       setPaused(true);
       replicas.tell('work');
+      await beat();
     },
     async resume() {
       await store.writeFact('paused', 'false');
       setPaused(false);
       replicas.tell('work');
+      // Else the page would go on calling every kind blocked, now for no reason that it could name.
+      await beat();
     },
   };
 }
