@@ -31,7 +31,12 @@ export function sweepCommand(cli: Cli): Command {
       '--wait',
       'until they have ended, with what differed; exits 1 if one failed, 3 if anything differed',
     )
-    .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }) => {
+    .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }, command: Command) => {
+      if (options.json && !options.dryRun) {
+        command.error(
+          "error: option '--json' needs '--dry-run'; how sweeps went, 'sweeps list --json' tells",
+        );
+      }
       const kinds = options.kind ?? [...KINDS];
       if (options.dryRun) return await (await import('./sweep-dry-run.ts')).dryRun(cli, kinds, options);
       await withOperator(cli, async ({ service, requestSweeps }) => {

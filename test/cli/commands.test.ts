@@ -138,6 +138,14 @@ describe('on an empty database with no service running', () => {
     expect(err).toContain(message);
   });
 
+  it('a sweep that is only asked for has no JSON to print, and says so before it is asked for', async () => {
+    for (const args of [['--json'], ['--wait', '--json']]) {
+      const { code, out, err } = await cli(['sweep', ...args], settings);
+      expect({ code, out }).toEqual({ code: 2, out: '' });
+      expect(err).toContain("'--json' needs '--dry-run'");
+    }
+  });
+
   it('an id that can be no id is refused before anything is queued', async () => {
     const { code, err } = await cli(['refetch', 'vendor', 'a\nb'], settings);
     expect(code).toBe(2);
