@@ -63,6 +63,61 @@ BEGIN
   RETURN NULL;
 END $$;
 --> statement-breakpoint
+-- What every group of deliveries does, as one statement: all replicas wait for whoever holds the counter, so that nothing
+-- may travel while it is held. Each statement in here sees what is committed as it begins, and not as it was sent.
+CREATE FUNCTION hint_records(given_kinds text[], given_ids text[], given_numbers bigint[], before bigint, noted_at bigint, due bigint, since timestamptz) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  doubted_policies text[];
+  doubted_assessments text[];
+  doubted_vendors text[];
+BEGIN
+  WITH hinted AS (
+    INSERT INTO record_state AS s (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
+      SELECT g.kind, g.id, before + g.number, noted_at, noted_at, since, due FROM unnest(given_kinds, given_ids, given_numbers) AS g (kind, id, number)
+      ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
+        first_hint_at = coalesce(s.first_hint_at, excluded.first_hint_at),
+        unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
+        due_at = least(s.due_at, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
+      RETURNING s.kind, s.id, s.unverified_since
+  )
+  SELECT array_agg(id) FILTER (WHERE kind = 'policy'), array_agg(id) FILTER (WHERE kind = 'risk_assessment'), array_agg(id) FILTER (WHERE kind = 'vendor')
+    INTO doubted_policies, doubted_assessments, doubted_vendors FROM hinted WHERE unverified_since = since;
+  IF doubted_policies IS NOT NULL THEN
+    UPDATE policies SET unverified_since = since WHERE id = ANY (doubted_policies) AND unverified_since IS NULL;
+  END IF;
+  IF doubted_assessments IS NOT NULL THEN
+    UPDATE risk_assessments SET unverified_since = since WHERE id = ANY (doubted_assessments) AND unverified_since IS NULL;
+  END IF;
+  IF doubted_vendors IS NOT NULL THEN
+    UPDATE vendors SET unverified_since = since WHERE id = ANY (doubted_vendors) AND unverified_since IS NULL;
+  END IF;
+END $$;
+--> statement-breakpoint
+-- Takes in events that nobody has seen. Null, and nothing done, where one is known.
+CREATE FUNCTION accept_events(given_ids text[], given_types text[], given_created timestamptz[], given_created_ms bigint[], given_kinds text[], given_records text[], given_states text[], given_bodies text[], hinted_kinds text[], hinted_ids text[], hinted_places bigint[], noted_at bigint, due bigint, received timestamptz) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  before bigint;
+  pending bigint := cardinality(array_positions(given_states, 'pending'));
+  ignored bigint := cardinality(given_ids) - pending;
+BEGIN
+  SELECT value INTO STRICT before FROM counter WHERE one = 1 FOR UPDATE;
+  IF EXISTS (SELECT FROM events WHERE id = ANY (given_ids)) OR EXISTS (SELECT FROM trimmed_events WHERE id = ANY (given_ids)) THEN
+    RETURN NULL;
+  END IF;
+  UPDATE counter SET value = before + cardinality(given_ids) WHERE one = 1;
+  IF pending > 0 THEN UPDATE event_counts SET count = count + pending WHERE state = 'pending'; END IF;
+  IF ignored > 0 THEN UPDATE event_counts SET count = count + ignored WHERE state = 'ignored'; END IF;
+  INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state, processed_at, body)
+    SELECT before + g.place, g.id, g.type, g.created, g.created_ms, g.kind, g.record_id, received, received, g.state,
+      CASE g.state WHEN 'ignored' THEN received END, g.body
+    FROM unnest(given_ids, given_types, given_created, given_created_ms, given_kinds, given_records, given_states, given_bodies)
+      WITH ORDINALITY AS g (id, type, created, created_ms, kind, record_id, state, body, place);
+  IF cardinality(hinted_ids) > 0 THEN
+    PERFORM hint_records(hinted_kinds, hinted_ids, hinted_places, before, noted_at, due, received);
+  END IF;
+  RETURN before;
+END $$;
+--> statement-breakpoint
 CREATE TRIGGER policies_counted_in AFTER INSERT ON policies REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
 --> statement-breakpoint
 CREATE TRIGGER policies_counted_over AFTER UPDATE ON policies REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');

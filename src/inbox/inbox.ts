@@ -54,6 +54,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   const unusable: Waiting<UnusableDelivery>[] = [];
   let scheduled = false;
   let flushing: Promise<void> = Promise.resolve();
+  const committed: (() => void)[] = [];
   let refusals: Refusal[] = [];
   let refusalBudget = REFUSALS_PER_SECOND;
   let refusalsSince = 0;
@@ -85,13 +86,28 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       // The latest that it may be: a read covers what it began well after.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const outcomes = await store.accept(batch, now, options.timing);
-      for (const [index, entry] of group.entries()) entry.resolve(outcomes[index]!);
-      for (const entry of kept) entry.resolve({ status: 'accepted', seq: 0 });
+      answer(() => {
+        for (const [index, entry] of group.entries()) entry.resolve(outcomes[index]!);
+        for (const entry of kept) entry.resolve({ status: 'accepted', seq: 0 });
+      });
       options.onAccepted();
     } catch (error) {
       for (const entry of [...group, ...kept]) entry.reject(error);
       options.onError(error);
     }
+  }
+
+  /**
+   * Once the next group is on its way, where one waits: a database server works on it while we write answers, which takes
+   * as long as a commit does.
+   */
+  function answer(group: () => void): void {
+    if (events.length === 0 && unusable.length === 0) {
+      group();
+      return;
+    }
+    committed.push(group);
+    setImmediate(() => committed.shift()?.());
   }
 
   function wait<T>(list: Waiting<T>[], item: T): Promise<AcceptOutcome> {
@@ -122,7 +138,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
     /** Resolves when nothing waits for a commit any more. */
     async drain() {
-      while (scheduled || events.length > 0 || unusable.length > 0) {
+      while (scheduled || events.length > 0 || unusable.length > 0 || committed.length > 0) {
         await new Promise((resolve) => setImmediate(resolve));
         await flushing;
       }

@@ -99,6 +99,19 @@ describe('the inbox', () => {
     expect(await store.showEvent('a')).not.toBeNull();
   });
 
+  it('has the next group on its way before it answers the last one', async () => {
+    const { inbox, commits, hold } = await opened();
+    const letGo = hold();
+    const first = inbox.accept(event('a')).then(() => [...commits]);
+    await settled();
+    const second = inbox.accept(event('b'));
+    await settled();
+    expect(commits).toEqual([1]);
+    letGo();
+    expect(await first).toEqual([1, 1]);
+    await second;
+  });
+
   it('gathers what arrives during a commit for the next one', async () => {
     const { inbox, commits, hold } = await opened();
     const letGo = hold();

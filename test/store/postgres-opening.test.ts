@@ -178,6 +178,23 @@ describe('a server that will not do', () => {
     await store.close();
   });
 
+  it('names the functions that nobody but their owner may call, and how to grant them', async () => {
+    const url = await server.createDatabase();
+    await opened(url);
+    const user = await createUser(
+      url,
+      'caller',
+      `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO caller;
+       REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC`,
+    );
+    await (await openStore(user, { readOnly: true })).close();
+    const { error, says } = await refusal(user);
+    expect(error).toBeInstanceOf(UsageError);
+    expect(says).toMatch(/the user caller may not call accept_events of the schema public/);
+    await server.query(says.slice(says.indexOf('run ') + 4), url);
+    await opened(user);
+  });
+
   it("looks at our own tables only, in a schema that holds others' too", async () => {
     const url = await server.createDatabase();
     await opened(url);

@@ -125,7 +125,7 @@ export async function checkPrivileges(database: Database, readOnly: boolean): Pr
     ],
   );
   const [first] = rows;
-  if (first === undefined) return;
+  if (first === undefined) return readOnly ? undefined : await checkFunctions(database);
   const user = quoted(first.user);
   const grant = (what: string, tables: readonly { table: string }[]) =>
     tables.length === 0
@@ -145,5 +145,23 @@ export async function checkPrivileges(database: Database, readOnly: boolean): Pr
   throw new UsageError(
     `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
     `run ${grants.join('; ')}`,
+  );
+}
+
+/** What the service calls by name. Everybody may, unless somebody has taken that away; triggers ask for nothing. */
+const FUNCTIONS = ['accept_events', 'hint_records'];
+
+async function checkFunctions(database: Database): Promise<void> {
+  const closed = await database.sql.query<{ name: string; user: string }>(
+    `SELECT p.proname AS name, current_user AS "user" FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+     WHERE n.nspname = $1 AND p.proname = ANY ($2::text[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1`,
+    [database.schema, FUNCTIONS],
+  );
+  const [first] = closed;
+  if (first === undefined) return;
+  const names = closed.map(({ name }) => `${quoted(database.schema)}.${quoted(name)}`).join(', ');
+  throw new UsageError(
+    `the user ${first.user} may not call ${first.name} of the schema ${database.schema}`,
+    `run GRANT EXECUTE ON FUNCTION ${names} TO ${quoted(first.user)}`,
   );
 }

@@ -43,8 +43,6 @@ const TRANSACTION_TRIES = 6;
 const TRY_AGAIN_FIRST_MS = 5;
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
-/** Plans are kept, and the first are made while the tables are empty: read from end to end they would be slow in no time. */
-const BY_INDEX = 'SET LOCAL enable_seqscan = off';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
 
 /** The durable counter within one transaction. Every number that orders anything comes from here. */
@@ -75,8 +73,8 @@ export interface Database {
    */
   transact<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
   /**
-   * The same in one round trip, for a single statement, which takes its numbers from the counter itself. It sees what is
-   * committed once the counter is held, and not what was when it was sent.
+   * The same for a single statement, which holds the counter itself: by a function of ours, whose statements each see what
+   * is committed as they begin. One alone would see what was when it was sent, before it had the counter.
    */
   transactAtOnce<Row>(text: string, values: readonly unknown[]): Promise<Row[]>;
   /** One atomic unit that takes no numbers and holds nobody up. `opening` is SQL that runs with its BEGIN. */
@@ -102,8 +100,6 @@ export function createDatabase(
     max: settings.poolSize ?? POOL_SIZE,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     onConnect: prepare,
-    // What is asked before the last answer came is sent at once; who awaits each answer is served as ever.
-    pipeline: true,
   });
   // A connection that breaks while nobody uses it is found broken by whoever asks next.
   pool.on('error', () => undefined);
@@ -201,22 +197,7 @@ export function createDatabase(
       ),
     transactAtOnce: (text, values) =>
       inTurn(() =>
-        failingClearly(() =>
-          tryingAgain(() =>
-            onConnection(async (client) => {
-              // Nobody waits for an answer in between: where one fails the server refuses the rest, and the COMMIT undoes it.
-              const [opened, done, committed] = await Promise.allSettled([
-                asked(client.query(`${BEGIN}; ${BY_INDEX}; ${HOLD_COUNTER}`)),
-                sqlOn(client).query(text, values),
-                asked(client.query('COMMIT')),
-              ]);
-              if (opened.status === 'rejected') throw opened.reason;
-              if (done.status === 'rejected') throw done.reason;
-              if (committed.status === 'rejected') throw committed.reason;
-              return done.value as never;
-            }),
-          ),
-        ),
+        failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).query(text, values)))),
       ),
     transactApart: (opening, work) =>
       failingClearly(() =>

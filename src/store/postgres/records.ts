@@ -4,6 +4,7 @@ import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
+import { bigintArray, textArray } from './arrays.ts';
 import type { Numbers, Sql } from './connection.ts';
 import { rowsOf, sortedBy } from './rows.ts';
 import { keepJson } from './text.ts';
@@ -286,48 +287,31 @@ export async function hintRecords(
   timing: HintTiming,
 ): Promise<void> {
   if (hints.length === 0) return;
-  const rows = rowsOf(latestHints(hints));
-  const kinds = new Set(hints.map((hint) => hint.kind));
-  await sql.change(
-    `WITH given_hints AS (SELECT * FROM json_to_recordset($1::json) AS x (kind text, id text, number bigint)),
-       ${hinting(kinds, { at: '$2', dueAt: '$3', since: '$4' })} SELECT count(*) FROM hinted`,
-    [rows, now.steady, now.steady + timing.settleMs, instantOf(now.wall)],
-  );
+  await sql.query('SELECT hint_records($1, $2, $3, 0, $4, $5, $6)', [
+    ...hintColumns(hints),
+    now.steady,
+    now.steady + timing.settleMs,
+    instantOf(now.wall),
+  ]);
 }
 
-/** The latest of each record, in the order in which they are written. */
-export function latestHints(hints: readonly Hint[]): Hint[] {
+/** The first parameters of `hint_records`: kinds, ids and numbers, the latest of each record, in the order in which they are written. */
+export function hintColumns(hints: readonly Hint[]): Buffer[] {
+  const latest = latestHints(hints);
+  return [
+    textArray(latest.map((hint) => hint.kind)),
+    textArray(latest.map((hint) => hint.id)),
+    bigintArray(latest.map((hint) => hint.number)),
+  ];
+}
+
+function latestHints(hints: readonly Hint[]): Hint[] {
   const latest = new Map<string, Hint>();
   for (const hint of hints) {
     const key = keyOf(hint.kind, hint.id);
     if ((latest.get(key)?.number ?? 0) < hint.number) latest.set(key, hint);
   }
   return sortedBy(latest.values(), (hint) => keyOf(hint.kind, hint.id));
-}
-
-/** Parts of a WITH that note what `given_hints (kind, id, number)` holds. `parameters` are where its values are. */
-export function hinting(
-  kinds: ReadonlySet<Kind>,
-  { at, dueAt, since }: { at: string; dueAt: string; since: string },
-): string {
-  const marked = (Object.entries(TABLES) as [Kind, string][])
-    .filter(([kind]) => kinds.has(kind))
-    .map(
-      ([
-        kind,
-        table,
-      ]) => `, ${table}_marked AS (UPDATE ${table} r SET unverified_since = ${since} FROM hinted h
-         WHERE h.kind = '${kind}' AND r.id = h.id AND h.unverified_since = ${since} AND r.unverified_since IS NULL)`,
-    );
-  return `hinted AS (
-       INSERT INTO record_state AS s (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
-       SELECT kind, id, number, ${at}::bigint, ${at}::bigint, ${since}::timestamptz, ${dueAt}::bigint FROM given_hints
-       ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
-         first_hint_at = coalesce(s.first_hint_at, excluded.first_hint_at),
-         unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
-         due_at = least(s.due_at, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
-       RETURNING kind, id, unverified_since
-     )${marked.join('')}`;
 }
 
 function heldFrom(kind: Kind, row: LoadedRow): Held {

@@ -5,7 +5,7 @@
  * escapes; of real payloads hardly any holds one.
  */
 
-const HOSTILE = /[\u0000\u0001]|\p{Surrogate}/u;
+const HOSTILE = /[\u0000\u0001]/;
 const HOSTILE_ALL = /[\u0000\u0001]|\p{Surrogate}/gu;
 const HOSTILE_IN_JSON = /\\u(?:000[01]|d[89a-f])/;
 /** Escape by escape, so that the `u0000` behind an escaped backslash is left alone. */
@@ -15,7 +15,7 @@ const KEPT_IN_JSON = /\\u0001(?:\\u000([12])|\\u0003([0-9a-f]{4}))|\\./g;
 
 /** A text as PostgreSQL can hold it. */
 export function keepText(text: string): string {
-  if (!HOSTILE.test(text)) return text;
+  if (text.isWellFormed() && !HOSTILE.test(text)) return text;
   return text.replace(HOSTILE_ALL, (unit) => {
     if (unit === '\u0000') return '\u0001\u0001';
     return unit === '\u0001' ? '\u0001\u0002' : `\u0001\u0003${unit.charCodeAt(0).toString(16)}`;
