@@ -32,7 +32,8 @@ export interface Fit {
 
 export interface SearchInput {
   signatures: readonly ClaimedSignature[];
-  t: string;
+  /** Null: the header holds none, so nothing with a time in it can have been signed. */
+  t: string | null;
   body: Uint8Array;
   headerOf: (name: string) => string | undefined;
   secrets: readonly CandidateSecret[];
@@ -114,7 +115,7 @@ export function searchFit(input: SearchInput): Fit | null {
 
 function bytesOf(part: TemplatePart, body: Uint8Array, input: SearchInput): Uint8Array {
   if (part.kind === 'body') return body;
-  if (part.kind === 'timestamp') return Buffer.from(input.t);
+  if (part.kind === 'timestamp') return Buffer.from(input.t ?? '');
   if (part.kind === 'text') return Buffer.from(part.text);
   return Buffer.from(input.headerOf(part.name) ?? '', 'latin1');
 }
@@ -129,7 +130,7 @@ function digestsIn({ key, text }: ClaimedSignature) {
   return found;
 }
 
-function templatesFor({ configured, headerOf }: SearchInput): Fit['template'][] {
+function templatesFor({ configured, headerOf, t }: SearchInput): Fit['template'][] {
   const own = templateText(configured.template);
   const lacks = configured.template.some(
     (part) => part.kind === 'header' && headerOf(part.name) === undefined,
@@ -137,7 +138,9 @@ function templatesFor({ configured, headerOf }: SearchInput): Fit['template'][] 
   const others = TEMPLATES.filter((text) => text !== own).map((text) => ({
     ...{ text, parts: partsOf(text), isConfigured: false },
   }));
-  return lacks ? others : [{ text: own, parts: configured.template, isConfigured: true }, ...others];
+  const all = lacks ? others : [{ text: own, parts: configured.template, isConfigured: true }, ...others];
+  // With an empty time in its place `{t}{body}` would pass for what is the body alone.
+  return t === null ? all.filter(({ parts }) => parts.every(({ kind }) => kind !== 'timestamp')) : all;
 }
 
 /** As WEBHOOK_SIGNED_CONTENT is written. */

@@ -44,7 +44,7 @@ export function diagnose(
     secrets.length === 0 || signatures.length === 0
       ? null
       : searchFit({
-          ...{ signatures, t: t ?? '', body: specimen.body, secrets },
+          ...{ signatures, t: t ?? null, body: specimen.body, secrets },
           headerOf: (name) => specimen.headers.get(name),
           configured: settings,
         });

@@ -36,6 +36,31 @@ describe('doctor on one recorded delivery', () => {
     });
   });
 
+  it.each([
+    ['empty_body', ''],
+    ['not_json', 'no JSON'],
+    ['not_an_object', '[]'],
+    ['invalid_created', '{"id":"e1","type":"vendor.updated","created":"2026-02-30T00:00:00Z","data":{}}'],
+    ['too_large', `{"pad":"${'x'.repeat(1024)}"}`],
+  ])(
+    'does not call a delivery well whose signature is right and whose body is refused: %s',
+    async (code, text) => {
+      await inTemporaryDirectory(async (directory) => {
+        const file = join(directory, 'a.body');
+        writeFileSync(file, text);
+        const mac = createHmac('sha256', SECRET).update(`1793620800.${text}`).digest('hex');
+        const args = ['doctor', '--header', `t=1793620800, v1=${mac}`, '--body', file, ...ARRIVED, '--json'];
+        const finished = await cli(args, {
+          DATABASE_URL: `file:${join(directory, 'none.db')}`,
+          WEBHOOK_SECRETS: SECRET,
+          WEBHOOK_MAX_BODY_BYTES: '1024',
+        });
+        expect(finished.code).toBe(3);
+        expect(JSON.parse(finished.out)).toMatchObject({ healthy: false, causes: [{ code }] });
+      });
+    },
+  );
+
   it('takes a whole header line, and names the cause with what to do, and exits 3', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };

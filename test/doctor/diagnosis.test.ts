@@ -154,6 +154,12 @@ describe('forms of the header', () => {
     expect(codesOf(withHeader(header))).toEqual([code]);
   });
 
+  it('a signature without any time is over the body alone, and not over a time that is empty', () => {
+    const bodyOnly = specimen('body-only');
+    const mac = bodyOnly.headerValue!.slice(bodyOnly.headerValue!.indexOf('v1=') + 3);
+    expect(codesOf({ ...bodyOnly, headerValue: `sha256=${mac}` })).toEqual(['no_v1', 'timestamp_not_signed']);
+  });
+
   it('a time that is no number of seconds', () => {
     expect(codesOf(withHeader(`t=0${ARRIVED_SECONDS}, v1=${mac}`))).toContain('timestamp_unreadable');
   });

@@ -19,20 +19,25 @@ const QUARANTINED: Readonly<Record<string, string>> = {
 
 /** Why a delivery is in quarantine: nothing is put there whose signature did not fit. Pure. */
 export function explainQuarantined({ reason, received_at, released_at }: QuarantineReport): Explained {
-  const what = QUARANTINED[reason] ?? `The body is not an event: ${reason.replaceAll('_', ' ')}.`;
   const since = `It arrived at ${received_at} and is in quarantine${released_at === null ? '' : `; it was released at ${released_at}`}.`;
   return {
     healthy: false,
     causes: [
       {
         code: reason,
-        what: `Its signature is right. ${what}`,
+        what: unusableText(reason),
         remedy: `Tell the sender. ${released_at === null ? RELEASE : ''}`.trim(),
       },
     ],
     fit: null,
     known: [since],
   };
+}
+
+/** Of a delivery whose signature is right. */
+export function unusableText(reason: string): string {
+  const what = QUARANTINED[reason] ?? `The body is not an event: ${reason.replaceAll('_', ' ')}.`;
+  return `Its signature is right. ${what}`;
 }
 
 /** What became of a delivery that was accepted, and plainly what is not kept of it: its header and the secret that fitted. Pure. */

@@ -3,10 +3,13 @@ import { type Config, loadConfig } from '../../config.ts';
 import { describeError, UsageError } from '../../errors.ts';
 import { diagnose } from '../../receive/diagnosis.ts';
 import type { Explained } from '../../receive/diagnosis-refusal.ts';
+import { ASK_SENDER } from '../../receive/diagnosis-terms.ts';
+import { parseEnvelope } from '../../receive/envelope.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, withStore } from '../database.ts';
+import { unusableText } from './accepted.ts';
 import { candidates, type GivenSecrets } from './secrets.ts';
 
 export interface RecordedOptions extends GivenSecrets {
@@ -32,7 +35,28 @@ export async function explainRecorded(cli: Cli, options: RecordedOptions): Promi
     receivedSeconds: secondsOf(options.receivedAt),
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
-  return diagnose(specimen, secrets, diagnosisSettings(config));
+  const diagnosis = diagnose(specimen, secrets, diagnosisSettings(config));
+  // Of a body that was changed on the way its change is the cause, and not what it has become.
+  const cause = diagnosis.healthy ? bodyCause(body, config) : null;
+  return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
+}
+
+/** Why the service would refuse a delivery whose signature is right, or null. */
+function bodyCause(body: Uint8Array, { webhook, idPointers }: Config): Explained['causes'][number] | null {
+  if (body.length > webhook.maxBodyBytes) {
+    return {
+      code: 'too_large',
+      what: `The body has ${body.length} bytes, and ${webhook.maxBodyBytes} are allowed: it is answered 413, unread.`,
+      remedy: 'Set WEBHOOK_MAX_BODY_BYTES higher, if such bodies are right.',
+    };
+  }
+  const envelope = parseEnvelope(body, { pointers: idPointers, t: '' });
+  if (envelope.ok) return null;
+  return {
+    code: envelope.reason,
+    what: `${unusableText(envelope.reason)} It is answered 400 ${envelope.code}, and kept in quarantine.`,
+    remedy: ASK_SENDER,
+  };
 }
 
 /** None where there is no database yet: a recorded delivery can be examined anywhere. */
