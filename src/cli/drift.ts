@@ -6,6 +6,7 @@ import { printable } from './text.ts';
 export function describeDrift(title: string, drift: Drift & { incomplete?: string | null }): string {
   const { missing, extra, different, repaired, fields, examples, incomplete = null } = drift;
   const figures = `${title}: ${missing} missing, ${extra} extra, ${different} different, ${repaired} repaired\n`;
+  const unnamed = missing + extra + different - examples.length;
   const byField = Object.entries(fields).map(
     ([name, count]) => [`  ${name}`, `differs in ${count}`] as const,
   );
@@ -15,5 +16,6 @@ export function describeDrift(title: string, drift: Drift & { incomplete?: strin
     incomplete === null ? '' : `  not the whole list, so nothing absent counts: ${printable(incomplete)}\n`,
     byField.length === 0 ? '' : renderPairs(byField),
     rows.length === 0 ? '' : renderTable(['ID', 'WHAT', 'FIELDS', 'REPAIRED'], rows),
+    rows.length > 0 && unnamed > 0 ? `  and ${unnamed} more\n` : '',
   ].join('');
 }

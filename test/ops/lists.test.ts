@@ -228,7 +228,7 @@ test('gaps stand under their reasons with symptom, check and command; the healed
 
 test('a dry run is begun from the page, and the page shows what it found', async () => {
   h.context.actions.dryRun = async () => ({
-    ...{ missing: 1, extra: 0, different: 0, repaired: 0, fields: {}, incomplete: null },
+    ...{ missing: 1_200, extra: 0, different: 0, repaired: 0, fields: {}, incomplete: null },
     examples: [{ id: 'v9', what: 'missing', fields: [], repaired: false }],
   });
   expect((await post('/actions/sweeps', [['do', 'compare']])).status).toBe(400);
@@ -239,6 +239,7 @@ test('a dry run is begun from the page, and the page shows what it found', async
   expect(begun.headers.get('location')).toBe('/sweeps?told=compared.1.0');
   await expect.poll(async () => (await page('/sweeps')).text).toContain('nothing was written');
   expect((await page('/sweeps')).text).toContain('<code>v9</code>');
+  expect((await page('/sweeps')).text).toContain('The first 1 of 1,200.');
   await post('/actions/sweeps', [
     ['kind', 'vendor'],
     ['kind', 'policy'],

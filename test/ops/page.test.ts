@@ -130,6 +130,20 @@ test('a running sweep shows its bar, one of unknown length an endless one', asyn
   expect(html).toMatch(/<progress aria-labelledby="sweep-2">/);
 });
 
+test('a sweep that did not read all is not said to have found nothing, nor an API that answers to be silent', async () => {
+  const drift = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+  for (const outcome of ['incomplete', 'complete'] as const) {
+    const { id } = await h.store.startSweep('vendor', 'operator', h.now());
+    const error = outcome === 'complete' ? null : 'GET /vendors: answered 401';
+    await h.store.finishSweep(id, { outcome, error, progress: NOTHING_SWEPT, drift }, h.now());
+  }
+  h.live.upstream = { ...h.live.upstream, ok: false, lastError: 'GET /vendors: answered 401' };
+  const html = await page();
+  const drifts = [...html.matchAll(/data-label="Drift">([^<]*)</g)].map(([, words]) => words);
+  expect(drifts).toEqual(['nothing', 'none seen']);
+  expect(html).toContain('<p class="big">cannot be read</p>');
+});
+
 test('figures follow the store at once after a change made here', async () => {
   expect(await page()).toContain('<p class="big">0 ');
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });

@@ -29,11 +29,12 @@ export function DriftDetails({
         <span class="warn">Not the whole list was read, so nothing absent from it counts:</span> {incomplete}
       </p>
     );
-  if (missing + extra + different === 0) {
+  const differing = missing + extra + different;
+  if (differing === 0) {
     return (
       <>
         {caveat}
-        <p class="note">Nothing differed.</p>
+        <p class="note">Nothing differed in what was read.</p>
       </>
     );
   }
@@ -69,6 +70,11 @@ export function DriftDetails({
           ))}
         </Table>
       )}
+      {differing > examples.length && examples.length > 0 ? (
+        <p class="note">
+          The first {examples.length} of {figure(differing)}.
+        </p>
+      ) : null}
     </>
   );
 }

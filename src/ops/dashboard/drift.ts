@@ -43,8 +43,8 @@ export function driftOf(drift: JsonObject | null): DriftFacts | null {
   };
 }
 
-/** `2 missing, 1 different`; `nothing` where nothing had drifted. */
-export function driftWords({ drift }: { drift: JsonObject | null }): string {
+/** `2 missing, 1 different`; `nothing` only where all was read, and nothing had drifted. */
+export function driftWords({ drift, outcome }: { drift: JsonObject | null; outcome: string | null }): string {
   const facts = driftOf(drift);
   if (facts === null) return 'not known';
   const parts = [
@@ -52,5 +52,6 @@ export function driftWords({ drift }: { drift: JsonObject | null }): string {
     facts.extra > 0 ? `${figure(facts.extra)} gone` : null,
     facts.different > 0 ? `${figure(facts.different)} different` : null,
   ].filter((part) => part !== null);
-  return parts.length === 0 ? 'nothing' : parts.join(', ');
+  if (parts.length > 0) return parts.join(', ');
+  return outcome === 'complete' ? 'nothing' : 'none seen';
 }

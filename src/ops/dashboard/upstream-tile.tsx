@@ -18,9 +18,7 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
   }
   return (
     <Tile part="upstream" title="Compliance service" width="half">
-      <p class="big">
-        {upstream.ok === null ? 'not asked yet' : upstream.ok ? 'answers' : 'does not answer'}
-      </p>
+      <p class="big">{upstream.ok === null ? 'not asked yet' : upstream.ok ? 'answers' : 'cannot be read'}</p>
       <p class="note">
         {upstream.origin}
         {upstream.ok === false && upstream.lastError !== null ? `: ${upstream.lastError}` : ''}
