@@ -99,7 +99,7 @@ async function jsonOf(response: Response): Promise<unknown> {
 function problemText(text: string): string {
   try {
     const problem = JSON.parse(text) as { title?: unknown; detail?: unknown };
-    return [problem.title, problem.detail].filter((part) => typeof part === 'string').join(': ');
+    return [problem.title, problem.detail].filter((part) => typeof part === 'string').join(' ');
   } catch {
     return text.slice(0, 200);
   }

@@ -24,7 +24,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   credentials_rejected: {
     title: 'The compliance service rejects the credentials',
     remedy:
-      'Issue new credentials there, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings) anew. For a person’s consent: `compliance-mirror login`.',
+      'Issue new credentials there, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings) anew. For a person’s consent: compliance-mirror login.',
     needsPerson: true,
   },
   refused_timestamp: {

@@ -30,7 +30,7 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
     return say(
       'no_signing_secret',
       'No signing secret is known, so every delivery is turned away.',
-      'Set WEBHOOK_SECRETS, or register the webhook with `compliance-mirror register`.',
+      'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
     );
   }
   if (live.paused) {

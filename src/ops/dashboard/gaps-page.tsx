@@ -77,7 +77,11 @@ function Group({ reason, members, now }: { reason: string; members: readonly Gap
           </dd>
         </dl>
       )}
-      <Table label={title} head={['About', 'Opened', 'Healed', 'Times', 'Error']} figures={['Times']}>
+      <Table
+        label={`${title}: each of them`}
+        head={['About', 'Opened', 'Healed', 'Times', 'Error']}
+        figures={['Times']}
+      >
         {members.map((gap) => (
           <tr>
             <th scope="row">

@@ -69,7 +69,7 @@ input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem;
 .big small { font: 400 .9375rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
 .note { margin-top: .5rem; color: var(--soft); font-size: .9375rem }
 .note.warn, .warn { color: var(--blocked) }
-.pairs { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: .3rem 1rem; margin-top: 1rem; font-size: .9375rem }
+.pairs { display: grid; grid-template-columns: minmax(0, 1fr) fit-content(60%); gap: .3rem 1rem; margin-top: 1rem; font-size: .9375rem }
 .pairs dt { color: var(--soft); overflow-wrap: anywhere } .pairs dd { text-align: right }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 15rem), 1fr)); gap: 1.25rem 1.75rem; margin-top: 1.25rem }
 .chart svg { display: block; width: 100%; height: 4.5rem; margin-top: .35rem }
