@@ -34,6 +34,8 @@ export interface Operator {
   /** Everything known of the kind: by a sweep of the service's, or noted as due for its next start. */
   refetchAll(kind: Kind): Promise<void>;
   setPaused(paused: boolean): Promise<void>;
+  /** Paused, nothing that is asked for begins. */
+  isPaused(): Promise<boolean>;
 }
 
 export interface HeldForConsent {
@@ -131,6 +133,10 @@ function remoteOperator(service: OpsClient): Operator {
     async setPaused(paused) {
       await service.post(paused ? '/api/pause' : '/api/resume', {});
     },
+    async isPaused() {
+      const status = (await service.get('/api/status')) as { service: { paused: boolean } };
+      return status.service.paused;
+    },
   };
 }
 
@@ -197,6 +203,7 @@ function localOperator(store: Store, timing: HintTiming, clock: Clock, isServed:
       await audit(paused ? 'pause' : 'resume', 'ok', null);
       await store.notify('work');
     },
+    isPaused: async () => (await store.readFact(PAUSED_FACT)) === 'true',
   };
 }
 

@@ -22,11 +22,12 @@ export function refetchCommand(cli: Cli): Command {
         if (isAll) await operator.refetchAll(kind);
         else await operator.refetch(kind, wanted);
         const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
-        cli.out.write(
-          operator.isServed
-            ? `${what} will be read again now.\n`
-            : `${what} will be read again as soon as the service runs.\n`,
-        );
+        const when = !operator.isServed
+          ? 'as soon as the service runs'
+          : (await operator.isPaused())
+            ? 'after "resume": the mirror is paused'
+            : 'now';
+        cli.out.write(`${what} will be read again ${when}.\n`);
       }),
     );
 }

@@ -39,7 +39,7 @@ export function sweepCommand(cli: Cli): Command {
       }
       const kinds = options.kind ?? [...KINDS];
       if (options.dryRun) return await (await import('./sweep-dry-run.ts')).dryRun(cli, kinds, options);
-      await withOperator(cli, async ({ service, requestSweeps }) => {
+      await withOperator(cli, async ({ service, requestSweeps, isPaused }) => {
         const before = await newestSweep(cli);
         if (!(await requestSweeps(kinds))) {
           throw new MirrorError(
@@ -50,8 +50,15 @@ export function sweepCommand(cli: Cli): Command {
             },
           );
         }
-        cli.out.write(`Asked for: ${kinds.join(', ')}\n`);
-        if (options.wait) await waitFor(cli, service, kinds, before);
+        const paused = await isPaused();
+        cli.out.write(`Asked for: ${kinds.join(', ')}${paused ? '; it begins after "resume"' : ''}\n`);
+        if (!options.wait) return;
+        if (paused) {
+          throw new MirrorError('paused', 'the mirror is paused, so there is no end to wait for', {
+            hint: 'see "resume": what was asked for begins by itself then',
+          });
+        }
+        await waitFor(cli, service, kinds, before);
       });
     });
 }

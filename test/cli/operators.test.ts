@@ -106,6 +106,16 @@ describe('beside a running service', () => {
     expect((await cli(['resume'], settings)).out).toBe('Resumed.\n');
   });
 
+  it('what is asked for while it is paused is said to wait, and is not waited for', async () => {
+    const { id } = await firstRecord('vendor');
+    expect((await cli(['pause'], settings)).code).toBe(0);
+    expect((await cli(['refetch', 'vendor', id], settings)).out).toContain('read again after "resume"');
+    const { code, out, err } = await cli(['sweep', '--kind', 'vendor', '--wait'], settings);
+    expect({ code, out }).toEqual({ code: 1, out: 'Asked for: vendor; it begins after "resume"\n' });
+    expect(err).toContain('the mirror is paused');
+    expect((await cli(['resume'], settings)).code).toBe(0);
+  });
+
   it.each([
     [['events', 'retry', 'a/../b']],
     [['events', 'discard', 'e1']],
