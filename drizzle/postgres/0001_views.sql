@@ -26,6 +26,7 @@ END $$;
 CREATE FUNCTION count_known() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
+    IF NOT EXISTS (SELECT FROM come) THEN RETURN NULL; END IF;
     UPDATE record_counts c SET known = known + n.more FROM (SELECT kind, count(*) AS more FROM come GROUP BY kind) n WHERE c.kind = n.kind;
   ELSE
     UPDATE record_counts c SET known = known - n.less FROM (SELECT kind, count(*) AS less FROM gone GROUP BY kind) n WHERE c.kind = n.kind;

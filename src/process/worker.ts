@@ -72,18 +72,20 @@ export function createWorker(options: WorkerOptions): Worker {
 
   function wake(): void {
     woken = true;
-    wakeUp();
+    if (!paused) wakeUp();
   }
 
   async function nap(signal: AbortSignal): Promise<void> {
-    if (woken || signal.aborted) return;
+    const isWanted = () => signal.aborted || (woken && !paused);
+    if (isWanted()) return;
     const retryAt = paused ? null : await nextRetry();
     const ms = retryAt === null ? lookEveryMs : Math.min(lookEveryMs, Math.max(1, retryAt - clock.wall()));
     const nap = new AbortController();
-    wakeUp = () => nap.abort();
-    const stop = () => nap.abort();
+    // Without a reason given, one is made, with its stack: that cost more than the rest of a wake-up.
+    const stop = () => nap.abort(null);
+    wakeUp = stop;
     signal.addEventListener('abort', stop, { once: true });
-    if (!woken && !signal.aborted) await clock.sleep(ms, nap.signal);
+    if (!isWanted()) await clock.sleep(ms, nap.signal);
     signal.removeEventListener('abort', stop);
     wakeUp = () => undefined;
   }
