@@ -124,6 +124,12 @@ describe('settings', () => {
     expect(read).toThrow(name);
   });
 
+  test('a redirect address that runs code is refused for that, and not for a fragment it has not', () => {
+    expect(() => sandboxOptionsFromEnv({ SANDBOX_REDIRECT_URI: 'javascript:alert(1)' })).toThrow(
+      /not javascript:/,
+    );
+  });
+
   test('a bad secret is not repeated in the error', () => {
     expect(() => sandboxOptionsFromEnv({ SANDBOX_TOKEN: 'hunter2' })).not.toThrow(/hunter2/);
   });

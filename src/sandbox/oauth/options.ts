@@ -39,7 +39,10 @@ const clientSecret = z
   .regex(/^[^\s:,]{16,200}$/, 'at least 16 characters, no spaces, commas or colons');
 const redirectUri = z
   .url('an absolute address')
-  .refine((text) => !text.includes('#') && !/^(javascript|data|file):/i.test(text), 'without a fragment');
+  .refine(
+    (text) => !text.includes('#') && !/^(javascript|data|file):/i.test(text),
+    'an address without a fragment, and not javascript:, data: or file:',
+  );
 
 const ACCOUNT_FORM = 'id:secret:scopes, the scopes separated by spaces, several accounts by commas';
 const serviceAccount = z.string().transform((text, context): ServiceAccount => {
