@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { loadConfig } from '../config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
 import { type Cli, type Screen, writeJson } from './cli.ts';
-import { backUpDatabase } from './database.ts';
+import { backUpDatabase, refuseFromAfar } from './database.ts';
 import { jsonOption } from './options.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
@@ -29,11 +29,12 @@ export function backupCommand(cli: Cli): Command {
         '\nplace and start again. What happened since the copy was made is read again from the API.',
     )
     .action(async (file: string, flags: BackupFlags) => {
-      const { databaseUrl } = loadConfig(cli.env);
+      const config = loadConfig(cli.env);
+      refuseFromAfar(config, 'backup');
       const stop = stopSignals({ attached: false });
       const progress = progressOn(cli.err);
       try {
-        const result = await backUpDatabase(databaseUrl, {
+        const result = await backUpDatabase(config.databaseUrl, {
           to: file,
           force: flags.force === true,
           signal: stop.signal,

@@ -1,4 +1,5 @@
 import { type Config, loadConfig } from '../config.ts';
+import { UsageError } from '../errors.ts';
 import type { LockHolder } from '../store/lock.ts';
 import type { BackupOptions, BackupResult } from '../store/sqlite/backup.ts';
 import type { Store } from '../store/store.ts';
@@ -7,6 +8,13 @@ import type { Cli } from './cli.ts';
 /** Loaded when first needed: the engines take half a second, which help and a wrong option should not cost. */
 const engines = () => import('../store/open.ts');
 const locks = () => import('../store/lock.ts');
+
+/** For commands that do without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
+export function refuseFromAfar({ remote }: Pick<Config, 'remote'>, command: string, why = ''): void {
+  if (remote === null) return;
+  const hint = `run it there, without OPS_URL${why === '' ? '' : `: ${why}`}`;
+  throw new UsageError(`OPS_URL is set, and "${command}" works on the machine of the database`, hint);
+}
 
 /** Opens the configured database for writing; it is made, or migrated, if need be. */
 export async function openForWriting(

@@ -3,6 +3,7 @@ import { loadConfig } from '../config.ts';
 import { UsageError } from '../errors.ts';
 import type { Explained } from '../receive/diagnosis-refusal.ts';
 import { type Cli, writeJson } from './cli.ts';
+import { refuseFromAfar } from './database.ts';
 import { examine } from './doctor/examine.ts';
 import { type Check, judge } from './doctor/judge.ts';
 import { keptDelivery } from './doctor/kept.ts';
@@ -15,6 +16,8 @@ interface DoctorOptions extends RecordedOptions {
   delivery?: string;
   json?: true;
 }
+
+const NOT_FROM_AFAR = 'it looks at the settings and the secrets of the service as well';
 
 const several = (text: string, before: readonly string[] | undefined) => [...(before ?? []), text];
 
@@ -59,6 +62,7 @@ async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
         '--header may give the value of a header that is signed too',
       );
     }
+    refuseFromAfar(loadConfig(cli.env), 'doctor --delivery', NOT_FROM_AFAR);
     report(cli, await keptDelivery(cli, options.delivery, options), options);
   } else if (isRecorded) {
     report(cli, await explainRecorded(cli, options), options);
@@ -93,6 +97,7 @@ const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-
 
 async function checkUp(cli: Cli, options: DoctorOptions): Promise<void> {
   const config = loadConfig(cli.env);
+  refuseFromAfar(config, 'doctor', NOT_FROM_AFAR);
   const checks: Check[] = judge(await examine(cli, config));
   const wrong = checks.filter(({ state }) => state === 'wrong');
   if (options.json) writeJson(cli.out, { healthy: wrong.length === 0, checks });

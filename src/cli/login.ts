@@ -14,7 +14,7 @@ import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
 import { describeError, MirrorError, UsageError } from '../errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { openForWriting } from './database.ts';
+import { openForWriting, refuseFromAfar } from './database.ts';
 import { openBrowser } from './login/browser.ts';
 import { isLoopbackRedirect, listenForConsent, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
@@ -48,6 +48,7 @@ export function loginCommand(cli: Cli): Command {
 
 async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const config = loadConfig(cli.env);
+  refuseFromAfar(config, 'login', 'the tokens go into the database and nowhere else');
   const settings = settingsFor(config);
   const key = keyOf(config);
   const clock = systemClock();

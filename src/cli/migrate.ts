@@ -1,13 +1,15 @@
 import { Command } from 'commander';
+import { loadConfig } from '../config.ts';
 import type { Cli } from './cli.ts';
-import { withLockedStore } from './database.ts';
+import { refuseFromAfar, withLockedStore } from './database.ts';
 
 export function migrateCommand(cli: Cli): Command {
   return new Command('migrate')
     .description('make the database, or bring its tables up to this version; "serve" does it by itself')
-    .action(() =>
-      withLockedStore(cli, async () => {
+    .action(async () => {
+      refuseFromAfar(loadConfig(cli.env), 'migrate');
+      await withLockedStore(cli, async () => {
         cli.out.write('The database is up to date.\n');
-      }),
-    );
+      });
+    });
 }

@@ -14,7 +14,7 @@ import { MirrorError, UsageError } from '../errors.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { openForWriting, withStore } from './database.ts';
+import { openForWriting, refuseFromAfar, withStore } from './database.ts';
 import { jsonOption } from './options.ts';
 import {
   heldRegistrations,
@@ -67,12 +67,7 @@ export function registerCommand(cli: Cli): Command {
 
 async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = loadConfig(cli.env);
-  if (config.remote !== null) {
-    throw new UsageError(
-      'OPS_URL is set, and a registration is made where the database is',
-      'run it there, without OPS_URL: the signing secret goes into the database and nowhere else',
-    );
-  }
+  refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
   if (options.url === undefined) return await show(cli, options);
   if (options.json) throw new UsageError('--json shows what is held: leave --url away');
   const request = requestOf({ ...options, url: options.url });
