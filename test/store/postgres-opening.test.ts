@@ -228,6 +228,21 @@ describe('a server that will not do', () => {
     await opened(url, { schema: 'mirror' });
   });
 
+  it('names the schema as the way out where another program keeps its migrations, newer than ours or older', async () => {
+    for (const at of ['1', '9999999999999']) {
+      const url = await server.createDatabase();
+      await server.query(
+        `CREATE TABLE __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint);
+         INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('theirs', ${at})`,
+        url,
+      );
+      const { error, says } = await refusal(url);
+      expect(error).toBeInstanceOf(UsageError);
+      expect(says).toMatch(/the schema public is another program's.*DATABASE_SCHEMA/);
+      await opened(url, { schema: 'mirror' });
+    }
+  });
+
   it('is named where it takes no writes', async () => {
     const url = await server.createDatabase();
     await opened(url);

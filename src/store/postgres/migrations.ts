@@ -125,15 +125,23 @@ async function applySteps(query: Query, steps: readonly MigrationMeta[]): Promis
   }
 }
 
+/** Null: none yet. Rejects with UsageError where the notes are another program's, as drizzle keeps everybody's alike. */
 async function appliedMigrations(query: Query, schema: string): Promise<number[] | null> {
-  const table = await query(
-    "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = '__drizzle_migrations'",
+  const tables = await query<{ name: string }>(
+    "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename IN ('__drizzle_migrations', 'record_state')",
     [schema],
   );
-  if (table.length === 0) return null;
+  const names = tables.map(({ name }) => name);
+  if (!names.includes('__drizzle_migrations')) return null;
   const rows = await query<{ created_at: number }>(
     `SELECT created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
   );
+  if (rows.length > 0 && !names.includes('record_state')) {
+    throw new UsageError(
+      `the schema ${schema} is another program's: it holds that one's migrations, and no mirror`,
+      'let DATABASE_SCHEMA name one that is for the mirror alone',
+    );
+  }
   return rows.map((row) => row.created_at);
 }
 

@@ -68,6 +68,9 @@ function assertDurable(db: Connection, path: string): void {
   );
 }
 
+/** A table or another thing of the name is there, and we have not made it. */
+const TAKEN = /already exists/;
+
 /**
  * Brings the schema up to this version, in one transaction. A schema newer than this version is refused, because
  * an older program would write rows that the newer one does not expect. Returns how many steps were taken.
@@ -93,7 +96,10 @@ export function migrateSchema(db: Connection): number {
     if (translated instanceof StoreUnavailable) throw translated;
     throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
       cause: error,
-      hint: 'nothing was changed; free disk space or restore a backup, then start again',
+      hint:
+        applied.length === 0 && TAKEN.test(reasonOf(error))
+          ? 'nothing was changed; let DATABASE_URL name a file of its own'
+          : 'nothing was changed; free disk space or restore a backup, then start again',
     });
   }
   return known.length - applied.length;
@@ -135,10 +141,17 @@ export function schemaAge(db: Connection): { steps: number; isOlder: boolean } {
   return { steps: applied.length, isOlder: applied.length > 0 && (applied.at(-1) ?? 0) < newest };
 }
 
+/** Throws UsageError where the notes are another program's, as drizzle keeps everybody's alike. */
 function appliedMigrations(db: Connection): number[] {
-  const exists = db.prepare("SELECT 1 FROM sqlite_master WHERE name = '__drizzle_migrations'").get();
-  if (exists === undefined) return [];
+  const has = db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?');
+  if (has.get('__drizzle_migrations') === undefined) return [];
   const rows = db.prepare('SELECT created_at FROM __drizzle_migrations ORDER BY created_at').all();
+  if (rows.length > 0 && has.get('record_state') === undefined) {
+    throw new UsageError(
+      "the file is another program's database: it holds that one's migrations, and no mirror",
+      'let DATABASE_URL name a file of its own',
+    );
+  }
   return (rows as { created_at: number }[]).map((row) => Number(row.created_at));
 }
 
