@@ -36,6 +36,7 @@ interface RegisterOptions {
   events: string;
   description: string;
   force?: true;
+  again?: true;
   json?: true;
 }
 
@@ -55,6 +56,10 @@ export function registerCommand(cli: Cli): Command {
     .option(
       '--force',
       'register although the outcome of an earlier request is not known, or a stored secret cannot be opened',
+    )
+    .option(
+      '--again',
+      'register although it is held here already: for when the compliance service no longer has it',
     )
     .addOption(jsonOption())
     .addHelpText(
@@ -84,9 +89,11 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   try {
     await settleUnreadable(cli, store, key, { force: options.force === true });
     const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
-    const stored = (await store.listRegistrations()).find((registration) => isSame(registration, request));
-    if (stored !== undefined) {
-      cli.out.write(`Registered already, as ${printable(stored.upstreamId)}; nothing was sent.\n`);
+    const stored = (await store.listRegistrations()).findLast((each) => isSame(each, request));
+    if (stored !== undefined && options.again !== true) {
+      cli.out.write(
+        `Registered already, as ${printable(stored.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
+      );
     } else {
       await refuseAfterUnknownOutcome(store, request, options.force === true);
       await store.writeFact(attemptFact(request), 'asked');

@@ -97,7 +97,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'Whether the webhook is still registered with this address, and whether a POST from outside is answered 401.',
     command: `${CLI} doctor`,
-    note: 'If the registration is gone, “register” makes it anew; “sweep” finds what was not delivered meanwhile.',
+    note: 'If the registration is gone, “register --again” makes it anew; “sweep” finds what was not delivered meanwhile.',
   },
   walk_incomplete: {
     symptom: 'A list could not be read to its end, so that nothing is known of what it did not show.',

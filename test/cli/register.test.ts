@@ -53,6 +53,20 @@ describe('registering with the compliance service', () => {
     });
   });
 
+  it('makes it anew where it is said that the service has lost it, and the newest is the one that counts', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      const args = ['register', '--url', HOOK, '--description', 'lost'];
+      await cli(args, settings);
+      expect((await cli(args, settings)).out).toContain('add --again');
+      const anew = await cli([...args, '--again'], settings);
+      expect(anew.code).toBe(0);
+      const id = /^Registered as (\S+):/.exec(anew.out)?.[1];
+      expect((await registrations()).filter((each) => each.description === 'lost')).toHaveLength(2);
+      expect((await cli(args, settings)).out).toContain(`Registered already, as ${id};`);
+    });
+  });
+
   it('shows the secret nowhere and stores it encrypted', async () => {
     await inTemporaryDirectory(async (directory) => {
       const { out, err } = await cli(['register', '--url', HOOK], settingsFor(directory, baseUrl));
