@@ -27,6 +27,7 @@ import { createHeldBackfill } from './service/held-backfill.ts';
 import { type Listeners, openListeners } from './service/listeners.ts';
 import { createNarrator } from './service/narrator.ts';
 import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
+import { type Pause, readPause } from './service/pause.ts';
 import { noteDowntime, recover } from './service/recovery.ts';
 import { createReplicas, REPLICA_LIFE_MS } from './service/replicas.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
@@ -188,7 +189,7 @@ async function compose(
   const secretUse = createSecretUse(clock);
 
   let state: LiveFacts['state'] = 'starting';
-  let paused = false;
+  let pause: Pause | null = null;
   let skewMs: number | null = null;
 
   // ─── stages, from the end of the data's way to its beginning ───
@@ -288,7 +289,7 @@ async function compose(
   });
 
   const tokens = opsTokens(config);
-  const stages = { store, worker, backfill, held, setPaused, beat, replicas };
+  const stages = { store, clock, worker, backfill, held, setPause, beat, replicas };
   const operators: OpsContext = {
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
@@ -306,15 +307,16 @@ async function compose(
   const ops = createOps(operators);
   const shown = createSnapshots(operators);
 
-  function setPaused(to: boolean): void {
-    if (paused === to) return;
-    paused = to;
-    for (const each of [worker, backfill]) to ? each?.pause() : each?.resume();
+  function setPause(to: Pause | null): void {
+    const wasPaused = pause !== null;
+    pause = to;
+    if (wasPaused === (to !== null)) return;
+    for (const each of [worker, backfill]) to === null ? each?.resume() : each?.pause();
   }
 
   async function writeBeat(): Promise<void> {
     const { settleMs, sweepMs } = config.sync;
-    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: paused });
+    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: pause !== null });
   }
 
   async function beat(): Promise<void> {
@@ -327,7 +329,8 @@ async function compose(
     const left = budget.left();
     const running = backfill?.runningSweeps() ?? [];
     return {
-      ...{ version: version(), startedAt, state, paused, eventsOnly, ...config.sync },
+      ...{ version: version(), startedAt, state, eventsOnly, ...config.sync },
+      ...{ paused: pause !== null, pausedSince: pause?.since ?? null },
       signingSecrets: config.webhook.secrets().length + secrets.current().length,
       secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
       runningSweeps: running.map((sweep) => ({ ...sweep, startedAt: sweep.startedWall })),
@@ -348,13 +351,13 @@ async function compose(
   }
 
   const sharing = createSharing({
-    ...{ store, replicas, clock, onError, onEvents: worker.wake, onPaused: setPaused },
+    ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: setPause },
     look: async (isTold) => await held?.look(isTold),
   });
 
   // ─── start ───
 
-  if ((await store.readFact('paused')) === 'true') setPaused(true);
+  setPause(await readPause(store));
   await writeBeat();
   // Among several, whoever takes the lease begins with it.
   if (replicas.isAlone) backfill?.requestSweep(KINDS, 'start');

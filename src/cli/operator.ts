@@ -7,6 +7,7 @@ import { MirrorError, UsageError } from '../errors.ts';
 import { heldUnder } from '../ops/held.ts';
 import { CONSENT_MS, idsOf } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import { beginPause, endPause, readPause } from '../service/pause.ts';
 import { REPLICA_LIFE_MS } from '../service/replicas.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { HintTiming, Store } from '../store/store.ts';
@@ -46,8 +47,6 @@ export interface HeldForConsent {
 
 /** In the audit, beside the names of tokens. */
 const ACTOR = 'cli';
-/** Where the service looks at its start. */
-const PAUSED_FACT = 'paused';
 
 /**
  * Runs `work` with the hands that fit: with OPS_URL, through that listener, wherever it is; through the operators'
@@ -199,11 +198,12 @@ function localOperator(store: Store, timing: HintTiming, clock: Clock, isServed:
       await store.notify('work');
     },
     async setPaused(paused) {
-      await store.writeFact(PAUSED_FACT, paused ? 'true' : 'false');
+      if (paused) await beginPause(store, clock.wall());
+      else await endPause(store);
       await audit(paused ? 'pause' : 'resume', 'ok', null);
       await store.notify('work');
     },
-    isPaused: async () => (await store.readFact(PAUSED_FACT)) === 'true',
+    isPaused: async () => (await readPause(store)) !== null,
   };
 }
 

@@ -124,6 +124,8 @@ export interface LiveFacts {
   startedAt: number;
   state: 'starting' | 'migrating' | 'running' | 'draining';
   paused: boolean;
+  /** Null: it is not paused, or was by a version that did not keep when. */
+  pausedSince: number | null;
   eventsOnly: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is refused. */
   signingSecrets: number;

@@ -16,6 +16,7 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
       state: live.state,
       started_at: instant(live.startedAt),
       paused: live.paused,
+      paused_since: instant(live.pausedSince),
       events_only: live.eventsOnly,
       signing_secrets: live.signingSecrets,
       settle_seconds: live.settleMs / 1000,

@@ -38,7 +38,10 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       'paused',
       `The mirror is paused; ${count(summary.events.pending, 'event')} ${summary.events.pending === 1 ? 'waits' : 'wait'}.`,
       'Deliveries are still received and kept. Resume when whatever it was paused for is done.',
-      { action: 'resume' },
+      {
+        action: 'resume',
+        since: live.pausedSince === null ? null : new Date(live.pausedSince).toISOString(),
+      },
     );
   }
   const rejected = openSince(gaps, 'credentials_rejected');

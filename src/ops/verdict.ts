@@ -35,6 +35,7 @@ export interface VerdictInput {
     | 'state'
     | 'startedAt'
     | 'paused'
+    | 'pausedSince'
     | 'eventsOnly'
     | 'signingSecrets'
     | 'settleMs'

@@ -1,21 +1,24 @@
 import type { Backfill } from '../backfill/backfill.ts';
+import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { UsageError } from '../errors.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
 import type { Worker } from '../process/worker.ts';
 import type { Store } from '../store/store.ts';
 import type { HeldBackfill } from './held-backfill.ts';
+import { beginPause, endPause, type Pause } from './pause.ts';
 import type { Replicas } from './replicas.ts';
 
 interface Stages {
   store: Store;
+  clock: Clock;
   worker: Pick<Worker, 'wake'>;
   backfill: Backfill | null;
   /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
   held: HeldBackfill | null;
   replicas: Pick<Replicas, 'tell'>;
-  /** Stops or goes on with processing and repairs. */
-  setPaused: (to: boolean) => void;
+  /** Stops processing and repairs; null: goes on with them. */
+  setPause: (to: Pause | null) => void;
   /** Writes into the tables how it stands now, which the heartbeat would do seconds later. */
   beat: () => Promise<void>;
 }
@@ -40,7 +43,8 @@ export function operatorsStore({ store, worker, backfill, replicas }: Stages): O
   };
 }
 
-export function operatorsActions({ store, backfill, held, setPaused, beat, replicas }: Stages): OpsActions {
+export function operatorsActions(stages: Stages): OpsActions {
+  const { store, clock, backfill, held, setPause, beat, replicas } = stages;
   const requestSweep = async (kinds: readonly Kind[], reason: string) => {
     if (held !== null) await held.askForSweep(kinds, reason);
     else backfill?.requestSweep(kinds, reason);
@@ -58,14 +62,13 @@ export function operatorsActions({ store, backfill, held, setPaused, beat, repli
       return await backfill.dryRun(kind, signal);
     },
     async pause() {
-      await store.writeFact('paused', 'true');
-      setPaused(true);
+      setPause(await beginPause(store, clock.wall()));
       replicas.tell('work');
       await beat();
     },
     async resume() {
-      await store.writeFact('paused', 'false');
-      setPaused(false);
+      await endPause(store);
+      setPause(null);
       replicas.tell('work');
       // Else the page would go on calling every kind blocked, now for no reason that it could name.
       await beat();

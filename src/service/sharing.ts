@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Notice } from '../store/replicas.ts';
 import type { Store } from '../store/store.ts';
+import { type Pause, readPause } from './pause.ts';
 import type { Replicas } from './replicas.ts';
 
 /** How often a replica looks for what others were told, should a notice be lost. */
@@ -22,8 +23,8 @@ export function createSharing(options: {
   replicas: Pick<Replicas, 'isAlone'>;
   clock: Clock;
   onEvents: () => void;
-  /** As the database has it. */
-  onPaused: (paused: boolean) => void;
+  /** As the database has it; null: work goes on. */
+  onPause: (pause: Pause | null) => void;
   look: (isTold: boolean) => Promise<void>;
   onError: (error: unknown) => void;
 }): Sharing {
@@ -45,7 +46,7 @@ export function createSharing(options: {
     const told = isTold;
     isTold = false;
     try {
-      options.onPaused((await store.readFact('paused')) === 'true');
+      options.onPause(await readPause(store));
       await options.look(told);
     } catch (error) {
       isTold ||= told;

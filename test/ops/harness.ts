@@ -30,6 +30,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     startedAt: Date.now() - 3_600_000,
     state: 'running',
     paused: false,
+    pausedSince: null,
     eventsOnly: false,
     signingSecrets: 1,
     secrets: [{ position: 0, source: 'configured', lastUsedAt: null }],
@@ -100,10 +101,12 @@ export async function opsHarness(
     },
     async pause() {
       live.paused = true;
+      live.pausedSince = clock.wall();
       asked.push('pause');
     },
     async resume() {
       live.paused = false;
+      live.pausedSince = null;
       asked.push('resume');
     },
   };

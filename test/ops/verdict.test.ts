@@ -326,6 +326,11 @@ test('the oldest gap of several says since when a kind is behind', () => {
   expect(judged).toMatchObject({ reason: 'gaps_open', since: ago(90) });
 });
 
+test('what is paused is so since the pause, or since nobody knows when', () => {
+  expect(judge(input({}, { paused: true, pausedSince: Date.parse(ago(7)) })).since).toBe(ago(7));
+  expect(judge(input({}, { paused: true })).since).toBeNull();
+});
+
 test('it is in step since the last kind came into step', () => {
   expect(judge(input({ summary: summary({}, { in_step_since: ago(4) }) })).since).toBe(ago(4));
   expect(judge(input({ summary: summary({}, { in_step_since: null }) })).since).toBeNull();

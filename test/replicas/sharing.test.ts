@@ -70,6 +70,10 @@ describe('what one replica is asked for', () => {
     const isPaused = async (replica: Replica) =>
       (await replica.get<{ service: { paused: boolean } }>('/api/status')).service.paused;
     await eventually('the other to pause', () => isPaused(holder));
+    const since = async (replica: Replica) =>
+      (await replica.get<{ since: string | null }>('/api/status')).since;
+    expect(await since(other)).toMatch(/^\d{4}-/);
+    expect(await since(holder)).toBe(await since(other));
     const sender = createSender(holder.webhookUrl);
     const record = { ...upstream.records.find('policies', 'pol-3')!, name: 'While paused' };
     upstream.records.put('policies', record);

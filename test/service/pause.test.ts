@@ -14,7 +14,15 @@ let dir: string;
 let service: Service;
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), 'pause-'));
-  service = await startService({
+  service = await start();
+});
+afterEach(async () => {
+  await service.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function start(): Promise<Service> {
+  return startService({
     config: loadConfig({
       ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: `olga:operate:${TOKEN}`, WEBHOOK_SECRETS: SECRET },
       DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
@@ -23,11 +31,7 @@ beforeEach(async () => {
     }),
     logger: pino({ level: 'silent' }),
   });
-});
-afterEach(async () => {
-  await service.stop();
-  rmSync(dir, { recursive: true, force: true });
-});
+}
 
 async function ask(method: string, path: string): Promise<Record<string, unknown>> {
   const response = await fetch(`${service.opsUrl}${path}`, {
@@ -50,4 +54,39 @@ test('a pause and its end stand in the tables as soon as they are answered, and 
 
   await ask('POST', '/api/resume');
   expect(verdictsInTheTables()).not.toContain('blocked');
+}, 30_000);
+
+test('since when it is paused is told, over a second pause and a restart too', async () => {
+  const before = Date.now();
+  await ask('POST', '/api/pause');
+  const { since } = await ask('GET', '/api/status');
+  expect(Date.parse(String(since))).toBeGreaterThanOrEqual(before);
+  expect(Date.parse(String(since))).toBeLessThanOrEqual(Date.now());
+
+  await ask('POST', '/api/pause');
+  await service.stop();
+  service = await start();
+  expect(await ask('GET', '/api/status')).toMatchObject({
+    ...{ reason: 'paused', since, service: { paused_since: since } },
+  });
+
+  // A status is read at most once a second.
+  const soon = { timeout: 5_000 };
+  await ask('POST', '/api/resume');
+  await expect
+    .poll(() => ask('GET', '/api/status'), soon)
+    .toMatchObject({ service: { paused: false, paused_since: null } });
+  await ask('POST', '/api/pause');
+  const next = async () => String((await ask('GET', '/api/status')).since);
+  await expect.poll(async () => (await next()) > String(since), soon).toBe(true);
+}, 30_000);
+
+test('a pause by a version that did not keep its instant holds, and nobody makes one up', async () => {
+  await service.stop();
+  const db = new Database(join(dir, 'mirror.db'));
+  db.exec("INSERT INTO facts (name, value) VALUES ('paused', 'true')");
+  db.close();
+  service = await start();
+  await ask('POST', '/api/pause');
+  expect(await ask('GET', '/api/status')).toMatchObject({ reason: 'paused', since: null });
 }, 30_000);

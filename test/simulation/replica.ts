@@ -187,7 +187,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
       ...{ startedWall, silenceMs: 0, sweepMs: settings.sweepMs },
     });
     const sharing = createSharing({
-      ...{ store, replicas, clock, onError, onEvents: worker.wake, onPaused: () => undefined },
+      ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: () => undefined },
       look: held.look,
     });
     const { settleMs, sweepMs } = settings;
