@@ -24,16 +24,17 @@ export function interleaved(
     },
   });
   const whole =
-    <S extends Sql, T>(work: (sql: S) => Promise<T>) =>
-    async (sql: S): Promise<T> => {
-      const result = await work({ ...sql, ...stepping(sql) });
+    <S extends Sql, A extends unknown[], T>(work: (sql: S, ...given: A) => Promise<T>) =>
+    async (sql: S, ...given: A): Promise<T> => {
+      const result = await work({ ...sql, ...stepping(sql) }, ...given);
       await step();
       return result;
     };
   return {
     ...database,
     sql: stepping(database.sql),
-    transact: (work) => crowd.counted(place, () => database.transact(whole(work))),
+    transact: (work, first) =>
+      crowd.counted(place, () => database.transact(whole(work), first && ((sql) => first(stepping(sql))))),
     transactAtOnce: <Row>(text: string, values: readonly unknown[]) =>
       crowd.counted(place, async () => {
         await step();

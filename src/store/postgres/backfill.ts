@@ -2,7 +2,7 @@ import { decideApply, decideMissing } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject } from '../store.ts';
-import type { Database, Unit } from './connection.ts';
+import type { Database, Sql, Unit } from './connection.ts';
 import { isConsented, letGo } from './deletions.ts';
 import { makeKnown } from './due.ts';
 import { healRecords } from './gaps.ts';
@@ -24,31 +24,33 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
   return {
     async applyReads(kind, objects, read, context) {
       const nowIso = isoOf(read.endedWall);
-      return await database.transact(async (unit) => {
-        const ids = objects.map((object) => object.id);
-        const records = await loadRecords(unit, kind, ids);
-        const rowless = [...records.values()].filter((held) => held.known && held.row === null);
-        const events = await lastEvents(
-          unit,
-          kind,
-          rowless.map((held) => held.id),
-        );
-        const changes: Change[] = [];
-        const applied = objects.map((object) => {
-          const held = records.get(object.id)!;
-          return applyOne(held, object, read, {
-            ...{ ...context, nowIso, numbers: unit.numbers, changes },
-            lastEvent: events.get(object.id),
+      const ids = objects.map((object) => object.id);
+      return await database.transact(
+        async (unit, records) => {
+          const rowless = [...records.values()].filter((held) => held.known && held.row === null);
+          const events = await lastEvents(
+            unit,
+            kind,
+            rowless.map((held) => held.id),
+          );
+          const changes: Change[] = [];
+          const applied = objects.map((object) => {
+            const held = records.get(object.id)!;
+            return applyOne(held, object, read, {
+              ...{ ...context, nowIso, numbers: unit.numbers, changes },
+              lastEvent: events.get(object.id),
+            });
           });
-        });
-        await saveRecords(unit, records.values(), changes, nowIso);
-        const verified = applied.filter((one) => one.verified).map((one) => one.id);
-        await healRecords(unit, kind, verified, nowIso);
-        await letGo(unit, kind, verified, nowIso);
-        const named = objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));
-        await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
-        return applied;
-      });
+          saveRecords(unit, records.values(), changes, nowIso);
+          const verified = applied.filter((one) => one.verified).map((one) => one.id);
+          await healRecords(unit, kind, verified, nowIso);
+          await letGo(unit, kind, verified, nowIso);
+          const named = objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));
+          await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
+          return applied;
+        },
+        (sql: Sql) => loadRecords(sql, kind, ids),
+      );
     },
 
     async compareReads(kind, objects) {
@@ -68,14 +70,15 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
     },
 
     async recordMissing(kind, id, read, context) {
-      return await database.transact(async (unit) => {
-        const held = (await loadRecords(unit, kind, [id])).get(id)!;
-        const agreed = await isConsented(unit, kind, id, isoOf(read.endedWall));
+      const load = (sql: Sql) =>
+        Promise.all([loadRecords(sql, kind, [id]), isConsented(sql, kind, id, isoOf(read.endedWall))]);
+      return await database.transact(async (unit, [records, agreed]) => {
+        const held = records.get(id)!;
         const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
         held.state = decision.state;
-        await saveRecords(unit, [held], [], isoOf(read.endedWall));
+        saveRecords(unit, [held], [], isoOf(read.endedWall));
         return decision.outcome;
-      });
+      }, load);
     },
   };
 }

@@ -58,8 +58,14 @@ export interface Sql {
   change(text: string, values?: readonly unknown[]): Promise<number>;
 }
 
+/** What is only written. */
+export interface Sender {
+  /** Sent without waiting for the answer. Where it fails so does the whole unit, and nothing of it is kept. */
+  send(text: string, values?: readonly unknown[]): void;
+}
+
 /** One atomic unit that holds the counter. */
-export interface Unit extends Sql {
+export interface Unit extends Sql, Sender {
   numbers: Numbers;
 }
 
@@ -70,8 +76,15 @@ export interface Database {
   /**
    * One atomic unit that writes. It locks the counter first, so such units run one after another over all replicas,
    * and number order is commit order. A deadlock runs `work` again, so it changes nothing but the database.
+   *
+   * Everybody waits for whoever holds the counter, and each answer waited for takes as long as whatever else this process
+   * is busy with. So what is read first is asked for along with the lock, by `first`, and what is written is sent along
+   * with the commit.
    */
-  transact<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
+  transact<T, First = undefined>(
+    work: (unit: Unit, read: First) => Promise<T>,
+    first?: (sql: Sql) => Promise<First>,
+  ): Promise<T>;
   /**
    * The same for a single statement, which holds the counter itself: by a function of ours, whose statements each see what
    * is committed as they begin. One alone would see what was when it was sent, before it had the counter.
@@ -100,6 +113,8 @@ export function createDatabase(
     max: settings.poolSize ?? POOL_SIZE,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     onConnect: prepare,
+    // What is asked before the last answer came is sent at once; who awaits each answer is served as ever.
+    pipeline: true,
   });
   // A connection that breaks while nobody uses it is found broken by whoever asks next.
   pool.on('error', () => undefined);
@@ -144,13 +159,16 @@ export function createDatabase(
     }
   }
 
-  function once<T>(opening: string, work: (client: pg.PoolClient, opened: pg.QueryResult[]) => Promise<T>) {
+  function once<T>(
+    opening: string,
+    work: (client: pg.PoolClient, opened: Promise<pg.QueryResult[]>) => Promise<T>,
+  ) {
     return onConnection(async (client) => {
       try {
-        const opened = await asked(
-          client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>,
+        return await work(
+          client,
+          asked(client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>),
         );
-        return await work(client, opened);
       } catch (error) {
         // One whose ROLLBACK fails too is lost, and its transaction with it.
         if (!endsConnection(error)) {
@@ -163,6 +181,18 @@ export function createDatabase(
     });
   }
 
+  async function commit(
+    client: pg.PoolClient,
+    sent: readonly Promise<unknown>[],
+    before: string,
+  ): Promise<void> {
+    const ended = asked(client.query(`${before}COMMIT`));
+    await allOf([...sent, ended]);
+    const [last] = [await ended].flat().slice(-1);
+    // What the server answers where a statement had failed and nobody had minded.
+    if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
+  }
+
   return {
     schema,
     sql: {
@@ -171,12 +201,14 @@ export function createDatabase(
       change: (text, values) =>
         failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).change(text, values)))),
     },
-    transact: (work) =>
+    transact: (work, first) =>
       // In turn here already: otherwise each would hold a connection while it waits for the same row.
       inTurn(() =>
         failingClearly(() =>
           tryingAgain(() =>
-            once(HOLD_COUNTER, async (client, opened) => {
+            once(HOLD_COUNTER, async (client, opening) => {
+              const sql = sqlOn(client);
+              const [opened, read] = await allOf([opening, first?.(sql)]);
               const start = (opened[1]?.rows[0] as { value: number } | undefined)?.value;
               if (start === undefined) throw new Error('the table counter is empty: restore a backup');
               let value = start;
@@ -187,9 +219,22 @@ export function createDatabase(
                   return value;
                 },
               };
-              const result = await work({ ...sqlOn(client), numbers });
+              const sent: Promise<unknown>[] = [];
+              const send: Sender['send'] = (text, values) => {
+                const answer = sql.change(text, values);
+                // Looked at with the commit.
+                answer.catch(() => undefined);
+                sent.push(answer);
+              };
+              const result = await work({ ...sql, numbers, send }, read as never).catch(
+                async (error: unknown) => {
+                  // What was sent before may be why: after it the server only says that the transaction has failed.
+                  await allOf(sent);
+                  throw error;
+                },
+              );
               const save = value === start ? '' : `UPDATE counter SET value = ${value} WHERE one = 1; `;
-              await asked(client.query(`${save}COMMIT`));
+              await commit(client, sent, save);
               return result;
             }),
           ),
@@ -202,9 +247,10 @@ export function createDatabase(
     transactApart: (opening, work) =>
       failingClearly(() =>
         tryingAgain(() =>
-          once(opening, async (client) => {
+          once(opening, async (client, opened) => {
+            await opened;
             const result = await work(sqlOn(client));
-            await asked(client.query('COMMIT'));
+            await commit(client, [], '');
             return result;
           }),
         ),
@@ -281,6 +327,16 @@ async function asked<T>(answer: Promise<T>): Promise<T> {
   } catch (error) {
     throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
   }
+}
+
+/** Once all are settled, so that nothing is under way any more: what they came to, or what the first that failed failed with. */
+async function allOf<T extends readonly unknown[]>(
+  answers: T,
+): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
+  const settled = await Promise.allSettled(answers);
+  const failed = settled.find((each) => each.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  return settled.map((each) => (each as PromiseFulfilledResult<unknown>).value) as never;
 }
 
 async function failingClearly<T>(work: () => Promise<T>): Promise<T> {

@@ -176,7 +176,7 @@ async function conclude(
     held.state.unverifiedSince ??= now.wall;
   }
   const judged = [...verdict.deleted, ...verdict.held].map((id) => candidates.get(id)!);
-  await saveRecords(unit, judged, changes, nowIso);
+  saveRecords(unit, judged, changes, nowIso);
   await letGo(unit, kind, verdict.deleted, nowIso);
   await healRecords(unit, kind, verdict.deleted, nowIso);
   await hold(unit, kind, verdict.held, await sweepFor(unit, kind, context.sweepId), nowIso);

@@ -41,7 +41,7 @@ export async function bury(
     const key: GapKey = { reason: 'dead_letter', kind, recordId: kind === null ? null : recordId };
     gaps.push({ key, error: `event ${event.id}: ${error}` });
   }
-  await hintRecords(unit, hints, now, timing);
+  hintRecords(unit, hints, now, timing);
   for (const { key, error } of gaps) await openGap(unit, key, error, instantOf(now.wall));
 }
 
@@ -69,7 +69,7 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
           if (delivery.kind === null || delivery.recordId === null) continue;
           hints.push({ kind: delivery.kind, id: delivery.recordId, number: unit.numbers.next() });
         }
-        await hintRecords(unit, hints, now, timing);
+        hintRecords(unit, hints, now, timing);
         for (const { delivery, gap } of unusable) {
           const key = { reason: gap, kind: delivery.kind, recordId: delivery.kind && delivery.recordId };
           await openGap(unit, key, delivery.reason, instantOf(now.wall));
@@ -136,7 +136,7 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
         );
         const gone = new Set(moved.filter((row) => row.state === 'dead').map((row) => row.seq));
         if (gone.size === 0) return;
-        await tally(unit, { pending: -gone.size, dead: gone.size });
+        tally(unit, { pending: -gone.size, dead: gone.size });
         const dead = failures.filter(({ event }) => gone.has(event.seq));
         await bury(unit, dead, now, timing);
       });
@@ -151,7 +151,7 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
         );
         if (event === undefined) return false;
         await trimBodiesAgainFrom(unit, event.seq);
-        await tally(unit, { dead: -1, pending: 1 });
+        tally(unit, { dead: -1, pending: 1 });
         return true;
       });
     },
@@ -169,7 +169,7 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
         ]);
         await trimBodiesAgainFrom(unit, event.seq);
         await claims.revoke(unit, event.seq);
-        await tally(unit, { [event.state]: -1, discarded: 1 });
+        tally(unit, { [event.state]: -1, discarded: 1 });
         return true;
       });
     },
@@ -183,7 +183,7 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
         if (row === undefined) return false;
         const { kind, record_id } = row;
         if (kind !== null && record_id !== null) {
-          await hintRecords(unit, [{ kind, id: record_id, number: unit.numbers.next() }], now, timing);
+          hintRecords(unit, [{ kind, id: record_id, number: unit.numbers.next() }], now, timing);
           return true;
         }
         const gap: GapKey = { reason: 'unusable_delivery', kind, recordId: null };

@@ -4,7 +4,7 @@ import { decidePreview } from '../../mirror/decide.ts';
 import { payloadIn, type Reading, readPayload } from '../../process/handlers.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules } from '../store.ts';
 import type { Claims } from './claims.ts';
-import type { Database, Sql, Unit } from './connection.ts';
+import type { Database, Sender, Sql, Unit } from './connection.ts';
 import { bury } from './inbox.ts';
 import { type Change, type Held, isoOf, keyOf, loadRecords, saveRecords, writeContent } from './records.ts';
 import { rowsOf } from './rows.ts';
@@ -22,18 +22,18 @@ export function createPreviewVerb(database: Database, claims: Claims): Pick<Inbo
     async previewEvents(events, rules, now) {
       if (events.length === 0) return [];
       const read = events.map((event): Read => ({ event, reading: readingOf(event, rules) }));
-      return await database.transact(async (unit) => {
-        const held = new Set(await claims.finish(unit, events));
+      const load = (sql: Sql) => Promise.all([claims.finish(sql, events), loadAll(sql, read)]);
+      return await database.transact(async (unit, [finished, records]) => {
+        const held = new Set(finished);
         const mine = read.filter(({ event }) => held.has(event));
         if (mine.length === 0) return [];
-        const records = await loadAll(unit, mine);
         const touched = new Set<Held>();
         const changes: Change[] = [];
         const outcomes = mine.map((one) => previewOne(one, { records, touched, changes, rules, now, unit }));
-        await saveRecords(unit, touched, changes, instantOf(now.wall));
-        await finishEvents(unit, outcomes, now);
+        saveRecords(unit, touched, changes, instantOf(now.wall));
+        finishEvents(unit, outcomes, now);
         const dead = outcomes.filter((outcome) => outcome.outcome === 'dead');
-        await tally(unit, {
+        tally(unit, {
           pending: -outcomes.length,
           dead: dead.length,
           done: outcomes.length - dead.length,
@@ -46,7 +46,7 @@ export function createPreviewVerb(database: Database, claims: Claims): Pick<Inbo
           rules.timing,
         );
         return outcomes;
-      });
+      }, load);
     },
   };
 }
@@ -63,15 +63,14 @@ async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Hel
     want(event.kind, event.recordId);
     for (const id of reading.assessments) want('risk_assessment', id);
   }
-  const records = new Map<string, Held>();
-  for (const [kind, ids] of wanted) {
-    for (const held of (await loadRecords(sql, kind, ids)).values()) records.set(keyOf(kind, held.id), held);
-  }
-  return records;
+  const loaded = await Promise.all([...wanted].map(([kind, ids]) => loadRecords(sql, kind, ids)));
+  return new Map(
+    loaded.flatMap((ofKind) => [...ofKind.values()]).map((held) => [keyOf(held.kind, held.id), held]),
+  );
 }
 
-async function finishEvents(sql: Sql, outcomes: readonly PreviewOutcome[], now: Now): Promise<void> {
-  await sql.change(
+function finishEvents(unit: Sender, outcomes: readonly PreviewOutcome[], now: Now): void {
+  unit.send(
     `UPDATE events e SET state = x.state, processed_at = $2::timestamptz, error = x.error, next_attempt_at = NULL
      FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text)
      WHERE e.seq = x.seq AND e.state = 'pending'`,

@@ -5,7 +5,7 @@ import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
 import { bigintArray, textArray } from './arrays.ts';
-import type { Numbers, Sql } from './connection.ts';
+import type { Numbers, Sender, Sql } from './connection.ts';
 import { rowsOf, sortedBy } from './rows.ts';
 import { keepJson } from './text.ts';
 import { asInstant, instantOf } from './types.ts';
@@ -133,33 +133,33 @@ export function writeContent(
   return { ...change, seq, kind: held.kind, id: held.id, cause };
 }
 
-export async function saveRecords(
-  sql: Sql,
+export function saveRecords(
+  unit: Sender,
   records: Iterable<Held>,
   changes: readonly Change[],
   nowIso: string,
-): Promise<void> {
+): void {
   const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
-  await saveStates(sql, sorted);
+  saveStates(unit, sorted);
   for (const kind of new Set(sorted.map((held) => held.kind))) {
     const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
-    await saveContent(
-      sql,
+    saveContent(
+      unit,
       kind,
       shown.filter((held) => held.written),
     );
-    await saveTrust(
-      sql,
+    saveTrust(
+      unit,
       kind,
       shown.filter((held) => !held.written),
     );
   }
-  await saveChanges(sql, changes, nowIso);
+  saveChanges(unit, changes, nowIso);
 }
 
-async function saveStates(sql: Sql, records: readonly Held[]): Promise<void> {
+function saveStates(unit: Sender, records: readonly Held[]): void {
   if (records.length === 0) return;
-  await sql.change(
+  unit.send(
     `INSERT INTO record_state AS s (${STATE_COLUMNS.map(([name]) => name).join(', ')})
      SELECT * FROM json_to_recordset($1::json) AS x (${STATE_COLUMNS.map(([name, type]) => `${name} ${type}`).join(', ')})
      ON CONFLICT (kind, id) DO UPDATE SET ${STATE_UPDATES}`,
@@ -196,13 +196,13 @@ const STATE_UPDATES = STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !
   )
   .join(', ');
 
-async function saveContent(sql: Sql, kind: Kind, records: readonly Held[]): Promise<void> {
+function saveContent(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
   const columns = contentColumns(kind);
   const updates = columns
     .filter(([name]) => name !== 'id' && name !== 'first_seen_at')
     .map(([name]) => `${name} = excluded.${name}`);
-  await sql.change(
+  unit.send(
     `INSERT INTO ${TABLES[kind]} (${columns.map(([name]) => name).join(', ')})
      SELECT ${columns.map(([name, , cast]) => `${name}${cast ?? ''}`).join(', ')}
      FROM json_to_recordset($1::json) AS x (${columns.map(([name, type]) => `${name} ${type}`).join(', ')})
@@ -229,9 +229,9 @@ function contentColumns(kind: Kind): Column[] {
 }
 
 /** What a read that changed nothing leaves behind, and what an event does that shows nothing new. */
-async function saveTrust(sql: Sql, kind: Kind, records: readonly Held[]): Promise<void> {
+function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
-  await sql.change(
+  unit.send(
     `UPDATE ${TABLES[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
        last_event_id = x.last_event_id, last_event_at = x.last_event_at
      FROM json_to_recordset($1::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
@@ -250,9 +250,9 @@ async function saveTrust(sql: Sql, kind: Kind, records: readonly Held[]): Promis
   );
 }
 
-async function saveChanges(sql: Sql, changes: readonly Change[], nowIso: string): Promise<void> {
+function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): void {
   if (changes.length === 0) return;
-  await sql.change(
+  unit.send(
     `INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
      SELECT seq, kind, id, operation, before::jsonb, after::jsonb, cause, $2::timestamptz FROM json_to_recordset($1::json)
        AS x (seq bigint, kind text, id text, operation text, before text, after text, cause text)`,
@@ -280,14 +280,9 @@ export interface Hint {
  * Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at every
  * event; `dueRecords` puts it off when it comes to it.
  */
-export async function hintRecords(
-  sql: Sql,
-  hints: readonly Hint[],
-  now: Now,
-  timing: HintTiming,
-): Promise<void> {
+export function hintRecords(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void {
   if (hints.length === 0) return;
-  await sql.query('SELECT hint_records($1, $2, $3, 0, $4, $5, $6)', [
+  unit.send('SELECT hint_records($1, $2, $3, 0, $4, $5, $6)', [
     ...hintColumns(hints),
     now.steady,
     now.steady + timing.settleMs,

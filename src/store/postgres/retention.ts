@@ -1,7 +1,7 @@
 import { contentHashOf } from '../../inbox/content.ts';
 import type { EventState } from '../reports.ts';
 import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
-import type { Database, Sql } from './connection.ts';
+import type { Database, Sql, Unit } from './connection.ts';
 import { readFact, writeFact } from './facts.ts';
 import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
@@ -59,7 +59,7 @@ export function createRetentionVerbs(database: Database): RetentionStore {
   async function walk(
     { before, after, limit }: TrimStep,
     source: string,
-    trim: (sql: Sql, keys: number[], last: Candidate) => Promise<unknown>,
+    trim: (unit: Unit, keys: number[], last: Candidate) => Promise<unknown>,
   ): Promise<Trimmed> {
     return await database.transact(async (unit) => {
       const looked = await unit.query<Candidate>(`${source} ORDER BY key LIMIT $2`, [after, limit]);
@@ -107,15 +107,15 @@ export function createRetentionVerbs(database: Database): RetentionStore {
       ),
 
     trimEvents: (step) =>
-      walk(step, EVENTS, async (sql, keys) => {
-        await hashBodies(sql, keys);
-        const gone = await sql.query<{ state: EventState; n: number }>(
+      walk(step, EVENTS, async (unit, keys) => {
+        await hashBodies(unit, keys);
+        const gone = await unit.query<{ state: EventState; n: number }>(
           `WITH gone AS (DELETE FROM events WHERE seq = ANY ($1::bigint[]) RETURNING id, content_hash, received_at, state),
              kept AS (INSERT INTO trimmed_events (id, content_hash, received_at) SELECT id, content_hash, received_at FROM gone)
            SELECT state, count(*) AS n FROM gone GROUP BY state`,
           [keys],
         );
-        await tally(sql, Object.fromEntries(gone.map(({ state, n }) => [state, -n])));
+        tally(unit, Object.fromEntries(gone.map(({ state, n }) => [state, -n])));
       }),
 
     trimChanges: (step) =>
