@@ -177,7 +177,8 @@ async function compose(
   const metrics = createMetrics();
   const traffic = createTraffic({ store, clock });
   const tell = createNarrator({ logger, metrics, onLag: traffic.lagged });
-  const gaps = createGapKeeper({ store, clock, onOpened: tell.gapOpened, onHealed: tell.gapHealed });
+  store.watchGaps(tell.gapChanged);
+  const gaps = createGapKeeper({ store, clock });
   const riskIds = riskIdsReader(config.riskIdsFile, log);
   await riskIds.check();
   const secrets = createStoredSecrets({

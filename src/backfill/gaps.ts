@@ -5,12 +5,10 @@ import type { BackfillStore, GapKey, OperatorStore } from '../store/store.ts';
 /** The service was not there for longer than this: deliveries may have been given up meanwhile. */
 const DOWNTIME_AFTER_MS = 30_000;
 
-/** Opens and heals gaps, and tells whoever logs them. */
+/** Opens and heals gaps. */
 export interface GapKeeper {
   open(gap: GapKey, error: string | null): Promise<void>;
   heal(gap: GapKey): Promise<void>;
-  /** Gaps that a finished sweep healed in the store itself. */
-  healed(gaps: readonly GapKey[]): void;
   /** What the upstream said of our credentials, for the audit trail. */
   credentials(kind: Kind, outcome: string): Promise<void>;
 }
@@ -18,21 +16,12 @@ export interface GapKeeper {
 export function createGapKeeper(options: {
   store: Pick<BackfillStore, 'openGap' | 'healGap'> & Pick<OperatorStore, 'audit'>;
   clock: Clock;
-  onOpened: (gap: GapKey, error: string | null) => void;
-  onHealed: (gap: GapKey) => void;
 }): GapKeeper {
   const { store, clock } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   return {
-    async open(gap, error) {
-      if (await store.openGap(gap, error, now())) options.onOpened(gap, error);
-    },
-    async heal(gap) {
-      if (await store.healGap(gap, now())) options.onHealed(gap);
-    },
-    healed(gaps) {
-      gaps.forEach(options.onHealed);
-    },
+    open: (gap, error) => store.openGap(gap, error, now()),
+    heal: (gap) => store.healGap(gap, now()),
     async credentials(kind, outcome) {
       await store.audit({ actor: 'upstream', action: 'credentials', outcome, target: kind }, now());
     },
@@ -45,7 +34,6 @@ const nothing = async () => undefined;
 export const SILENT_GAPS: GapKeeper = {
   open: nothing,
   heal: nothing,
-  healed: () => undefined,
   credentials: nothing,
 };
 

@@ -131,7 +131,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     running.delete(kind);
     const drift = progress.drift.report();
-    gaps.healed(await store.finishSweep(id, { ...ending, progress, drift: { ...drift } }, now()));
+    await store.finishSweep(id, { ...ending, progress, drift: { ...drift } }, now());
     const result: SweepResult = {
       ...{ kind, id, reason, progress, drift, resumed: false, mismatch: false, ...ending },
       durationMs: clock.steady() - startedAt,

@@ -3,7 +3,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { ObservedRequest } from '../compliance/requester.ts';
 import { type Logger, stage } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Applied, ClaimedEvent, Conclusion, GapKey, PreviewOutcome } from '../store/store.ts';
+import type { Applied, ClaimedEvent, Conclusion, GapChange, PreviewOutcome } from '../store/store.ts';
 
 /** Tells logs and metrics what the stages did, so that the stages need to know neither. */
 export interface Narrator {
@@ -14,8 +14,7 @@ export interface Narrator {
   swept(result: SweepResult): void;
   /** `budgetLeft`: requests that the current minute still allows. */
   sweeping(sweep: RunningSweep, budgetLeft: number): void;
-  gapOpened(gap: GapKey, error: string | null): void;
-  gapHealed(gap: GapKey): void;
+  gapChanged(change: GapChange): void;
   requested(request: ObservedRequest): void;
 }
 
@@ -113,13 +112,10 @@ export function createNarrator(options: {
       backfill.info({ kind, sweep_id, outcome: 'running', reason, pages, seen, total, ...pace }, 'sweep');
     },
 
-    gapOpened(gap, error) {
-      const { kind, recordId: record_id, reason } = gap;
-      backfill.warn({ kind, record_id, reason, outcome: 'opened', error }, 'gap');
-    },
-
-    gapHealed({ kind, recordId: record_id, reason }) {
-      backfill.info({ kind, record_id, reason, outcome: 'healed' }, 'gap');
+    gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error }) {
+      const line = { kind, record_id, reason, outcome };
+      if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
+      else backfill.info(line, 'gap');
     },
 
     requested(request) {

@@ -247,6 +247,14 @@ export interface GapKey {
   recordId: string | null;
 }
 
+/** A gap that was opened or healed; one that only occurred again has not changed. */
+export interface GapChange {
+  gap: GapKey;
+  what: 'opened' | 'healed';
+  /** What opened it; null where that has no words, and for a healed one. */
+  error: string | null;
+}
+
 export type SweepOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
 
 export interface SweepProgress {
@@ -372,14 +380,13 @@ export interface BackfillStore {
     id: number,
     result: { outcome: SweepOutcome; error: string | null; progress: SweepProgress; drift?: JsonObject },
     now: Now,
-  ): Promise<GapKey[]>;
+  ): Promise<void>;
   /** Sweeps that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
   interruptSweeps(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 
-  /** Opens the gap, or counts one more occurrence on the open one. True: it was not open before. */
-  openGap(gap: GapKey, error: string | null, now: Now): Promise<boolean>;
-  /** True: it was open. */
-  healGap(gap: GapKey, now: Now): Promise<boolean>;
+  /** Opens the gap, or counts one more occurrence on the open one. */
+  openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
+  healGap(gap: GapKey, now: Now): Promise<void>;
 
   /** Says that the process lives and can write; a time without beats is our downtime. */
   beat(now: Now, facts: ServiceFacts): Promise<void>;
@@ -518,6 +525,12 @@ export interface Store
     ReportStore,
     ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';
+  /**
+   * Whichever verb opens or heals a gap, `told` hears of it once: after the commit, in the order of commits, and before the
+   * verb resolves. Of this process's own commits only, and of none whose answer was lost. `told` must not throw: the verb
+   * would reject although it has happened. It replaces the one that was given before.
+   */
+  watchGaps(told: (change: GapChange) => void): void;
   /** Resolves when a commit is possible; rejects with StoreUnavailable otherwise. For readiness. */
   checkWritable(): Promise<void>;
   close(): Promise<void>;

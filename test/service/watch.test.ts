@@ -13,7 +13,6 @@ function scene(sweepMs: number) {
     gaps: {
       open: async ({ reason }) => void open.add(reason),
       heal: async ({ reason }) => void open.delete(reason),
-      healed: () => undefined,
       credentials: async () => undefined,
     },
     backfill: { requestSweep: (_, reason) => void sweeps.push(reason), wake: () => undefined },

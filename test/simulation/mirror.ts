@@ -97,6 +97,9 @@ export function startMirror(options: MirrorOptions): Mirror {
 
   const file = openSqlite({ path: options.path });
   const store = mortal(file);
+  file.watchGaps(({ gap, what, error }) =>
+    trace(`gap ${gap.reason} ${gap.kind} ${gap.recordId} ${what}: ${error}`),
+  );
 
   function die(): void {
     dead = true;
@@ -150,11 +153,7 @@ export function startMirror(options: MirrorOptions): Mirror {
     if (error instanceof UpstreamError || (error instanceof StoreUnavailable && !error.fatal)) return;
     options.onBug(`a stage failed: ${error instanceof Error ? error.stack : String(error)}`);
   };
-  const gaps = createGapKeeper({
-    ...{ store, clock },
-    onOpened: (gap, error) => trace(`gap ${gap.reason} ${gap.kind} ${gap.recordId}: ${error}`),
-    onHealed: (gap) => trace(`healed ${gap.reason} ${gap.kind} ${gap.recordId}`),
-  });
+  const gaps = createGapKeeper({ store, clock });
   const budget = createBudget({ requestsPerMinute: settings.requestsPerMinute, clock });
   let running: { inbox: Inbox; backfill: Backfill; watch: DeliveryWatch } | null = null;
 

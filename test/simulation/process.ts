@@ -72,6 +72,9 @@ export function startProcess(options: ProcessOptions): Process {
 
   const database = createDatabase(options.url, { applicationName: name, poolSize: POOL_SIZE });
   const real = storeOver(interleaved(database, step, { crowd: options.crowd, place: life }));
+  real.watchGaps(({ gap, what, error }) =>
+    site.trace(`${name} gap ${gap.reason} ${gap.kind} ${gap.recordId} ${what}: ${error}`),
+  );
 
   async function step(): Promise<void> {
     if (dead) throw new Killed();

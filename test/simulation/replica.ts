@@ -122,11 +122,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
     const clock = await databaseClock();
     const now = () => ({ wall: clock.wall(), steady: clock.steady() });
     const startedWall = clock.wall();
-    const gaps = createGapKeeper({
-      ...{ store, clock },
-      onOpened: (gap, error) => trace(`${name} gap ${gap.reason} ${gap.kind} ${gap.recordId}: ${error}`),
-      onHealed: (gap) => trace(`${name} healed ${gap.reason} ${gap.kind} ${gap.recordId}`),
-    });
+    const gaps = createGapKeeper({ store, clock });
     const replicas = createReplicas({ store, clock, onError });
     id = replicas.id;
     const { others } = await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());

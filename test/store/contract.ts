@@ -6,6 +6,7 @@ import { describeCounters } from './contract/counters.ts';
 import { describeDrift } from './contract/drift.ts';
 import { describeDue } from './contract/due.ts';
 import { describeFeed } from './contract/feed.ts';
+import { describeGaps } from './contract/gaps.ts';
 import { describeHostileInput } from './contract/hostile.ts';
 import { describeLists } from './contract/lists.ts';
 import { describePreviews } from './contract/previews.ts';
@@ -30,6 +31,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeAbsences(open);
     describeDrift(open);
     describeSweeps(open);
+    describeGaps(open);
     describeFeed(open);
     describeStatus(open);
     describeReports(open);

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import { connect, migrateSchema, transactions } from '../../src/store/sqlite/connection.ts';
-import { createGaps } from '../../src/store/sqlite/gaps.ts';
+import { createGapNotes, createGaps } from '../../src/store/sqlite/gaps.ts';
 import { createInboxVerbs } from '../../src/store/sqlite/inbox.ts';
 import { createRecords } from '../../src/store/sqlite/records.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
@@ -39,7 +39,10 @@ function inboxOver(path: string) {
   const db = connect(path, { readOnly: false });
   onTestFinished(() => void db.close());
   migrateSchema(db);
-  return { db, inbox: createInboxVerbs(db, transactions(db), createRecords(db), createGaps(db)) };
+  return {
+    db,
+    inbox: createInboxVerbs(db, transactions(db), createRecords(db), createGaps(db, createGapNotes())),
+  };
 }
 
 /** Another program with the file open. */

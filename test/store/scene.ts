@@ -68,6 +68,13 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
   let elapsed = 0;
   let serial = 0;
   let store = harness.store;
+  let told: string[] = [];
+  const watch = () =>
+    store.watchGaps(({ gap, what, error }) => {
+      const about = `${what} ${gap.reason} ${gap.kind ?? '-'} ${gap.recordId ?? '-'}`;
+      told.push(error === null ? about : `${about}: ${error}`);
+    });
+  watch();
 
   const now = (): Now => ({ wall: wallStart + elapsed, steady: STEADY_START + elapsed });
   const pass = (ms: number) => {
@@ -176,6 +183,7 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     canReopen: harness.reopen !== undefined,
     async reopen() {
       store = await harness.reopen!();
+      watch();
     },
     ...{ now, pass, event, rules, accept, claim, work, beginRead, endRead, apply, show, missing, conclude },
     row: (kind: Kind, id: string) => store.showRecord(kind, id),
@@ -183,6 +191,12 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
       (await store.listGaps({ open: true }, { limit: 500 })).map(
         (gap) => `${gap.reason} ${gap.kind ?? '-'} ${gap.record_id ?? '-'}`,
       ),
+    /** What the store has told of gaps since this was last asked, as `opened dead_letter policy pol_1: why`. */
+    toldOfGaps: () => {
+      const news = told;
+      told = [];
+      return news;
+    },
     changes: () => store.listChanges(0, 500),
   };
 }

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import pg from 'pg';
 import { UsageError } from '../../errors.ts';
+import type { GapChange } from '../store.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
 import { keepText } from './text.ts';
 import { TYPES } from './types.ts';
@@ -67,6 +68,8 @@ export interface Sender {
 /** One atomic unit that holds the counter. */
 export interface Unit extends Sql, Sender {
   numbers: Numbers;
+  /** What this try of it has done to gaps, in order; whoever does it adds it here. */
+  gapChanges: GapChange[];
 }
 
 export interface Database {
@@ -226,7 +229,7 @@ export function createDatabase(
                 answer.catch(() => undefined);
                 sent.push(answer);
               };
-              const result = await work({ ...sql, numbers, send }, read as never).catch(
+              const result = await work({ ...sql, numbers, gapChanges: [], send }, read as never).catch(
                 async (error: unknown) => {
                   // What was sent before may be why: after it the server only says that the transaction has failed.
                   await allOf(sent);

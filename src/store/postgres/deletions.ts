@@ -90,14 +90,14 @@ export async function isConsented(sql: Sql, kind: Kind, id: string, nowIso: stri
 }
 
 /** Nothing is held of these records any more; with the last one of the kind, nothing is left to ask anybody. */
-export async function letGo(sql: Sql, kind: Kind, ids: readonly string[], nowIso: string): Promise<void> {
+export async function letGo(unit: Unit, kind: Kind, ids: readonly string[], nowIso: string): Promise<void> {
   if (ids.length === 0) return;
-  const gone = await sql.change('DELETE FROM held_deletions WHERE kind = $1 AND id = ANY ($2::text[])', [
+  const gone = await unit.change('DELETE FROM held_deletions WHERE kind = $1 AND id = ANY ($2::text[])', [
     kind,
     ids,
   ]);
-  if (gone === 0 || (await countHeld(sql, kind)) > 0) return;
-  await healGap(sql, { reason: 'deletion_held', kind, recordId: null }, nowIso);
+  if (gone === 0 || (await countHeld(unit, kind)) > 0) return;
+  await healGap(unit, { reason: 'deletion_held', kind, recordId: null }, nowIso);
 }
 
 async function requireLease(sql: Sql, { lease }: Context): Promise<void> {

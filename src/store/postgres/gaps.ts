@@ -1,34 +1,51 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
-import type { GapKey } from '../store.ts';
-import type { Sql, Unit } from './connection.ts';
+import type { GapChange, GapKey } from '../store.ts';
+import type { Database, Sql, Unit } from './connection.ts';
+
+/** The same database, whose units tell what they have done to gaps once they are committed. */
+export function tellingGaps(database: Database, told: (change: GapChange) => void): Database {
+  return {
+    ...database,
+    async transact(work, first) {
+      // Those of the try that was committed: an earlier one has changed nothing.
+      let changes: readonly GapChange[] = [];
+      const result = await database.transact((unit, read) => {
+        changes = unit.gapChanges;
+        return work(unit, read);
+      }, first);
+      changes.forEach(told);
+      return result;
+    },
+  };
+}
+
+function noteHealed(unit: Unit, gaps: readonly GapKey[]): void {
+  unit.gapChanges.push(...gaps.map((gap) => ({ gap, what: 'healed' as const, error: null })));
+}
 
 const listed = (reasons: readonly string[]) => reasons.map((reason) => `'${reason}'`).join(', ');
 
-/** True: it was not open before. Takes a number, so that only a sweep begun later can heal it. */
-export async function openGap(
-  unit: Unit,
-  gap: GapKey,
-  error: string | null,
-  nowIso: string,
-): Promise<boolean> {
+/** Takes a number, so that only a sweep begun later can heal it. */
+export async function openGap(unit: Unit, gap: GapKey, error: string | null, nowIso: string): Promise<void> {
   const number = unit.numbers.next();
   const { where, values } = sameGap(gap, 2);
   const again = await unit.change(
     `UPDATE gaps SET attempts = attempts + 1, error = coalesce($1, error), number = $2 WHERE ${where}`,
     [error, number, ...values],
   );
-  if (again > 0) return false;
+  if (again > 0) return;
   await unit.change(
     'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES ($1, $2, $3, $4, $5, $6)',
     [gap.reason, gap.kind, gap.recordId, nowIso, number, error],
   );
-  return true;
+  unit.gapChanges.push({ gap, what: 'opened', error });
 }
 
-export async function healGap(sql: Sql, gap: GapKey, nowIso: string): Promise<boolean> {
+export async function healGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
   const { where, values } = sameGap(gap, 1);
-  return (await sql.change(`UPDATE gaps SET healed_at = $1 WHERE ${where}`, [nowIso, ...values])) > 0;
+  const healed = await unit.change(`UPDATE gaps SET healed_at = $1 WHERE ${where}`, [nowIso, ...values]);
+  if (healed > 0) noteHealed(unit, [gap]);
 }
 
 /** A null is spelled out: a comparison that takes null for equal finds nothing in an index. */
@@ -50,38 +67,39 @@ function sameGap(gap: GapKey, before: number): { where: string; values: string[]
 
 /** What reading these records made good. */
 export async function healRecords(
-  sql: Sql,
+  unit: Unit,
   kind: Kind,
   ids: readonly string[],
   nowIso: string,
 ): Promise<void> {
   if (ids.length === 0) return;
-  await sql.change(
+  const healed = await unit.query<GapKey>(
     `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id = ANY ($3::text[]) AND healed_at IS NULL
-     AND reason IN (${listed(HEALED_BY_READ)})`,
+     AND reason IN (${listed(HEALED_BY_READ)}) RETURNING reason, kind, record_id AS "recordId"`,
     [nowIso, kind, ids],
   );
+  noteHealed(unit, healed);
 }
 
 export async function healAfterSweep(
-  sql: Sql,
+  unit: Unit,
   kind: Kind,
   sweepNumber: number,
   nowIso: string,
-): Promise<GapKey[]> {
-  const ofKind = await sql.query<GapKey>(
+): Promise<void> {
+  const ofKind = await unit.query<GapKey>(
     `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id IS NULL AND healed_at IS NULL AND number <= $3
      AND reason IN (${listed(HEALED_BY_SWEEP)}) RETURNING reason, kind, record_id AS "recordId"`,
     [nowIso, kind, sweepNumber],
   );
   // A gap of the whole mirror is healed once every kind has been read completely since.
-  const mirrorWide = await sql.query<GapKey>(
+  const mirrorWide = await unit.query<GapKey>(
     `UPDATE gaps SET healed_at = $1 WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${listed(HEALED_BY_SWEEP)})
      AND (SELECT count(DISTINCT s.kind) FROM sweeps s WHERE s.outcome = 'complete' AND s.number >= gaps.number) = 3
      RETURNING reason, kind, record_id AS "recordId"`,
     [nowIso],
   );
-  return [...ofKind, ...mirrorWide];
+  noteHealed(unit, [...ofKind, ...mirrorWide]);
 }
 
 export async function kindsWantingSweep(sql: Sql): Promise<Kind[]> {

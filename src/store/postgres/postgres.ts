@@ -1,5 +1,5 @@
 import { StoreUnavailable, UsageError } from '../../errors.ts';
-import type { Store } from '../store.ts';
+import type { GapChange, Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
@@ -7,6 +7,7 @@ import { createDatabase, type Database, type PostgresSettings } from './connecti
 import { createDeletionVerbs } from './deletions.ts';
 import { createDueVerbs } from './due.ts';
 import { tlsTrouble } from './failures.ts';
+import { tellingGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState, settleEpoch } from './migrations.ts';
 import { createOperatorVerbs } from './operators.ts';
@@ -65,11 +66,16 @@ function atStart(error: unknown): unknown {
     : error;
 }
 
-/** The port over a schema that is current. Closing the store closes `database`. */
-export function storeOver(database: Database): Store {
+/** The port over a schema that is current. Closing the store closes `server`. */
+export function storeOver(server: Database): Store {
+  let told: (change: GapChange) => void = () => undefined;
+  const database = tellingGaps(server, (change) => told(change));
   const claims = createClaims(database);
   return {
     engine: 'postgres',
+    watchGaps(next) {
+      told = next;
+    },
     ...createInboxVerbs(database, claims),
     ...createPreviewVerb(database, claims),
     ...createDueVerbs(database),

@@ -47,7 +47,7 @@ export function createSweepVerbs(database: Database): SweepVerbs {
     },
 
     async finishSweep(id, result, now) {
-      return await database.transact(async (unit) => {
+      await database.transact(async (unit) => {
         await saveProgress(unit, id, result.progress);
         const nowIso = instantOf(now.wall);
         const [sweep] = await unit.query<{ kind: Kind; number: number }>(
@@ -58,8 +58,8 @@ export function createSweepVerbs(database: Database): SweepVerbs {
             result.drift === undefined ? null : keepJson(result.drift),
           ],
         );
-        if (sweep === undefined || result.outcome !== 'complete') return [];
-        return await healAfterSweep(unit, sweep.kind, sweep.number, nowIso);
+        if (sweep === undefined || result.outcome !== 'complete') return;
+        await healAfterSweep(unit, sweep.kind, sweep.number, nowIso);
       });
     },
 
@@ -78,11 +78,11 @@ export function createSweepVerbs(database: Database): SweepVerbs {
     },
 
     async openGap(gap, error, now) {
-      return await database.transact((unit) => openGap(unit, gap, error, instantOf(now.wall)));
+      await database.transact((unit) => openGap(unit, gap, error, instantOf(now.wall)));
     },
 
     async healGap(gap, now) {
-      return await database.transact((unit) => healGap(unit, gap, instantOf(now.wall)));
+      await database.transact((unit) => healGap(unit, gap, instantOf(now.wall)));
     },
 
     async kindsWantingSweep() {

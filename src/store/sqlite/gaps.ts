@@ -1,11 +1,43 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
-import type { GapKey } from '../store.ts';
-import type { Connection, Numbers } from './connection.ts';
+import type { GapChange, GapKey, Store } from '../store.ts';
+import type { Connection, Numbers, Transact } from './connection.ts';
+
+/** What the open transaction has done to gaps. There is one at a time: this engine's run from begin to end in one go. */
+export interface GapNotes {
+  note(change: GapChange): void;
+  watch: Store['watchGaps'];
+  /** Tells what was noted once it is committed, and forgets it with a transaction that failed. */
+  telling(transact: Transact): Transact;
+}
+
+export function createGapNotes(): GapNotes {
+  let noted: GapChange[] = [];
+  let told: (change: GapChange) => void = () => undefined;
+  return {
+    note(change) {
+      noted.push(change);
+    },
+    watch(next) {
+      told = next;
+    },
+    telling: (transact) => (work) => {
+      let committed: readonly GapChange[] = [];
+      try {
+        const result = transact(work);
+        committed = noted;
+        return result;
+      } finally {
+        if (noted.length > 0) noted = [];
+        committed.forEach(told);
+      }
+    },
+  };
+}
 
 export type Gaps = ReturnType<typeof createGaps>;
 
-export function createGaps(db: Connection) {
+export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
   const quoted = (reasons: readonly string[]) => reasons.map((reason) => `'${reason}'`).join(', ');
   const again = db.prepare(
     `UPDATE gaps SET attempts = attempts + 1, error = coalesce(?, error), number = ?
@@ -14,11 +46,12 @@ export function createGaps(db: Connection) {
   const insert = db.prepare(
     'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES (?, ?, ?, ?, ?, ?)',
   );
-  const heal = db.prepare(
+  const healOne = db.prepare(
     'UPDATE gaps SET healed_at = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL',
   );
-  const healRecord = db.prepare(
-    `UPDATE gaps SET healed_at = ? WHERE kind = ? AND record_id = ? AND healed_at IS NULL
+  // Looked for first: nearly no record has one, and each that is read would pay for an UPDATE that tells what it changed.
+  const openOfRecord = db.prepare(
+    `SELECT reason, kind, record_id AS recordId FROM gaps WHERE kind = ? AND record_id = ? AND healed_at IS NULL
      AND reason IN (${quoted(HEALED_BY_READ)})`,
   );
   const healSwept = db.prepare(
@@ -41,22 +74,29 @@ export function createGaps(db: Connection) {
     )
     .pluck();
 
+  function heal(gap: GapKey, nowIso: string): void {
+    if (healOne.run(nowIso, gap.reason, gap.kind, gap.recordId).changes > 0) noteHealed([gap]);
+  }
+
+  function noteHealed(gaps: readonly unknown[]): void {
+    for (const gap of gaps as GapKey[]) note({ gap, what: 'healed', error: null });
+  }
+
   return {
-    /** True: it was not open before. Takes a number, so that only a sweep begun later can heal it. */
-    open(gap: GapKey, error: string | null, nowIso: string, numbers: Numbers): boolean {
+    /** Takes a number, so that only a sweep begun later can heal it. */
+    open(gap: GapKey, error: string | null, nowIso: string, numbers: Numbers): void {
       const number = numbers.next();
-      if (again.run(error, number, gap.reason, gap.kind, gap.recordId).changes > 0) return false;
+      if (again.run(error, number, gap.reason, gap.kind, gap.recordId).changes > 0) return;
       insert.run(gap.reason, gap.kind, gap.recordId, nowIso, number, error);
-      return true;
+      note({ gap, what: 'opened', error });
     },
-    heal(gap: GapKey, nowIso: string): boolean {
-      return heal.run(nowIso, gap.reason, gap.kind, gap.recordId).changes > 0;
-    },
+    heal,
     healRecord(kind: Kind, id: string, nowIso: string): void {
-      healRecord.run(nowIso, kind, id);
+      for (const gap of openOfRecord.all(kind, id) as GapKey[]) heal(gap, nowIso);
     },
-    healAfterSweep(kind: Kind, sweepNumber: number, nowIso: string): GapKey[] {
-      return [...healSwept.all(nowIso, kind, sweepNumber), ...healMirrorWide.all(nowIso)] as GapKey[];
+    healAfterSweep(kind: Kind, sweepNumber: number, nowIso: string): void {
+      noteHealed(healSwept.all(nowIso, kind, sweepNumber));
+      noteHealed(healMirrorWide.all(nowIso));
     },
     kindsWantingSweep(): Kind[] {
       return wanting.all() as Kind[];

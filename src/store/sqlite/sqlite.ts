@@ -12,7 +12,7 @@ import {
   transactions,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
-import { createGaps } from './gaps.ts';
+import { createGapNotes, createGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createOperatorVerbs } from './operators.ts';
 import { createRecords } from './records.ts';
@@ -52,7 +52,8 @@ export function openSqlite(options: SqliteOptions): Store {
 
 /** The port over a connection whose schema is current. Closing the store closes the connection. */
 export function storeOver(db: Connection): Store {
-  const transact = transactions(db);
+  const gapNotes = createGapNotes();
+  const transact = gapNotes.telling(transactions(db));
   const records = createRecords(db);
   // What the inbox remembers of its busy records holds only as long as it alone writes.
   const inboxTransact: Transact = (work) => {
@@ -67,8 +68,8 @@ export function storeOver(db: Connection): Store {
     records.busy.clear();
     return transact(work);
   };
-  const gaps = createGaps(db);
-  const verbs: Omit<Store, 'engine'> = {
+  const gaps = createGaps(db, gapNotes);
+  const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...createInboxVerbs(db, inboxTransact, records, gaps),
     ...createBackfillVerbs(db, otherTransact, records, gaps),
     ...createSweepVerbs(db, otherTransact, gaps),
@@ -83,7 +84,7 @@ export function storeOver(db: Connection): Store {
       db.close();
     },
   };
-  return { engine: 'sqlite', ...translating(verbs) };
+  return { engine: 'sqlite', watchGaps: gapNotes.watch, ...translating(verbs) };
 }
 
 type Verb = (...args: unknown[]) => Promise<unknown>;

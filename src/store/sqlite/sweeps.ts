@@ -79,7 +79,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     },
 
     async finishSweep(id, result, now) {
-      return transact(() => {
+      transact(() => {
         save(id, result.progress);
         const nowIso = iso(now.wall);
         const sweep = finish.get(
@@ -92,7 +92,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
           kind: Kind;
           number: number;
         };
-        return result.outcome === 'complete' ? gaps.healAfterSweep(sweep.kind, sweep.number, nowIso) : [];
+        if (result.outcome === 'complete') gaps.healAfterSweep(sweep.kind, sweep.number, nowIso);
       });
     },
 
@@ -104,11 +104,11 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     },
 
     async openGap(gap, error, now) {
-      return transact((numbers) => gaps.open(gap, error, iso(now.wall), numbers));
+      transact((numbers) => gaps.open(gap, error, iso(now.wall), numbers));
     },
 
     async healGap(gap, now) {
-      return transact(() => gaps.heal(gap, iso(now.wall)));
+      transact(() => gaps.heal(gap, iso(now.wall)));
     },
 
     async kindsWantingSweep() {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { KINDS, type Kind } from '../../../src/compliance/kinds.ts';
+import type { Kind } from '../../../src/compliance/kinds.ts';
 import type { SweepOutcome } from '../../../src/store/store.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
 
 const progress = { pages: 2, seen: 5, inserted: 1, updated: 1, deleted: 0, unchanged: 3 };
 
-async function sweepOnce(scene: Scene, kind: Kind, outcome: SweepOutcome = 'complete') {
+export async function sweepOnce(scene: Scene, kind: Kind, outcome: SweepOutcome = 'complete') {
   const sweep = await scene.store.startSweep(kind, 'timer', scene.now());
-  return scene.store.finishSweep(sweep.id, { outcome, error: null, progress, drift: {} }, scene.now());
+  await scene.store.finishSweep(sweep.id, { outcome, error: null, progress, drift: {} }, scene.now());
 }
 
 export function describeSweeps(open: OpenEngine): void {
@@ -100,102 +100,6 @@ export function describeSweeps(open: OpenEngine): void {
         expect(await cycle(10)).toEqual(['dead', 'new']);
         const next = await scene.store.startSweep('risk_assessment', 'timer', scene.now());
         expect(await scene.store.cycleRecords('risk_assessment', next.id, 10)).toHaveLength(4);
-      }),
-    );
-  });
-
-  describe('gaps', () => {
-    const gap = { reason: 'downtime', kind: null, recordId: null } as const;
-
-    it(
-      'are opened once, and count how often they occur again',
-      inScene(open, async (scene) => {
-        expect(await scene.store.openGap(gap, 'down for 90 s', scene.now())).toBe(true);
-        const opened_at = isoOf(scene.now().wall);
-        scene.pass(1_000);
-        expect(await scene.store.openGap(gap, null, scene.now())).toBe(false);
-        expect(await scene.store.openGap({ ...gap, kind: 'policy' }, 'other', scene.now())).toBe(true);
-        const [, first] = await scene.store.listGaps({}, { limit: 10 });
-        expect(first).toMatchObject({
-          ...{ reason: 'downtime', kind: null, record_id: null, opened_at, healed_at: null },
-          ...{ attempts: 2, error: 'down for 90 s' },
-        });
-      }),
-    );
-
-    it(
-      'are healed once, and can open again',
-      inScene(open, async (scene) => {
-        await scene.store.openGap(gap, 'first', scene.now());
-        expect(await scene.store.healGap({ ...gap, kind: 'policy' }, scene.now())).toBe(false);
-        expect(await scene.store.healGap(gap, scene.now())).toBe(true);
-        expect(await scene.store.healGap(gap, scene.now())).toBe(false);
-        expect(await scene.store.openGap(gap, 'second', scene.now())).toBe(true);
-        expect(await scene.store.listGaps({}, { limit: 10 })).toHaveLength(2);
-        expect(await scene.store.listGaps({ open: true }, { limit: 10 })).toMatchObject([
-          { error: 'second' },
-        ]);
-        expect(await scene.store.listGaps({ open: false }, { limit: 10 })).toMatchObject([
-          { error: 'first' },
-        ]);
-      }),
-    );
-
-    it(
-      'of a kind are healed by a complete sweep that began after them, and by no other',
-      inScene(open, async (scene) => {
-        const lost = { reason: 'refused_timestamp', kind: 'vendor', recordId: null } as const;
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
-        await scene.store.openGap(lost, 'x', scene.now());
-        const end = { outcome: 'complete', error: null, progress, drift: {} } as const;
-        expect(await scene.store.finishSweep(sweep.id, end, scene.now())).toEqual([]);
-        expect(await sweepOnce(scene, 'policy')).toEqual([]);
-        expect(await sweepOnce(scene, 'vendor', 'incomplete')).toEqual([]);
-        expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
-        expect(await sweepOnce(scene, 'vendor')).toEqual([lost]);
-        expect(await scene.openGaps()).toEqual([]);
-      }),
-    );
-
-    it(
-      'that occurred again during a sweep wait for the next',
-      inScene(open, async (scene) => {
-        const lost = { reason: 'refused_timestamp', kind: 'vendor', recordId: null } as const;
-        await scene.store.openGap(lost, 'x', scene.now());
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
-        await scene.store.openGap(lost, 'x', scene.now());
-        await scene.store.finishSweep(
-          sweep.id,
-          { outcome: 'complete', error: null, progress, drift: {} },
-          scene.now(),
-        );
-        expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
-      }),
-    );
-
-    it(
-      'of the whole mirror are healed once every kind has been read completely since',
-      inScene(open, async (scene) => {
-        await sweepOnce(scene, 'vendor');
-        await scene.store.openGap(gap, 'x', scene.now());
-        expect(await scene.store.kindsWantingSweep()).toEqual([...KINDS]);
-        expect(await sweepOnce(scene, 'policy')).toEqual([]);
-        expect(await sweepOnce(scene, 'policy')).toEqual([]);
-        expect(await sweepOnce(scene, 'risk_assessment')).toEqual([]);
-        expect(await scene.store.kindsWantingSweep()).toEqual(['vendor']);
-        expect(await sweepOnce(scene, 'vendor')).toEqual([gap]);
-        expect(await scene.store.kindsWantingSweep()).toEqual([]);
-      }),
-    );
-
-    it(
-      'that a reading cannot make good are left to whatever can',
-      inScene(open, async (scene) => {
-        const held = { reason: 'deletion_held', kind: 'policy', recordId: null } as const;
-        await scene.store.openGap(held, 'x', scene.now());
-        expect(await scene.store.kindsWantingSweep()).toEqual([]);
-        expect(await sweepOnce(scene, 'policy')).toEqual([]);
-        expect(await scene.openGaps()).toEqual(['deletion_held policy -']);
       }),
     );
   });

@@ -1,0 +1,87 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, onTestFinished, test } from 'vitest';
+import { loadConfig } from '../../src/config.ts';
+import { createLogger } from '../../src/logger.ts';
+import { startService } from '../../src/service.ts';
+import { API_KEY, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { createSender, SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
+
+interface GapLine {
+  stage: string;
+  kind: string | null;
+  record_id: string | null;
+  outcome: 'opened' | 'healed';
+  reason: string;
+}
+
+async function startedService() {
+  const upstream = await startIndependentUpstream();
+  onTestFinished(() => upstream.close());
+  const dir = mkdtempSync(join(tmpdir(), 'gap-lines-'));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const lines: GapLine[] = [];
+  const destination = {
+    write(text: string) {
+      const line = JSON.parse(text);
+      if (line.msg === 'gap') lines.push(line);
+    },
+  };
+  const service = await startService({
+    config: loadConfig({
+      ...{ PORT: '0', OPS_PORT: '0', WEBHOOK_SECRETS: SIGNING_SECRET },
+      DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
+      ...{ COMPLIANCE_BASE_URL: upstream.baseUrl, COMPLIANCE_API_KEY: API_KEY },
+      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '100000', SYNC_SETTLE_SECONDS: '0.1' },
+    }),
+    logger: createLogger({ level: 'info', destination }),
+  });
+  onTestFinished(() => service.stop());
+  const sender = createSender(`${service.receiverUrl}/webhooks`);
+  onTestFinished(() => sender.close());
+  const database = new Database(join(dir, 'mirror.db'), { readonly: true });
+  onTestFinished(() => void database.close());
+  const deliver = async (id: string, event: object | string) => {
+    const created = new Date().toISOString();
+    const body = typeof event === 'string' ? event : JSON.stringify({ id, created, ...event });
+    return await sender.attempt({ id, body });
+  };
+  return {
+    ...{ upstream, lines, deliver },
+    rows: () => database.prepare('SELECT reason, healed_at FROM gaps').all() as { healed_at: unknown }[],
+  };
+}
+
+const toldOf = (lines: readonly GapLine[]) =>
+  lines.map(({ outcome, reason, kind, record_id }) => `${outcome} ${reason} ${kind} ${record_id}`).sort();
+
+test('every gap is logged once as it opens and once as it is healed, wherever that happens', async () => {
+  const { upstream, lines, deliver, rows } = await startedService();
+  upstream.records.put('vendors', { id: 'ven-1', name: 'Vendor' });
+
+  expect(await deliver('dead', { type: 'policy.updated', data: { x: 1 } })).toBe(202);
+  expect(await deliver('unusable', 'no JSON at all')).toBe(400);
+  expect(await deliver('twice', { type: 'vendor.updated', data: { vendorId: 'ven-1' } })).toBe(202);
+  expect(await deliver('twice', { type: 'vendor.updated', data: { vendorId: 'ven-1', a: 1 } })).toBe(200);
+  expect(await deliver('early', { type: 'risk.assessed', data: { assessmentId: 'ra-1' } })).toBe(202);
+  await expect
+    .poll(() => toldOf(lines), { timeout: 20_000 })
+    .toContain('opened unresolved risk_assessment ra-1');
+  upstream.records.put('assessments', { id: 'ra-1', name: 'Assessment' });
+  expect(await deliver('later', { type: 'risk.assessed', data: { assessmentId: 'ra-1' } })).toBe(202);
+
+  const gaps = [
+    'conflicting_content vendor ven-1',
+    'dead_letter policy null',
+    'unresolved risk_assessment ra-1',
+    'unusable_delivery null null',
+  ];
+  await expect
+    .poll(() => toldOf(lines), { timeout: 30_000 })
+    .toEqual([...gaps.map((gap) => `healed ${gap}`), ...gaps.map((gap) => `opened ${gap}`)]);
+  expect(new Set(lines.map((line) => line.stage))).toEqual(new Set(['backfill']));
+  expect(rows()).toHaveLength(gaps.length);
+  expect(rows().filter((row) => row.healed_at === null)).toEqual([]);
+});

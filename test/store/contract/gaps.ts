@@ -1,0 +1,294 @@
+import { describe, expect, it } from 'vitest';
+import { KINDS } from '../../../src/compliance/kinds.ts';
+import { HEALED_BY_READ } from '../../../src/store/healing.ts';
+import type { UnusableDelivery } from '../../../src/store/store.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { sweepOnce } from './sweeps.ts';
+
+const progress = { pages: 1, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+
+async function finish(scene: Scene, sweepId: number) {
+  const end = { outcome: 'complete', error: null, progress, drift: {} } as const;
+  await scene.store.finishSweep(sweepId, end, scene.now());
+}
+
+const unusable = (over: Partial<UnusableDelivery> = {}): UnusableDelivery => ({
+  ...{ reason: 'no id', t: '1', body: Buffer.from('{}'), kind: 'vendor', recordId: 'ven_1' },
+  ...over,
+});
+const keep = (scene: Scene, ...deliveries: UnusableDelivery[]) =>
+  scene.store.accept({ events: [], unusable: deliveries }, scene.now(), TIMING);
+
+/** Two 404 answers SETTLE apart, for each of them. */
+async function proveGone(scene: Scene, ids: readonly string[]) {
+  for (const id of ids) await scene.missing('vendor', id);
+  scene.pass(SETTLE_MS);
+  for (const id of ids) await scene.missing('vendor', id);
+}
+
+const vendors = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({ id: `ven_${n}`, data: { id: `ven_${n}` } }));
+
+export function describeGaps(open: OpenEngine): void {
+  describe('gaps', () => {
+    const gap = { reason: 'downtime', kind: null, recordId: null } as const;
+
+    it(
+      'are opened once, and count how often they occur again',
+      inScene(open, async (scene) => {
+        await scene.store.openGap(gap, 'down for 90 s', scene.now());
+        expect(scene.toldOfGaps()).toEqual(['opened downtime - -: down for 90 s']);
+        const opened_at = isoOf(scene.now().wall);
+        scene.pass(1_000);
+        await scene.store.openGap(gap, 'down again', scene.now());
+        await scene.store.openGap(gap, null, scene.now());
+        expect(scene.toldOfGaps()).toEqual([]);
+        await scene.store.openGap({ ...gap, kind: 'policy' }, null, scene.now());
+        expect(scene.toldOfGaps()).toEqual(['opened downtime policy -']);
+        const [, first] = await scene.store.listGaps({}, { limit: 10 });
+        expect(first).toMatchObject({
+          ...{ reason: 'downtime', kind: null, record_id: null, opened_at, healed_at: null },
+          ...{ attempts: 3, error: 'down again' },
+        });
+      }),
+    );
+
+    it(
+      'are healed once, and can open again',
+      inScene(open, async (scene) => {
+        await scene.store.openGap(gap, 'first', scene.now());
+        scene.toldOfGaps();
+        await scene.store.healGap({ ...gap, kind: 'policy' }, scene.now());
+        expect(scene.toldOfGaps()).toEqual([]);
+        await scene.store.healGap(gap, scene.now());
+        await scene.store.healGap(gap, scene.now());
+        expect(scene.toldOfGaps()).toEqual(['healed downtime - -']);
+        await scene.store.openGap(gap, 'second', scene.now());
+        expect(scene.toldOfGaps()).toEqual(['opened downtime - -: second']);
+        expect(await scene.store.listGaps({}, { limit: 10 })).toHaveLength(2);
+        expect(await scene.store.listGaps({ open: true }, { limit: 10 })).toMatchObject([
+          { error: 'second' },
+        ]);
+        expect(await scene.store.listGaps({ open: false }, { limit: 10 })).toMatchObject([
+          { error: 'first' },
+        ]);
+      }),
+    );
+
+    it(
+      'of a kind are healed by a complete sweep that began after them, and by no other',
+      inScene(open, async (scene) => {
+        const lost = { reason: 'refused_timestamp', kind: 'vendor', recordId: null } as const;
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await scene.store.openGap(lost, 'x', scene.now());
+        scene.toldOfGaps();
+        await finish(scene, sweep.id);
+        await sweepOnce(scene, 'policy');
+        await sweepOnce(scene, 'vendor', 'incomplete');
+        expect(scene.toldOfGaps()).toEqual([]);
+        expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
+        await sweepOnce(scene, 'vendor');
+        expect(scene.toldOfGaps()).toEqual(['healed refused_timestamp vendor -']);
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'that occurred again during a sweep wait for the next',
+      inScene(open, async (scene) => {
+        const lost = { reason: 'refused_timestamp', kind: 'vendor', recordId: null } as const;
+        await scene.store.openGap(lost, 'x', scene.now());
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await scene.store.openGap(lost, 'x', scene.now());
+        await finish(scene, sweep.id);
+        expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
+      }),
+    );
+
+    it(
+      'of the whole mirror are healed once every kind has been read completely since',
+      inScene(open, async (scene) => {
+        await sweepOnce(scene, 'vendor');
+        await scene.store.openGap(gap, 'x', scene.now());
+        expect(await scene.store.kindsWantingSweep()).toEqual([...KINDS]);
+        scene.toldOfGaps();
+        await sweepOnce(scene, 'policy');
+        await sweepOnce(scene, 'policy');
+        await sweepOnce(scene, 'risk_assessment');
+        expect(scene.toldOfGaps()).toEqual([]);
+        expect(await scene.store.kindsWantingSweep()).toEqual(['vendor']);
+        await sweepOnce(scene, 'vendor');
+        expect(scene.toldOfGaps()).toEqual(['healed downtime - -']);
+        expect(await scene.store.kindsWantingSweep()).toEqual([]);
+      }),
+    );
+
+    it(
+      'that a reading cannot make good are left to whatever can',
+      inScene(open, async (scene) => {
+        const held = { reason: 'deletion_held', kind: 'policy', recordId: null } as const;
+        await scene.store.openGap(held, 'x', scene.now());
+        expect(await scene.store.kindsWantingSweep()).toEqual([]);
+        await sweepOnce(scene, 'policy');
+        expect(await scene.openGaps()).toEqual(['deletion_held policy -']);
+      }),
+    );
+  });
+
+  describe('a gap that another verb opens', () => {
+    it(
+      'is told once, as the unusable delivery is kept that opened it',
+      inScene(open, async (scene) => {
+        await keep(
+          scene,
+          unusable(),
+          unusable({ reason: 'not JSON', kind: null, recordId: null }),
+          unusable(),
+        );
+        expect(scene.toldOfGaps()).toEqual([
+          'opened unusable_delivery vendor ven_1: no id',
+          'opened unusable_delivery - -: not JSON',
+        ]);
+        await keep(scene, unusable());
+        expect(scene.toldOfGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'is told once, as an id comes again with other content',
+      inScene(open, async (scene) => {
+        const first = scene.event({ id: 'evt_a' });
+        const other = { ...first, body: first.body.replace('"name"', '"title"') };
+        await scene.accept(first, scene.event());
+        await scene.accept(first);
+        expect(scene.toldOfGaps()).toEqual([]);
+        await scene.accept(other, scene.event());
+        await scene.accept(other);
+        expect(scene.toldOfGaps()).toEqual([
+          'opened conflicting_content policy pol_1: the id evt_a was received before with other content',
+        ]);
+      }),
+    );
+
+    it(
+      'is told once, as an event turns out to be unusable',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ id: 'evt_a', recordId: null, data: { x: 1 } }),
+          scene.event({ recordId: 'pol_2' }),
+        );
+        await scene.work();
+        expect(scene.toldOfGaps()).toEqual([
+          expect.stringMatching(/^opened dead_letter policy -: event evt_a: ./),
+        ]);
+        await scene.accept(scene.event({ recordId: null, data: { x: 2 } }));
+        await scene.work();
+        expect(scene.toldOfGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'is told once, as an event is given up',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ id: 'evt_a' }), scene.event({ id: 'evt_b', recordId: 'pol_2' }));
+        const [given, deferred] = await scene.claim();
+        const failures = [
+          { event: given!, retryAtMs: null, error: 'ours' },
+          { event: deferred!, retryAtMs: scene.now().steady + 1, error: 'ours' },
+        ];
+        await scene.store.deferEvents(failures, scene.now(), TIMING);
+        expect(scene.toldOfGaps()).toEqual(['opened dead_letter policy pol_1: event evt_a: ours']);
+      }),
+    );
+
+    it(
+      'is told once, as a quarantined delivery is released',
+      inScene(open, async (scene) => {
+        await keep(scene, unusable({ recordId: null }));
+        const id = (await scene.store.listQuarantine({ limit: 1 }))[0]!.id;
+        await sweepOnce(scene, 'vendor');
+        expect(scene.toldOfGaps()).toEqual([
+          'opened unusable_delivery vendor -: no id',
+          'healed unusable_delivery vendor -',
+        ]);
+        await scene.store.releaseQuarantined(id, scene.now(), TIMING);
+        expect(scene.toldOfGaps()).toEqual([`opened unusable_delivery vendor -: quarantine ${id} released`]);
+      }),
+    );
+
+    it(
+      'is not told where the verb fails after all',
+      inScene(open, async (scene) => {
+        // Only a mistake of ours fails this late: a text that can be kept with the delivery, and not with its gap.
+        const toPostgres = () => {
+          throw new Error('no text');
+        };
+        const reason = { toJSON: () => 'x', toPostgres } as unknown as string;
+        const deliveries = [unusable(), unusable({ reason, recordId: 'ven_2' })];
+        await expect(keep(scene, ...deliveries)).rejects.toThrow();
+        expect(await scene.openGaps()).toEqual([]);
+        expect(scene.toldOfGaps()).toEqual([]);
+        await keep(scene, unusable({ recordId: 'ven_3' }));
+        expect(scene.toldOfGaps()).toEqual(['opened unusable_delivery vendor ven_3: no id']);
+      }),
+    );
+  });
+
+  describe('a gap that another verb heals', () => {
+    it.each(HEALED_BY_READ)('is told once, as its record is read: %s', async (reason) => {
+      await inScene(open, async (scene) => {
+        for (const recordId of ['ven_0', 'ven_1', 'ven_9', null]) {
+          await scene.store.openGap({ reason, kind: 'vendor', recordId }, null, scene.now());
+        }
+        await scene.store.openGap({ reason, kind: 'policy', recordId: 'ven_0' }, null, scene.now());
+        await scene.store.openGap(
+          { reason: 'unaddressable', kind: 'vendor', recordId: 'ven_0' },
+          null,
+          scene.now(),
+        );
+        scene.toldOfGaps();
+        await scene.apply('vendor', vendors(3));
+        await scene.apply('vendor', vendors(3));
+        expect(scene.toldOfGaps().sort()).toEqual([
+          `healed ${reason} vendor ven_0`,
+          `healed ${reason} vendor ven_1`,
+        ]);
+      })();
+    });
+
+    it(
+      'is told once, as its record is proven gone',
+      inScene(open, async (scene) => {
+        await scene.apply('vendor', vendors(9));
+        await scene.store.openGap(
+          { reason: 'unresolved', kind: 'vendor', recordId: 'ven_0' },
+          'x',
+          scene.now(),
+        );
+        await proveGone(scene, ['ven_0']);
+        scene.toldOfGaps();
+        await scene.conclude('vendor');
+        expect(scene.toldOfGaps()).toEqual(['healed unresolved vendor ven_0']);
+      }),
+    );
+
+    it(
+      'is told once, as nothing is held any more, since all of it is shown again or gone with consent',
+      inScene(open, async (scene) => {
+        const held = { reason: 'deletion_held', kind: 'vendor', recordId: null } as const;
+        await scene.apply('vendor', vendors(2));
+        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        await proveGone(scene, ['ven_0', 'ven_1']);
+        expect((await scene.conclude('vendor', { sweepId: sweep.id })).held).toHaveLength(2);
+        await scene.store.openGap(held, 'x', scene.now());
+        scene.toldOfGaps();
+        await scene.apply('vendor', vendors(1));
+        expect(scene.toldOfGaps()).toEqual([]);
+        await scene.store.confirmDeletions(sweep.id, scene.now().wall + 3_600_000);
+        await proveGone(scene, ['ven_1']);
+        expect((await scene.conclude('vendor')).deleted).toHaveLength(1);
+        expect(scene.toldOfGaps()).toEqual(['healed deletion_held vendor -']);
+      }),
+    );
+  });
+}
