@@ -9,8 +9,16 @@ import { type Process, startProcess } from './process.ts';
 import { createChance } from './random.ts';
 import type { Site } from './replica.ts';
 import type { ReplicasPlan } from './replicas-plan.ts';
-import { AFTERWARDS_IN_SETTLES, HEALING_MS, LONG_AGO, PAGES_TOO_MANY } from './run.ts';
+import { AFTERWARDS_IN_SETTLES, HEALING_MS, LONG_AGO } from './run.ts';
 import { type Answer, createSender, type Sent, speaksOfItsRecord } from './sender.ts';
+import {
+  createVerdict,
+  endlessWalk,
+  namedTo,
+  performOnUpstream,
+  standingInQuiet,
+  surelyGone,
+} from './story.ts';
 import { createWorld } from './time.ts';
 import { createUpstreamClient, type Weather } from './upstream.ts';
 import { createWitness, type Note } from './witness.ts';
@@ -60,15 +68,8 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
   const witness = createWitness(database);
   const lines: string[] = [];
   const trace = (line: string) => lines.push(`${Math.round(world.now())} ${line}`);
-  let failure: string | null = null;
-  const fail = (what: string) => {
-    if (failure !== null) return;
-    failure = what;
-    trace(`FAILURE ${what}`);
-  };
-  const demand = (violation: string | null) => {
-    if (violation !== null) fail(violation);
-  };
+  const verdict = createVerdict(trace);
+  const { fail, demand } = verdict;
   const count = { transactions: 0, deaths: 0 };
   const crowd = createCrowd();
 
@@ -172,10 +173,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     client: (life) =>
       createUpstreamClient({
         ...{ world, model, chance, settings, weather, trace, ...life },
-        onPage(kind, page) {
-          const pages = Math.ceil(model.ids(kind).length / settings.pageSize);
-          if (page > pages + PAGES_TOO_MANY) fail(`I6: a walk asks for page ${page} of ${kind}`);
-        },
+        onPage: (kind, page) => demand(endlessWalk(model, settings, kind, page)),
       }),
     onOutcome({ event }) {
       const before = finished.get(event.seq);
@@ -202,13 +200,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
   };
 
   function onVerb(verb: string, args: readonly unknown[]): void {
-    if (verb === 'applyReads') {
-      const objects = args[1] as { id: string; data: JsonObject }[];
-      if (args[0] === 'risk_assessment') invariants.named(objects.map(({ id }) => id));
-      else for (const { data } of objects) invariants.named(assessmentNamedIn(data));
-    } else if (verb === 'makeDue' && args[0] === 'risk_assessment') {
-      invariants.named(args[1] as string[]);
-    }
+    invariants.named(namedTo(verb, args));
     for (const process of processes) {
       const id = process?.stages.id();
       if (process && id) owners.set(process.name, id);
@@ -271,24 +263,10 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     trace(JSON.stringify(operation));
     switch (operation.do) {
       case 'write':
-      case 'delete': {
-        const { kind, id, message } = operation;
-        const last = model.history(kind, id).at(-1) ?? null;
-        if (operation.do === 'delete' && !model.alive(kind, id)) return;
-        const version = model.change(kind, id, world.now(), operation.do === 'write');
-        if (message !== null) sender.announce(kind, id, version, last?.content ?? null, message);
+      case 'delete':
+      case 'fault':
+        performOnUpstream(operation, { world, model, weather, invariants, sender, trace });
         return;
-      }
-      case 'fault': {
-        const { fault } = operation;
-        weather.active.add(fault);
-        if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());
-        world.at(world.now() + operation.forMs, null, () => {
-          weather.active.delete(fault);
-          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false, world.now());
-        });
-        return;
-      }
       case 'crash': {
         const victim = someone('victim');
         if (victim === null) return;
@@ -335,7 +313,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
 
   // ─── the story ────────────────────────────────────────────────────────────────────────────────────────
 
-  const stop = () => failure !== null;
+  const stop = () => verdict.failure() !== null;
 
   async function play(): Promise<void> {
     invariants.named(settings.riskIds);
@@ -353,7 +331,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       sender.outstanding() > 0 ||
       weather.active.size > 0 ||
       processes.some((one) => one === null || one.isStill() || !one.stages.isRunning());
-    while (failure === null && isUneasy()) {
+    while (verdict.failure() === null && isUneasy()) {
       until += settings.settleMs;
       await world.runUntil(until, stop);
     }
@@ -369,38 +347,26 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     const quietSince = world.now();
     let until = from;
     let asked = false;
-    while (failure === null) {
+    while (verdict.failure() === null) {
       until += 2 * settings.settleMs;
       await world.runUntil(until, stop);
-      if (failure !== null) return;
+      if (verdict.failure() !== null) return;
       if (!asked) {
         asked = true;
         someone('asked')?.stages.requestSweep(KINDS);
         continue;
       }
       await witness.look();
-      const state = invariants.quiet();
-      for (const held of state.held) {
-        const isSure = held.ids.every((id) => !model.alive(held.kind, id));
-        if (isSure)
-          someone('asked')
-            ?.stages.consent(held.sweepId)
-            .catch((error) => fail(String(error)));
+      for (const sweepId of surelyGone(invariants, model)) {
+        someone('asked')
+          ?.stages.consent(sweepId)
+          .catch((error) => fail(String(error)));
       }
-      const standing = [
-        ...invariants.differences(),
-        ...KINDS.filter((kind) => (sweptSince.get(kind) ?? -1) < quietSince).map(
-          (kind) => `no sweep of ${kind}`,
-        ),
-        ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
-        ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
-        ...(state.held.length > 0 ? ['deletions held'] : []),
-        ...state.openGaps.map((gap) => `gap ${gap}`),
-      ];
+      const standing = standingInQuiet(invariants, { sweptSince, quietSince });
       if (standing.length === 0) break;
       if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
     }
-    if (failure !== null) return;
+    if (verdict.failure() !== null) return;
     await world.runUntil(until + AFTERWARDS_IN_SETTLES * settings.settleMs, stop);
     await atTheEnd();
   }
@@ -436,7 +402,14 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     while (work.ended() !== null) await work.ended();
     world.end();
   }
-  return { seed: plan.seed, failure, trace: lines, virtualMs: world.now(), ...count, met: crowd.met() };
+  return {
+    seed: plan.seed,
+    failure: verdict.failure(),
+    trace: lines,
+    virtualMs: world.now(),
+    ...count,
+    met: crowd.met(),
+  };
 }
 
 function namedInBody(body: string): string[] {

@@ -14,6 +14,14 @@ import { createModel } from './model.ts';
 import { initialIds, type Operation, type Plan } from './plan.ts';
 import { createChance } from './random.ts';
 import { createSender, type Sent, speaksOfItsRecord } from './sender.ts';
+import {
+  createVerdict,
+  endlessWalk,
+  namedTo,
+  performOnUpstream,
+  standingInQuiet,
+  surelyGone,
+} from './story.ts';
 import { createWorld } from './time.ts';
 import { createUpstreamClient, type Weather } from './upstream.ts';
 
@@ -31,9 +39,6 @@ const RESTART_MS = 6_000;
 
 /** After equality: nothing may disturb it. In SETTLEs. */
 export const AFTERWARDS_IN_SETTLES = 4;
-
-/** A list that grows and shifts while it is walked may have some pages more than it has records for. */
-export const PAGES_TOO_MANY = 10;
 
 /** Commits that touch no record: nothing to check after them. */
 const BOOKKEEPING: ReadonlySet<string> = new Set([
@@ -84,15 +89,8 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     hash.update('\n');
     lines.push(stamped);
   };
-  let failure: string | null = null;
-  const fail = (what: string) => {
-    if (failure !== null) return;
-    failure = what;
-    trace(`FAILURE ${what}`);
-  };
-  const demand = (violation: string | null) => {
-    if (violation !== null) fail(violation);
-  };
+  const verdict = createVerdict(trace);
+  const { fail, demand } = verdict;
 
   const sentByBody = new Map<string, Sent>();
   const evidence = evidenceInFile(path);
@@ -109,21 +107,15 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   let fullUntil = -1;
   const sweptSince = new Map<Kind, number>();
 
-  function onPage(kind: 'policy' | 'vendor', page: number): void {
-    const pages = Math.ceil(model.ids(kind).length / settings.pageSize);
-    if (page > pages + PAGES_TOO_MANY) {
-      fail(
-        `I6: a walk asks for page ${page} of ${kind}, which never had more than ${pages}, and may never end`,
-      );
-    }
-  }
-
   function start(): Mirror {
     trace('start');
     return startMirror({
       ...{ path, world, chance, settings, trace },
       client: (life) =>
-        createUpstreamClient({ world, model, chance, settings, weather, trace, onPage, ...life }),
+        createUpstreamClient({
+          ...{ world, model, chance, settings, weather, trace, ...life },
+          onPage: (kind, page) => demand(endlessWalk(model, settings, kind, page)),
+        }),
       onCommit: (verb, args) => {
         commits += 1;
         if (verb === 'accept') {
@@ -133,13 +125,8 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
             // An assessment's own id and another record's reference stand in the same field.
             invariants.named(assessmentNamedIn((JSON.parse(body) as { data: JsonObject }).data));
           }
-        } else if (verb === 'applyReads') {
-          const objects = args[1] as { id: string; data: JsonObject }[];
-          if (args[0] === 'risk_assessment') invariants.named(objects.map(({ id }) => id));
-          else for (const { data } of objects) invariants.named(assessmentNamedIn(data));
-        } else if (verb === 'makeDue' && args[0] === 'risk_assessment') {
-          invariants.named(args[1] as string[]);
         }
+        invariants.named(namedTo(verb, args));
         if (BOOKKEEPING.has(verb)) return;
         const read = verb === 'applyReads' ? (args[2] as ReadMoment) : null;
         demand(invariants.check(read?.number ?? null));
@@ -188,25 +175,10 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     trace(JSON.stringify(operation));
     switch (operation.do) {
       case 'write':
-      case 'delete': {
-        const { kind, id, message } = operation;
-        const last = model.history(kind, id).at(-1) ?? null;
-        if (operation.do === 'delete' && !model.alive(kind, id)) return;
-        const version = model.change(kind, id, world.now(), operation.do === 'write');
-        if (message !== null) sender.announce(kind, id, version, last?.content ?? null, message);
+      case 'delete':
+      case 'fault':
+        performOnUpstream(operation, { world, model, weather, invariants, sender, trace });
         return;
-      }
-      case 'fault': {
-        const { fault } = operation;
-        weather.active.add(fault);
-        if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());
-        world.at(world.now() + operation.forMs, null, () => {
-          weather.active.delete(fault);
-          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false, world.now());
-          trace(`end of ${fault.fault}`);
-        });
-        return;
-      }
       case 'crash': {
         if (mirror === null) return;
         const { commits: left, when, downMs, stepMs } = operation;
@@ -237,14 +209,17 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     }
   }
 
-  const stop = () => failure !== null;
+  const stop = () => verdict.failure() !== null;
   let until = 0;
   for (const operation of plan.operations) {
     until = Math.max(until, operation.at);
     world.at(operation.at, null, () => perform(operation));
   }
   await world.runUntil(until, stop);
-  while (failure === null && (sender.outstanding() > 0 || weather.active.size > 0 || mirror === null)) {
+  while (
+    verdict.failure() === null &&
+    (sender.outstanding() > 0 || weather.active.size > 0 || mirror === null)
+  ) {
     until += settings.settleMs;
     await world.runUntil(until, stop);
   }
@@ -259,34 +234,21 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   const quietSince = world.now();
   let asked = false;
   let standing: string[] = [];
-  while (failure === null) {
+  while (verdict.failure() === null) {
     until += 2 * settings.settleMs;
     await world.runUntil(until, stop);
-    if (failure !== null) break;
+    if (verdict.failure() !== null) break;
     if (!asked) {
       asked = true;
       mirror?.requestSweep(KINDS);
       continue;
     }
-    const state = invariants.quiet();
-    for (const held of state.held) {
-      const sure = held.ids.every((id) => !model.alive(held.kind, id));
-      if (sure) await mirror?.consent(held.sweepId);
-    }
-    standing = [
-      ...invariants.differences(),
-      ...KINDS.filter((kind) => (sweptSince.get(kind) ?? -1) < quietSince).map(
-        (kind) => `no sweep of ${kind}`,
-      ),
-      ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
-      ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
-      ...(state.held.length > 0 ? ['deletions held'] : []),
-      ...state.openGaps.map((gap) => `gap ${gap}`),
-    ];
+    for (const sweepId of surelyGone(invariants, model)) await mirror?.consent(sweepId);
+    standing = standingInQuiet(invariants, { sweptSince, quietSince });
     if (standing.length === 0) break;
     if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
   }
-  if (failure === null) {
+  if (verdict.failure() === null) {
     await world.runUntil(until + AFTERWARDS_IN_SETTLES * settings.settleMs, stop);
     const after = invariants.differences();
     if (after.length > 0) fail(`I6, afterwards: ${after.join('; ')}`);
@@ -299,7 +261,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
   return {
     seed: plan.seed,
-    failure,
+    failure: verdict.failure(),
     trace: lines,
     traceHash: hash.digest('hex'),
     virtualMs: world.now(),
