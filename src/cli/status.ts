@@ -112,7 +112,7 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
       kind.verdict,
       kind.in_step_since,
       kind.records,
-      kind.unverified,
+      kind.records - kind.verified,
       kind.last_full_sweep_at,
       kind.covered_until,
       kind.open_gaps,

@@ -123,7 +123,10 @@ export const status = table({
   remedy: text.nullable(),
   since: instant.nullable(),
   service: json,
-  kinds: z.array(json).nullable().describe('As the view sync_status; null when the database cannot be read.'),
+  kinds: z
+    .array(json)
+    .nullable()
+    .describe('As the view sync_status, and `verified`; null when the database cannot be read.'),
   events: z.record(z.string(), whole).nullable(),
   backlog: table({ events: whole, oldest_at: instant.nullable() }).nullable(),
   last_delivery_at: instant.nullable(),

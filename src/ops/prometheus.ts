@@ -59,9 +59,9 @@ function setStored(metrics: Metrics, { held, at }: Snapshot, summary: StoreSumma
   }
   metrics.quarantined.set(summary.quarantined);
   for (const kind of summary.kinds) {
-    const { records, unverified, deleted } = kind;
-    metrics.records.set({ kind: kind.kind, state: 'verified' }, Math.max(0, records - unverified));
-    metrics.records.set({ kind: kind.kind, state: 'unverified' }, unverified);
+    const { records, verified, deleted } = kind;
+    metrics.records.set({ kind: kind.kind, state: 'verified' }, verified);
+    metrics.records.set({ kind: kind.kind, state: 'unverified' }, records - verified);
     metrics.records.set({ kind: kind.kind, state: 'deleted' }, deleted);
     metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(kind.oldest_unverified_at));
     if (kind.last_full_sweep_at !== null) {

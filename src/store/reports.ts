@@ -137,7 +137,7 @@ export interface TrimmedChanges {
   at: string;
 }
 
-/** One row of the view `sync_status`. */
+/** One row of the view `sync_status`, and what it leaves out. */
 export interface KindStatus {
   kind: Kind;
   verdict: KindVerdict;
@@ -148,6 +148,9 @@ export interface KindStatus {
   deleted: number;
   /** Ids known, those included that the API never showed. */
   known: number;
+  /** Live ones with nothing outstanding, as their rows say. */
+  verified: number;
+  /** Ids that a read can verify and has not, rows or not: none of those that the API does not show. */
   unverified: number;
   oldest_unverified_at: string | null;
   last_full_sweep_at: string | null;

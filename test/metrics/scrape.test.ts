@@ -39,6 +39,20 @@ it('a scrape tells of the backlog, the dead, the records and the gaps, as the da
   expect(value('last_delivery_timestamp_seconds')).toBeGreaterThan(1e9);
 });
 
+it('a record with an event that no read can confirm is not counted as verified', async () => {
+  await h.mirror('vendor', 'v1', { name: 'One' });
+  await h.mirror('vendor', 'v2', { name: 'Two' });
+  const event = incoming({ type: 'vendor.updated', kind: 'vendor', recordId: 'v1' });
+  await h.store.accept({ events: [event], unusable: [] }, h.now(), TIMING);
+  await h.store.openGap({ reason: 'unaddressable', kind: 'vendor', recordId: 'v1' }, null, h.now());
+  const value = await scraped();
+  expect(value('records{kind="vendor",state="verified"}')).toBe(1);
+  expect(value('records{kind="vendor",state="unverified"}')).toBe(1);
+  const page = await (await h.app.request('/', { headers: bearer(READ) })).text();
+  const figures = [...page.matchAll(/data-label="(?:Held|Verified|Unverified)">([^<]*)</g)].map(([, n]) => n);
+  expect(figures.slice(-3)).toEqual(['2', '1', '1']);
+});
+
 it('a scrape tells the one verdict that holds', async () => {
   expect((await scraped())('verdict{verdict="blocked"}')).toBe(0);
   await h.close();

@@ -16,6 +16,7 @@ function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
     verdict: 'in_step',
     in_step_since: ago(30),
     records: 10,
+    verified: 10,
     unverified: 0,
     deleted: 0,
     covered_until: null,

@@ -50,10 +50,10 @@ export function RecordsTile({ snapshot }: { snapshot: Snapshot }) {
                   {figure(kind.records)}
                 </td>
                 <td class="n" data-label="Verified">
-                  {figure(Math.max(0, kind.records - kind.unverified))}
+                  {figure(kind.verified)}
                 </td>
                 <td class="n" data-label="Unverified">
-                  {figure(kind.unverified)}
+                  {figure(kind.records - kind.verified)}
                 </td>
                 <td class="n" data-label="Deleted">
                   {figure(kind.deleted)}

@@ -1,4 +1,4 @@
-import { TABLES } from '../record-rows.ts';
+import { SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
 import {
   type AuditReport,
   type ChangeReport,
@@ -211,7 +211,7 @@ async function summaryOf(sql: Sql) {
          ORDER BY g.id LIMIT 1)) AS oldest_at
      FROM gap_counts c WHERE c.open > 0 ORDER BY c.reason, c.kind`,
   );
-  const kinds = await sql.query<KindStatus>('SELECT * FROM sync_status');
+  const kinds = await sql.query<KindStatus>(SELECT_KIND_STATUS);
   const [rest] = await sql.query<{
     oldest_pending_at: string | null;
     last_delivery_at: string | null;

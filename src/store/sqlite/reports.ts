@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
+import { SELECT_KIND_STATUS } from '../record-rows.ts';
 import {
   type ChangeReport,
   type EventReport,
@@ -127,7 +128,7 @@ export function createReports(connection: Connection): ReportStore {
   const countOpened = connection.prepare(
     'SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason',
   );
-  const kindStatus = connection.prepare('SELECT * FROM sync_status');
+  const kindStatus = connection.prepare(SELECT_KIND_STATUS);
   const listTraffic = connection.prepare(
     'SELECT minute, what, times, total_ms, max_ms FROM traffic WHERE minute >= ? ORDER BY minute, what',
   );
