@@ -344,3 +344,27 @@ export function decideDeletions(
     held: [...held].sort(),
   };
 }
+
+/** A proven absence becomes a tombstone, and verified with it; one that already is becomes verified. */
+export function decideBurial(
+  kind: Kind,
+  { state, row }: { state: RecordState; row: RowContent | null },
+  now: { steady: number },
+  nowIso: string,
+): { state: RecordState; row: RowContent | null; change: RowChange | null } {
+  const tombstone = row === null || row.deletedAt !== null ? null : contentOf(kind, row.data, nowIso);
+  const change = row === null || tombstone === null ? null : diffContent(row, tombstone);
+  return {
+    row: change === null ? null : tombstone,
+    change,
+    state: {
+      ...state,
+      ...{ hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null },
+      ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
+      // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
+      returned: true,
+      readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
+      attempts: 0,
+    },
+  };
+}

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../src/compliance/pointers.ts';
 import {
   covered,
   decideApply,
+  decideBurial,
   decideDeletions,
   decideMissing,
   decidePreview,
@@ -576,5 +577,46 @@ describe('a read that comes too soon to be believed', () => {
     const decision = decideApply('vendor', { id: 'v', name: 'as it is' }, read, { state, row }, timing);
     expect(decision.outcome).toBe('deferred');
     expect(decision.state.dueAt).toBe(101_050);
+  });
+});
+
+describe('a proven absence', () => {
+  const alive = row({ id: 'x', name: 'Old' });
+  const tomb = row({ id: 'x', name: 'Old' }, 'T');
+  const given = state({ missingSince: 90, missingNumber: 5, proven: true, deleteEvent: 5, attempts: 3 });
+
+  it.each([
+    {
+      what: 'of a living record buries it, with its content',
+      held: alive,
+      deletedAt: NOW_ISO,
+      operation: 'delete',
+    },
+    { what: 'of a tombstone leaves it', held: tomb, deletedAt: null, operation: null },
+    { what: 'of a record without a row makes none', held: null, deletedAt: null, operation: null },
+  ])('$what', ({ held, deletedAt, operation }) => {
+    const { row: shown, change } = decideBurial(
+      'policy',
+      { state: given, row: held },
+      { steady: 200 },
+      NOW_ISO,
+    );
+    expect(shown?.deletedAt ?? null).toBe(deletedAt);
+    expect(shown?.name ?? null).toBe(deletedAt === null ? null : 'Old');
+    expect(change?.operation ?? null).toBe(operation);
+  });
+
+  it('is the API speaking for the record: nothing is outstanding, and nothing is missing any more', () => {
+    const after = decideBurial('policy', { state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
+    expect(after).toEqual({
+      ...given,
+      ...VERIFIED,
+      ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null, attempts: 0 },
+      readEndedAt: 200,
+    });
+    const later = { ...given, readEndedAt: 300 };
+    expect(
+      decideBurial('policy', { state: later, row: alive }, { steady: 200 }, NOW_ISO).state.readEndedAt,
+    ).toBe(300);
   });
 });

@@ -1,7 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
-import { covered, decideDeletions } from '../../mirror/decide.ts';
-import { contentOf, diffContent } from '../../mirror/merge.ts';
+import { decideBurial, decideDeletions } from '../../mirror/decide.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { countLive } from './due.ts';
@@ -183,26 +182,12 @@ async function conclude(
   return { deleted, held: verdict.held, waiting: await countHeld(unit, kind) };
 }
 
-/** A proven absence becomes a tombstone; one that already is becomes verified. */
 function bury(held: Held, cause: string, now: Now, { numbers }: Unit): Change | null {
   const nowIso = isoOf(now.wall);
-  let written: Change | null = null;
-  if (held.row !== null && held.row.deletedAt === null) {
-    const content = contentOf(held.kind, held.row.data, nowIso);
-    const change = diffContent(held.row, content);
-    if (change !== null) written = writeContent(held, content, change, { cause, nowIso, numbers });
-  }
-  held.state = {
-    ...covered({ ...held.state, hintAt: null }, { beganAt: now.steady }, { settleMs: 0 }),
-    missingSince: null,
-    missingNumber: null,
-    proven: false,
-    deleteEvent: null,
-    // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
-    returned: true,
-    readEndedAt: Math.max(held.state.readEndedAt ?? 0, now.steady),
-    attempts: 0,
-  };
+  const { row, change, state } = decideBurial(held.kind, held, now, nowIso);
+  held.state = state;
+  const written =
+    row === null || change === null ? null : writeContent(held, row, change, { cause, nowIso, numbers });
   if (held.row !== null) held.row.verifiedAt = nowIso;
   return written;
 }

@@ -1,6 +1,6 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
-import { covered, decideApply, decideDeletions, decideMissing, dueAt } from '../../mirror/decide.ts';
+import { decideApply, decideBurial, decideDeletions, decideMissing, dueAt } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { TABLES } from '../record-rows.ts';
@@ -166,25 +166,11 @@ export function createBackfillVerbs(
     };
   }
 
-  /** A proven absence becomes a tombstone; one that already is becomes verified. */
   function bury(held: Held, cause: string, now: Now, numbers: Parameters<Parameters<Transact>[0]>[0]): void {
     const nowIso = iso(now.wall);
-    if (held.row !== null && held.row.deletedAt === null) {
-      const content = { ...contentOf(held.kind, held.row.data, nowIso) };
-      const change = diffContent(held.row, content);
-      if (change !== null) records.write(held, content, change, cause, nowIso, numbers);
-    }
-    held.state = {
-      ...covered({ ...held.state, hintAt: null }, { beganAt: now.steady }, { settleMs: 0 }),
-      missingSince: null,
-      missingNumber: null,
-      proven: false,
-      deleteEvent: null,
-      // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
-      returned: true,
-      readEndedAt: Math.max(held.state.readEndedAt ?? 0, now.steady),
-      attempts: 0,
-    };
+    const { row, change, state } = decideBurial(held.kind, held, now, nowIso);
+    held.state = state;
+    if (row !== null && change !== null) records.write(held, row, change, cause, nowIso, numbers);
     if (held.row !== null) held.row.verifiedAt = nowIso;
     records.saveState(held);
     records.saveRow(held);
