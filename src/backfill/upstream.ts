@@ -67,7 +67,7 @@ export function createUpstream(options: {
   const rejected = new Set<Kind>();
   /** Kinds read since the start, or since their last refusal: the first read heals what an earlier process opened, too. */
   const accepted = new Set<Kind>();
-  let failingSince: number | null = null;
+  let silentSince: number | null = null;
   let outage = false;
   let waitUntil = 0;
   let waiting = new AbortController();
@@ -127,8 +127,7 @@ export function createUpstream(options: {
     health.ok = true;
     health.lastOkWall = clock.wall();
     health.consecutiveFailures = 0;
-    failingSince = null;
-    outage = false;
+    answered();
     waitNoMore();
     if (accepted.has(kind)) return;
     accepted.add(kind);
@@ -142,13 +141,21 @@ export function createUpstream(options: {
     }
   }
 
+  /** What was missed meanwhile is still missed: the gap is open until each kind has been swept since. */
+  function answered(): void {
+    silentSince = null;
+    outage = false;
+  }
+
   async function failed(kind: Kind, error: UpstreamError): Promise<void> {
     health.ok = false;
     health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
     health.consecutiveFailures += 1;
-    failingSince ??= clock.steady();
-    if (error.kind === 'unauthorized' || error.kind === 'forbidden') {
+    const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
+    if (isRefused) {
+      // Without a status nobody was asked: what we hold is no credential.
+      if (error.status !== null) answered();
       const first = !rejected.has(kind);
       rejected.add(kind);
       accepted.delete(kind);
@@ -163,9 +170,11 @@ export function createUpstream(options: {
       );
       waitUntil = clock.steady() + ms;
     }
-    const lasting =
-      health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - failingSince >= OUTAGE_AFTER_MS;
-    if (lasting && !outage && !rejected.has(kind)) {
+    if (isRefused) return;
+    silentSince ??= clock.steady();
+    const isLasting =
+      health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - silentSince >= OUTAGE_AFTER_MS;
+    if (isLasting && !outage) {
       await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
       outage = true;
     }

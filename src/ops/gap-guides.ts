@@ -29,7 +29,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'The error beside it: no connection is a matter of the network, 5xx of the compliance service, whose own status page says more.',
     command: `${CLI} doctor`,
-    note: 'It is asked again with growing pauses; a sweep asks at once.',
+    note: 'It is asked again with growing pauses; a sweep asks at once. The gap outlives the outage, because deliveries may have been given up: it closes with a complete sweep of each kind.',
   },
   credentials_rejected: {
     symptom:

@@ -17,8 +17,9 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
     needsPerson: false,
   },
   upstream_unavailable: {
-    title: 'The compliance service does not answer',
-    remedy: 'It is asked again, less often each time. Look at its status page and at the network between.',
+    title: 'The compliance service did not answer for a while',
+    remedy:
+      'Until it does, it is asked again, less often each time: look at its status page and at the network between. Then a complete sweep of each kind closes this by itself.',
     needsPerson: false,
   },
   credentials_rejected: {

@@ -92,8 +92,10 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
 }
 
 function upstreamOutageSince(gaps: readonly OpenGaps[], live: VerdictInput['live']): number | null {
+  const { configured, ok, lastOkAt } = live.upstream;
+  // The gap outlives the outage, until each kind has been swept.
+  if (ok === true) return null;
   const since = openSince(gaps, 'upstream_unavailable');
   if (since !== null) return instant(since);
-  const { configured, ok, lastOkAt } = live.upstream;
   return configured && ok === false ? (lastOkAt ?? live.startedAt) : null;
 }

@@ -119,7 +119,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   [
     'the upstream has been down for long',
-    input({ gaps: [gap('upstream_unavailable', { oldest_at: ago(45) })] }),
+    input({ gaps: [gap('upstream_unavailable', { oldest_at: ago(45) })] }, { upstream: down }),
     'blocked',
     'upstream_unavailable',
     /not answered for 45 minutes/,
@@ -289,6 +289,10 @@ describe('what does not yet make it worse', () => {
       input({}, { upstream: { ...down, lastOkAt: NOW - MINUTE, consecutiveFailures: 2 } }),
     ],
     ['a short outage of the upstream', input({ gaps: [gap('upstream_unavailable')] })],
+    [
+      'a long outage that is over, but for its gap',
+      input({ gaps: [gap('upstream_unavailable', { oldest_at: ago(45) })] }),
+    ],
     [
       'no heartbeat just after the start',
       input({ summary: summary({}, { verdict: 'stale' }) }, { startedAt: NOW - 5000 }),

@@ -1,0 +1,80 @@
+import { expect, it } from 'vitest';
+import { createUpstream } from '../../src/backfill/upstream.ts';
+import type { Clock } from '../../src/clock.ts';
+import type { ComplianceClient } from '../../src/compliance/client.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+
+const silent = () => new UpstreamError('network', 'refused the connection');
+const refusing = () => new UpstreamError('unauthorized', 'answered 401', { status: 401 });
+const signedOut = () => new UpstreamError('unauthorized', 'nobody has signed in');
+
+/** Reads of every kind, one after the other, and what they open; time passes only while a read waits, and when told to. */
+function reader() {
+  let now = 1_000_000;
+  let failure = silent;
+  const opened: string[] = [];
+  const fails = async () => {
+    throw failure();
+  };
+  const upstream = createUpstream({
+    client: { listPage: fails, getRecord: fails } as unknown as ComplianceClient,
+    store: { currentNumber: async () => 1 },
+    gaps: {
+      open: async ({ reason }) => void opened.push(reason),
+      heal: async () => undefined,
+      credentials: async () => undefined,
+    },
+    clock: {
+      wall: () => now,
+      steady: () => now,
+      sleep: async (ms) => {
+        now += ms;
+      },
+    } satisfies Clock,
+    random: () => 0,
+    signal: new AbortController().signal,
+  });
+  const read = async (kind: Kind) =>
+    kind === 'risk_assessment'
+      ? await upstream.record(kind, 'r1', 'live')
+      : await upstream.page(kind, 1, 'live');
+  return {
+    /** For at least so long, each kind at least once. */
+    async fail(ms: number, how: () => UpstreamError, kinds: readonly Kind[] = KINDS): Promise<string[]> {
+      failure = how;
+      opened.length = 0;
+      const until = now + ms;
+      do {
+        for (const kind of kinds) await expect(read(kind)).rejects.toThrow();
+        now += 1_000;
+      } while (now < until);
+      return opened.filter((reason) => reason === 'upstream_unavailable');
+    },
+  };
+}
+
+it('half a minute without an answer is a gap, once', async () => {
+  const { fail } = reader();
+  expect(await fail(0, silent)).toEqual([]);
+  expect(await fail(60_000, silent)).toEqual(['upstream_unavailable']);
+});
+
+it('a service that refuses the credentials answers: neither is it away, nor was it so meanwhile', async () => {
+  const { fail } = reader();
+  expect(await fail(120_000, refusing, ['policy'])).toEqual([]);
+  expect(await fail(0, silent, ['vendor'])).toEqual([]);
+});
+
+it('one that goes away after it refused the credentials is away all the same, each time', async () => {
+  const { fail } = reader();
+  await fail(10_000, refusing);
+  expect(await fail(120_000, silent)).toEqual(['upstream_unavailable']);
+  await fail(10_000, refusing);
+  expect(await fail(120_000, silent)).toEqual(['upstream_unavailable']);
+});
+
+it('who holds no credentials asks nobody, and learns nothing of the service', async () => {
+  const { fail } = reader();
+  expect(await fail(120_000, signedOut)).toEqual([]);
+});
