@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Findings, judge, type UpstreamFindings } from '../../src/cli/doctor/judge.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';
+import { EVERY_FAMILY } from '../../src/compliance/registration.ts';
 import type { KindStatus } from '../../src/store/reports.ts';
 
 const NOW = Date.parse('2026-11-02T12:00:00Z');
@@ -149,6 +150,28 @@ describe('the check of a configuration', () => {
       'registration',
       'warning',
     ],
+    [
+      'types that are covered at another address only',
+      {
+        registrations: [
+          { upstreamId: 'wh_1', url: 'https://mirror.example/webhook', delivers: EVERY_FAMILY },
+          { upstreamId: 'wh_2', url: 'https://mirror.example/webhooks', delivers: ['policy.*'] },
+        ],
+      },
+      'registration',
+      'warning',
+    ],
+    [
+      'types that two registrations of one address cover together',
+      {
+        registrations: [
+          { upstreamId: 'wh_1', url: 'https://mirror.example/webhooks', delivers: ['policy.*'] },
+          { upstreamId: 'wh_2', url: 'https://mirror.example/webhooks', delivers: ['risk.*', 'vendor.*'] },
+        ],
+      },
+      'registration',
+      'ok',
+    ],
     ['no delivery ever', { lastDelivery: null }, 'last delivery', 'warning'],
     ['silence', { lastDelivery: NOW - 25 * HOUR_MS }, 'last delivery', 'wrong'],
     [
@@ -171,6 +194,18 @@ describe('the check of a configuration', () => {
   ];
   it.each(cases)('%s', (_, changes, name, expected) => {
     expect(stateOf(changes, name)).toBe(expected);
+  });
+
+  it('says which address lacks which types, and where nothing is taken', () => {
+    const registrations = [
+      { upstreamId: 'wh_1', url: 'https://mirror.example/webhook', delivers: EVERY_FAMILY },
+      { upstreamId: 'wh_2', url: 'https://mirror.example/webhooks', delivers: ['policy.*', 'risk.*'] },
+    ];
+    const { detail } = judge({ ...WELL, registrations }).find(({ name }) => name === 'registration')!;
+    expect(detail).toMatch(/\/webhook \(not \/webhooks,/);
+    expect(detail).toMatch(
+      /; not covered at https:\/\/mirror\.example\/webhooks: vendor\.added, vendor\.\w+, vendor\.\w+, vendor\.\w+$/,
+    );
   });
 
   it('says which delivery to have explained', () => {

@@ -1,5 +1,6 @@
 import { coverageOf } from '../../compliance/registration.ts';
 import type { KindStatus } from '../../store/reports.ts';
+import { isReceiverPath, RECEIVER_PATH } from '../register/held.ts';
 
 /** What was found, before anything is made of it. Null: it could not be looked at. Times are wall-clock milliseconds. */
 export interface Findings {
@@ -242,17 +243,31 @@ function registrationCheck({ registrations, secrets }: Findings): Check {
         : wrong('the webhook is not registered', remedy)),
     };
   }
-  const { missing } = coverageOf(registrations.flatMap(({ delivers }) => delivers));
-  const where = registrations.map(({ upstreamId, url }) => `${upstreamId} → ${url}`).join(', ');
+  // Each by itself: which of them leads here is not known, and what one gets does not reach another.
+  const addresses = [...Map.groupBy(registrations, ({ url }) => url)].map(([url, held]) => ({
+    url,
+    ids: held.map(({ upstreamId }) => upstreamId),
+    missing: coverageOf(held.flatMap(({ delivers }) => delivers)).missing,
+  }));
+  const where = addresses.map(({ url, ids }) => `${ids.join(', ')} → ${url}${pathNote(url)}`).join('; ');
+  const lacking = addresses.filter(({ missing }) => missing.length > 0);
   return {
     name,
-    ...(missing.length === 0
+    ...(lacking.length === 0
       ? ok(where)
       : warning(
-          `${where}; not covered: ${missing.join(', ')}`,
-          'register those too: they are found by sweeps only',
+          [where, ...lacking.map(({ url, missing }) => `not covered at ${url}: ${missing.join(', ')}`)].join(
+            '; ',
+          ),
+          'if that is where this receiver is, register those for it too: they are found by sweeps only',
         )),
   };
+}
+
+function pathNote(url: string): string {
+  return isReceiverPath(url)
+    ? ''
+    : ` (not ${RECEIVER_PATH}, so that nothing is taken there unless a proxy rewrites it)`;
 }
 
 function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {

@@ -13,7 +13,10 @@ export interface HeldRegistration extends StoredRegistration {
   delivers: readonly string[];
 }
 
-const RECEIVER_PATH = '/webhooks';
+export const RECEIVER_PATH = '/webhooks';
+
+/** Not by itself a fault: a proxy may rewrite the path, and then knows better. */
+export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
 
 /** What the answer named of it, beside the row, which keeps what was asked for so that asking again is recognised. */
 const answerFact = (upstreamId: string) => `registration_answer:${upstreamId}`;
@@ -53,8 +56,7 @@ export function writeHeld(cli: Cli, held: readonly HeldRegistration[], url: stri
 }
 
 function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void {
-  // A warning and no refusal: a proxy may rewrite the path, and then knows better.
-  if (!new URL(url).pathname.endsWith(RECEIVER_PATH)) {
+  if (!isReceiverPath(url)) {
     cli.err.write(
       `Warning: ${printable(url)} does not end in ${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it\n`,
     );
