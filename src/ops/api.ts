@@ -46,14 +46,15 @@ export function createApi({ store, clock }: Pick<OpsContext, 'store' | 'clock'>,
       ),
     record: (c) => withKind(c, async (kind) => found(c, await store.showRecord(kind, idParam(c)))),
     history: (c) =>
-      withKind(c, (kind) =>
-        list(
-          c,
-          queries.byNumber,
-          (paging) => store.recordHistory(kind, idParam(c), paging),
-          (change) => change.seq,
-        ),
-      ),
+      withKind(c, async (kind) => {
+        const query = parseQuery(c, queries.byNumber);
+        if (!query.ok) return query.response;
+        const id = idParam(c);
+        const changes = await store.recordHistory(kind, id, query.value);
+        // A record whose history has been trimmed has none either.
+        if (changes.length === 0 && (await store.showRecord(kind, id)) === null) return notFound();
+        return listed(c, changes, query.value.limit, (change) => change.seq);
+      }),
 
     gaps: (c) =>
       list(
@@ -99,8 +100,16 @@ async function list<Schema extends z.ZodType<{ limit: number }>, Row>(
 ): Promise<Response> {
   const query = parseQuery(c, schema);
   if (!query.ok) return query.response;
-  const items = await read(query.value);
-  const last = items.length < query.value.limit ? undefined : items.at(-1);
+  return listed(c, await read(query.value), query.value.limit, key);
+}
+
+function listed<Row>(
+  c: OpsHandlerContext,
+  items: Row[],
+  limit: number,
+  key: (row: Row) => unknown,
+): Response {
+  const last = items.length < limit ? undefined : items.at(-1);
   return c.json({ items, next: last === undefined ? null : String(key(last)) });
 }
 

@@ -180,11 +180,13 @@ describe('one thing', () => {
       name: '<script>',
     });
     expect((await get('/api/records/vendor/__proto__/history')).body.items).toHaveLength(1);
+    expect((await get('/api/records/vendor/__proto__/history?after=1')).body.items).toEqual([]);
   });
 
   test.each([
     '/api/events/none',
     '/api/records/vendor/none',
+    '/api/records/vendor/none/history',
     '/api/records/person/1',
     '/api/sweeps/1',
     '/api/sweeps/x',
