@@ -7,6 +7,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** How one setting's text becomes its value, and, for people, what it takes. */
 export interface Parser<Value> {
+  /** An issue whose params say `isForPeople` tells what is wrong, without the text itself. */
   schema: z.ZodType<Value, string>;
   takes: string;
 }
@@ -169,22 +170,38 @@ export function signingSecrets(encoding: 'utf8' | 'hex' | 'base64'): Parser<read
   };
 }
 
+/** What is wrong with an entry of OPS_TOKENS; null: nothing. Shows none of it: a token may stand in any of its places. */
+function flawOfEntry(entry: string): string | null {
+  if (entry === '') return 'is empty';
+  const [name = '', role, ...rest] = entry.split(':');
+  if (role === undefined || rest.length === 0) return 'is not of the form name:role:token';
+  const token = rest.join(':');
+  if (!/^[\w.-]{1,64}$/.test(name)) return 'has a name that is not 1 to 64 letters, digits, ".", "_" or "-"';
+  if (!/^(read|operate)$/.test(role)) return 'has a role that is neither read nor operate';
+  if (!/^[\x21-\x7e]*$/.test(token)) return 'has a token with a space or a character beyond ASCII';
+  if (token.length < MIN_SECRET_CHARACTERS)
+    return `has a token of fewer than ${MIN_SECRET_CHARACTERS} characters`;
+  return null;
+}
+
 export const opsTokens: Parser<OpsToken[]> = {
   schema: z.string().transform((value, context) => {
     const tokens: OpsToken[] = [];
-    for (const entry of value.split(',')) {
-      const match = /^([\w.-]{1,64}):(read|operate):([\x21-\x7e]+)$/.exec(entry.trim());
-      const [, name, role, token] = match ?? [];
-      if (name === undefined || token === undefined || token.length < MIN_SECRET_CHARACTERS) {
-        context.addIssue('entry');
-        return z.NEVER;
-      }
-      tokens.push({ name, role: role === 'operate' ? 'operate' : 'read', token });
+    const flaws: string[] = [];
+    for (const [index, text] of value.split(',').entries()) {
+      const entry = text.trim();
+      const [name = '', role, ...rest] = entry.split(':');
+      const token = { name, role: role === 'operate' ? role : 'read', token: rest.join(':') } as const;
+      const sameAs = (key: 'name' | 'token') => {
+        const other = tokens.findIndex((each) => each[key] === token[key]);
+        return other < 0 ? null : `has the same ${key} as entry ${other + 1}`;
+      };
+      const flaw = flawOfEntry(entry) ?? sameAs('name') ?? sameAs('token');
+      if (flaw !== null) flaws.push(`entry ${index + 1} ${flaw}`);
+      tokens.push(token);
     }
-    const distinct = (values: string[]) => new Set(values).size === tokens.length;
-    if (distinct(tokens.map((each) => each.name)) && distinct(tokens.map((each) => each.token)))
-      return tokens;
-    context.addIssue('twice');
+    if (flaws.length === 0) return tokens;
+    context.addIssue({ code: 'custom', message: flaws.join('; '), params: { isForPeople: true } });
     return z.NEVER;
   }),
   takes: `name:role:token entries separated by commas, role read or operate, tokens of at least ${MIN_SECRET_CHARACTERS} characters, no name or token twice`,
@@ -268,7 +285,9 @@ export function createReader(env: Environment, options: ReaderOptions = {}): Rea
       if (found === undefined) return null;
       const result = parser.schema.safeParse(found.text);
       if (!result.success) {
-        problems.push(`${name}: got ${lengthOf(found.text)}; takes ${parser.takes}`);
+        problems.push(
+          `${name}: ${flawIn(result.error) ?? `got ${lengthOf(found.text)}`}; takes ${parser.takes}`,
+        );
         return null;
       }
       const first = result.data;
@@ -300,12 +319,23 @@ function watchedFile<Value>(
     try {
       const result = parser.schema.safeParse(readSettingFile(path));
       if (result.success) value = result.data;
-      else complain(`has changed and does not hold ${parser.takes}`);
+      else complain(`has changed and does not hold ${parser.takes}${flawNote(result.error)}`);
     } catch (error) {
       complain(`cannot be read any more (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
     }
     return value;
   };
+}
+
+/** What a parser tells of a secret's fault; null: nothing. */
+function flawIn({ issues }: z.ZodError): string | null {
+  const issue = issues[0];
+  return issue?.code === 'custom' && issue.params?.['isForPeople'] === true ? issue.message : null;
+}
+
+function flawNote(error: z.ZodError): string {
+  const flaw = flawIn(error);
+  return flaw === null ? '' : ` (${flaw})`;
 }
 
 /** Inode besides time and size: a mounted secret is exchanged by a rename. Empty: not there. */

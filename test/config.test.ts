@@ -215,11 +215,25 @@ describe('a bad setting is named, with what it takes', () => {
     [{ ...API, COMPLIANCE_OAUTH_PKCE: 'no' }, /^COMPLIANCE_OAUTH_PKCE: got "no"; takes one of on, off$/],
     [{ ...API, COMPLIANCE_TIMEOUT_SECONDS: '0' }, /^COMPLIANCE_TIMEOUT_SECONDS/],
     [{ CREDENTIALS_KEY: Buffer.alloc(31).toString('base64') }, /^CREDENTIALS_KEY: .*32 bytes in base64/],
-    [{ OPS_TOKENS: SECRET }, /^OPS_TOKENS: got a text of 16 characters; takes name:role:token/],
-    [{ OPS_TOKENS: `a:admin:${SECRET}` }, /^OPS_TOKENS/],
-    [{ OPS_TOKENS: 'a:read:short' }, /^OPS_TOKENS/],
-    [{ OPS_TOKENS: `a:read:${SECRET},a:read:${SECRET}2` }, /^OPS_TOKENS/],
-    [{ OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}` }, /^OPS_TOKENS/],
+    [
+      { OPS_TOKENS: SECRET },
+      /^OPS_TOKENS: entry 1 is not of the form name:role:token; takes name:role:token/,
+    ],
+    [{ OPS_TOKENS: `a:admin:${SECRET}` }, /^OPS_TOKENS: entry 1 has a role that is neither read nor operate/],
+    [
+      { OPS_TOKENS: `a:read:${SECRET},b:read:short,c:read:${SECRET} x` },
+      /^OPS_TOKENS: entry 2 has a token of fewer than 16 characters; entry 3 has a token with a space/,
+    ],
+    [{ OPS_TOKENS: `a:read:${SECRET},` }, /^OPS_TOKENS: entry 2 is empty;/],
+    [{ OPS_TOKENS: `a b:read:${SECRET}` }, /^OPS_TOKENS: entry 1 has a name that is not/],
+    [
+      { OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}3,a:read:${SECRET}2` },
+      /^OPS_TOKENS: entry 3 has the same name as entry 1;/,
+    ],
+    [
+      { OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}` },
+      /^OPS_TOKENS: entry 2 has the same token as entry 1;/,
+    ],
     [{ OPS_PUBLIC_URL: 'ops.example.com' }, /^OPS_PUBLIC_URL/],
     [{ NOTIFY_URL: 'ftp://x' }, /^NOTIFY_URL/],
     [{ NOTIFY_URL: 'http://hooks.example/x' }, /^NOTIFY_URL.*https/],
@@ -258,7 +272,7 @@ describe('a bad setting is named, with what it takes', () => {
   it('and never a secret’s text', () => {
     const leaks = {
       WEBHOOK_SECRETS: 'leak',
-      OPS_TOKENS: 'leak',
+      OPS_TOKENS: 'leak,leak:leak,leak:leak:leak,a:leak:leak,a:read:leak,leak leak',
       CREDENTIALS_KEY: 'leak',
       COMPLIANCE_API_KEY: 'leak leak',
       COMPLIANCE_CLIENT_SECRET: 'leak leak',
