@@ -46,7 +46,7 @@ export function createMetrics() {
     ),
     secretLastUsed: gauge(
       'secret_last_used_timestamp_seconds',
-      'When a signing secret last matched, by its position in the configuration.',
+      'When a signing secret last matched, by its position in the configuration, from 1.',
       'position',
     ),
     previewLagSeconds: histogram(

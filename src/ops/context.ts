@@ -96,7 +96,7 @@ export interface UpstreamFacts {
 
 /** A signing secret by its place among those that may verify a delivery; never its text. */
 export interface SecretFacts {
-  /** From 0, the configured ones first. */
+  /** From 1, as everywhere that people read it, the configured ones first. */
   position: number;
   source: 'configured' | 'registration';
   /** Since this start; null: not yet. */

@@ -131,7 +131,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (macValid && t !== null) options.onRefusedTimestamp?.(reason, t);
       return answers.unauthorized();
     }
-    metrics.secretLastUsed.set({ position: verdict.secretPosition }, nowSeconds);
+    metrics.secretLastUsed.set({ position: verdict.secretPosition + 1 }, nowSeconds);
     options.onSecretUsed?.(secrets[verdict.secretPosition]!);
 
     const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t });

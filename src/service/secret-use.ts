@@ -16,9 +16,9 @@ export function createSecretUse(clock: { wall(): number }): SecretUse {
       lastUsed.set(keyOf(secret), clock.wall());
     },
     report: (configured, stored) =>
-      [...configured, ...stored].map((secret, position) => ({
-        position,
-        source: position < configured.length ? 'configured' : 'registration',
+      [...configured, ...stored].map((secret, index) => ({
+        position: index + 1,
+        source: index < configured.length ? 'configured' : 'registration',
         lastUsedAt: lastUsed.get(keyOf(secret)) ?? null,
       })),
   };

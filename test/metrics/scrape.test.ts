@@ -74,12 +74,14 @@ it('a scrape tells of the upstream, and nothing of what is not known', async () 
   await h.close();
   h = await opsHarness();
   h.live.secrets = [
-    { position: 0, source: 'configured', lastUsedAt: null },
-    { position: 1, source: 'registration', lastUsedAt: 1_800_000_000_000 },
+    { position: 1, source: 'configured', lastUsedAt: null },
+    { position: 2, source: 'registration', lastUsedAt: 1_800_000_000_000 },
   ];
   value = await scraped();
-  expect(value('secret_last_used_timestamp_seconds{position="1"}')).toBe(1_800_000_000);
-  expect(value('secret_last_used_timestamp_seconds{position="0"}')).toBeUndefined();
+  expect(value('secret_last_used_timestamp_seconds{position="2"}')).toBe(1_800_000_000);
+  expect(value('secret_last_used_timestamp_seconds{position="1"}')).toBeUndefined();
+  const page = await (await h.app.request('/', { headers: bearer(READ) })).text();
+  expect(page).toContain('<dt>2. of a registration</dt>');
 });
 
 it('a scrape tells of deletions that wait for consent', async () => {

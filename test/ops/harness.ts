@@ -33,7 +33,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     pausedSince: null,
     eventsOnly: false,
     signingSecrets: 1,
-    secrets: [{ position: 0, source: 'configured', lastUsedAt: null }],
+    secrets: [{ position: 1, source: 'configured', lastUsedAt: null }],
     settleMs: 10_000,
     sweepMs: 3_600_000,
     silenceMs: 86_400_000,

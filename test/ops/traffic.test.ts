@@ -72,8 +72,8 @@ test('a secret keeps its last use when a rotation moves it', () => {
   ];
   use.used(old);
   expect(use.report([young, Buffer.from('old')], [stored])).toEqual([
-    { position: 0, source: 'configured', lastUsedAt: null },
-    { position: 1, source: 'configured', lastUsedAt: at },
-    { position: 2, source: 'registration', lastUsedAt: null },
+    { position: 1, source: 'configured', lastUsedAt: null },
+    { position: 2, source: 'configured', lastUsedAt: at },
+    { position: 3, source: 'registration', lastUsedAt: null },
   ]);
 });

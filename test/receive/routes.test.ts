@@ -80,7 +80,7 @@ describe('a signed event', () => {
     at = 1;
     expect((await post()).status).toBe(202);
     const gauge = await receiver.metrics.secretLastUsed.get();
-    expect(gauge.values.map(({ labels }) => labels)).toEqual([{ position: 1 }]);
+    expect(gauge.values.map(({ labels }) => labels)).toEqual([{ position: 2 }]);
   });
 
   it('with a header as part of what is signed is read from the request', async () => {

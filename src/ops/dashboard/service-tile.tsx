@@ -32,7 +32,7 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
           {live.secrets.map((secret) => (
             <>
               <dt>
-                {secret.position + 1}. {SOURCES[secret.source]}
+                {secret.position}. {SOURCES[secret.source]}
               </dt>
               <dd>
                 {secret.lastUsedAt === null ? (
