@@ -9,6 +9,7 @@ import { apiKeyAuthenticator, tokenAuthenticator } from './authentication.ts';
 import { controlRoutes } from './control.ts';
 import { Deliveries } from './deliveries.ts';
 import { FaultSwitch } from './faults.ts';
+import { nothingTaken } from './methods.ts';
 import { Clients } from './oauth/clients.ts';
 import { consentRoutes } from './oauth/consent-routes.tsx';
 import { Grants } from './oauth/grants.ts';
@@ -122,7 +123,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   app.route('/_sandbox', controlRoutes({ ...page, access }));
   app.route('/', assetRoutes());
   app.route('/', pageRoutes(page, access, stopping));
-  app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
+  app.notFound((c) => problemResponse(c, nothingTaken(app, c.req.path)));
   app.onError((error, c) => {
     const problem = toProblem(error);
     if (problem.code === 'internal_error') console.error(error);

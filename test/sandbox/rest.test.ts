@@ -173,6 +173,29 @@ test.each([
   expect(answer.headers.get('allow')).toBe(allow);
 });
 
+test.each([
+  ['GET', '/oauth/token', 'POST'],
+  ['DELETE', '/oauth/authorize', 'GET, POST'],
+  ['DELETE', '/_sandbox/state', 'GET'],
+  ['GET', '/_sandbox/mutate', 'POST'],
+  ['POST', '/openapi.json', 'GET'],
+])('%s %s, beside the API, is 405 and says what is allowed', async (method, path, allow) => {
+  const { url } = await testSandbox();
+  const answer = await request(method, `${url}${path}`);
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, allow]);
+  expect(answer.body).toMatchObject({ code: 'method_not_allowed' });
+});
+
+test.each([
+  ['GET', '/nothing'],
+  ['DELETE', '/oauth'],
+  ['PUT', '/_sandbox/nothing'],
+])('%s %s is 404', async (method, path) => {
+  const { url } = await testSandbox();
+  const answer = await request(method, `${url}${path}`);
+  expect([answer.status, answer.headers.get('allow')]).toEqual([404, null]);
+});
+
 describe('registration', () => {
   test('answers its id, what was asked for, and a secret of its own', async () => {
     const { api } = await testSandbox();
