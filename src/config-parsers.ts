@@ -372,7 +372,8 @@ const SIMILAR_EDITS = 2;
 /** Names shorter than this are near to anything. */
 const SIMILAR_MIN_CHARACTERS = 8;
 
-export function unknownNames(env: Environment, known: ReadonlySet<string>): string[] {
+/** A line for each name that is near to a known one, or begins as ours do, and is none. */
+export function unknownNames(env: Environment, known: ReadonlySet<string>, ours = OUR_NAMES): string[] {
   const warnings: string[] = [];
   for (const given of Object.keys(env)) {
     const name = known.has(given) ? given : given.replace(/_FILE$/, '');
@@ -380,9 +381,9 @@ export function unknownNames(env: Environment, known: ReadonlySet<string>): stri
     const distances = [...known].map((candidate) => ({ candidate, edits: editDistance(name, candidate) }));
     const nearest = distances.reduce((best, each) => (each.edits < best.edits ? each : best));
     const similar = nearest.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS;
-    const ours = OUR_NAMES.test(name) && !ORCHESTRATOR_NAMES.test(name);
+    const isOurs = ours.test(name) && !ORCHESTRATOR_NAMES.test(name);
     if (similar) warnings.push(`${given}: no such setting; did you mean ${nearest.candidate}?`);
-    else if (ours) warnings.push(`${given}: no such setting; it has no effect`);
+    else if (isOurs) warnings.push(`${given}: no such setting; it has no effect`);
   }
   return warnings;
 }

@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander';
+import { unknownNames } from '../config-parsers.ts';
 import type { Cli } from './cli.ts';
 import { integerBetween } from './options.ts';
 import { attachedOption } from './serve.ts';
@@ -11,6 +12,8 @@ interface SandboxFlags {
   attached?: true;
 }
 
+/** As the service's own prefixes: whatever begins so and is no setting is a slip. */
+const SANDBOX_NAMES = /^SANDBOX_/;
 const LARGEST_PORT = 65_535;
 
 export function sandboxCommand(cli: Cli): Command {
@@ -32,10 +35,13 @@ export function sandboxCommand(cli: Cli): Command {
     .action(async (flags: SandboxFlags) => {
       // Here and not above: the short commands should not load a web server each time.
       const { introduction } = await import('../sandbox/introduction.ts');
-      const { sandboxOptionsFromEnv } = await import('../sandbox/options.ts');
+      const { sandboxOptionsFromEnv, sandboxSettingNames } = await import('../sandbox/options.ts');
       const { startSandbox } = await import('../sandbox/sandbox.ts');
       const { loadSeed } = await import('../sandbox/seed.ts');
       const options = sandboxOptionsFromEnv(cli.env);
+      for (const warning of unknownNames(cli.env, sandboxSettingNames(), SANDBOX_NAMES)) {
+        cli.err.write(`compliance-mirror: ${warning}\n`);
+      }
       const stop = stopSignals({ attached: flags.attached === true });
       try {
         const sandbox = await startSandbox({

@@ -109,12 +109,12 @@ const wholeNumber = z
   .regex(/^\d+$/, 'a whole number')
   .transform((text) => Number(text));
 
-/** Reads `SANDBOX_*`. Throws a UsageError that names the variable; what is secret may be `…_FILE` too. */
+/** Reads `SANDBOX_*`, or a path to each from `…_FILE`. Throws a UsageError that names the variable. */
 export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
-  const read = <T>(name: string, schema: z.ZodType<T>): T | undefined => parseSetting(env, name, schema);
+  const read = <T>(name: string, schema: z.ZodType<T>): T | undefined => readSetting(env, name, schema);
   const seedPath = read('SANDBOX_SEED', z.string());
   const rateLimit = read('SANDBOX_RATE_LIMIT', wholeNumber.pipe(z.number().positive()));
-  const webhookSecret = readSecret(env, 'SANDBOX_WEBHOOK_SECRET', secretText);
+  const webhookSecret = read('SANDBOX_WEBHOOK_SECRET', secretText);
   const options = {
     host: read('SANDBOX_HOST', z.string().regex(/^[\w.:[\]-]+$/, 'a host name or an address')),
     port: read('SANDBOX_PORT', wholeNumber.pipe(z.number().max(65_535))),
@@ -124,17 +124,25 @@ export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
     pageSize: read('SANDBOX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
     maxPageSize: read('SANDBOX_MAX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
     faults: rateLimit === undefined ? undefined : { ...NO_FAULTS, rateLimit },
-    token: readSecret(env, 'SANDBOX_TOKEN', secretText),
-    apiKeys: readSecret(env, 'SANDBOX_API_KEY', list),
+    token: read('SANDBOX_TOKEN', secretText),
+    apiKeys: read('SANDBOX_API_KEY', list),
     signing:
       webhookSecret === undefined
         ? undefined
         : { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: webhookSecret },
-    oauth: oauthFromEnv(read, (name, schema) => readSecret(env, name, schema)),
+    oauth: oauthFromEnv(read),
   };
   return Object.fromEntries(
     Object.entries(options).filter(([, value]) => value !== undefined),
   ) as GivenOptions;
+}
+
+/** The name of every variable that is read. */
+export function sandboxSettingNames(): ReadonlySet<string> {
+  const asked = new Set<string>();
+  const get = (_: object, name: string | symbol) => void asked.add(String(name));
+  sandboxOptionsFromEnv(new Proxy({}, { get }));
+  return asked;
 }
 
 /** An empty variable counts as unset. */
@@ -149,7 +157,7 @@ function parseSetting<T>(env: Environment, name: string, schema: z.ZodType<T>): 
   );
 }
 
-function readSecret<T>(env: Environment, name: string, schema: z.ZodType<T>): T | undefined {
+function readSetting<T>(env: Environment, name: string, schema: z.ZodType<T>): T | undefined {
   const path = env[`${name}_FILE`];
   if (path === undefined || path === '') return parseSetting(env, name, schema);
   try {

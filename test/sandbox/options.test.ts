@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
 import { introduction } from '../../src/sandbox/introduction.ts';
-import { resolveOptions, sandboxOptionsFromEnv } from '../../src/sandbox/options.ts';
+import { resolveOptions, sandboxOptionsFromEnv, sandboxSettingNames } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSeed } from '../../src/sandbox/seed.ts';
 import { testSandbox } from './support.ts';
@@ -88,9 +88,18 @@ describe('settings', () => {
     expect(introduction(sandbox, given).join('\n')).not.toContain('that-was-given');
   });
 
-  test('that are secret can come from files', () => {
+  test('can come from files', () => {
     const path = file('a token from a file\n');
     expect(sandboxOptionsFromEnv({ SANDBOX_TOKEN_FILE: path })).toEqual({ token: 'a token from a file' });
+    expect(sandboxOptionsFromEnv({ SANDBOX_PORT_FILE: file('9191\n') })).toEqual({ port: 9191 });
+  });
+
+  test('are known by name, each with its file', () => {
+    const names = sandboxSettingNames();
+    for (const name of ['SANDBOX_PORT', 'SANDBOX_PORT_FILE', 'SANDBOX_RATE_LIMIT', 'SANDBOX_TOKEN_SECONDS']) {
+      expect(names).toContain(name);
+    }
+    expect([...names].filter((name) => !name.startsWith('SANDBOX_'))).toEqual([]);
   });
 
   test.each([

@@ -68,17 +68,17 @@ const serviceAccounts = z
 
 type Read = <T>(name: string, schema: z.ZodType<T>) => T | undefined;
 
-/** The sandbox's OAuth settings; undefined when none is set. `readSecret` looks for the name with `_FILE` too. */
-export function oauthFromEnv(read: Read, readSecret: Read): Partial<OauthOptions> | undefined {
+/** The sandbox's OAuth settings; undefined when none is set. */
+export function oauthFromEnv(read: Read): Partial<OauthOptions> | undefined {
   const application = defined({
     id: read('SANDBOX_CLIENT_ID', clientId),
-    secret: readSecret('SANDBOX_CLIENT_SECRET', clientSecret),
+    secret: read('SANDBOX_CLIENT_SECRET', clientSecret),
     redirectUri: read('SANDBOX_REDIRECT_URI', redirectUri),
   });
   const options = defined({
     application:
       Object.keys(application).length === 0 ? undefined : { ...defaultOauth().application, ...application },
-    serviceAccounts: readSecret('SANDBOX_SERVICE_ACCOUNTS', serviceAccounts),
+    serviceAccounts: read('SANDBOX_SERVICE_ACCOUNTS', serviceAccounts),
     accessTokenSeconds: read('SANDBOX_TOKEN_SECONDS', z.coerce.number().pipe(tokenSeconds)),
   });
   return Object.keys(options).length === 0 ? undefined : options;
