@@ -63,7 +63,9 @@ function setStored(metrics: Metrics, { held, at }: Snapshot, summary: StoreSumma
     metrics.records.set({ kind: kind.kind, state: 'verified' }, verified);
     metrics.records.set({ kind: kind.kind, state: 'unverified' }, records - verified);
     metrics.records.set({ kind: kind.kind, state: 'deleted' }, deleted);
-    metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(kind.oldest_unverified_at));
+    // Of those that no read can verify the age would grow for ever, and an alert with it.
+    const oldest = kind.unverified === 0 ? null : kind.oldest_unverified_at;
+    metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(oldest));
     if (kind.last_full_sweep_at !== null) {
       metrics.lastFullSweep.set({ kind: kind.kind }, Date.parse(kind.last_full_sweep_at) / 1000);
     }

@@ -43,11 +43,14 @@ it('a record with an event that no read can confirm is not counted as verified',
   await h.mirror('vendor', 'v1', { name: 'One' });
   await h.mirror('vendor', 'v2', { name: 'Two' });
   const event = incoming({ type: 'vendor.updated', kind: 'vendor', recordId: 'v1' });
-  await h.store.accept({ events: [event], unusable: [] }, h.now(), TIMING);
+  const before = { ...h.now(), wall: h.now().wall - 3_600_000 };
+  await h.store.accept({ events: [event], unusable: [] }, before, TIMING);
   await h.store.openGap({ reason: 'unaddressable', kind: 'vendor', recordId: 'v1' }, null, h.now());
   const value = await scraped();
   expect(value('records{kind="vendor",state="verified"}')).toBe(1);
   expect(value('records{kind="vendor",state="unverified"}')).toBe(1);
+  // No alert waits for what will never come.
+  expect(value('oldest_unverified_seconds{kind="vendor"}')).toBe(0);
   const page = await (await h.app.request('/', { headers: bearer(READ) })).text();
   const figures = [...page.matchAll(/data-label="(?:Held|Verified|Unverified)">([^<]*)</g)].map(([, n]) => n);
   expect(figures.slice(-3)).toEqual(['2', '1', '1']);
