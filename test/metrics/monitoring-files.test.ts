@@ -112,4 +112,35 @@ describe('the dashboard and the alert rules', () => {
       }
     },
   );
+
+  it.skipIf(!installed('promtool'))(
+    'call nobody for gaps that may stay for good (skipped where Debian’s package prometheus is not installed)',
+    () => {
+      const folder = mkdtempSync(join(tmpdir(), 'rules-'));
+      try {
+        const own = new URL('../../docs/monitoring/alerts.yml', import.meta.url).pathname;
+        const series = (reason: string) => ({
+          series: `compliance_mirror_gaps_open{reason="${reason}"}`,
+          values: '1x300',
+        });
+        const file = join(folder, 'test.yml');
+        const test = {
+          interval: '1m',
+          input_series: ['walk_incomplete', 'unresolved', 'unaddressable'].map(series),
+          promql_expr_test: [
+            {
+              expr: 'count by (reason) (ALERTS{alertname="GapOpen", alertstate="firing"})',
+              eval_time: '4h',
+              exp_samples: [{ labels: '{reason="walk_incomplete"}', value: 1 }],
+            },
+          ],
+        };
+        // JSON is YAML.
+        writeFileSync(file, JSON.stringify({ rule_files: [own], evaluation_interval: '1m', tests: [test] }));
+        expect(execFileSync('promtool', ['test', 'rules', file], { encoding: 'utf8' })).toContain('SUCCESS');
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    },
+  );
 });
