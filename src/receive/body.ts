@@ -12,24 +12,19 @@ export function readBody(
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const finish = (result: Buffer | 'too_large' | 'aborted') => {
-      incoming.off('data', onData);
-      incoming.off('end', onEnd);
-      incoming.off('error', onGone);
-      incoming.off('close', onGone);
-      resolve(result);
-    };
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > maxBytes) {
         // Nobody listens from here on; the server discards what still comes, and not for long.
+        incoming.off('data', onData);
         incoming.pause();
-        finish('too_large');
+        resolve('too_large');
       } else chunks.push(chunk);
     };
+    // The first to come counts. They stay where they are: taking them off cost a delivery more than reading it.
     // Most bodies come in one piece, which needs no copy.
-    const onEnd = () => finish(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes));
-    const onGone = () => finish('aborted');
+    const onEnd = () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    const onGone = () => resolve('aborted');
     incoming.on('data', onData);
     incoming.on('end', onEnd);
     // Either may come alone: an error before the close, or a close without one.

@@ -3,6 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { UsageError } from '../errors.ts';
 import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
+import { createConnections } from './connections.ts';
 
 export interface ServerLimits {
   headersTimeoutMs: number;
@@ -58,7 +59,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
-  const connections = new Set<Socket>();
+  const connections = createConnections();
   const server = createServer(
     {
       headersTimeout: limits.headersTimeoutMs,
@@ -75,17 +76,14 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   );
   server.maxConnections = limits.maxConnections;
   server.on('clientError', answerClientError);
-  server.on('connection', (socket) => {
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
-  });
+  server.on('connection', connections.add);
 
   await startListening(server, options);
   const { port, address } = server.address() as AddressInfo;
 
   async function close(drainMs: number): Promise<void> {
     closing = true;
-    for (const socket of connections) {
+    for (const socket of connections.open()) {
       const response = currentResponse(socket);
       if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
       // Node counts one that has not said anything yet as busy, and would wait for it.
@@ -97,7 +95,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     });
     const cut = setTimeout(() => server.closeAllConnections(), drainMs);
     await closed;
-    if (connections.size > 0) await Promise.all([...connections].map(gone));
+    await Promise.all(connections.open().map(gone));
     clearTimeout(cut);
   }
 
@@ -175,7 +173,6 @@ function currentResponse(socket: Socket): ServerResponse | undefined {
 
 function gone(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
-    if (socket.closed) resolve();
-    else socket.once('close', () => resolve());
+    socket.once('close', () => resolve());
   });
 }
