@@ -54,7 +54,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   const unusable: Waiting<UnusableDelivery>[] = [];
   let scheduled = false;
   let flushing: Promise<void> = Promise.resolve();
-  const committed: (() => void)[] = [];
+  let answering = 0;
   let refusals: Refusal[] = [];
   let refusalBudget = REFUSALS_PER_SECOND;
   let refusalsSince = 0;
@@ -106,8 +106,11 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       group();
       return;
     }
-    committed.push(group);
-    setImmediate(() => committed.shift()?.());
+    answering += 1;
+    setImmediate(() => {
+      answering -= 1;
+      group();
+    });
   }
 
   function wait<T>(list: Waiting<T>[], item: T): Promise<AcceptOutcome> {
@@ -138,7 +141,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
     /** Resolves when nothing waits for a commit any more. */
     async drain() {
-      while (scheduled || events.length > 0 || unusable.length > 0 || committed.length > 0) {
+      while (scheduled || events.length > 0 || unusable.length > 0 || answering > 0) {
         await new Promise((resolve) => setImmediate(resolve));
         await flushing;
       }

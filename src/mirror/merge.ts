@@ -119,20 +119,21 @@ function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject
  * and is stored as null). By any stricter measure such a field would differ from its own row for ever.
  */
 function same(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null)
-    return asStored(a) === asStored(b);
-  if (Array.isArray(a) || Array.isArray(b)) {
-    return (
-      Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, n) => same(item, b[n]))
-    );
+  const one = asStored(a);
+  const two = asStored(b);
+  if (one === two) return true;
+  if (typeof one !== 'object' || typeof two !== 'object' || one === null || two === null) return false;
+  if (Array.isArray(one) || Array.isArray(two)) {
+    if (!Array.isArray(one) || !Array.isArray(two) || one.length !== two.length) return false;
+    return one.every((item, index) => same(item, two[index]));
   }
-  const fields = Object.keys(a);
-  if (fields.length !== Object.keys(b).length) return false;
-  for (const field of fields) {
-    if (!Object.hasOwn(b, field) || !same((a as JsonObject)[field], (b as JsonObject)[field])) return false;
-  }
-  return true;
+  const fields = Object.keys(one);
+  return (
+    fields.length === Object.keys(two).length &&
+    fields.every(
+      (field) => Object.hasOwn(two, field) && same((one as JsonObject)[field], (two as JsonObject)[field]),
+    )
+  );
 }
 
 function asStored(value: unknown): unknown {

@@ -1,9 +1,10 @@
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
+import { methodNotAllowed } from 'hono/method-not-allowed';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import { problem } from '../problem.ts';
 import { createAccess, type OpsEnv } from './access.ts';
-import { createApi } from './api.ts';
+import { createApi, notFound } from './api.ts';
 import { createApiChanges } from './api-changes.ts';
 import { createAuditLog } from './audit.ts';
 import { createFeed } from './changes-feed.ts';
@@ -14,7 +15,6 @@ import { createForms, TICKED_BYTES, TICKED_PATH } from './forms.ts';
 import { securityHeaders } from './headers.ts';
 import { createReadiness } from './health.ts';
 import { createListPages } from './list-pages.tsx';
-import { nothingTaken } from './methods.ts';
 import { openApiDocument } from './openapi.ts';
 import { createOperations } from './operations.ts';
 import { createPages } from './pages.tsx';
@@ -56,6 +56,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   });
   app.use(securityHeaders());
   app.use(problemPages(context));
+  app.use(methodNotAllowed({ app, onMethodNotAllowed: notTaken }));
   const limited = (maxSize: number) =>
     bodyLimit({ maxSize, onError: () => problem(413, 'too_large', 'The body is too large.') });
   const [small, ticked] = [limited(MAX_BODY_BYTES), limited(MAX_BODY_BYTES + TICKED_BYTES)];
@@ -142,6 +143,13 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/api/resume', changes.resume);
 
   // A route of its own, not Hono's hook: it must also answer where this is mounted on another listener.
-  app.all('*', nothingTaken(app));
+  app.all('*', notFound);
   return app;
+}
+
+function notTaken(_: unknown, methods: readonly string[]): Response {
+  const allow = methods.join(', ');
+  return problem(405, 'method_not_allowed', 'This method is not taken here.', `Allowed: ${allow}.`, {
+    allow,
+  });
 }

@@ -21,7 +21,7 @@ export function readBody(
         resolve('too_large');
       } else chunks.push(chunk);
     };
-    // The first to come counts. They stay where they are: taking them off cost a delivery more than reading it.
+    // The first to come counts, and a promise takes no second answer: none of them need be taken off.
     // Most bodies come in one piece, which needs no copy.
     const onEnd = () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
     const onGone = () => resolve('aborted');

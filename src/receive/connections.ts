@@ -12,7 +12,7 @@ export interface Connections {
 
 /**
  * The sockets that are open. Refused: a listener for the end of each. With one, whatever a request leaves behind hung on
- * that of the request before until the next full collection: 4 KB a request, and a third of what answering one cost.
+ * that of the request before until the next full collection: 4 KB a request, and a quarter of what answering one cost.
  * So those that have closed are looked for, once there are twice as many as were open the last time.
  */
 export function createConnections(): Connections {

@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
+import { methodNotAllowed } from 'hono/method-not-allowed';
 import { describeError, UsageError } from '../errors.ts';
 import { apiKeyAuthenticator, tokenAuthenticator } from './authentication.ts';
 import { controlRoutes } from './control.ts';
 import { Deliveries } from './deliveries.ts';
 import { FaultSwitch } from './faults.ts';
-import { nothingTaken } from './methods.ts';
 import { Clients } from './oauth/clients.ts';
 import { consentRoutes } from './oauth/consent-routes.tsx';
 import { Grants } from './oauth/grants.ts';
@@ -115,6 +115,18 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   const app = new Hono();
   app.use(requireLoopbackName(token));
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  app.use(
+    methodNotAllowed({
+      app,
+      onMethodNotAllowed(c, methods) {
+        const allow = methods.join(', ');
+        return problemResponse(
+          c,
+          new Problem(405, 'method_not_allowed', `Allowed here: ${allow}.`, { allow }),
+        );
+      },
+    }),
+  );
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
   app.use('/oauth/authorize', requireSignIn(access));
@@ -123,7 +135,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   app.route('/_sandbox', controlRoutes({ ...page, access }));
   app.route('/', assetRoutes());
   app.route('/', pageRoutes(page, access, stopping));
-  app.notFound((c) => problemResponse(c, nothingTaken(app, c.req.path)));
+  app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
   app.onError((error, c) => {
     const problem = toProblem(error);
     if (problem.code === 'internal_error') console.error(error);

@@ -175,10 +175,10 @@ test.each([
 
 test.each([
   ['GET', '/oauth/token', 'POST'],
-  ['DELETE', '/oauth/authorize', 'GET, POST'],
-  ['DELETE', '/_sandbox/state', 'GET'],
+  ['DELETE', '/oauth/authorize', 'GET, HEAD, POST'],
+  ['DELETE', '/_sandbox/state', 'GET, HEAD'],
   ['GET', '/_sandbox/mutate', 'POST'],
-  ['POST', '/openapi.json', 'GET'],
+  ['POST', '/openapi.json', 'GET, HEAD'],
 ])('%s %s, beside the API, is 405 and says what is allowed', async (method, path, allow) => {
   const { url } = await testSandbox();
   const answer = await request(method, `${url}${path}`);

@@ -196,14 +196,16 @@ export function createDatabase(
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
   }
 
+  const sql: Sql = {
+    query: (text, values) =>
+      failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).query(text, values)))),
+    change: (text, values) =>
+      failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).change(text, values)))),
+  };
+
   return {
     schema,
-    sql: {
-      query: (text, values) =>
-        failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).query(text, values)))),
-      change: (text, values) =>
-        failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).change(text, values)))),
-    },
+    sql,
     transact: (work, first) =>
       // In turn here already: otherwise each would hold a connection while it waits for the same row.
       inTurn(() =>
@@ -243,10 +245,7 @@ export function createDatabase(
           ),
         ),
       ),
-    transactAtOnce: (text, values) =>
-      inTurn(() =>
-        failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).query(text, values)))),
-      ),
+    transactAtOnce: (text, values) => inTurn(() => sql.query(text, values)),
     transactApart: (opening, work) =>
       failingClearly(() =>
         tryingAgain(() =>

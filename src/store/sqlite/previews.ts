@@ -36,10 +36,7 @@ export function createPreviewer(records: Records, arrivals: Arrivals) {
     }
     const verifiedAt = held.row?.verifiedAt;
     const decision = decidePreview(
-      {
-        ...{ seq: event.seq, type: event.type, kind: event.kind, createdMs: event.createdMs },
-        ...{ receivedWall: event.receivedWall, content: reading.content, shows: reading.shows },
-      },
+      { ...event, kind: event.kind, content: reading.content, shows: reading.shows },
       { state: held.state, row: held.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
       rules,
       nowIso,
