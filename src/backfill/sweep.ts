@@ -131,7 +131,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     running.delete(kind);
     const drift = progress.drift.report();
-    await store.finishSweep(id, { ...ending, progress, drift: { ...drift } }, now());
+    const hasDrift = drift.missing + drift.extra + drift.different > 0;
+    await store.finishSweep(id, { ...ending, progress, drift: { ...drift }, hasDrift }, now());
     const result: SweepResult = {
       ...{ kind, id, reason, progress, drift, resumed: false, mismatch: false, ...ending },
       durationMs: clock.steady() - startedAt,

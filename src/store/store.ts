@@ -266,6 +266,16 @@ export interface SweepProgress {
   unchanged: number;
 }
 
+export interface SweepEnd {
+  outcome: SweepOutcome;
+  error: string | null;
+  progress: SweepProgress;
+  /** As it is shown. */
+  drift?: JsonObject;
+  /** Anything differed that no event had announced. Default: nothing did. */
+  hasDrift?: boolean;
+}
+
 export interface BackfillStore {
   /** The counter now: taken before a read begins. */
   currentNumber(): Promise<number>;
@@ -375,12 +385,11 @@ export interface BackfillStore {
    */
   startSweep(kind: Kind, reason: string, now: Now): Promise<{ id: number; number: number }>;
   progressSweep(id: number, progress: SweepProgress): Promise<void>;
-  /** A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. */
-  finishSweep(
-    id: number,
-    result: { outcome: SweepOutcome; error: string | null; progress: SweepProgress; drift?: JsonObject },
-    now: Now,
-  ): Promise<void>;
+  /**
+   * A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. One that
+   * found differences which nothing had announced has shown that the kind was not in step until now.
+   */
+  finishSweep(id: number, result: SweepEnd, now: Now): Promise<void>;
   /** Sweeps that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
   interruptSweeps(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 

@@ -58,6 +58,12 @@ export function createSweepVerbs(database: Database): SweepVerbs {
             result.drift === undefined ? null : keepJson(result.drift),
           ],
         );
+        if (sweep !== undefined && result.hasDrift) {
+          await unit.change(
+            'UPDATE kind_state SET in_step_since = $2 WHERE kind = $1 AND in_step_since IS NOT NULL',
+            [sweep.kind, nowIso],
+          );
+        }
         if (sweep === undefined || result.outcome !== 'complete') return;
         await healAfterSweep(unit, sweep.kind, sweep.number, nowIso);
       });

@@ -61,6 +61,10 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
        ELSE coalesce(in_step_since, excluded.in_step_since) END`,
   );
 
+  const restartSince = db.prepare(
+    'UPDATE kind_state SET in_step_since = ? WHERE kind = ? AND in_step_since IS NOT NULL',
+  );
+
   const save = (id: number, p: SweepProgress) =>
     progress.run(p.pages, p.seen, p.inserted, p.updated, p.deleted, p.unchanged, id);
 
@@ -92,6 +96,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
           kind: Kind;
           number: number;
         };
+        if (result.hasDrift) restartSince.run(nowIso, sweep.kind);
         if (result.outcome === 'complete') gaps.healAfterSweep(sweep.kind, sweep.number, nowIso);
       });
     },

@@ -104,6 +104,27 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is in step since the end of a sweep that found what nothing had announced, and of no other',
+      inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene);
+        const first = isoOf(scene.now().wall);
+        const sweep = async (hasDrift: boolean) => {
+          scene.pass(1_000);
+          const { id } = await scene.store.startSweep('policy', 'timer', scene.now());
+          const end = { outcome: 'complete', error: null, progress, hasDrift } as const;
+          await scene.store.finishSweep(id, end, scene.now());
+          await beat(scene);
+        };
+        await sweep(false);
+        expect((await status(scene)).in_step_since).toBe(first);
+        await sweep(true);
+        expect((await status(scene)).in_step_since).toBe(isoOf(scene.now().wall));
+        expect((await status(scene, 'vendor')).in_step_since).toBe(first);
+      }),
+    );
+
+    it(
       'is catching up while an event waits that names no record',
       inPresent(open, async (scene) => {
         await sweepAll(scene);
