@@ -7,7 +7,6 @@ import type { DryRuns } from './dry-runs.ts';
 import { recordHref } from './hrefs.ts';
 import type { Done, Operations } from './operations.ts';
 import { TEXT_MAX_LENGTH, TOLD } from './page-query.ts';
-import type { Snapshots } from './snapshot.ts';
 import { type Outcome, toldParam } from './told.ts';
 
 /** As many as a list can show at once; each is a transaction of its own. */
@@ -19,18 +18,11 @@ export const TICKED_PATH = '/actions/events';
 export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
 
 /** What the pages' forms post. One that succeeded leads back to a page (303), so that a reload repeats nothing. */
-export function createForms(
-  context: OpsContext,
-  operations: Operations,
-  snapshots: Snapshots,
-  dryRuns: DryRuns,
-) {
+export function createForms(context: OpsContext, operations: Operations, dryRuns: DryRuns) {
   const actor = (c: OpsHandlerContext) => c.get('identity').name;
 
   /** To `path`, which then says what was done. */
-  const back = async (c: OpsHandlerContext, path: string, outcome: Outcome | null): Promise<Response> => {
-    // The page that follows must show what was just done.
-    await snapshots.fresh();
+  const back = (c: OpsHandlerContext, path: string, outcome: Outcome | null): Response => {
     const url = new URL(pathHere(path), 'http://here.invalid');
     if (outcome !== null) url.searchParams.set(TOLD, toldParam(outcome));
     return c.redirect(`${url.pathname}${url.search}`, 303);

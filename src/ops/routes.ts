@@ -39,7 +39,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   const dryRuns = createDryRuns(operations, context);
   const pages = createPages(access, snapshots);
   const lists = createListPages(context, snapshots, dryRuns);
-  const forms = createForms(context, operations, snapshots, dryRuns);
+  const forms = createForms(context, operations, dryRuns);
   const api = createApi(context, snapshots);
   const changes = createApiChanges(operations);
   const feed = createFeed(context.store);
@@ -81,6 +81,10 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
 
   // ─── reading with either role, changing with `operate` ───
   app.use(access.operateToChange);
+  app.use(async (c, next) => {
+    await next();
+    if (c.req.method === 'POST') snapshots.forget();
+  });
   app.get('/', pages.status);
   app.get('/stream', stream(pages.statusParts));
   app.get('/events', lists.events);

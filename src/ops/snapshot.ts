@@ -32,10 +32,10 @@ const GAPS_READ = 200;
 const DAY_MS = 5_000;
 
 export interface Snapshots {
-  /** At most `SNAPSHOT_MS` old. Never rejects: a database that cannot be read is a verdict. */
+  /** At most `SNAPSHOT_MS` old, and read after the last `forget`. Never rejects: a database that cannot be read is a verdict. */
   current(): Promise<Snapshot>;
-  /** Read after this call: for whoever has just changed something. */
-  fresh(): Promise<Snapshot>;
+  /** Something was just changed by a person, who must find it changed. */
+  forget(): void;
 }
 
 export function createSnapshots(context: OpsContext): Snapshots {
@@ -100,13 +100,15 @@ export function createSnapshots(context: OpsContext): Snapshots {
     };
   };
 
-  const fresh = () => {
-    last = { at: clock.steady(), snapshot: read() };
-    return last.snapshot;
-  };
-
   return {
-    fresh,
-    current: () => (last !== null && clock.steady() - last.at < SNAPSHOT_MS ? last.snapshot : fresh()),
+    current() {
+      if (last === null || clock.steady() - last.at >= SNAPSHOT_MS) {
+        last = { at: clock.steady(), snapshot: read() };
+      }
+      return last.snapshot;
+    },
+    forget() {
+      last = null;
+    },
   };
 }

@@ -336,6 +336,8 @@ describe('changes', () => {
     expect((await post('/api/pause')).body).toEqual({ paused: true });
     expect((await get('/api/status')).body.service.paused).toBe(true);
     expect((await post('/api/resume')).body).toEqual({ paused: false });
+    // Although a reading is good for a second otherwise.
+    expect((await get('/api/status')).body.service.paused).toBe(false);
     expect(h.asked).toEqual(['pause', 'resume']);
   });
 

@@ -134,7 +134,7 @@ export async function opsHarness(
   const context: OpsContext = {
     store,
     actions,
-    facts: () => live,
+    facts: () => ({ ...live }),
     heldDeletions: async () => {
       const groups = Map.groupBy(await store.heldDeletions(clock.wall()), ({ sweepId }) => sweepId);
       return [...groups].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
