@@ -5,7 +5,9 @@ export default defineConfig({
     include: ['test/**/*.test.ts', 'test/**/*.test.tsx'],
     // Most tests listen on loopback or open a file; two workers are what a two-core machine gives.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+    // Ends what hangs; the default of a second would also end what a busy machine is slow at.
+    expect: { poll: { timeout: 40_000 } },
   },
 });

@@ -143,7 +143,7 @@ export async function startOauthServer(): Promise<OauthServer> {
       pkce: true,
       requestsPerMinute: 1000,
       paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2 },
-      timeoutMs: 5_000,
+      timeoutMs: 30_000,
       ...changes,
     }),
     issueCode(challenge) {

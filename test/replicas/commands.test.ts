@@ -9,7 +9,7 @@ import {
 import { fill } from '../support/independent-upstream-records.ts';
 import { createSite, OPS_TOKEN, type Site } from './site.ts';
 
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 240_000;
 
 let upstream: IndependentUpstream;
 let site: Site;

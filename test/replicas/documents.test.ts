@@ -4,7 +4,7 @@ import { cli, start } from '../cli/executable.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { createSender, eventAbout, SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 240_000;
 const document = readFileSync(new URL('../../docs/postgresql.md', import.meta.url), 'utf8');
 const [setUp, readers] = [...document.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) => sql!);
 const passwordOf = (role: string) => new RegExp(`${role} LOGIN PASSWORD '([^']+)'`).exec(setUp!)![1]!;

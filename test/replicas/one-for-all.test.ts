@@ -11,7 +11,7 @@ import {
 import { eventually } from '../convergence/service.ts';
 import { createSite, OPS_TOKEN, type Replica, type Site } from './site.ts';
 
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 240_000;
 const WINDOW_MS = 60_000;
 const PAGE_SIZE = 2;
 const REQUESTS_PER_MINUTE = 60;

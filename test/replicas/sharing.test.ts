@@ -5,7 +5,7 @@ import { fill } from '../support/independent-upstream-records.ts';
 import { createSender, eventAbout, signature } from '../support/independent-upstream-sender.ts';
 import { createSite, type Replica, type Site } from './site.ts';
 
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 240_000;
 /** As service/replicas.ts has it: a lease is taken over within twice its length. */
 const LEASE_MS = 10_000;
 

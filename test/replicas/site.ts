@@ -1,10 +1,10 @@
 import { type Running, start } from '../cli/executable.ts';
 import { type Comparison, compareRows, RESOURCES, type Row, selectRows } from '../convergence/compare.ts';
-import { freePorts } from '../convergence/service.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { API_KEY, type IndependentUpstream } from '../support/independent-upstream.ts';
 import type { Records, Resource } from '../support/independent-upstream-records.ts';
 import { SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
+import { freePorts } from '../support/ports.ts';
 
 export const OPS_TOKEN = 'replicas-operator-0123456789';
 

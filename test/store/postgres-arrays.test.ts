@@ -13,7 +13,7 @@ beforeAll(async () => {
   client = new pg.Client({ connectionString: server.url(), types: TYPES });
   await client.connect();
   await client.query("SET timezone = 'UTC'");
-}, 60_000);
+});
 afterAll(async () => {
   await client?.end();
   await server?.stop();

@@ -274,11 +274,11 @@ describe('a server that will not do', () => {
   it('is refused without fsync', async () => {
     const url = await server.createDatabase();
     await server.query('ALTER SYSTEM SET fsync = off', url);
-    await server.query('SELECT pg_reload_conf()', url);
-    await expect.poll(async () => (await server.query('SHOW fsync', url))[0]?.['fsync']).toBe('off');
+    await server.reload();
     expect((await refusal(url)).says).toMatch(/fsync is off.*ALTER SYSTEM SET fsync = on/);
     await server.query('ALTER SYSTEM RESET fsync', url);
-    await server.query('SELECT pg_reload_conf()', url);
+    await server.reload();
+    await opened(url);
   });
 
   it('is refused where it cannot hold every text', async () => {

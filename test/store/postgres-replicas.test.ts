@@ -63,6 +63,15 @@ async function untilWaiting(many = 1): Promise<void> {
   }
 }
 
+/**
+ * In the server, so that nothing comes between: whoever waits looks for a deadlock once, a second after it began, and
+ * by then there must be one.
+ */
+const COUNTER_ONCE_SOMEBODY_WAITS = `DO $$ BEGIN
+  WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted) LOOP PERFORM pg_sleep(0.005); END LOOP;
+  PERFORM value FROM counter FOR UPDATE;
+END $$`;
+
 describe('several replicas over one database', () => {
   it('accept an event that reaches all of them at once exactly once', async () => {
     const [a, b, c] = [scene.store, await replica(), await replica()];
@@ -211,8 +220,7 @@ describe('several replicas over one database', () => {
     await rival.query('BEGIN');
     await rival.query("UPDATE record_state SET attempts = 7 WHERE id = 'p'");
     const accepting = scene.accept(scene.event({ id: 'b', recordId: 'p' }));
-    await untilWaiting();
-    await rival.query('SELECT value FROM counter FOR UPDATE');
+    await rival.query(COUNTER_ONCE_SOMEBODY_WAITS);
     await rival.query('COMMIT');
     await rival.end();
     expect(await accepting).toMatchObject([{ status: 'accepted' }]);
@@ -361,9 +369,8 @@ describe('several replicas over one database', () => {
     await rival.query("UPDATE record_state SET attempts = 7 WHERE id = 'p'");
     scene.pass(SETTLE_MS);
     const write = scene.show('policy', 'p', { id: 'p', name: 'Two' });
-    await untilWaiting();
-    // Each now waits for the other.
-    await rival.query('SELECT value FROM counter FOR UPDATE');
+    // Each then waits for the other.
+    await rival.query(COUNTER_ONCE_SOMEBODY_WAITS);
     await rival.query('COMMIT');
     await rival.end();
     expect(await write).toMatchObject({ outcome: 'updated' });

@@ -11,7 +11,7 @@ beforeAll(async () => {
     'CREATE TABLE counter (one int PRIMARY KEY, value bigint); INSERT INTO counter VALUES (1, 0)',
   );
   await server.query('CREATE TABLE noted (n int PRIMARY KEY)');
-}, 60_000);
+});
 afterAll(async () => {
   await database?.close();
   await server?.stop();
