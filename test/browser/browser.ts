@@ -1,5 +1,16 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import chromium from '@sparticuz/chromium';
 import { type Browser, chromium as driver } from 'playwright-core';
+import project from '../../package.json' with { type: 'json' };
+
+/** Only what hangs is ended by it, on however busy a machine. Milliseconds; a test makes several waits. */
+export const WAIT_MS = 60_000;
+export const TEST_MS = 300_000;
 
 /**
  * Arguments of the package that a small cloud function needs and a test must not have: with one process, closing
@@ -11,7 +22,7 @@ const UNWANTED =
 /** Chromium from its package: nothing is installed by hand, and it talks to nobody but the page. */
 export async function launchBrowser(): Promise<Browser> {
   return driver.launch({
-    executablePath: await chromium.executablePath(),
+    executablePath: await unpacked(),
     args: [
       ...chromium.args.filter((arg) => !UNWANTED.test(arg)),
       // The tests may run as root, where Chromium has no sandbox.
@@ -23,4 +34,35 @@ export async function launchBrowser(): Promise<Browser> {
     ],
     headless: true,
   });
+}
+
+/** Beside the executable lies what it loads, so that the folder is the whole of it. */
+const UNPACKED = join(
+  tmpdir(),
+  `compliance-mirror-tests-chromium-${project.devDependencies['@sparticuz/chromium']}`,
+);
+
+/**
+ * The package unpacks into the folder for temporary files and takes whatever is there already for whole, though
+ * another test file may be writing it at that moment. So each unpacks into a folder of its own, and the first to be
+ * done gives it the name that all look for.
+ */
+async function unpacked(): Promise<string> {
+  const executable = join(UNPACKED, 'chromium');
+  if (existsSync(executable)) return executable;
+  const own = await mkdtemp(`${UNPACKED}-`);
+  try {
+    // In a process of its own: where it unpacks to is told by the environment alone.
+    const script = "await (await import('@sparticuz/chromium')).default.executablePath()";
+    await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+      cwd: import.meta.dirname,
+      env: { ...process.env, TMPDIR: own },
+    });
+    await rename(own, UNPACKED).catch((error: unknown) => {
+      if (!existsSync(executable)) throw error;
+    });
+  } finally {
+    await rm(own, { recursive: true, force: true });
+  }
+  return executable;
 }

@@ -2,15 +2,17 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { AxeBuilder } from '@axe-core/playwright';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { signInLink } from '../../src/ops/tokens.ts';
 import { type Harness, OPERATE, opsHarness, READ } from '../ops/harness.ts';
-import { launchBrowser } from './browser.ts';
+import { launchBrowser, TEST_MS, WAIT_MS } from './browser.ts';
 import { listen } from './listener.ts';
 import { fillDay } from './scene.ts';
 
 /** Set to a folder to have pictures of every page taken on the way, for people to look at. */
 const SHOTS = process.env['PAGE_SHOTS'];
+
+vi.setConfig({ testTimeout: 2 * TEST_MS, hookTimeout: TEST_MS });
 
 let browser: Browser;
 beforeAll(async () => {
@@ -65,11 +67,13 @@ describe.each(LOOKS)('at %s size, %s', (size, colorScheme, viewport) => {
     // The dark scheme changes colours and nothing else.
     const rules = colorScheme === 'light' ? 'all' : 'colours';
     const context = await browser.newContext({ colorScheme, viewport, timezoneId: 'Europe/Berlin' });
+    context.setDefaultTimeout(WAIT_MS);
     const page = await context.newPage();
     let at = '';
     page.on('console', (message) => {
       // Chromium notes every answer of 400 and more; the one that is meant is the page of a problem.
-      if (message.type() === 'error' && !at.endsWith('/nowhere')) faults.push(`${at}: ${message.text()}`);
+      const isMeant = message.location().url.endsWith('/nowhere');
+      if (message.type() === 'error' && !isMeant) faults.push(`${at}: ${message.text()}`);
     });
     page.on('pageerror', (error) => faults.push(`${at}: ${error}`));
     await page.goto(signInLink(server.url, token));
@@ -89,11 +93,11 @@ describe.each(LOOKS)('at %s size, %s', (size, colorScheme, viewport) => {
   test('no empty page is at fault, and each says what to expect', async () => {
     const pages = EMPTY.map((path) => [`empty${path.replaceAll('/', '-')}`, path] as const);
     expect(await faultsOf(pages, READ)).toEqual([]);
-  }, 120_000);
+  });
 
   test('no page of a service in its day is at fault', async () => {
     expect(await faultsOf(pagesOf(await fillDay(h)), OPERATE)).toEqual([]);
-  }, 180_000);
+  });
 });
 
 async function axeFaults(page: Page, path: string, rules: 'all' | 'colours'): Promise<string[]> {

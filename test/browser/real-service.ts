@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { loadConfig } from '../../src/config.ts';
 import { startService } from '../../src/service.ts';
+import { eventually } from '../convergence/service.ts';
 import { header, nowSeconds, SECRET } from '../receive/sign.ts';
 
 export const OLGA = 'olga-operates-with-this-token';
@@ -17,8 +18,12 @@ export interface RealService {
   opsUrl: string;
   /** By id; what is taken out is gone upstream. */
   vendors: Map<string, Record<string, unknown>>;
-  /** Every answer upstream waits this long, so that a sweep can be watched. */
-  slow(ms: number): void;
+  /** From now on no request upstream is answered, so that a sweep can be watched. */
+  hold(): void;
+  /** Answers one, once there is one. */
+  answerOne(): Promise<void>;
+  /** Answers all that wait, and whatever comes. */
+  release(): void;
   /** A signed delivery; resolves with its event's id once it is acknowledged. */
   deliver(type: string, data: Record<string, unknown>): Promise<string>;
   /** The tokens' file from now on. */
@@ -38,13 +43,18 @@ export async function startRealService(): Promise<RealService> {
     const id = `ven_${String(n).padStart(2, '0')}`;
     vendors.set(id, { id, name: `Vendor ${n}`, status: 'approved' });
   }
-  let delayMs = 0;
+  /** Null: none is held. Whoever gave up waiting is not among them. */
+  let held: Set<() => void> | null = null;
   const upstream = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://upstream.invalid');
-    setTimeout(() => {
+    const go = () => {
+      held?.delete(go);
       const [status, body] = answer(url, vendors);
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    }, delayMs);
+    };
+    response.once('close', () => held?.delete(go));
+    if (held === null) go();
+    else held.add(go);
   });
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
   const { port } = upstream.address() as AddressInfo;
@@ -67,8 +77,17 @@ export async function startRealService(): Promise<RealService> {
   return {
     opsUrl: service.opsUrl,
     vendors,
-    slow(ms) {
-      delayMs = ms;
+    hold() {
+      held = new Set();
+    },
+    async answerOne() {
+      const answerIt = await eventually('a request upstream', () => [...(held ?? [])][0] ?? null);
+      answerIt();
+    },
+    release() {
+      const waiting = [...(held ?? [])];
+      held = null;
+      for (const go of waiting) go();
     },
     async deliver(type, data) {
       const id = `evt_${randomUUID()}`;

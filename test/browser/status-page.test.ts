@@ -1,9 +1,11 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { signInLink } from '../../src/ops/tokens.ts';
 import { type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from '../ops/harness.ts';
-import { launchBrowser } from './browser.ts';
+import { launchBrowser, TEST_MS, WAIT_MS } from './browser.ts';
 import { listen } from './listener.ts';
+
+vi.setConfig({ testTimeout: TEST_MS, hookTimeout: TEST_MS });
 
 let browser: Browser;
 let h: Harness;
@@ -31,6 +33,7 @@ afterEach(async () => {
 
 async function newContext(options: Parameters<Browser['newContext']>[0] = {}): Promise<void> {
   context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+  context.setDefaultTimeout(WAIT_MS);
   page = await context.newPage();
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
@@ -39,7 +42,18 @@ async function newContext(options: Parameters<Browser['newContext']>[0] = {}): P
 }
 
 const verdict = () => page.locator('h1');
-const signInByLink = (token: string) => page.goto(signInLink(server.url, token));
+/** Ends where the link leads to: whoever goes elsewhere before may overtake the form that it posts. */
+async function signInByLink(token: string): Promise<void> {
+  await page.goto(signInLink(server.url, token));
+  await page.waitForURL(`${server.url}/`);
+}
+
+/** Ends when what `act` posts was answered: a press alone ends before, on a page that has the next button as well. */
+async function toNextPage(act: () => Promise<void>): Promise<void> {
+  const loaded = page.waitForEvent('load');
+  await act();
+  await loaded;
+}
 
 async function sweepAll(): Promise<void> {
   for (const [kind, seen] of [
@@ -64,7 +78,6 @@ async function sweepAll(): Promise<void> {
 test('an operator signs in by the link and sees the verdict change without a reload', async () => {
   await sweepAll();
   await signInByLink(OPERATE);
-  await page.waitForURL(`${server.url}/`);
   expect(await verdict().textContent()).toBe('The mirror is in step with the compliance service.');
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.evaluate(() => {
@@ -109,16 +122,14 @@ test('a wrong token is refused at the form, and a right one then accepted', asyn
 
 test('the buttons do what they say, by keyboard too, and keep the focus when the page changes', async () => {
   await signInByLink(OPERATE);
-  await page.waitForURL(`${server.url}/`);
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.locator('#pause').focus();
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });
   await page.locator('[data-part="backlog"]', { hasText: '1 event waits' }).waitFor();
   expect(await page.evaluate('document.activeElement.id')).toBe('pause');
-  await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Resume' }).click();
-  await page.getByRole('button', { name: 'Sweep now' }).click();
-  await page.waitForLoadState();
+  await toNextPage(() => page.keyboard.press('Enter'));
+  await toNextPage(() => page.getByRole('button', { name: 'Resume' }).click());
+  await toNextPage(() => page.getByRole('button', { name: 'Sweep now' }).click());
   expect(h.asked).toEqual(['pause', 'resume', 'sweep policy,risk_assessment,vendor operator:olga']);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.waitForURL(`${server.url}/sign-in`);
@@ -150,7 +161,7 @@ test('it works without scripts', async () => {
         await page.getByRole('link', { name: 'Reload' }).click();
         return verdict().textContent();
       },
-      { timeout: 10_000 },
+      { timeout: WAIT_MS },
     )
     .toContain('The mirror is paused');
   expect(await page.getByRole('button', { name: 'Resume' }).count()).toBe(0);
@@ -160,7 +171,6 @@ test('a hostile id stays text, and nothing of it runs', async () => {
   const hostile = '"><img src=x onerror="document.title=1"><script>document.title=2</script>';
   await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: hostile }, hostile, h.now());
   await signInByLink(OPERATE);
-  await page.waitForURL(`${server.url}/`);
   await page.locator('[data-live][data-state="live"]').waitFor();
   expect(await page.locator('.ids code').textContent()).toBe(hostile);
   expect(await page.title()).toMatch(/compliance mirror$/);
