@@ -53,6 +53,7 @@ interface Verdict {
   verdict: string;
   sentence: string;
   remedy: string | null;
+  since: string | null;
 }
 
 /** As the page says it. Null: the service beside us cannot be asked, and the tables must do. */
@@ -61,8 +62,8 @@ async function verdictOf(cli: Cli): Promise<Verdict | null> {
   try {
     const service = await runningService(config);
     if (service === null) return null;
-    const { verdict, sentence, remedy } = (await service.get('/api/status')) as Verdict;
-    return { verdict, sentence, remedy };
+    const { verdict, sentence, remedy, since } = (await service.get('/api/status')) as Verdict;
+    return { verdict, sentence, remedy, since };
   } catch (error) {
     if (config.remote === null && error instanceof MirrorError) return null;
     throw error;
@@ -71,8 +72,8 @@ async function verdictOf(cli: Cli): Promise<Verdict | null> {
 
 function sentenceOf(verdict: Verdict | null): string {
   if (verdict === null) return '';
-  const { sentence, remedy } = verdict;
-  return `${printable(sentence)}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
+  const { sentence, remedy, since } = verdict;
+  return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
 }
 
 /** Of a PostgreSQL database, which several services may share. */
