@@ -55,6 +55,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const named = new Set(firstRisks);
   const failed = { count: 0 };
   const faultsOf = randomOf(options.seed + 1);
+  // Of its own, like the faults': when a kill comes among the mutations is the machine's affair, and must not change them.
+  const killsOf = randomOf(options.seed + 2);
   const service = await createService(upstream, {
     SYNC_SETTLE_SECONDS: '1',
     COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
@@ -108,7 +110,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
         await pause(options.durationMs / (options.kills + 1));
         await service.kill();
         options.tell(`killed ${kill} of ${options.kills}`);
-        await pause(200 + random() * 1_000);
+        await pause(200 + killsOf() * 1_000);
         await service.start();
       }
     })();

@@ -4,6 +4,7 @@ import { createStage, type Stage } from './stage.ts';
 
 const STEP_MS = 15_000;
 const HOUR_IN_STEPS = 240;
+const ENOUGH_FAILURES = 30;
 /** Real requests take real time: enough for those that a step sets off. */
 const PAUSE_MS = 5;
 
@@ -30,7 +31,8 @@ it('an hour without the upstream: deliveries are acknowledged, nothing is delete
   upstream.records.remove('policies', 'pol-0');
 
   let acknowledged = 0;
-  for (let step = 0; step < HOUR_IN_STEPS; step += 1) {
+  // An hour, and longer where the machine is too slow for the requests of one.
+  for (let step = 0; step < HOUR_IN_STEPS || failures <= ENOUGH_FAILURES; step += 1) {
     if (step % 2 === 0) {
       expect(await stage.deliver(stage.touchVendor(`ven-${1 + (step % 11)}`))).toBe(202);
       acknowledged += 1;
@@ -39,11 +41,10 @@ it('an hour without the upstream: deliveries are acknowledged, nothing is delete
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }
 
-  expect(failures).toBeGreaterThan(30);
   expect({ policies: alive(database, 'policies'), vendors: alive(database, 'vendors') }).toEqual(held);
-  expect(
-    (await stage.gaps()).filter(({ healed_at }) => healed_at === null).map(({ reason }) => reason),
-  ).toContain('upstream_unavailable');
+  await stage.leapUntil('the gap', async () =>
+    (await stage.gaps()).some((gap) => gap.reason === 'upstream_unavailable' && gap.healed_at === null),
+  );
   const eventsNow = async () => (await stage.get<{ events: Record<string, number> }>('/api/status')).events;
   await stage.leapUntil('processing of all events', async () => (await eventsNow())['done'] === acknowledged);
   expect(await eventsNow()).toMatchObject({ dead: 0, pending: 0 });
@@ -56,4 +57,4 @@ it('an hour without the upstream: deliveries are acknowledged, nothing is delete
     5_000,
   );
   expect(alive(database, 'vendors')).toBe(held.vendors - 1);
-}, 120_000);
+}, 300_000);

@@ -3,7 +3,7 @@ import { runResume } from './resume-run.ts';
 
 /** resume.ts does the same with 50,000. */
 it('a sweep killed half way goes on where it was, deletes nothing for it, and a whole one follows', async () => {
-  const result = await runResume(4_000, 60_000);
+  const result = await runResume(4_000, 120_000);
 
   // What was under way may not have been saved; what was saved is not read again.
   expect(result.resumedAtPage).toBeGreaterThan(result.killedAtPage - 3);
@@ -13,4 +13,4 @@ it('a sweep killed half way goes on where it was, deletes nothing for it, and a 
   expect(result.sweeps.at(0)?.outcome).toBe('interrupted');
   expect(result.sweeps.at(-1)?.outcome).toBe('complete');
   expect(result.differences).toBe(0);
-}, 120_000);
+}, 300_000);

@@ -38,8 +38,8 @@ export function signature(body: string, options: { secret?: string; t?: number }
   return `t=${t}, v1=${hex}`;
 }
 
-/** Long enough for a receiver that is starting up; a sender would give up, too. */
-const ANSWER_WITHIN_MS = 5_000;
+/** Long enough for a receiver that is starting up, on a busy machine too; a sender would give up, too. */
+const ANSWER_WITHIN_MS = 30_000;
 
 export interface Sender {
   /** One attempt, signed now. The status, or null when no answer came. */

@@ -20,7 +20,9 @@ export type Fault =
   /** Answers nothing for so long, and then closes the connection. */
   | { fault: 'hang'; ms: number }
   /** Half an answer, and the connection is gone. */
-  | { fault: 'cut' };
+  | { fault: 'cut' }
+  /** Answered as ever, but not before this resolves. */
+  | { fault: 'held'; until: Promise<unknown> };
 
 export interface SeenRequest {
   method: string;
@@ -64,6 +66,7 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
     upstream.onRequest(seen);
     const fault = upstream.faultOf(seen);
     if (fault === null) answer(upstream, request, response);
+    else if (fault.fault === 'held') void fault.until.then(() => answer(upstream, request, response));
     else fail(fault, response);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -84,7 +87,7 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
   return upstream;
 }
 
-function fail(fault: Fault, response: ServerResponse): void {
+function fail(fault: Exclude<Fault, { fault: 'held' }>, response: ServerResponse): void {
   if (fault.fault === 'status') {
     const wait =
       fault.retryAfterSeconds === undefined ? {} : { 'retry-after': String(fault.retryAfterSeconds) };
