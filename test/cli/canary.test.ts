@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   ACCESS_PREFIX,
   CLIENT_ID,
@@ -14,6 +14,9 @@ import {
   startOauthServer,
 } from '../compliance/oauth-server.ts';
 import { cli, inTemporaryDirectory, type Running, start } from './executable.ts';
+
+/** Dozens of commands, each a process of its own: on a busy machine minutes. */
+vi.setConfig({ testTimeout: 400_000 });
 
 const API_KEY = 'canary-api-key-77aa01c3';
 const WEBHOOK_SECRET = 'canary-webhook-secret-9f21';
@@ -70,10 +73,14 @@ function settingsFor(directory: string): Record<string, string> {
   };
 }
 
-/** Collects what a running command writes, from its first byte. */
+/** Collects what a running command writes, from its first byte, each stream whole: what is looked for may come in two pieces. */
 function recorded(running: Running, where: string, outputs: Output[]): Running {
   for (const stream of [running.child.stdout!, running.child.stderr!]) {
-    stream.on('data', (text: Buffer | string) => outputs.push([where, Buffer.from(text)]));
+    const output: [string, Buffer] = [where, Buffer.alloc(0)];
+    outputs.push(output);
+    stream.on('data', (text: Buffer | string) => {
+      output[1] = Buffer.concat([output[1], Buffer.from(text)]);
+    });
   }
   return running;
 }
@@ -198,11 +205,13 @@ describe('no secret of any kind is in any output', () => {
       server.expireAccess();
       expect(await command(['api', 'GET', '/policies'], settings, outputs)).toBe(0);
       server.expireAccess();
-      server.failures.push({
+      // For whoever asks: the service may do so before the command does.
+      server.failures = Array.from({ length: 100 }, () => ({
         status: 401,
         body: { error: 'invalid_client', error_description: CLIENT_SECRET },
-      });
+      }));
       expect(await command(['api', 'GET', '/policies'], settings, outputs)).toBe(1);
+      server.failures = [];
       server.revokeRefresh();
       expect(await command(['sweep'], settings, outputs)).toBe(0);
       await until(() =>

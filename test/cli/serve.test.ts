@@ -30,7 +30,7 @@ it('a secrets file that becomes unusable is told of in the log, without its cont
   });
   // The file is looked at for a delivery, and not at once again.
   await vi.waitUntil(async () => (await fetch(url, { method: 'POST' })).status === 401 && line !== '', {
-    timeout: 20_000,
+    timeout: 60_000,
   });
   expect(JSON.parse(line)).toMatchObject({ level: 'warn', stage: 'service' });
   expect(line).toContain('WEBHOOK_SECRETS_FILE');

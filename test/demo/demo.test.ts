@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cli, start } from '../cli/executable.ts';
 
 /** Both services, fifteen seconds of scenario and settling, and a slow machine. */
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 400_000;
 
 let directory: string;
 /** So that what the demo leaves behind is seen. */

@@ -14,7 +14,7 @@ export interface Aftermath {
 
 const LOOK_EVERY_MS = 50;
 /** For a backlog of some hundred events, on a busy machine. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 120_000;
 
 /**
  * Starts the service again on what a fault left, lets it work off its backlog, and holds the tables against what the

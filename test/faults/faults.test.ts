@@ -9,7 +9,7 @@ import { powerLoss } from './power-loss.ts';
 import type { Row } from './row.ts';
 
 /** A few rounds of each; `node test/faults/run.ts` makes them all. On a busy machine a round takes some seconds. */
-const TIMEOUT_MS = 90_000;
+const TIMEOUT_MS = 400_000;
 
 /** No acknowledged event is lost, and nothing else is wrong; skipped with its reason where the machine lacks the means. */
 function good(check: () => Promise<Row>, acknowledgedAtLeast: number) {

@@ -12,7 +12,7 @@ import { inFolder } from './row.ts';
 import { startService } from './service.ts';
 
 const DAY_MS = 86_400_000;
-const PATIENCE = { timeout: 30_000, interval: 200 };
+const PATIENCE = { timeout: 90_000, interval: 200 };
 const TYPES = ['policy.*', 'risk.*', 'vendor.*'];
 
 const named = (count: number, what: string) =>
@@ -114,4 +114,4 @@ it('a backup of yesterday, restored, becomes equal to the upstream again', async
     await vi.waitFor(() => expect(sql(database, downtimes)).toMatchObject([{ healed: 1 }]), PATIENCE);
     expect((await after.stop()).code, after.output()).toBe(0);
   });
-}, 120_000);
+}, 400_000);

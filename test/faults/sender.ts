@@ -4,7 +4,7 @@ import { header, nowSeconds } from '../receive/sign.ts';
 /** Policies that the events of a run are about, in turn. */
 const RECORDS = 20;
 /** A service that hangs must not hang the check of it. */
-const TIMEOUT_MS = 20_000;
+const TIMEOUT_MS = 60_000;
 
 export interface Answer {
   status: number;

@@ -92,7 +92,7 @@ export function startService(start: Start): Service {
 }
 
 /** How long a service may take to end after the fault that should end it. */
-const ENDING_MS = 15_000;
+const ENDING_MS = 60_000;
 
 /** Waits for a service that is to end by itself; one that does not is asked to, and ends with code 0 then. */
 export async function endedOrStopped(service: Service): Promise<Ended> {

@@ -67,7 +67,7 @@ test('every gap is logged once as it opens and once as it is healed, wherever th
   expect(await deliver('twice', { type: 'vendor.updated', data: { vendorId: 'ven-1', a: 1 } })).toBe(200);
   expect(await deliver('early', { type: 'risk.assessed', data: { assessmentId: 'ra-1' } })).toBe(202);
   await expect
-    .poll(() => toldOf(lines), { timeout: 20_000 })
+    .poll(() => toldOf(lines), { timeout: 60_000 })
     .toContain('opened unresolved risk_assessment ra-1');
   upstream.records.put('assessments', { id: 'ra-1', name: 'Assessment' });
   expect(await deliver('later', { type: 'risk.assessed', data: { assessmentId: 'ra-1' } })).toBe(202);
@@ -79,7 +79,7 @@ test('every gap is logged once as it opens and once as it is healed, wherever th
     'unusable_delivery null null',
   ];
   await expect
-    .poll(() => toldOf(lines), { timeout: 30_000 })
+    .poll(() => toldOf(lines), { timeout: 90_000 })
     .toEqual([...gaps.map((gap) => `healed ${gap}`), ...gaps.map((gap) => `opened ${gap}`)]);
   expect(new Set(lines.map((line) => line.stage))).toEqual(new Set(['backfill']));
   expect(rows()).toHaveLength(gaps.length);

@@ -54,7 +54,7 @@ test('a pause and its end stand in the tables as soon as they are answered, and 
 
   await ask('POST', '/api/resume');
   expect(verdictsInTheTables()).not.toContain('blocked');
-}, 30_000);
+});
 
 test('since when it is paused is told, over a second pause and a restart too', async () => {
   const before = Date.now();
@@ -71,7 +71,7 @@ test('since when it is paused is told, over a second pause and a restart too', a
   });
 
   // A status is read at most once a second.
-  const soon = { timeout: 5_000 };
+  const soon = { timeout: 60_000 };
   await ask('POST', '/api/resume');
   await expect
     .poll(() => ask('GET', '/api/status'), soon)
@@ -79,7 +79,7 @@ test('since when it is paused is told, over a second pause and a restart too', a
   await ask('POST', '/api/pause');
   const next = async () => String((await ask('GET', '/api/status')).since);
   await expect.poll(async () => (await next()) > String(since), soon).toBe(true);
-}, 30_000);
+});
 
 test('a pause by a version that did not keep its instant holds, and nobody makes one up', async () => {
   await service.stop();
@@ -89,4 +89,4 @@ test('a pause by a version that did not keep its instant holds, and nobody makes
   service = await start();
   await ask('POST', '/api/pause');
   expect(await ask('GET', '/api/status')).toMatchObject({ reason: 'paused', since: null });
-}, 30_000);
+});
