@@ -14,8 +14,8 @@ import { Watch } from './watch.ts';
 
 /** How long a staged story may take to show as a difference. */
 const SHOW_TIMEOUT_MS = 2_000;
-/** The first reading of everything takes a second or two. */
-const FIRST_SWEEP_TIMEOUT_MS = 20_000;
+/** The first reading of everything takes a second or two, and many times that on a busy machine. */
+const FIRST_SWEEP_TIMEOUT_MS = 60_000;
 /** Records that may be chosen for a story and then turn out to have changed meanwhile. */
 const CHOICES = 5;
 /** Between two looks. */

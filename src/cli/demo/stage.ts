@@ -40,7 +40,7 @@ const SETTLE_SECONDS = '1';
 const REQUESTS_PER_MINUTE = '3000';
 /** The sandbox's retries come this many times sooner than a real sender's. */
 const RETRY_SPEED = '10';
-const READY_TIMEOUT_MS = 20_000;
+const READY_TIMEOUT_MS = 60_000;
 const LOOK_EVERY_MS = 100;
 
 /**
