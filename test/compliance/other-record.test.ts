@@ -30,15 +30,13 @@ it('a record whose address answers with another one is a gap until it answers wi
       await service.line('Operators: ');
       expect((await cli(['refetch', 'vendor', 'ven_1'], settings)).code).toBe(0);
       await expect
-        .poll(gaps, { timeout: 20_000 })
+        .poll(gaps)
         .toMatchObject([
           { reason: 'unresolved', healed_at: null, error: expect.stringContaining('"ven_other"') },
         ]);
       answered = 'ven_1';
       expect((await cli(['refetch', 'vendor', 'ven_1'], settings)).code).toBe(0);
-      await expect
-        .poll(gaps, { timeout: 20_000 })
-        .toMatchObject([{ reason: 'unresolved', healed_at: expect.any(String) }]);
+      await expect.poll(gaps).toMatchObject([{ reason: 'unresolved', healed_at: expect.any(String) }]);
       expect(await service.stop()).toBe(0);
     });
   } finally {

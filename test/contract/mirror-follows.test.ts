@@ -109,7 +109,7 @@ async function untilEqual(): Promise<void> {
       return false;
     }
   };
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + 90_000;
   while (!isEqual() && Date.now() < deadline) await new Promise((done) => setTimeout(done, LOOK_EVERY_MS));
   for (const kind of KINDS) expect(mirror.rows(kind)).toEqual(truth[kind]);
   expect(mirror.unverified()).toBe(0);

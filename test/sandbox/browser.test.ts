@@ -26,7 +26,11 @@ async function open(options: Parameters<Browser['newContext']>[0] = {}) {
 const rowOf = (page: Page, name: string) => page.locator('.records tbody tr', { hasText: name });
 
 test('a person creates a policy, takes it through its states, and watches the deliveries go out', async () => {
-  const { url, register } = await testSandbox({ seed: { policies: [], riskAssessments: [], vendors: [] } });
+  const { url, register } = await testSandbox({
+    seed: { policies: [], riskAssessments: [], vendors: [] },
+    // One after the other, so that they arrive in order.
+    deliveryConcurrency: 1,
+  });
   const receiver = await testReceiver();
   await register(receiver.url, ['policy.*']);
   const { page, complaints } = await open();

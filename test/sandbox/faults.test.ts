@@ -60,13 +60,21 @@ describe('of deliveries', () => {
     const { control, register, quiesce } = await testSandbox();
     const receiver = await testReceiver();
     await register(receiver.url, ['vendor.*']);
-    await control('POST', '/faults', { delay: { probability: 1, minMs: 200, maxMs: 300 } });
-    await control('POST', '/mutate', update);
-    expect((await control('GET', '/deliveries')).body.data[0]).toMatchObject({
-      outcome: 'waiting',
-      faults: ['delay'],
-    });
+    const delayedBy = (ms: number) =>
+      control('POST', '/faults', { delay: { probability: 1, minMs: ms, maxMs: ms } });
+    await delayedBy(200);
+    const { body } = await control('POST', '/mutate', update);
     await quiesce();
+    expect(receiver.received).toHaveLength(1);
+    const [late] = (await control('GET', `/deliveries?eventId=${body.event.id}`)).body.data;
+    expect(late).toMatchObject({ outcome: 'delivered', faults: ['delay'] });
+
+    await delayedBy(600_000);
+    await control('POST', '/mutate', update);
+    expect((await control('POST', '/quiesce', { timeoutMs: 100 })).body).toMatchObject({
+      quiet: false,
+      waiting: 1,
+    });
     expect(receiver.received).toHaveLength(1);
   });
 

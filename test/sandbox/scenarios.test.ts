@@ -138,7 +138,7 @@ describe('lively', () => {
         expect([...families].toSorted()).toEqual(['policy', 'risk', 'vendor']);
         expect(sandbox.receiver.received.length).toBeGreaterThan(50);
       },
-      { timeout: 20_000 },
+      { timeout: 60_000 },
     );
     expect((await sandbox.control('GET', '/state')).body.scenario.lively.perSecond).toBe(400);
     await sandbox.quiesce();

@@ -39,7 +39,7 @@ export async function testSandbox(options: GivenOptions = {}): Promise<TestSandb
     register: async (url, events) =>
       (await api('POST', '/webhooks', { url, events, description: 'test' })).body.data,
     quiesce: async () => {
-      const { body } = await control('POST', '/quiesce');
+      const { body } = await control('POST', '/quiesce', { timeoutMs: 120_000 });
       if (!body.quiet) throw new Error(`not quiet: ${JSON.stringify(body)}`);
     },
   };
