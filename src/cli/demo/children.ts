@@ -1,4 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -88,16 +90,25 @@ export async function runCommand(args: readonly string[], env: NodeJS.ProcessEnv
   throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
 }
 
+/** Below those that the system gives to whoever asks for any: one of those may be somebody's before it is used. */
+const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
+/** So many taken in a row are no chance: nothing can be listened on. */
+const PORT_TRIES = 100;
+
 /** A port of 127.0.0.1 that was free a moment ago. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
+  for (let tries = 1; ; tries += 1) {
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    const server = createServer();
+    try {
+      await once(server.listen(port, '127.0.0.1'), 'listening');
+    } catch (error) {
+      if (tries === PORT_TRIES) throw error;
+      continue;
+    }
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }
 
 function collectOutput(child: ChildProcess, logPath: string) {
