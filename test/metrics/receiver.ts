@@ -11,7 +11,7 @@ export interface Told {
 /** What NOTIFY_URL may point to. */
 export async function startReceiver(): Promise<{ url: string; told: Told[]; close(): void }> {
   const told: Told[] = [];
-  const server = createServer((request, response) => {
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     let text = '';
     request.on('data', (chunk: Buffer) => {
       text += chunk.toString();

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { OpsToken } from '../../src/config.ts';
 import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/attempts.ts';
 import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
@@ -145,7 +145,7 @@ describe('signing in', () => {
       headers: { ...form, origin: 'http://localhost' },
       body: new URLSearchParams({ token: 'wrong' }),
     });
-    await vi.waitFor(() => expect(slept).toEqual([1000]));
+    await expect.poll(() => slept).toEqual([1000]);
     expect((await signIn(h.app, OPERATE)).response.status).toBe(303);
     answer();
     expect((await wrong).status).toBe(429);

@@ -27,6 +27,7 @@ describe('readiness', () => {
 
   test('a database that takes no commit is not, and many probes ask it once', async () => {
     let asked = 0;
+    h.context.clock.steady = () => 0;
     h.context.store.checkWritable = async () => {
       asked += 1;
       throw new StoreUnavailable('disk full');

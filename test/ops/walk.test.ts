@@ -107,7 +107,7 @@ test('no route, however its path is spelled and whatever the method, opens witho
   }
   expect(opened).toEqual([]);
   expect(h.asked).toEqual([]);
-}, 120_000);
+}, 600_000);
 
 test('the open ones are open, by their one spelling and for reading only', async () => {
   const assets = knownPaths().filter((path) => path.startsWith('/assets/'));

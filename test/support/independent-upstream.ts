@@ -60,7 +60,8 @@ const RESOURCES: Readonly<
 };
 
 export async function startIndependentUpstream(): Promise<IndependentUpstream> {
-  const server = createServer((request, response) => {
+  // A connection is left open: one that is closed for being idle at the moment of a request fails that request.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     const seen = { method: request.method ?? '', path: request.url ?? '', at: performance.now() };
     upstream.seen.push(seen);
     upstream.onRequest(seen);
