@@ -22,7 +22,8 @@ beforeAll(() => {
     COMPLIANCE_BASE_URL: 'https://elsewhere/v1',
   };
 });
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+// What was told to end by the death of the demo may still be putting its files away.
+afterAll(() => rmSync(directory, { recursive: true, force: true, maxRetries: 20 }));
 
 /** Resolves once nothing answers at `url` any more. */
 async function silence(url: string): Promise<void> {
