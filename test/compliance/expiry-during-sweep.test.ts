@@ -98,7 +98,7 @@ async function expireUnderBoth<T>(sweeping: () => Promise<unknown>, ask: () => P
 }
 
 const queried = <T>(directory: string, sql: string): T[] => {
-  const database = new DatabaseSync(join(directory, 'mirror.db'), { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(join(directory, 'mirror.db'), { readOnly: true, timeout: 30_000 });
   try {
     return database.prepare(sql).all() as T[];
   } finally {

@@ -21,7 +21,7 @@ it('a record whose address answers with another one is a gap until it answers wi
         COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
       };
       const gaps = () => {
-        const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+        const database = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
         const rows = database.prepare("select * from gaps where record_id = 'ven_1'").all();
         database.close();
         return rows;

@@ -55,7 +55,7 @@ async function startMirror(): Promise<typeof mirror> {
   });
   const service = await startService({ config, logger: createLogger({ level: 'silent' }) });
   onTestFinished(() => service.stop());
-  const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
   onTestFinished(() => database.close());
   await sandbox.register(`${service.receiverUrl}/webhooks`, ['policy.*', 'risk.*', 'vendor.*']);
   return {

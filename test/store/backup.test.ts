@@ -40,7 +40,7 @@ async function filled(): Promise<{ from: string; folder: string; to: string }> {
 }
 
 function factsIn(path: string): number {
-  const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  const db = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
   try {
     return Number(db.prepare("SELECT count(*) AS n FROM facts WHERE name LIKE 'fact %'").get()?.['n']);
   } finally {
@@ -276,7 +276,7 @@ describe('before a migration', () => {
 });
 
 function schemaSteps(path: string): number {
-  const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  const db = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
   try {
     return db.prepare('SELECT created_at FROM __drizzle_migrations').all().length;
   } finally {
@@ -285,7 +285,7 @@ function schemaSteps(path: string): number {
 }
 
 function schemaOf(path: string): unknown[] {
-  const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  const db = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
   try {
     return [
       ...db.prepare('SELECT name, sql FROM sqlite_master ORDER BY name').all(),
