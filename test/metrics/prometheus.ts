@@ -1,10 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '../convergence/service.ts';
+import { freePorts } from '../support/ports.ts';
 
 /** Whether this machine has the program; Debian's package `prometheus` brings both. */
 export function installed(program: 'prometheus' | 'promtool'): boolean {
@@ -42,7 +41,7 @@ export async function startPrometheus(target: string, token: string): Promise<Pr
       `    static_configs: [{ targets: ['${target}'] }]`,
     ].join('\n'),
   );
-  const port = await freePort();
+  const [port] = (await freePorts(1)) as [number];
   const child: ChildProcess = spawn(
     'prometheus',
     [
@@ -85,12 +84,4 @@ export async function startPrometheus(target: string, token: string): Promise<Pr
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createService, eventually, type Service } from '../convergence/service.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { startReceiver } from './receiver.ts';
 
 /** The same story with alerts is told to a real Prometheus where there is one; this needs none. */
 const PATIENCE_MS = 60_000;
+vi.setConfig({ testTimeout: 3 * PATIENCE_MS, hookTimeout: 3 * PATIENCE_MS });
 
 let upstream: IndependentUpstream;
 let service: Service;
@@ -51,7 +52,7 @@ it('what the alert rules ask for stands in a scrape of the running service', asy
 
 it('a backlog that is late is shown by a scrape, and told', async () => {
   // Deferred for an hour, and here for a minute: as after a failure of ours that goes on.
-  const db = new Database(service.database);
+  const db = new Database(service.database, { timeout: PATIENCE_MS });
   db.exec(`BEGIN IMMEDIATE;
     UPDATE counter SET value = value + 1;
     INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
@@ -63,7 +64,7 @@ it('a backlog that is late is shown by a scrape, and told', async () => {
     COMMIT;`);
   db.close();
   await wasTold('backlog_late');
-  expect(receiver.told.at(-1)).toMatchObject({
+  expect(receiver.told.find(({ reason }) => reason === 'backlog_late')).toMatchObject({
     verdict: 'catching_up',
     sentence: expect.stringMatching(/^1 event waits/),
   });

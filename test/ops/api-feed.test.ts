@@ -137,7 +137,7 @@ describe('a follower of the feed', () => {
     );
     // The trimming was met, or nothing of it was tried.
     expect(expired).toBeGreaterThan(0);
-  });
+  }, 300_000);
 });
 
 describe('the feed', () => {

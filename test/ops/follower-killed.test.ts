@@ -16,8 +16,8 @@ import { type Harness, opsHarness, READ } from './harness.ts';
 
 const FOLLOWER = fileURLToPath(new URL('./follower-process.ts', import.meta.url));
 const KILLS = 12;
-/** Requests that a follower makes before it is killed, at most: a snapshot takes a dozen. */
-const LONGEST_LIFE = 14;
+/** Requests that a follower makes before it is killed, at most: a snapshot takes a dozen, and some are to end. */
+const LONGEST_LIFE = 40;
 /** Changes made while nothing is asked: of those made until a slow process has started there would be no end. */
 const MOST_AHEAD = 6;
 /** Only what hangs is ended by it. */

@@ -111,7 +111,7 @@ describe('the events', () => {
     const response = await post('/actions/events', fields as [string, string][]);
     expect(response.headers.get('location')).toBe('/events?state=dead&told=discarded.500.0');
     expect((await post('/actions/refetch', fields as [string, string][])).status).toBe(413);
-  });
+  }, 300_000);
 
   test('a form that names nothing, too much or no verb is refused and changes nothing', async () => {
     await kill('a');
