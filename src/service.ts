@@ -1,22 +1,18 @@
-import { dirname, resolve } from 'node:path';
-import { type Backfill, type BackfillOptions, createBackfill } from './backfill/backfill.ts';
+import type { Backfill } from './backfill/backfill.ts';
 import { createGapKeeper } from './backfill/gaps.ts';
-import { type Clock, type SharedClock, sharedClock, systemClock } from './clock.ts';
+import { type Clock, type SharedClock, systemClock } from './clock.ts';
 import { createBudget } from './compliance/budget.ts';
-import { createClient } from './compliance/client.ts';
-import type { Credentials } from './compliance/credentials.ts';
 import { credentialsFor } from './compliance/credentials-for.ts';
 import { KINDS } from './compliance/kinds.ts';
 import { createSharedBudget } from './compliance/shared-budget.ts';
-import type { ComplianceSettings, Config, OpsToken } from './config.ts';
-import { describeError, StoreUnavailable, UsageError } from './errors.ts';
+import type { Config } from './config.ts';
+import { describeError, StoreUnavailable } from './errors.ts';
 import { createInbox } from './inbox/inbox.ts';
 import { type Logger, stage } from './logger.ts';
 import { createMetrics } from './metrics.ts';
 import type { LiveFacts, OpsContext } from './ops/context.ts';
 import { createOps } from './ops/routes.ts';
 import { createSnapshots } from './ops/snapshot.ts';
-import { loadOrCreateOpsToken } from './ops/token-file.ts';
 import { signInLink } from './ops/tokens.ts';
 import { createTraffic } from './ops/traffic.ts';
 import { createWorker, GATHER_MS } from './process/worker.ts';
@@ -25,10 +21,14 @@ import { credentialFacts, refusalDiagnosis } from './service/facts.ts';
 import { createFront, type Front } from './service/front.ts';
 import { createHeldBackfill } from './service/held-backfill.ts';
 import { type Listeners, openListeners } from './service/listeners.ts';
+import { liveFacts } from './service/live-facts.ts';
 import { createNarrator } from './service/narrator.ts';
+import { databaseClock, openWithPatience } from './service/opening.ts';
 import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
+import { opsTokens, requireTokens } from './service/ops-tokens.ts';
 import { type Pause, readPause } from './service/pause.ts';
 import { noteDowntime, recover } from './service/recovery.ts';
+import { repairsWith } from './service/repairs.ts';
 import { createReplicas, REPLICA_LIFE_MS } from './service/replicas.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
 import { createSecretUse } from './service/secret-use.ts';
@@ -37,16 +37,11 @@ import { createStoredSecrets } from './service/stored-secrets.ts';
 import { keepUp } from './service/upkeep.ts';
 import { createDeliveryWatch, forgeableDistanceMs } from './service/watch.ts';
 import { lockFile } from './store/lock.ts';
-import { isPostgres, openStore, sqlitePath } from './store/open.ts';
-import type { BackfillStore, Store } from './store/store.ts';
+import type { Store } from './store/store.ts';
 import { version } from './version.ts';
 
 /** How often the service says that it lives: the resolution of what counts as our downtime. */
 const HEARTBEAT_MS = 5_000;
-
-/** A database that is not there at a start may come within this, as when a whole site starts. Else the start has failed. */
-const DATABASE_PATIENCE_MS = 60_000;
-const DATABASE_AGAIN_MS = 1_000;
 
 /** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
 const CLAIM_LEASE_MS = 15_000;
@@ -100,7 +95,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let store: Store | null = null;
   try {
     listeners = await openListeners(config, front);
-    store = await openWithPatience(options, own, front);
+    store = await openWithPatience({ config, logger: options.logger, clock: own, front });
     front.at('starting');
     const clock = options.clock ?? (await databaseClock(store)) ?? own;
     return await compose({ ...options, clock }, store, lock, listeners, front);
@@ -110,41 +105,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     lock.release();
     throw error;
   }
-}
-
-async function openWithPatience(
-  { config, logger }: Pick<ServiceOptions, 'config' | 'logger'>,
-  clock: Clock,
-  front: Front,
-): Promise<Store> {
-  const until = clock.steady() + DATABASE_PATIENCE_MS;
-  const log = stage(logger, 'store');
-  for (;;) {
-    try {
-      return await openStore(config.databaseUrl, {
-        postgres: config.database,
-        onMigrating: () => front.at('migrating'),
-        onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
-      });
-    } catch (error) {
-      // A file that cannot be opened now will not be in a minute.
-      const mayCome = isPostgres(config.databaseUrl) && error instanceof StoreUnavailable && !error.fatal;
-      if (!mayCome || clock.steady() >= until) throw error;
-      log.warn({ outcome: 'failed', error: describeError(error) }, 'waiting for the database');
-      await clock.sleep(DATABASE_AGAIN_MS);
-    }
-  }
-}
-
-/** The database's time, where several processes share it; null: nobody does. */
-async function databaseClock(store: Store): Promise<SharedClock | null> {
-  if ((await store.sharedTime(null)) === null) return null;
-  const read = async (atLeast: number | null) => {
-    const now = await store.sharedTime(atLeast);
-    if (now === null) throw new Error('the database has no time of its own any more');
-    return now;
-  };
-  return await sharedClock(read, { ...systemClock(), monotonic: () => performance.now() });
 }
 
 /** Every stage, wired once and started in order. */
@@ -215,30 +175,16 @@ async function compose(
           ...{ settings: config.compliance, store, clock, actor: 'service', needs: 'read' },
           key: () => config.credentialsKey,
         });
-  const repairsWith = (settings: ComplianceSettings, credentials: Credentials) => {
-    const client = createClient({
-      ...{ settings, credentials, budget, clock, pointers },
-      observe: (request) => {
-        skewMs = request.dateHeaderSkewMs ?? skewMs;
-        tell.requested(request);
-      },
-    });
-    return (store: BackfillStore, interrupted: BackfillOptions['interrupted']) =>
-      createBackfill({
-        ...{ store, client, gaps, clock, timing, random, onError, pointers, interrupted },
-        paging: settings.paging,
-        sweepMs: config.sync.sweepMs,
-        riskIds: riskIds.read,
-        ...{
-          onApplied: tell.applied,
-          onConcluded: tell.concluded,
-          onSweep: tell.swept,
-          onProgress: (sweep) => tell.sweeping(sweep, budget.left().left),
-        },
-      });
-  };
   const createRepairs =
-    config.compliance === null || credentials === null ? null : repairsWith(config.compliance, credentials);
+    config.compliance === null || credentials === null
+      ? null
+      : repairsWith({
+          ...{ config, settings: config.compliance, credentials, budget, tell },
+          ...{ gaps, clock, timing, random, onError, riskIds: riskIds.read },
+          onSkew: (ms) => {
+            skewMs = ms;
+          },
+        });
   const held =
     createRepairs === null || replicas.isAlone
       ? null
@@ -295,7 +241,8 @@ async function compose(
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
     ...(replicas.isAlone ? {} : { sessionStore: store }),
-    facts: liveFacts,
+    facts: () =>
+      liveFacts({ config, startedAt, state, pause, skewMs, secrets, secretUse, backfill, budget, traffic }),
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),
     traffic: traffic.since,
@@ -323,32 +270,6 @@ async function compose(
   async function beat(): Promise<void> {
     await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
     await writeBeat();
-  }
-
-  function liveFacts(): LiveFacts {
-    const health = backfill?.health();
-    const left = budget.left();
-    const running = backfill?.runningSweeps() ?? [];
-    return {
-      ...{ version: version(), startedAt, state, eventsOnly, ...config.sync },
-      ...{ paused: pause !== null, pausedSince: pause?.since ?? null },
-      signingSecrets: config.webhook.secrets().length + secrets.current().length,
-      secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
-      runningSweeps: running.map((sweep) => ({ ...sweep, startedAt: sweep.startedWall })),
-      upstream: {
-        configured: !eventsOnly,
-        origin: config.compliance?.baseUrl.origin ?? null,
-        ok: health?.ok ?? null,
-        lastOkAt: health?.lastOkWall ?? null,
-        lastErrorAt: health?.lastErrorWall ?? null,
-        lastError: health?.lastError ?? null,
-        consecutiveFailures: health?.consecutiveFailures ?? 0,
-        budgetLeft: left.left,
-        budgetPerMinute: left.limit,
-        skewMs,
-      },
-      deliveries: traffic.recent(),
-    };
   }
 
   const sharing = createSharing({
@@ -437,20 +358,4 @@ async function compose(
       return stopped;
     },
   };
-}
-
-/** Beside a file a token can be made and kept; what replicas share must be given to each of them. */
-function requireTokens(config: Config): void {
-  if (config.ops.tokens.length > 0 || !isPostgres(config.databaseUrl)) return;
-  throw new UsageError(
-    "OPS_TOKENS: not set; with a PostgreSQL database every replica needs the same operators' tokens",
-    'set it to name:role:token, for example olga:operate:$(openssl rand -hex 16)',
-  );
-}
-
-function opsTokens(config: Config): { all: () => readonly OpsToken[]; made: OpsToken | null } {
-  if (config.ops.tokens.length > 0) return { all: () => config.ops.tokens, made: null };
-  const made = loadOrCreateOpsToken(dirname(resolve(sqlitePath(config.databaseUrl))));
-  const all = [made];
-  return { all: () => all, made };
 }

@@ -1,0 +1,57 @@
+import type { Backfill } from '../backfill/backfill.ts';
+import type { Budget } from '../compliance/budget.ts';
+import type { Config } from '../config.ts';
+import type { LiveFacts, UpstreamFacts } from '../ops/context.ts';
+import type { Traffic } from '../ops/traffic.ts';
+import { version } from '../version.ts';
+import type { Pause } from './pause.ts';
+import type { SecretUse } from './secret-use.ts';
+import type { StoredSecrets } from './stored-secrets.ts';
+
+/** What of the running service its database does not hold. */
+export interface RunningFacts {
+  config: Config;
+  startedAt: number;
+  state: LiveFacts['state'];
+  pause: Pause | null;
+  skewMs: number | null;
+  secrets: StoredSecrets;
+  secretUse: SecretUse;
+  /** Null: events only. */
+  backfill: Backfill | null;
+  budget: Budget;
+  traffic: Traffic;
+}
+
+export function liveFacts(running: RunningFacts): LiveFacts {
+  const { config, startedAt, state, pause, secrets, secretUse, backfill, traffic } = running;
+  return {
+    ...{ version: version(), startedAt, state, eventsOnly: config.compliance === null, ...config.sync },
+    ...{ paused: pause !== null, pausedSince: pause?.since ?? null },
+    signingSecrets: config.webhook.secrets().length + secrets.current().length,
+    secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
+    runningSweeps: (backfill?.runningSweeps() ?? []).map((sweep) => ({
+      ...sweep,
+      startedAt: sweep.startedWall,
+    })),
+    upstream: upstreamFacts(running),
+    deliveries: traffic.recent(),
+  };
+}
+
+function upstreamFacts({ config, backfill, budget, skewMs }: RunningFacts): UpstreamFacts {
+  const health = backfill?.health();
+  const { left, limit } = budget.left();
+  return {
+    configured: config.compliance !== null,
+    origin: config.compliance?.baseUrl.origin ?? null,
+    ok: health?.ok ?? null,
+    lastOkAt: health?.lastOkWall ?? null,
+    lastErrorAt: health?.lastErrorWall ?? null,
+    lastError: health?.lastError ?? null,
+    consecutiveFailures: health?.consecutiveFailures ?? 0,
+    budgetLeft: left,
+    budgetPerMinute: limit,
+    skewMs,
+  };
+}
