@@ -205,7 +205,8 @@ WITH kinds AS (
     ELSE 'in_step' END AS verdict
   FROM told
 )
-SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN since END AS in_step_since, records, deleted, known, unverified,
+-- What the next heartbeat is to note holds since now, as far as can be shown.
+SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN coalesce(since, date_trunc('milliseconds', clock_timestamp())) END AS in_step_since, records, deleted, known, unverified,
   oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, open_gaps,
   CASE WHEN events_only THEN 'payloads of events only' WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'

@@ -76,6 +76,24 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'says since when it is in step before the service has noted it: since now',
+      inPresent(open, async (scene) => {
+        await beat(scene);
+        await sweepAll(scene);
+        const sinces: number[] = [Date.now()];
+        for (let look = 0; look < 2; look += 1) {
+          const [row] = await scene.query("SELECT * FROM sync_status WHERE kind = 'policy'");
+          expect(row).toMatchObject({ verdict: 'in_step', in_step_since: expect.any(String) });
+          sinces.push(Date.parse(String(row?.['in_step_since'])));
+        }
+        sinces.push(Date.now());
+        expect(sinces).toEqual([...sinces].sort((a, b) => a - b));
+        await beat(scene);
+        expect((await status(scene)).in_step_since).toBe(isoOf(scene.now().wall));
+      }),
+    );
+
+    it(
       'is catching up from an event until a read covers it, for its kind alone',
       inPresent(open, async (scene) => {
         await sweepAll(scene);
