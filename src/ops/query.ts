@@ -8,13 +8,14 @@ const PAGE_LIMIT_DEFAULT = 50;
 /** Keys are ids or numbers; an id has at most 255 characters. */
 const CURSOR_MAX_LENGTH = 255;
 
-const limitWords = `a whole number from 1 to ${PAGE_LIMIT_MAX}`;
+const limitWords = 'a whole number of at least 1';
 const limit = z.coerce
   .number(limitWords)
   .int(limitWords)
   .min(1, limitWords)
-  .max(PAGE_LIMIT_MAX, limitWords)
-  .default(PAGE_LIMIT_DEFAULT);
+  .default(PAGE_LIMIT_DEFAULT)
+  .transform((wanted) => Math.min(wanted, PAGE_LIMIT_MAX))
+  .describe(`More than ${PAGE_LIMIT_MAX} count as ${PAGE_LIMIT_MAX}.`);
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);
 /** Keys of lists that are ordered by a number. */
@@ -71,11 +72,18 @@ export function readFeedCursor(text: string): FeedCursor | null {
   return match === null ? null : { epoch: match[1] ?? null, seq: Number(match[2]) };
 }
 
-export const sweepRequest = z.strictObject({
-  kinds: z.array(kind).min(1).max(KINDS.length).optional(),
-  /** Compare, write nothing, and answer with what differs. */
-  dry_run: z.boolean().optional(),
-});
+export const sweepRequest = z
+  .strictObject({
+    kinds: z.array(kind).min(1).max(KINDS.length).optional(),
+    /** One alone, by the name that a kind has everywhere else. */
+    kind: kind.optional(),
+    /** Compare, write nothing, and answer with what differs. */
+    dry_run: z.boolean().optional(),
+  })
+  .refine((body) => body.kind === undefined || body.kinds === undefined, {
+    ...{ path: ['kind'], error: 'give it or `kinds`, not both' },
+  })
+  .transform(({ kind: one, kinds, dry_run }) => ({ kinds: one === undefined ? kinds : [one], dry_run }));
 
 export const consentRequest = z.strictObject({
   /** As the held deletions were shown under; absent: for all that is held at that moment. */
