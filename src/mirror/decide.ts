@@ -345,6 +345,21 @@ export function decideDeletions(
   };
 }
 
+/**
+ * By what a proven absence became a deletion, before it is buried. Null: it was not shown alive and no event spoke of
+ * it, as with an id that somebody asked for by hand, so nothing is deleted.
+ */
+export function causeOfDeletion({
+  state,
+  row,
+}: {
+  state: RecordState;
+  row: RowContent | null;
+}): 'event' | 'absence' | null {
+  if (state.deleteEvent !== null) return 'event';
+  return row === null || row.deletedAt !== null ? null : 'absence';
+}
+
 /** A proven absence becomes a tombstone, and verified with it; one that already is becomes verified. */
 export function decideBurial(
   kind: Kind,

@@ -215,6 +215,7 @@ export type MissingOutcome =
   | 'known';
 
 export interface Conclusion {
+  /** Without ids that neither a row shown alive nor an event knew of: of these, only the state is settled. */
   deleted: { id: string; cause: 'event' | 'absence' }[];
   /** Too many at once: an operator must agree. Sorted. */
   held: string[];

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
-import { decideBurial, decideDeletions } from '../../mirror/decide.ts';
+import { causeOfDeletion, decideBurial, decideDeletions } from '../../mirror/decide.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { countLive } from './due.ts';
@@ -162,12 +162,12 @@ async function conclude(
     waiting.filter(({ id }) => !candidates.has(id)).length,
   );
   const changes: Change[] = [];
-  const deleted = verdict.deleted.map((id) => {
+  const deleted = verdict.deleted.flatMap((id) => {
     const held = candidates.get(id)!;
-    const cause = held.state.deleteEvent === null ? ('absence' as const) : ('event' as const);
+    const cause = causeOfDeletion(held);
     const change = bury(held, context.cause, now, unit);
     if (change !== null) changes.push(change);
-    return { id, cause };
+    return cause === null ? [] : [{ id, cause }];
   });
   for (const id of verdict.held) {
     const held = candidates.get(id)!;

@@ -1,6 +1,13 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
-import { decideApply, decideBurial, decideDeletions, decideMissing, dueAt } from '../../mirror/decide.ts';
+import {
+  causeOfDeletion,
+  decideApply,
+  decideBurial,
+  decideDeletions,
+  decideMissing,
+  dueAt,
+} from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { TABLES } from '../record-rows.ts';
@@ -324,11 +331,11 @@ export function createBackfillVerbs(
             (held) => held.kind === kind && !candidates.has(held.id),
           ).length,
         );
-        const deleted = verdict.deleted.map((id) => {
+        const deleted = verdict.deleted.flatMap((id) => {
           const held = candidates.get(id)!;
-          const announced = held.state.deleteEvent !== null;
+          const cause = causeOfDeletion(held);
           bury(held, context.cause, now, numbers);
-          return { id, cause: announced ? ('event' as const) : ('absence' as const) };
+          return cause === null ? [] : [{ id, cause }];
         });
         const sweepId = sweepFor(kind, context.sweepId);
         for (const id of verdict.held) {

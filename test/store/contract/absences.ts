@@ -393,6 +393,27 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'deletes nothing by settling an id that only a person asked for, nor one that is a tombstone already',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['a', 'b', 'c', 'd', 'e', 'f']);
+        scene.pass(SETTLE_MS);
+        await scene.conclude('vendor', { absent: ['a'] });
+        await scene.store.makeDue('vendor', ['ghost', 'a'], scene.now());
+        scene.pass(SETTLE_MS);
+        const changes = await scene.changes();
+        expect(await scene.conclude('vendor', { absent: ['a', 'b', 'ghost'] })).toEqual({
+          deleted: [{ id: 'b', cause: 'absence' }],
+          held: [],
+          waiting: 0,
+        });
+        expect(await scene.row('vendor', 'ghost')).toBeNull();
+        expect((await scene.changes()).length).toBe(changes.length + 1);
+        expect(await scene.missing('vendor', 'ghost')).toBe('known');
+        expect(await scene.missing('vendor', 'a')).toBe('known');
+      }),
+    );
+
+    it(
       'tells what a sweep has not seen from what it has, and from what was touched since',
       inScene(open, async (scene) => {
         await showAll(scene, 'policy', ['a', 'b', 'c', 'd']);
