@@ -15,12 +15,15 @@ import type { Store, StoredRegistration } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { openForWriting, refuseFromAfar, withStore } from './database.ts';
+import { clockOf } from './local-clock.ts';
 import { jsonOption } from './options.ts';
 import {
+  type HeldRegistration,
   heldRegistrations,
   keepAnswer,
   settleUnreadable,
   warnOfAnswer,
+  warnOfOverlap,
   warnOfUnmatched,
   writeHeld,
 } from './register/held.ts';
@@ -74,7 +77,6 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
   if (options.url === undefined) return await show(cli, options);
-  if (options.json) throw new UsageError('--json shows what is held: leave --url away');
   const request = requestOf({ ...options, url: options.url });
   const key = config.credentialsKey;
   // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
@@ -90,23 +92,32 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
     await settleUnreadable(cli, store, key, { force: options.force === true });
     const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
     const stored = (await store.listRegistrations()).findLast((each) => isSame(each, request));
+    // With --json standard output is for programs alone.
+    const say = options.json ? cli.err : cli.out;
+    let made: StoredRegistration | null = null;
     if (stored !== undefined && options.again !== true) {
-      cli.out.write(
+      say.write(
         `Registered already, as ${printable(stored.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
       );
     } else {
       await refuseAfterUnknownOutcome(store, request, options.force === true);
       await store.writeFact(attemptFact(request), 'asked');
-      const { registration, answer } = await send(cli, client, store, request, key);
-      cli.out.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
-      cli.out.write(
+      const { registration, answer } = await audited(store, request, () =>
+        send(cli, client, store, request, key),
+      );
+      made = registration;
+      say.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
+      say.write(
         registration.sealedSecret === null
           ? 'The answer held no signing secret: set WEBHOOK_SECRETS to the one the compliance service shows you.\n'
           : 'Its signing secret is stored, encrypted.\n',
       );
       warnOfAnswer(cli, request, answer);
     }
-    writeHeld(cli, await heldRegistrations(store), request.url);
+    const held = await heldRegistrations(store);
+    if (made !== null && options.again !== true) warnOfOverlap(cli, held, made);
+    if (options.json) writeJson(cli.out, held.map(shownAsJson));
+    else writeHeld(cli, held, request.url);
   } finally {
     await store.close();
   }
@@ -116,11 +127,15 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
 async function show(cli: Cli, options: RegisterOptions): Promise<void> {
   const held = await withStore(cli, heldRegistrations);
   if (!options.json) return writeHeld(cli, held, null);
-  const rows = held.map(({ upstreamId, url, delivers, description, sealedSecret, createdWall }) => ({
+  writeJson(cli.out, held.map(shownAsJson));
+}
+
+function shownAsJson(held: HeldRegistration) {
+  const { upstreamId, url, delivers, description, sealedSecret, createdWall } = held;
+  return {
     ...{ id: upstreamId, url, events: delivers, description, secret_stored: sealedSecret !== null },
     created_at: new Date(createdWall).toISOString(),
-  }));
-  writeJson(cli.out, rows);
+  };
 }
 
 /** The fields of the specification, and no others. */
@@ -169,6 +184,23 @@ async function refuseAfterUnknownOutcome(store: Store, request: Asked, force: bo
   );
 }
 
+/** Noted before it leaves: where the outcome stays unknown, so does the entry's. */
+async function audited<T>(store: Store, { url }: Asked, work: () => Promise<T>): Promise<T> {
+  // Without the query, in which an address may carry a secret of its own.
+  const { origin, pathname } = new URL(url);
+  const clock = await clockOf(store);
+  const now = { wall: clock.wall(), steady: clock.steady() };
+  const id = await store.askAudit({ actor: 'register', action: 'register', target: origin + pathname }, now);
+  try {
+    const result = await work();
+    await store.settleAudit(id, 'ok');
+    return result;
+  } catch (error) {
+    if (isRefusal(error)) await store.settleAudit(id, 'failed');
+    throw error;
+  }
+}
+
 async function send(
   cli: Cli,
   client: ComplianceClient,
@@ -193,12 +225,15 @@ async function send(
     await store.writeFact(attemptFact(request), '');
     return { registration, answer };
   } catch (error) {
-    // Only what the service has plainly refused is forgotten: a fault of our own may follow its success.
-    const isRefused = error instanceof UpstreamError && !error.outcomeUnknown;
-    if (isRefused) {
+    if (isRefusal(error)) {
       await store.writeFact(attemptFact(request), '');
       warnOfUnmatched(cli, request.events);
     }
     throw error;
   }
+}
+
+/** Plainly refused, so that nothing was registered. A fault of our own is none: it may follow the service's success. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof UpstreamError && !error.outcomeUnknown;
 }

@@ -67,6 +67,47 @@ describe('registering with the compliance service', () => {
     });
   });
 
+  it('stands in the audit with its outcome, and without the query of its address', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      await cli(['register', '--url', `${HOOK}?key=of-the-proxy`], settings);
+      await cli(['register', '--url', HOOK, '--events', 'vendors.*'], settings);
+      const { code, out } = await cli(['export', 'audit', '--format', 'ndjson'], settings);
+      expect(code).toBe(0);
+      const entries = out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+      expect(entries.filter((entry) => entry.action === 'register')).toMatchObject([
+        { actor: 'register', outcome: 'failed', target: HOOK },
+        { actor: 'register', outcome: 'ok', target: HOOK },
+      ]);
+    });
+  });
+
+  it('warns where another registration brings the same events to the same address', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      const first = await cli(['register', '--url', HOOK, '--events', 'policy.*,vendor.added'], settings);
+      expect(first.err).not.toContain('come twice');
+      const id = /^Registered as (\S+):/.exec(first.out)?.[1];
+      const second = await cli(['register', '--url', HOOK, '--events', 'risk.*,vendor.*'], settings);
+      expect(second).toMatchObject({ code: 0 });
+      expect(second.err).toContain(`${id} delivers to ${HOOK} as well`);
+      expect(second.err).toMatch(/: vendor\.added\n/);
+    });
+  });
+
+  it('with --json prints what is held, and the rest beside it', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const args = ['register', '--url', HOOK, '--json'];
+      const { code, out, err } = await cli(args, settingsFor(directory, baseUrl));
+      expect(code).toBe(0);
+      expect(JSON.parse(out)).toMatchObject([{ url: HOOK, secret_stored: true }]);
+      expect(err).toContain('Registered as');
+    });
+  });
+
   it('shows the secret nowhere and stores it encrypted', async () => {
     await inTemporaryDirectory(async (directory) => {
       const { out, err } = await cli(['register', '--url', HOOK], settingsFor(directory, baseUrl));

@@ -79,6 +79,23 @@ export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
   cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
 }
 
+/** Of what another registration for the same address brings already: each such event then comes twice. */
+export function warnOfOverlap(
+  cli: Cli,
+  held: readonly HeldRegistration[],
+  made: { upstreamId: string; url: string },
+): void {
+  const at = held.filter(({ url }) => url === made.url);
+  const selected = coverageOf(at.find(({ upstreamId }) => upstreamId === made.upstreamId)?.delivers ?? []);
+  for (const { upstreamId, delivers } of at.filter((each) => each.upstreamId !== made.upstreamId)) {
+    const twice = coverageOf(delivers).covered.filter((type) => selected.covered.includes(type));
+    if (twice.length === 0) continue;
+    cli.err.write(
+      `Warning: ${printable(upstreamId)} delivers to ${printable(made.url)} as well; if the compliance service still has it, these come twice, which does no harm: ${twice.join(', ')}\n`,
+    );
+  }
+}
+
 /** Where the service registered something else than it was asked for. */
 export function warnOfAnswer(
   cli: Cli,
