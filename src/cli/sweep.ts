@@ -16,6 +16,11 @@ import { withReports } from './reports.ts';
 const LOOK_EVERY_MS = 500;
 /** Sweeps that may be newer than the one waited for: a page of them is always enough to see back to the request. */
 const NEWEST_SWEEPS = 100;
+/**
+ * Requests failed one after the other, the last of them under our eyes, after which nobody is kept waiting. A walk ends
+ * with its first failing page; the cycle over the assessments tries each of them, ever more slowly: hours, in an outage.
+ */
+const FAILURES_WAITED_FOR = 5;
 
 export function sweepCommand(cli: Cli): Command {
   return new Command('sweep')
@@ -75,6 +80,8 @@ async function waitFor(
 ): Promise<void> {
   const ended = new Map<Kind, SweepReport>();
   const line = createProgressLine(cli.err, () => performance.now());
+  /** As it was when first looked at: an outage that is over by then is no reason to go. */
+  let failuresBefore: number | undefined;
   await withReports(cli, async (store) => {
     while (ended.size < kinds.length) {
       for (const sweep of (await store.listSweeps({ limit: NEWEST_SWEEPS })).reverse()) {
@@ -92,8 +99,17 @@ async function waitFor(
         // A service that has stopped will end no sweep: its silence is an error here.
         const status = (await service.get('/api/status')) as {
           sweeps: { running: (Progress & { kind: Kind })[] };
-          upstream: { budget_left: number };
+          upstream: { budget_left: number; consecutive_failures: number; last_error: string | null };
         };
+        const { consecutive_failures: failures, last_error: lastError } = status.upstream;
+        failuresBefore = Math.min(failuresBefore ?? failures, failures);
+        if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
+          line.clear();
+          const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
+          throw new MirrorError('sweep_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
+            hint: 'it goes on by itself; see "gaps list --open"',
+          });
+        }
         const ours = status.sweeps.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
         line.show(ours, status.upstream.budget_left);
       }

@@ -1,0 +1,43 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { cli, type Running, start } from './executable.ts';
+
+let directory: string;
+let sandbox: Running;
+let service: Running;
+let settings: Record<string, string>;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
+  const known = join(directory, 'risk-ids');
+  writeFileSync(known, Array.from({ length: 50 }, (_, number) => `assessment-${number}`).join('\n'));
+  sandbox = start(['sandbox', '--port', '0']);
+  settings = {
+    PORT: '0',
+    OPS_PORT: '0',
+    DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+    COMPLIANCE_BASE_URL: (await sandbox.line('Sandbox: ')).replace('Sandbox: ', ''),
+    COMPLIANCE_API_KEY: 'a-key-that-was-taken-back',
+    COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
+    RISK_IDS_FILE: known,
+    WEBHOOK_SECRETS: randomBytes(32).toString('hex'),
+    SYNC_SWEEP_MINUTES: '0',
+  };
+  service = start(['serve'], settings);
+  await service.line('Operators: ');
+});
+afterAll(async () => {
+  expect(await service.stop()).toBe(0);
+  expect(await sandbox.stop()).toBe(0);
+  rmSync(directory, { recursive: true, force: true });
+});
+
+it('a cycle over the assessments is not waited for without end while the API refuses every read', async () => {
+  const { code, err } = await cli(['sweep', '--kind', 'risk_assessment', '--wait'], settings);
+  expect(code).toBe(1);
+  expect(err).toContain('not complete: risk_assessment');
+  expect(err).toContain('answered 401');
+});
