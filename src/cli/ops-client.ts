@@ -1,4 +1,5 @@
-import { request } from 'node:http';
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { MirrorError } from '../errors.ts';
 
 /** The operators' listener, as a script would use it. */
@@ -70,6 +71,7 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
 async function sendPatiently(url: string, token: string, body: string): Promise<Response> {
   return await new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const request = url.startsWith('https:') ? httpsRequest : httpRequest;
     const sent = request(url, { method: 'POST', headers }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -90,7 +92,7 @@ async function jsonOf(response: Response): Promise<unknown> {
   if (response.ok) return text === '' ? null : JSON.parse(text);
   if (response.status === 401) {
     throw new MirrorError('unauthorized', "the service does not accept our operators' token", {
-      hint: 'OPS_TOKENS must be what the service was started with',
+      hint: 'give one that the service was started with: as OPS_TOKEN beside OPS_URL, otherwise in OPS_TOKENS',
     });
   }
   throw new MirrorError('refused', `the service answered ${response.status}: ${problemText(text)}`);

@@ -1,4 +1,8 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -22,4 +26,35 @@ test.each([
   expect(err).toMatch(/OPS_URL is set, and "[^"]+" works on the machine of the database/);
   expect(existsSync(database)).toBe(false);
   rmSync(folder, { recursive: true, force: true });
+});
+
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+
+test.runIf(hasOpenssl)('with an OPS_URL of https, what is waited for long works as well', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'afar-'));
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+  const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+  execFileSync('openssl', ['req', '-x509', ...kind, ...subject, '-keyout', key, '-out', cert], {
+    stdio: 'pipe',
+  });
+  const server = createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (request, response) => {
+    response.statusCode = request.headers.authorization === 'Bearer a-token-of-the-tests' ? 200 : 401;
+    response.end('{"status":"compared","in_step":true,"kinds":[]}');
+  }).listen(0, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+    const settings = {
+      OPS_URL: `https://localhost:${(server.address() as AddressInfo).port}`,
+      NODE_EXTRA_CA_CERTS: cert,
+    };
+    const compared = await cli(['sweep', '--dry-run'], { ...settings, OPS_TOKEN: 'a-token-of-the-tests' });
+    expect(compared).toMatchObject({ code: 0, err: '' });
+    const refused = await cli(['sweep', '--dry-run'], { ...settings, OPS_TOKEN: 'another-token-of-them' });
+    expect(refused.code).toBe(1);
+    expect(refused.err).toContain('OPS_TOKEN beside OPS_URL');
+  } finally {
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
