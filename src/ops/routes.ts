@@ -100,7 +100,11 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/refusals', lists.refusals);
   app.get('/refusals/:id', lists.refusal);
   app.get('/audit', lists.audit);
-  app.get('/metrics', async () => scrape(context.metrics, await snapshots.current(), context.store));
+  app.get('/metrics', async () => {
+    // What the process itself knows costs nothing to ask for again.
+    const snapshot = { ...(await snapshots.current()), live: context.facts() };
+    return await scrape(context.metrics, snapshot, context.store);
+  });
 
   app.post('/actions/sweep', forms.sweep);
   app.post('/actions/sweeps', forms.sweeps);

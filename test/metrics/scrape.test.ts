@@ -87,6 +87,12 @@ it('a scrape tells of the upstream, and nothing of what is not known', async () 
   expect(page).toContain('<dt>2. of a registration</dt>');
 });
 
+it('a scrape between two looks at the database knows when a secret was last used, all the same', async () => {
+  await scraped();
+  h.live.secrets = [{ position: 1, source: 'configured', lastUsedAt: 1_800_000_000_000 }];
+  expect((await scraped())('secret_last_used_timestamp_seconds{position="1"}')).toBe(1_800_000_000);
+});
+
 it('a scrape tells of deletions that wait for consent', async () => {
   await h.hold('vendor', ['a', 'b', 'c']);
   expect((await scraped())('deletions_held{kind="vendor"}')).toBe(3);
