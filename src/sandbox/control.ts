@@ -108,6 +108,7 @@ export function controlRoutes(parts: ControlParts): Hono {
 
   routes.post('/scenario', async (c) => c.json(await scenarios.run(await readBody(c, scenarioSchema))));
 
+  routes.get('/time', (c) => c.json({ scale: timers.scale }));
   routes.post('/time', async (c) => {
     timers.scale = (await readBody(c, timeSchema)).scale;
     return c.json({ scale: timers.scale });

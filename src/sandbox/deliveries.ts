@@ -138,7 +138,7 @@ export class Deliveries {
     if (afterEventId !== null && this.#isUnsettled(afterEventId, delivery.registration)) {
       const isReleasedBy = (other: Delivery) => isSettled(other) && other.event.id === afterEventId;
       this.#hold(delivery, 'waiting', null, isReleasedBy);
-    } else if (fate.overtaken) {
+    } else if (fate.overtaken && !this.#overtakesOther(delivery)) {
       const isReleasedBy = (other: Delivery) => other.event.id !== delivery.event.id;
       const timer = { ms: fate.delayMs + OVERTAKE_WAIT_MS, scaled: false };
       this.#hold(delivery, 'waiting', timer, isReleasedBy);
@@ -155,6 +155,13 @@ export class Deliveries {
   #isUnsettled(eventId: string, registration: Registration): boolean {
     return this.log.open.some(
       (delivery) => delivery.event.id === eventId && delivery.registration.id === registration.id,
+    );
+  }
+
+  /** Somebody waits for it: were all of them to wait for the next, they would leave by their timers, in order. */
+  #overtakesOther(delivery: Delivery): boolean {
+    return [...this.#holds.values()].some(
+      (hold) => hold.delivery.registration.id === delivery.registration.id && hold.isReleasedBy(delivery),
     );
   }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseOrRefuse } from './problems.ts';
 import type { Random } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
@@ -7,19 +8,21 @@ const MAX_DELAY_MS = 600_000;
 
 const probability = z.number().min(0).max(1);
 
+const delay = z.strictObject({
+  probability,
+  minMs: z.number().min(0).max(MAX_DELAY_MS),
+  maxMs: z.number().min(0).max(MAX_DELAY_MS),
+});
+
 const faultFields = {
   /** Probability that a delivery is never sent, not even again. */
   drop: probability,
   /** Probability that a delivery is sent twice. */
   duplicate: probability,
   /** Probability that a delivery waits before its first attempt, and between which bounds. */
-  delay: z
-    .strictObject({
-      probability,
-      minMs: z.number().min(0).max(MAX_DELAY_MS),
-      maxMs: z.number().min(0).max(MAX_DELAY_MS),
-    })
-    .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs'),
+  delay: delay
+    .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs')
+    .refine(({ probability, maxMs }) => probability === 0 || maxMs > 0, 'a delay needs minMs and maxMs'),
   /** Probability that a delivery is overtaken by the next one to the same address. */
   reorder: probability,
   /** Each read shows the state as of a moment up to this long ago, chosen anew per request. */
@@ -38,8 +41,8 @@ const faultFields = {
 const faultsSchema = z.strictObject(faultFields);
 export type Faults = z.infer<typeof faultsSchema>;
 
-/** Any of the fields; those left out stay as they are. */
-export const faultsPatchSchema = faultsSchema.partial();
+/** Any of the fields, and any of those of `delay`; those left out stay as they are. */
+export const faultsPatchSchema = faultsSchema.extend({ delay: delay.partial() }).partial();
 
 export const NO_FAULTS: Faults = {
   drop: 0,
@@ -88,7 +91,8 @@ export class FaultSwitch {
   }
 
   change(patch: z.infer<typeof faultsPatchSchema>): Faults {
-    this.#faults = faultsSchema.parse({ ...this.#faults, ...patch });
+    const delayed = { ...this.#faults.delay, ...patch.delay };
+    this.#faults = parseOrRefuse(faultsSchema, { ...this.#faults, ...patch, delay: delayed });
     return this.#faults;
   }
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import { isUsableId, type JsonObject } from '../compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS, isUsableId, type JsonObject } from '../compliance/pointers.ts';
 import { describeError, UsageError } from '../errors.ts';
 import { MACHINES } from './machines.ts';
 import {
@@ -87,12 +87,18 @@ function normaliseRows(kind: Kind, section: readonly JsonObject[]): JsonObject[]
 }
 
 /**
- * Under the name that the kind's events use, which readers look at first, or a bare id. Null: the row has none. What is no id at all is returned as
- * an empty text, for the caller to refuse.
+ * Under the name that the kind's events use, which readers look at first, or a bare id, or else under another of the
+ * names that readers know. Null: the row has none. What is no id at all is returned as an empty text, for the caller
+ * to refuse.
  */
 function givenId(kind: Kind, row: JsonObject): string | null {
-  const value = row[EVENT_ID_FIELDS[kind]] ?? row.id;
-  if (value === undefined || value === null) return null;
+  const names = [
+    EVENT_ID_FIELDS[kind],
+    'id',
+    ...DEFAULT_ID_POINTERS[kind].filter((name) => !name.includes('.')),
+  ];
+  const value = names.map((name) => row[name]).find((each) => each !== undefined && each !== null);
+  if (value === undefined) return null;
   if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
   return typeof value === 'string' ? value : '';
 }

@@ -97,6 +97,37 @@ describe('of deliveries', () => {
     ]);
   });
 
+  test('are overtaken two by two where each one is to be', async () => {
+    const { control, register, quiesce } = await testSandbox();
+    const receiver = await testReceiver();
+    await register(receiver.url, ['vendor.*']);
+    const never = { probability: 1, minMs: 600_000, maxMs: 600_000 };
+    const sent: string[] = [];
+    for (let pair = 0; pair < 3; pair += 1) {
+      await control('POST', '/faults', { reorder: 1, delay: never });
+      sent.push((await control('POST', '/mutate', update)).body.event.id);
+      await control('POST', '/faults', { delay: { probability: 0 } });
+      sent.push((await control('POST', '/mutate', update)).body.event.id);
+      await quiesce();
+    }
+    const [a, b, c, d, e, f] = sent;
+    expect(receiver.received.map(({ event }) => event.id)).toEqual([b, a, d, c, f, e]);
+  });
+
+  test('are set field by field, those of the delay too, and refused where they do not fit together', async () => {
+    const { control } = await testSandbox();
+    await control('POST', '/faults', { delay: { minMs: 5, maxMs: 9 } });
+    const { status, body } = await control('POST', '/faults', { delay: { probability: 0.5 } });
+    expect({ status, delay: body.delay }).toEqual({
+      status: 200,
+      delay: { probability: 0.5, minMs: 5, maxMs: 9 },
+    });
+    expect((await control('POST', '/faults', { drop: 1, delay: { minMs: 10 } })).status).toBe(422);
+    expect((await control('GET', '/faults')).body).toMatchObject({ drop: 0, delay: { minMs: 5 } });
+    await control('POST', '/time', { scale: 3 });
+    expect((await control('GET', '/time')).body).toEqual({ scale: 3 });
+  });
+
   test('are the same for the same seed number', async () => {
     const course = async (seedNumber: number) => {
       const { control, register, quiesce } = await testSandbox({ seedNumber });
