@@ -151,6 +151,7 @@ async function compose(
 
   let state: LiveFacts['state'] = 'starting';
   let pause: Pause | null = null;
+  let unwritableSince: number | null = null;
   let skewMs: number | null = null;
 
   // ─── stages, from the end of the data's way to its beginning ───
@@ -242,7 +243,10 @@ async function compose(
     actions: operatorsActions(stages),
     ...(replicas.isAlone ? {} : { sessionStore: store }),
     facts: () =>
-      liveFacts({ config, startedAt, state, pause, skewMs, secrets, secretUse, backfill, budget, traffic }),
+      liveFacts({
+        ...{ config, startedAt, state, pause, unwritableSince, skewMs },
+        ...{ secrets, secretUse, backfill, budget, traffic },
+      }),
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),
     traffic: traffic.since,
@@ -272,6 +276,17 @@ async function compose(
     await writeBeat();
   }
 
+  async function heartbeat(): Promise<void> {
+    try {
+      if (!replicas.isAlone) await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
+      await beat();
+      unwritableSince = null;
+    } catch (error) {
+      unwritableSince ??= clock.wall();
+      throw error;
+    }
+  }
+
   const sharing = createSharing({
     ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: setPause },
     look: async (isTold) => await held?.look(isTold),
@@ -299,8 +314,7 @@ async function compose(
     worker.run(stopping.signal),
     backfill?.run(stopping.signal),
     every(HEARTBEAT_MS, async () => {
-      if (!replicas.isAlone) await store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
-      await beat();
+      await heartbeat();
       await traffic.flush();
       await watch.check();
     }),

@@ -126,6 +126,8 @@ export interface LiveFacts {
   paused: boolean;
   /** Null: it is not paused, or was by a version that did not keep when. */
   pausedSince: number | null;
+  /** Wall-clock milliseconds since which no heartbeat could be written; null: the last one was. */
+  unwritableSince: number | null;
   eventsOnly: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is refused. */
   signingSecrets: number;

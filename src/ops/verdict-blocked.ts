@@ -7,6 +7,9 @@ import { age, count, kindPlural } from './words.ts';
 /** Shorter outages of the upstream are everyday, and repair themselves; after this a person should look. */
 const UPSTREAM_OUTAGE_BLOCKS_MS = 15 * 60_000;
 
+/** Longer than from one heartbeat to the next: one that fails alone, as while a server changes over, calls nobody. */
+const UNWRITABLE_BLOCKS_MS = 6_000;
+
 /** What only a person can mend. */
 export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdict | null {
   const say = (reason: string, sentence: string, remedy: string, rest: Partial<Verdict> = {}): Verdict => ({
@@ -24,6 +27,14 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       'database_unreadable',
       'The database cannot be read.',
       'Look at the disk it is on and at the log. Deliveries are answered 503, so that the sender tries again.',
+    );
+  }
+  if (live.unwritableSince !== null && now - live.unwritableSince >= UNWRITABLE_BLOCKS_MS) {
+    return say(
+      'database_unwritable',
+      'The database takes no writes, so nothing that is delivered can be kept.',
+      'See whether its disk is full, whether another program holds it, or whether its server is read-only; the log has its answer. Deliveries are answered 503, so that the sender tries again.',
+      { since: new Date(live.unwritableSince).toISOString() },
     );
   }
   if (live.signingSecrets === 0) {

@@ -36,6 +36,7 @@ export interface VerdictInput {
     | 'startedAt'
     | 'paused'
     | 'pausedSince'
+    | 'unwritableSince'
     | 'eventsOnly'
     | 'signingSecrets'
     | 'settleMs'

@@ -14,6 +14,7 @@ export interface RunningFacts {
   startedAt: number;
   state: LiveFacts['state'];
   pause: Pause | null;
+  unwritableSince: number | null;
   skewMs: number | null;
   secrets: StoredSecrets;
   secretUse: SecretUse;
@@ -24,10 +25,10 @@ export interface RunningFacts {
 }
 
 export function liveFacts(running: RunningFacts): LiveFacts {
-  const { config, startedAt, state, pause, secrets, secretUse, backfill, traffic } = running;
+  const { config, startedAt, state, pause, unwritableSince, secrets, secretUse, backfill, traffic } = running;
   return {
     ...{ version: version(), startedAt, state, eventsOnly: config.compliance === null, ...config.sync },
-    ...{ paused: pause !== null, pausedSince: pause?.since ?? null },
+    ...{ paused: pause !== null, pausedSince: pause?.since ?? null, unwritableSince },
     signingSecrets: config.webhook.secrets().length + secrets.current().length,
     secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
     runningSweeps: (backfill?.runningSweeps() ?? []).map((sweep) => ({

@@ -31,6 +31,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     state: 'running',
     paused: false,
     pausedSince: null,
+    unwritableSince: null,
     eventsOnly: false,
     signingSecrets: 1,
     secrets: [{ position: 1, source: 'configured', lastUsedAt: null }],

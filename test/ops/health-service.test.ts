@@ -75,9 +75,16 @@ test('while another process holds the database it is not ready, and again when t
   await expect
     .poll(() => probe(service!.opsUrl), WAIT)
     .toEqual([503, { status: 'not_ready', reason: 'database_not_writable' }]);
+  const reason = async () => {
+    const headers = { authorization: 'Bearer operate-token-of-the-tests' };
+    const answer = await fetch(`${service!.opsUrl}/api/status`, { headers });
+    return ((await answer.json()) as { reason: string }).reason;
+  };
+  await expect.poll(reason, WAIT).toBe('database_unwritable');
   other.exec('ROLLBACK');
   other.close();
   await expect.poll(() => probe(service!.opsUrl), WAIT).toEqual([200, { status: 'ready' }]);
+  await expect.poll(reason, WAIT).not.toBe('database_unwritable');
 });
 
 test('while it finishes what it holds it is not ready', async () => {

@@ -83,6 +83,20 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /cannot be read/,
   ],
   [
+    'the database takes no writes',
+    input({}, { unwritableSince: NOW - 20_000 }),
+    'blocked',
+    'database_unwritable',
+    /takes no writes/,
+  ],
+  [
+    'the database took none for a moment',
+    input({}, { unwritableSince: NOW - 3_000 }),
+    'in_step',
+    'in_step',
+    /in step/,
+  ],
+  [
     'no secret is known',
     input({}, { signingSecrets: 0 }),
     'blocked',
