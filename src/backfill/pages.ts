@@ -39,7 +39,8 @@ export interface PagesRequest {
 }
 
 /**
- * The pages of a list one after another, the empty one that ends it included. Throws UpstreamError for a page that
+ * The pages of a list one after another, the empty one that ends it included; a list that ignores paging, and holds by
+ * its own total just what its first page shows, counts as ended by one. Throws UpstreamError for a page that
  * goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has.
  */
 export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
@@ -67,6 +68,11 @@ export function createPages(options: PagesOptions): Pages {
       const objects = identify(request.kind, answer.objects, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
       if (objects.length > 0 && ids === before) {
+        // Its first page showed as many as it says it holds: the service pays no heed to the paging parameter.
+        if (page === 1 && answer.meta.total === new Set(objects.map((object) => object.id)).size) {
+          yield { objects: [], meta: answer.meta, read };
+          return;
+        }
         throw new MirrorError('page_repeated', `page ${options.firstPage + page} repeats the one before it`);
       }
       before = ids;

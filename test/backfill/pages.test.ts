@@ -1,0 +1,63 @@
+import { expect, it } from 'vitest';
+import { createPages } from '../../src/backfill/pages.ts';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+
+/** How many records each page shows of a list that is read from a service with these answers to its first pages. */
+async function read(answers: readonly { ids: readonly string[]; total: number | null }[], skip = 0) {
+  const pages = createPages({
+    upstream: {
+      async page(_kind, page) {
+        const { ids, total } = answers[page - 1] ?? { ids: [], total: null };
+        return {
+          answer: {
+            objects: ids.map((id) => ({ id })),
+            meta: total === null ? {} : { total },
+            status: 200,
+            began: { steadyMs: 0, wallMs: 0 },
+            ended: { steadyMs: 0, wallMs: 0 },
+          },
+          read: { number: 1, beganAt: 0, endedAt: 0, endedWall: 0 },
+        };
+      },
+    },
+    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+    pointers: DEFAULT_ID_POINTERS,
+    firstPage: 1,
+    random: () => 0,
+    signal: new AbortController().signal,
+  });
+  const shown: number[] = [];
+  for await (const { objects } of pages({ kind: 'vendor', lane: 'walk', skip })) shown.push(objects.length);
+  return shown;
+}
+
+const ALL = ['a', 'b', 'c'];
+
+it('a service that knows no pages answers the whole list each time: its own total says that this is the end', async () => {
+  const whole = { ids: ALL, total: 3 };
+  expect(await read([whole, whole, whole])).toEqual([3, 0]);
+});
+
+it.each([
+  ['its total says that there are more', [ALL, ALL], 4],
+  ['it names no total', [ALL, ALL], null],
+  [
+    'one record stands on it twice',
+    [
+      [...ALL, 'a'],
+      [...ALL, 'a'],
+    ],
+    4,
+  ],
+  ['it is a later one', [['x', 'y', 'z'], ALL, ALL], 3],
+])(
+  'a page that repeats the one before ends the reading without a proof where %s',
+  async (_why, lists, total) => {
+    await expect(read(lists.map((ids) => ({ ids, total })))).rejects.toThrow('repeats the one before it');
+  },
+);
+
+it('one that begins behind the first page learns of no whole list', async () => {
+  const whole = { ids: ALL, total: 3 };
+  await expect(read([whole, whole, whole], 1)).rejects.toThrow('repeats the one before it');
+});
