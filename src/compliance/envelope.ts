@@ -91,7 +91,8 @@ function checkDepth(object: JsonObject): JsonObject {
   return object;
 }
 
-function isDeeper(value: unknown, levels: number): boolean {
+/** Does it nest more than `levels` objects and arrays, itself the first? Goes no deeper than that. */
+export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }

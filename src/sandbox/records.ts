@@ -1,3 +1,4 @@
+import { isDeeper } from '../compliance/envelope.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
 import { policySchema, riskAssessmentSchema, vendorSchema } from '../compliance/schemas.ts';
@@ -30,6 +31,11 @@ export const RECORD_SCHEMAS = {
 
 /** A bound on memory, well above the few hundred vendors and policies that real companies keep. */
 export const MAX_RECORDS_PER_KIND = 50_000;
+
+/** More than any reader has to take, far less than what ends JSON.stringify: one such record would fail every list. */
+export const MAX_RECORD_DEPTH = 500;
+
+export const isTooDeep = (record: JsonObject): boolean => isDeeper(record, MAX_RECORD_DEPTH);
 
 export function recordId(kind: Kind, record: JsonObject): string {
   return String(record[ID_FIELDS[kind]]);

@@ -8,6 +8,8 @@ import {
   EVENT_ID_FIELDS,
   ID_FIELDS,
   ID_PREFIXES,
+  isTooDeep,
+  MAX_RECORD_DEPTH,
   MAX_RECORDS_PER_KIND,
   misreadId,
   RECORD_SCHEMAS,
@@ -78,6 +80,7 @@ function normaliseRows(kind: Kind, section: readonly JsonObject[]): JsonObject[]
       ...(kind === 'policy' && row.policyId === undefined ? withoutBareId : row),
       [ID_FIELDS[kind]]: id,
     };
+    if (isTooDeep(record)) throw new Error(`${place} is nested more than ${MAX_RECORD_DEPTH} deep.`);
     const parsed = RECORD_SCHEMAS[kind].safeParse(record);
     if (!parsed.success) throw new Error(`${place}: ${z.prettifyError(parsed.error)}`);
     const names = misreadId(kind, record);

@@ -11,6 +11,8 @@ import {
   EVENT_ID_FIELDS,
   ID_FIELDS,
   ID_PREFIXES,
+  isTooDeep,
+  MAX_RECORD_DEPTH,
   MAX_RECORDS_PER_KIND,
   misreadId,
   RECORD_SCHEMAS,
@@ -164,6 +166,9 @@ function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
 }
 
 function checked(kind: Kind, record: JsonObject): JsonObject {
+  if (isTooDeep(record)) {
+    throw new Problem(422, 'validation_failed', `A record nests at most ${MAX_RECORD_DEPTH} deep.`);
+  }
   const parsed = RECORD_SCHEMAS[kind].safeParse(record);
   if (!parsed.success) throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
   const names = misreadId(kind, record);

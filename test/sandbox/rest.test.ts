@@ -71,6 +71,21 @@ describe('lists', () => {
     expect(answer.body.code).toBe('validation_failed');
   });
 
+  test('outlive a record that is nested too deep to be printed, which is refused', async () => {
+    const { api, control } = await testSandbox();
+    const nested = (depth: number) => `{"name":"deep","x":${'['.repeat(depth)}${']'.repeat(depth)}}`;
+    const deep = nested(5_000);
+    for (const path of ['/policies', '/risk-assessments']) {
+      const { status, body } = await api('POST', path, deep);
+      expect({ status, code: body.code }).toEqual({ status: 422, code: 'validation_failed' });
+    }
+    const mutation = `{"kind":"vendor","op":"update","id":"vendor-0001","fields":${deep}}`;
+    expect((await control('POST', '/mutate', mutation)).status).toBe(422);
+    expect((await api('POST', '/policies', nested(400))).status).toBe(201);
+    for (const path of ['/policies', '/vendors']) expect((await api('GET', path)).status).toBe(200);
+    expect((await control('GET', '/state')).status).toBe(200);
+  });
+
   test('pages of any size add up to the whole', () => {
     const rows = Array.from({ length: 23 }, (_, id) => ({ id }));
     for (const size of [1, 4, 23, 50]) {
