@@ -12,7 +12,7 @@ export function refetchCommand(cli: Cli): Command {
     .description('read records from the API again; policies, which have no address of their own, by one walk')
     .addArgument(new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind))
     .argument('[ids...]', 'ids, known to the mirror or not; none: all that is known of the kind')
-    .option('--ids <file>', 'a file with one id a line')
+    .option('--ids <file>', 'a file with one id a line; # begins a comment line')
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>
       withOperator(cli, async (operator) => {
         const given = [...ids, ...(options.ids === undefined ? [] : idsIn(options.ids))];
@@ -34,10 +34,13 @@ export function refetchCommand(cli: Cli): Command {
 
 function idsIn(path: string): string[] {
   try {
-    return readFileSync(path, 'utf8')
-      .split(/\r?\n/)
-      .map((line) => line.trim())
-      .filter((line) => line !== '');
+    return (
+      readFileSync(path, 'utf8')
+        .split(/\r?\n/)
+        .map((line) => line.trim())
+        // As in RISK_IDS_FILE: one file may serve for both.
+        .filter((line) => line !== '' && !line.startsWith('#'))
+    );
   } catch (error) {
     throw new UsageError(`cannot read the ids in ${path}: ${describeError(error)}`);
   }

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { version } from '../version.ts';
 import { apiCommand } from './api.ts';
 import { backupCommand } from './backup.ts';
 import { type Cli, screenOf } from './cli.ts';
@@ -60,6 +61,7 @@ function program(cli: Cli): Command {
   ];
   const root = new Command('compliance-mirror')
     .description("Keeps a local SQL copy of a compliance service's policies, risk assessments and vendors.")
+    .version(version(), '--version', 'its version')
     .addHelpText(
       'after',
       '\nSettings come from the environment.\nExit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found.',

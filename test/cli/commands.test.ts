@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -42,6 +42,11 @@ describe('on a Node that is too old', () => {
     const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`];
     expect((await cli(['--help'], {}, { nodeArgs })).code).toBe(code);
   });
+});
+
+it('its version is told to who asks', async () => {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  expect(await cli(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
 });
 
 describe('bad usage', () => {
@@ -189,6 +194,15 @@ describe('on an empty database with no service running', () => {
     const empty = await cli(['refetch', 'policy', '--ids', '/dev/null'], settings);
     expect(empty.code).toBe(2);
     expect(empty.err).toContain('holds no id');
+  });
+
+  it('a file of ids may have comment lines and blank ones, as RISK_IDS_FILE may', async () => {
+    const list = join(directory, 'ids');
+    writeFileSync(list, '# asked about in May\r\nv-1\r\n\r\n  # and in June\r\nv-2\r\n');
+    const { code, out } = await cli(['refetch', 'vendor', '--ids', list], settings);
+    expect({ code, out }).toEqual({
+      ...{ code: 0, out: '2 records will be read again as soon as the service runs.\n' },
+    });
   });
 
   it('pausing and resuming need no service', async () => {
