@@ -39,19 +39,19 @@ export interface PagesRequest {
 }
 
 /**
- * The pages of a list one after another, the empty one that ends it included; a list that ignores paging, and holds by
- * its own total just what its first page shows, counts as ended by one. Throws UpstreamError for a page that
- * goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has.
+ * The pages of a list one after another, the empty one that ends it included. Once all is seen that the list says it
+ * holds, a 404 counts as one, and so does the first page again, from a service that ignores paging. Throws
+ * UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has.
  */
 export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
 
 export function createPages(options: PagesOptions): Pages {
   const { upstream, clock, signal } = options;
 
-  async function readPage({ kind, lane }: PagesRequest, page: number) {
+  async function readPage({ kind, lane }: PagesRequest, page: number, isBehindLast: boolean) {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await upstream.page(kind, page, lane);
+        return await upstream.page(kind, page, lane, isBehindLast);
       } catch (error) {
         const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_PAGE;
         if (!again) throw error;
@@ -63,19 +63,24 @@ export function createPages(options: PagesOptions): Pages {
 
   return async function* pages(request) {
     let before = '';
+    let total: number | null = null;
+    const seen = new Set<string>();
     for (let page = request.skip; page < PAGES_MAX; page += 1) {
-      const { answer, read } = await readPage(request, options.firstPage + page);
+      const isBehindLast = request.skip === 0 && seen.size > 0 && seen.size === total;
+      const { answer, read } = await readPage(request, options.firstPage + page, isBehindLast);
       const objects = identify(request.kind, answer.objects, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
       if (objects.length > 0 && ids === before) {
         // Its first page showed as many as it says it holds: the service pays no heed to the paging parameter.
-        if (page === 1 && answer.meta.total === new Set(objects.map((object) => object.id)).size) {
+        if (page === 1 && isBehindLast && answer.meta.total === total) {
           yield { objects: [], meta: answer.meta, read };
           return;
         }
         throw new MirrorError('page_repeated', `page ${options.firstPage + page} repeats the one before it`);
       }
       before = ids;
+      total = answer.meta.total ?? total;
+      for (const { id } of objects) seen.add(id);
       yield { objects, meta: answer.meta, read };
       if (objects.length === 0) return;
     }

@@ -32,7 +32,13 @@ const WITNESSES_KEPT = 8;
 
 /** The upstream as backfill reads it: every read with its moment, every failure remembered. */
 export interface Upstream {
-  page(kind: 'policy' | 'vendor', page: number, lane: Lane): Promise<{ answer: Page; read: ReadMoment }>;
+  /** `isBehindLast`: all that the list says it holds has been seen, so that a 404 ends it as an empty page does. */
+  page(
+    kind: 'policy' | 'vendor',
+    page: number,
+    lane: Lane,
+    isBehindLast?: boolean,
+  ): Promise<{ answer: Page; read: ReadMoment }>;
   record(
     kind: 'risk_assessment' | 'vendor',
     id: string,
@@ -181,7 +187,8 @@ export function createUpstream(options: {
   }
 
   return {
-    page: (kind, page, lane) => read(kind, (call) => client.listPage(kind, page, { ...call, lane })),
+    page: (kind, page, lane, isBehindLast = false) =>
+      read(kind, (call) => client.listPage(kind, page, { ...call, lane, isBehindLast })),
     record: (kind, id, lane) => read(kind, (call) => client.getRecord(kind, id, { ...call, lane })),
     health: () => ({ ...health }),
     tryNow: waitNoMore,

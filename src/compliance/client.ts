@@ -37,7 +37,7 @@ export interface Created {
  * (UnaddressableError), credentials that cannot be had (their own error), and the caller's abort (its reason).
  */
 export interface ComplianceClient {
-  listPage(kind: ListedKind, page: number, options: CallOptions): Promise<Page>;
+  listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
   /** `missing` is a 404 and nothing else. A found object carries the id that was asked for. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
   createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
@@ -51,6 +51,11 @@ export interface ComplianceClient {
   request(
     request: { method: 'GET' | 'POST'; path: string; body?: string } & CallOptions,
   ): Promise<Exchanged<unknown>>;
+}
+
+export interface PageCallOptions extends CallOptions {
+  /** A 404 then is an empty page, which is how some services answer behind the last one. */
+  isBehindLast?: boolean;
 }
 
 export interface ClientOptions extends RequesterOptions {
@@ -82,16 +87,17 @@ export function createClient(options: ClientOptions): ComplianceClient {
   }
 
   return {
-    async listPage(kind, page, call) {
+    async listPage(kind, page, { isBehindLast = false, ...call }) {
       const { pageParam, perPageParam, pageSize } = settings.paging;
       // Always the same size, even after an answer that names another: changing it mid-walk would shift the pages.
       const query = new URLSearchParams({ [pageParam]: String(page), [perPageParam]: String(pageSize) });
-      const { value, ...rest } = await send({
+      const { value, ...rest } = await send<Pick<Page, 'objects' | 'meta'>>({
         ...call,
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,
         accepts: isOk,
         read: (body) => listIn(body, idOf(kind)),
+        ...(isBehindLast ? { missing: () => ({ objects: [], meta: {} }) } : {}),
       });
       return { ...value, ...rest };
     },

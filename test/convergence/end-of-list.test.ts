@@ -1,0 +1,60 @@
+import { afterEach, expect, it } from 'vitest';
+import { createStage, type Stage } from './stage.ts';
+
+let stage: Stage;
+afterEach(() => stage.end());
+
+interface Sweep {
+  kind: string;
+  outcome: string | null;
+  error: string | null;
+}
+
+const POLICIES_PER_PAGE = 10;
+const POLICIES = 30;
+const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
+const notFound = { fault: 'status', status: 404 } as const;
+
+const policySweeps = async () =>
+  (await stage.get<{ items: Sweep[] }>('/api/sweeps?limit=500')).items.filter(
+    ({ kind, outcome }) => kind === 'policy' && outcome !== null,
+  );
+const differences = () => stage.compare().differences;
+
+async function startInStep(): Promise<void> {
+  await stage.start();
+  const isInStep = async () => (await policySweeps()).length > 0 && differences().length === 0;
+  await stage.leapUntil('the first equality', isInStep);
+}
+
+it.each([
+  ['answers 404 behind its last page', {}, (path: string) => pageOf(path) > POLICIES / POLICIES_PER_PAGE],
+  [
+    'knows no pages and shows all of it each time',
+    { COMPLIANCE_PAGE_PARAM: 'nobody', COMPLIANCE_PER_PAGE_PARAM: 'knows' },
+    () => false,
+  ],
+])('a list that %s is read to its end, and shows what is gone', async (_what, settings, isBehind) => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE), ...settings });
+  stage.upstream.faultOf = ({ path }) => (path.includes('/policies?') && isBehind(path) ? notFound : null);
+  await startInStep();
+  const id = stage.upstream.records.ids('policies')[0]!;
+  stage.upstream.records.remove('policies', id);
+  // One fewer is still on as many pages.
+  expect(differences()).not.toEqual([]);
+  await stage.post('/api/sweeps', { kinds: ['policy'] });
+  await stage.leapUntil('the deletion', () => differences().length === 0);
+  const sweeps = await policySweeps();
+  expect(sweeps.map(({ outcome, error }) => error ?? outcome)).toEqual(sweeps.map(() => 'complete'));
+});
+
+it('a list of which a page before the last answers 404 proves nothing', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
+  await startInStep();
+  stage.upstream.faultOf = ({ path }) =>
+    path.includes('/policies?') && pageOf(path) === 3 ? notFound : null;
+  await stage.post('/api/sweeps', { kinds: ['policy'] });
+  const isOver = async () => (await policySweeps()).find(({ outcome }) => outcome === 'incomplete') ?? null;
+  expect((await stage.leapUntil('the end of the sweep', isOver)).error).toContain('answered 404');
+  expect(differences()).toEqual([]);
+});
