@@ -78,7 +78,7 @@ async function exportTable(
     progress.end();
   }
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
-  cli.err.write(`Exported ${rows} rows of ${name}${where}\n`);
+  cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
 }
 
 function formatOf(file: string): 'csv' | 'ndjson' {

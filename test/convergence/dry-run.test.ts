@@ -67,7 +67,7 @@ describe('status', () => {
     const { OPS_PORT, OPS_TOKENS } = service.settings;
     const afar = { OPS_URL: `http://127.0.0.1:${OPS_PORT}`, OPS_TOKEN: OPS_TOKENS!.split(':').at(-1)! };
     for (const settings of [service.settings, afar]) {
-      expect((await cli(['status'], settings)).out).toContain(`\n${sentence}\n`);
+      expect((await cli(['status'], settings)).out).toContain(`\n${sentence}`);
       expect(JSON.parse((await cli(['status', '--json'], settings)).out).service).toMatchObject({ sentence });
     }
     // Whoever holds no token reads the tables still.
