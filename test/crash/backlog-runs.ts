@@ -25,11 +25,15 @@ export interface BacklogReport {
   exitCode: number | null;
 }
 
-/** A file with `events` pending, as an outage of the processor would leave it; then a service started on it. */
-export async function workOffBacklog(directory: string, events: number): Promise<BacklogReport> {
+/** A file with `events` pending, as an outage of the processor would leave it; then a service started on it, with `nodeArgs`. */
+export async function workOffBacklog(
+  directory: string,
+  events: number,
+  nodeArgs: readonly string[] = [],
+): Promise<BacklogReport> {
   const database = join(directory, `backlog-${events}.db`);
   await fill(database, events);
-  const mirror = await startMirror(database);
+  const mirror = await startMirror(database, {}, { nodeArgs });
   const startedAt = performance.now();
   const samples: number[] = [];
   await workedOff(database, async () => {
