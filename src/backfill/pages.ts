@@ -41,7 +41,8 @@ export interface PagesRequest {
 /**
  * The pages of a list one after another, the empty one that ends it included. Once all is seen that the list says it
  * holds, a 404 counts as one, and so does the first page again, from a service that ignores paging. Throws
- * UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has.
+ * UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`)
+ * for one that no list has.
  */
 export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
 
