@@ -35,22 +35,28 @@ export function createTraffic(options: {
   const recent = createRecent(clock);
   const reasons = new Set<string>();
   let unwritten = new Map<string, TrafficReport>();
-  let lastMinute = { began: Number.NaN, text: '' };
+  /** The rows of the minute under way by what they count: naming minute and matter for each delivery cost a microsecond. */
+  let current = { began: Number.NaN, rows: new Map<string, TrafficReport>() };
 
-  /** The last one is kept: writing it anew for each delivery cost a microsecond. */
-  function minuteOf(wall: number): string {
-    const began = Math.floor(wall / 60_000) * 60_000;
-    if (began !== lastMinute.began) lastMinute = { began, text: new Date(began).toISOString() };
-    return lastMinute.text;
+  function rowOf(what: string): TrafficReport {
+    const began = Math.floor(clock.wall() / 60_000) * 60_000;
+    if (began !== current.began) current = { began, rows: new Map() };
+    let row = current.rows.get(what);
+    if (row === undefined) {
+      const minute = new Date(began).toISOString();
+      row = unwritten.get(`${minute} ${what}`) ?? { minute, what, times: 0, total_ms: 0, max_ms: 0 };
+      unwritten.set(`${minute} ${what}`, row);
+      current.rows.set(what, row);
+    }
+    return row;
   }
 
   function count(what: string, ms = 0): void {
-    const minute = minuteOf(clock.wall());
-    const held = unwritten.get(`${minute} ${what}`) ?? { minute, what, times: 0, total_ms: 0, max_ms: 0 };
-    held.times += 1;
-    held.total_ms += Math.round(ms);
-    held.max_ms = Math.max(held.max_ms, Math.round(ms));
-    unwritten.set(`${minute} ${what}`, held);
+    const row = rowOf(what);
+    const rounded = Math.round(ms);
+    row.times += 1;
+    row.total_ms += rounded;
+    if (rounded > row.max_ms) row.max_ms = rounded;
   }
 
   return {
@@ -74,6 +80,7 @@ export function createTraffic(options: {
     async flush() {
       const counted = unwritten;
       unwritten = new Map();
+      current = { began: Number.NaN, rows: new Map() };
       try {
         await store.addTraffic([...counted.values()], clock.wall() - TRAFFIC_KEPT_MS);
       } catch (error) {

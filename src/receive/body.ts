@@ -21,10 +21,17 @@ export function readBody(
         resolve('too_large');
       } else chunks.push(chunk);
     };
-    // The first to come counts, and a promise takes no second answer: none of them need be taken off.
-    // Most bodies come in one piece, which needs no copy.
-    const onEnd = () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
-    const onGone = () => resolve('aborted');
+    // The first to come counts: none of them need be taken off.
+    let ended = false;
+    const onEnd = () => {
+      ended = true;
+      // Most bodies come in one piece, which needs no copy.
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    };
+    // Every request closes in the end, and Node looks into each promise that is resolved twice.
+    const onGone = () => {
+      if (!ended) resolve('aborted');
+    };
     incoming.on('data', onData);
     incoming.on('end', onEnd);
     // Either may come alone: an error before the close, or a close without one.

@@ -1,7 +1,7 @@
-const INSTANT =
-  /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?:Z|([+-])(\d\d)(?::?(\d\d))?)$/;
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)$/;
 
 const MINUTE_MS = 60_000;
+const ZERO = 0x30;
 
 /**
  * Milliseconds since 1970 of an ISO 8601 instant in its extended form, or null. A date, a time and a zone are
@@ -10,26 +10,55 @@ const MINUTE_MS = 60_000;
  * and counts as the second after it, as POSIX time has none. `24:00` is refused.
  */
 export function parseInstant(text: string): number | null {
-  const match = INSTANT.exec(text);
-  if (match === null) return null;
-  const [, year, month, day, hour, minute, second = '0', fraction = '', sign, offsetHours, offsetMinutes] =
-    match;
-  const number = [year, month, day, hour, minute, second].map(Number) as SixNumbers;
-  if (number[1] < 1 || number[1] > 12 || number[2] < 1 || number[2] > daysIn(number[0], number[1]))
-    return null;
-  if (number[3] > 23 || number[4] > 59 || number[5] > 60) return null;
-  if (Number(offsetHours ?? 0) > 23 || Number(offsetMinutes ?? 0) > 59) return null;
+  if (!INSTANT.test(text)) return null;
+  // Everything up to the minutes stands at a fixed place; taking the matched groups cost three times as much.
+  const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
+  const month = twoDigits(text, 5);
+  const day = twoDigits(text, 8);
+  const hour = twoDigits(text, 11);
+  const minute = twoDigits(text, 14);
+  const hasSeconds = text[16] === ':';
+  const second = hasSeconds ? twoDigits(text, 17) : 0;
+  const offset = offsetMinutesOf(text);
+  if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return null;
+  if (hour > 23 || minute > 59 || second > 60 || offset === null) return null;
 
   // Not Date.UTC: it takes the years 0 to 99 for 1900 to 1999.
-  const midnight = new Date(0).setUTCFullYear(number[0], number[1] - 1, number[2]);
-  const offset = (Number(offsetHours ?? 0) * 60 + Number(offsetMinutes ?? 0)) * (sign === '-' ? -1 : 1);
-  const minuteMs = midnight + (number[3] * 60 + number[4] - offset) * MINUTE_MS;
+  const midnight = new Date(0).setUTCFullYear(year, month - 1, day);
+  const minuteMs = midnight + (hour * 60 + minute - offset) * MINUTE_MS;
   const isLastMinuteOfDay = (((minuteMs / MINUTE_MS) % 1440) + 1440) % 1440 === 1439;
-  if (number[5] === 60 && !isLastMinuteOfDay) return null;
-  return minuteMs + number[5] * 1000 + Number(fraction.slice(0, 3).padEnd(3, '0'));
+  if (second === 60 && !isLastMinuteOfDay) return null;
+  return minuteMs + second * 1000 + (hasSeconds ? millisecondsOf(text) : 0);
 }
 
-type SixNumbers = [number, number, number, number, number, number];
+function twoDigits(text: string, at: number): number {
+  return (text.charCodeAt(at) - ZERO) * 10 + text.charCodeAt(at + 1) - ZERO;
+}
+
+/** Of the fraction behind the seconds, cut. */
+function millisecondsOf(text: string): number {
+  let ms = 0;
+  let weight = text[19] === '.' || text[19] === ',' ? 100 : 0;
+  for (let at = 20; weight >= 1 && isDigit(text.charCodeAt(at)); at++) {
+    ms += (text.charCodeAt(at) - ZERO) * weight;
+    weight /= 10;
+  }
+  return ms;
+}
+
+/** East of UTC is positive; null: no such zone. */
+function offsetMinutesOf(text: string): number | null {
+  if (text.endsWith('Z')) return 0;
+  const at = Math.max(text.lastIndexOf('+'), text.lastIndexOf('-'));
+  const hours = twoDigits(text, at + 1);
+  const minutes = text.length > at + 3 ? twoDigits(text, text.length - 2) : 0;
+  if (hours > 23 || minutes > 59) return null;
+  return (hours * 60 + minutes) * (text[at] === '-' ? -1 : 1);
+}
+
+function isDigit(code: number): boolean {
+  return code >= ZERO && code < ZERO + 10;
+}
 
 function daysIn(year: number, month: number): number {
   if (month !== 2) return [4, 6, 9, 11].includes(month) ? 30 : 31;

@@ -25,7 +25,7 @@ export interface ReceiverOptions {
   pointers: IdPointers;
   clock: Pick<Clock, 'wall'>;
   logger: Logger;
-  metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds' | 'secretLastUsed'>;
+  metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
   /** A correctly signed delivery came at the wrong time: what it told is lost. Must not throw; anyone can replay one. */
   onRefusedTimestamp?: (reason: SignatureRefusalReason, t: string) => void;
   /** The secret that verified a delivery. Must not throw. */
@@ -131,7 +131,6 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (macValid && t !== null) options.onRefusedTimestamp?.(reason, t);
       return answers.unauthorized();
     }
-    metrics.secretLastUsed.set({ position: verdict.secretPosition + 1 }, nowSeconds);
     options.onSecretUsed?.(secrets[verdict.secretPosition]!);
 
     const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t });
@@ -177,8 +176,10 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   }
 
   const app = new Hono<{ Bindings: HttpBindings }>();
-  app.post('/webhooks', (c) => receive(c.env.incoming));
-  app.all('/webhooks', () => answers.methodNotAllowed('POST'));
+  // One route for all methods: where two fit a path, Hono builds a chain of them for each request.
+  app.all('/webhooks', (c) =>
+    c.req.method === 'POST' ? receive(c.env.incoming) : answers.methodNotAllowed('POST'),
+  );
   app.get('/livez', answers.alive);
   app.all('/livez', () => answers.methodNotAllowed('GET, HEAD'));
   app.notFound(answers.notFound);
