@@ -123,7 +123,9 @@ CREATE TABLE "policies" (
 	"deleted_at" timestamp with time zone,
 	"last_event_id" text,
 	"last_event_at" timestamp with time zone,
-	"cause" text NOT NULL
+	"cause" text NOT NULL,
+	"change_seq" bigint DEFAULT 0 NOT NULL,
+	"previewed_created" bigint
 );
 --> statement-breakpoint
 CREATE TABLE "quarantine" (
@@ -157,7 +159,6 @@ CREATE TABLE "record_state" (
 	"hint_at" bigint,
 	"first_hint_at" bigint,
 	"unverified_since" timestamp with time zone,
-	"write" bigint DEFAULT 0 NOT NULL,
 	"previewed_created" bigint,
 	"read_number" bigint DEFAULT 0 NOT NULL,
 	"read_ended_at" bigint,
@@ -219,7 +220,9 @@ CREATE TABLE "risk_assessments" (
 	"deleted_at" timestamp with time zone,
 	"last_event_id" text,
 	"last_event_at" timestamp with time zone,
-	"cause" text NOT NULL
+	"cause" text NOT NULL,
+	"change_seq" bigint DEFAULT 0 NOT NULL,
+	"previewed_created" bigint
 );
 --> statement-breakpoint
 CREATE TABLE "sweep_requests" (
@@ -284,7 +287,9 @@ CREATE TABLE "vendors" (
 	"deleted_at" timestamp with time zone,
 	"last_event_id" text,
 	"last_event_at" timestamp with time zone,
-	"cause" text NOT NULL
+	"cause" text NOT NULL,
+	"change_seq" bigint DEFAULT 0 NOT NULL,
+	"previewed_created" bigint
 );
 --> statement-breakpoint
 CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq");--> statement-breakpoint

@@ -125,7 +125,9 @@ CREATE TABLE `policies` (
 	`deleted_at` text,
 	`last_event_id` text,
 	`last_event_at` text,
-	`cause` text NOT NULL
+	`cause` text NOT NULL,
+	`change_seq` integer DEFAULT 0 NOT NULL,
+	`previewed_created` integer
 );
 --> statement-breakpoint
 CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
@@ -165,7 +167,6 @@ CREATE TABLE `record_state` (
 	`hint_at` integer,
 	`first_hint_at` integer,
 	`unverified_since` text,
-	`write` integer DEFAULT 0 NOT NULL,
 	`previewed_created` integer,
 	`read_number` integer DEFAULT 0 NOT NULL,
 	`read_ended_at` integer,
@@ -229,7 +230,9 @@ CREATE TABLE `risk_assessments` (
 	`deleted_at` text,
 	`last_event_id` text,
 	`last_event_at` text,
-	`cause` text NOT NULL
+	`cause` text NOT NULL,
+	`change_seq` integer DEFAULT 0 NOT NULL,
+	`previewed_created` integer
 );
 --> statement-breakpoint
 CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
@@ -300,7 +303,9 @@ CREATE TABLE `vendors` (
 	`deleted_at` text,
 	`last_event_id` text,
 	`last_event_at` text,
-	`cause` text NOT NULL
+	`cause` text NOT NULL,
+	`change_seq` integer DEFAULT 0 NOT NULL,
+	`previewed_created` integer
 );
 --> statement-breakpoint
 CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint

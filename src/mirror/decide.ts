@@ -158,6 +158,33 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
   return relived ? { ...state, deleteEvent: null } : state;
 }
 
+/**
+ * Does the state differ from `stored` in nothing but what the adapters keep in the record's row: its last write, and what was
+ * shown last? As a rule that is all that an event moves.
+ */
+export function standsInRow(
+  stored: RecordState,
+  { state: now, row }: { state: RecordState; row: RowContent | null },
+): boolean {
+  return (
+    (row !== null || stored.previewedCreated === now.previewedCreated) &&
+    stored.deleteEvent === now.deleteEvent &&
+    stored.hint === now.hint &&
+    stored.hintAt === now.hintAt &&
+    stored.firstHintAt === now.firstHintAt &&
+    stored.unverifiedSince === now.unverifiedSince &&
+    stored.readNumber === now.readNumber &&
+    stored.readEndedAt === now.readEndedAt &&
+    stored.returned === now.returned &&
+    stored.missingSince === now.missingSince &&
+    stored.missingNumber === now.missingNumber &&
+    stored.proven === now.proven &&
+    stored.refusals === now.refusals &&
+    stored.attempts === now.attempts &&
+    stored.dueAt === now.dueAt
+  );
+}
+
 // ─── reads ──────────────────────────────────────────────────────────────────────────────────────────────
 
 export interface ApplyDecision {

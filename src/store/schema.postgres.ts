@@ -40,6 +40,10 @@ const contentColumns = () => ({
   lastEventId: text('last_event_id'),
   lastEventAt: instant('last_event_at'),
   cause: text('cause').notNull(),
+  /** The change that this row's content came with, as `changes.seq`. */
+  changeSeq: number('change_seq').notNull().default(0),
+  /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
+  previewedCreated: number('previewed_created'),
 });
 
 export const policies = pgTable(
@@ -79,7 +83,7 @@ export const recordState = pgTable(
     hintAt: number('hint_at'),
     firstHintAt: number('first_hint_at'),
     unverifiedSince: instant('unverified_since'),
-    write: number('write').notNull().default(0),
+    /** As in the row, for a record that has none. */
     previewedCreated: number('previewed_created'),
     readNumber: number('read_number').notNull().default(0),
     readEndedAt: number('read_ended_at'),

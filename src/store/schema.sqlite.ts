@@ -20,6 +20,10 @@ const contentColumns = () => ({
   lastEventId: text('last_event_id'),
   lastEventAt: text('last_event_at'),
   cause: text('cause').notNull(),
+  /** The change that this row's content came with, as `changes.seq`. */
+  changeSeq: integer('change_seq').notNull().default(0),
+  /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
+  previewedCreated: integer('previewed_created'),
 });
 
 export const policies = sqliteTable(
@@ -59,7 +63,7 @@ export const recordState = sqliteTable(
     hintAt: integer('hint_at'),
     firstHintAt: integer('first_hint_at'),
     unverifiedSince: text('unverified_since'),
-    write: integer('write').notNull().default(0),
+    /** As in the row, for a record that has none. */
     previewedCreated: integer('previewed_created'),
     readNumber: integer('read_number').notNull().default(0),
     readEndedAt: integer('read_ended_at'),

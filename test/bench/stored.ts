@@ -35,10 +35,10 @@ export async function startStored(folder: string, name: string, { events, record
     ['risk_assessment', 'risk_assessments', 'risk'],
   ] as const) {
     db.exec(`BEGIN;
-      ${numbers(third)} INSERT INTO ${table} (id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deleted_at, cause)
+      ${numbers(third)} INSERT INTO ${table} (id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deleted_at, cause, change_seq)
       SELECT printf('${prefix}_%07d', i), printf('${kind} %d', i), 'approved', '{"note":"some text"}', ${at}, ${at}, ${at}, NULL,
-        CASE WHEN i % 50 = 0 THEN ${at} END, 'sweep:1' FROM n;
-      ${numbers(third)} INSERT INTO record_state (kind, id, hint, write, returned) SELECT '${kind}', printf('${prefix}_%07d', i), i, i, 1 FROM n;
+        CASE WHEN i % 50 = 0 THEN ${at} END, 'sweep:1', i FROM n;
+      ${numbers(third)} INSERT INTO record_state (kind, id, hint, returned) SELECT '${kind}', printf('${prefix}_%07d', i), i, 1 FROM n;
       COMMIT;`);
   }
   db.exec(`BEGIN;

@@ -63,4 +63,34 @@ describe('an ISO 8601 instant', () => {
       }),
     );
   });
+
+  it('is the same instant in whatever zone and precision it is written', () => {
+    const dates = fc.date({
+      min: new Date('0001-01-01T00:00:00Z'),
+      max: new Date('9998-12-31T00:00:00Z'),
+      noInvalidDate: true,
+    });
+    const two = (n: number) => String(n).padStart(2, '0');
+    fc.assert(
+      fc.property(
+        ...[
+          dates,
+          fc.integer({ min: -1439, max: 1439 }),
+          fc.constantFrom('', ':'),
+          fc.nat(9),
+          fc.constantFrom('.', ','),
+        ],
+        (date, offset, colon, digits, point) => {
+          const local = new Date(date.getTime() + offset * 60_000).toISOString();
+          const [seconds = '', fraction = ''] = local.slice(0, -1).split('.');
+          const shown = digits === 0 ? '' : point + `${fraction}999999`.slice(0, digits);
+          const [hours, minutes] = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60];
+          const zone = `${offset < 0 ? '-' : '+'}${two(hours)}${colon}${two(minutes)}`;
+          const cut = digits >= 3 ? 1 : 10 ** (3 - digits);
+          const expected = Math.floor(date.getTime() / cut) * cut;
+          expect(parseInstant(`${seconds}${shown}${zone}`)).toBe(expected);
+        },
+      ),
+    );
+  });
 });

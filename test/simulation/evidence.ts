@@ -30,7 +30,7 @@ export const QUESTIONS = {
   rows: KINDS.map(
     (kind) =>
       `SELECT '${kind}' AS kind, r.id, CAST(r.data AS text) AS data, r.deleted_at, r.unverified_since,
-         s.unverified_since AS state_unverified, s.write, s.refusals
+         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals
        FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
   ).join(' UNION ALL '),
   stored: 'SELECT id FROM events',

@@ -45,7 +45,7 @@ BEGIN
   EXECUTE format(
     'INSERT INTO witness.notes (lease_owner, kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause, read_number)
      SELECT (SELECT owner FROM public.leases WHERE name = ''backfill''), $1, r.id, r.data::text, r.deleted_at, r.unverified_since,
-       s.unverified_since, s.write, s.refusals, r.cause, $3
+       s.unverified_since, r.change_seq, s.refusals, r.cause, $3
      FROM public.%I r LEFT JOIN public.record_state s ON s.kind = $1 AND s.id = r.id WHERE r.id = $2',
     CASE to_jsonb(NEW)->>'kind' WHEN 'policy' THEN 'policies' WHEN 'vendor' THEN 'vendors'
       WHEN 'risk_assessment' THEN 'risk_assessments' ELSE TG_TABLE_NAME END)

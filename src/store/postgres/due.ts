@@ -143,7 +143,7 @@ export function createDueVerbs(database: Database): DueVerbs {
     async unseenBy(kind, sweepId, number) {
       const rows = await sql.query<{ id: string }>(
         `SELECT s.id FROM record_state s LEFT JOIN ${TABLES[kind]} r ON r.id = s.id
-         WHERE s.kind = $1 AND s.sweep_id IS DISTINCT FROM $2::bigint AND s.hint <= $3 AND s.write <= $3
+         WHERE s.kind = $1 AND s.sweep_id IS DISTINCT FROM $2::bigint AND s.hint <= $3 AND coalesce(r.change_seq, 0) <= $3
          AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
         [kind, sweepId, number],
       );
@@ -152,7 +152,8 @@ export function createDueVerbs(database: Database): DueVerbs {
 
     async touchedSince(kind, number) {
       const rows = await sql.query<{ id: string }>(
-        'SELECT id FROM record_state WHERE kind = $1 AND (hint > $2 OR write > $2)',
+        `SELECT id FROM record_state WHERE kind = $1 AND hint > $2
+         UNION SELECT id FROM ${TABLES[kind]} WHERE change_seq > $2`,
         [kind, number],
       );
       return new Set(rows.map((row) => row.id));

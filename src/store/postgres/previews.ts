@@ -6,7 +6,7 @@ import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules } from
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
 import { bury } from './inbox.ts';
-import { type Change, type Held, isoOf, keyOf, loadRecords, saveRecords, writeContent } from './records.ts';
+import { type Change, type Held, isoOf, keyOf, loadRecords, savePreviews, writeContent } from './records.ts';
 import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
@@ -30,7 +30,7 @@ export function createPreviewVerb(database: Database, claims: Claims): Pick<Inbo
         const touched = new Set<Held>();
         const changes: Change[] = [];
         const outcomes = mine.map((one) => previewOne(one, { records, touched, changes, rules, now, unit }));
-        saveRecords(unit, touched, changes, instantOf(now.wall));
+        savePreviews(unit, touched, changes, instantOf(now.wall));
         finishEvents(unit, outcomes, now);
         const dead = outcomes.filter((outcome) => outcome.outcome === 'dead');
         tally(unit, {

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
@@ -29,6 +29,8 @@ export interface Held {
   sweepId: number | null;
   /** Its content was written, and not only what is known of it. */
   written: boolean;
+  /** Its state as the database has it. */
+  stored: RecordState;
 }
 
 /** A line of the feed, to be written with the record. */
@@ -49,7 +51,7 @@ interface LoadedRow {
   hint_at: number | null;
   first_hint_at: number | null;
   unverified_since: string | null;
-  write: number;
+  /** Of the row where there is one, else of the state. */
   previewed_created: number | null;
   read_number: number;
   read_ended_at: number | null;
@@ -72,6 +74,7 @@ interface LoadedRow {
   last_event_id: string | null;
   last_event_at: string | null;
   cause: string;
+  change_seq: number | null;
 }
 
 /** Every one of `ids`, by id; those nobody knows among them. */
@@ -79,10 +82,10 @@ export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): 
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
   const rows = await sql.query<LoadedRow>(
-    `SELECT x.id, s.id IS NOT NULL AS known, s.hint, s.hint_at, s.first_hint_at, s.unverified_since, s.write,
-       s.previewed_created, s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
+    `SELECT x.id, s.id IS NOT NULL AS known, s.hint, s.hint_at, s.first_hint_at, s.unverified_since,
+       CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created, s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
        s.delete_event, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
-       r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause
+       r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq
      FROM unnest($1::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = x.id
      LEFT JOIN ${TABLES[kind]} r ON r.id = x.id`,
     [wanted],
@@ -141,6 +144,25 @@ export function saveRecords(
 ): void {
   const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
   saveStates(unit, sorted);
+  saveRows(unit, sorted, changes, nowIso);
+}
+
+/** As `saveRecords`, after events alone: what they move of a state stands in the row, as a rule, and is not written twice. */
+export function savePreviews(
+  unit: Sender,
+  records: Iterable<Held>,
+  changes: readonly Change[],
+  nowIso: string,
+): void {
+  const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
+  saveStates(
+    unit,
+    sorted.filter((held) => !held.known || !standsInRow(held.stored, held)),
+  );
+  saveRows(unit, sorted, changes, nowIso);
+}
+
+function saveRows(unit: Sender, sorted: readonly Held[], changes: readonly Change[], nowIso: string): void {
   for (const kind of new Set(sorted.map((held) => held.kind))) {
     const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
     saveContent(
@@ -174,7 +196,6 @@ const STATE_COLUMNS = [
   ['hint_at', 'bigint'],
   ['first_hint_at', 'bigint'],
   ['unverified_since', 'timestamptz'],
-  ['write', 'bigint'],
   ['previewed_created', 'bigint'],
   ['read_number', 'bigint'],
   ['read_ended_at', 'bigint'],
@@ -225,6 +246,8 @@ function contentColumns(kind: Kind): Column[] {
     ),
     ['last_event_id', 'text'],
     ['cause', 'text'],
+    ['change_seq', 'bigint'],
+    ['previewed_created', 'bigint'],
   ];
 }
 
@@ -233,9 +256,9 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
   unit.send(
     `UPDATE ${TABLES[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
-       last_event_id = x.last_event_id, last_event_at = x.last_event_at
+       last_event_id = x.last_event_id, last_event_at = x.last_event_at, previewed_created = x.previewed_created
      FROM json_to_recordset($1::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
-       last_event_id text, last_event_at timestamptz) WHERE r.id = x.id`,
+       last_event_id text, last_event_at timestamptz, previewed_created bigint) WHERE r.id = x.id`,
     [
       rowsOf(
         records.map((held) => ({
@@ -244,6 +267,7 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
           unverified_since: instantOrNull(held.state.unverifiedSince),
           last_event_id: held.row?.lastEventId ?? null,
           last_event_at: stored(held.row?.lastEventAt),
+          previewed_created: held.state.previewedCreated,
         })),
       ),
     ],
@@ -310,15 +334,17 @@ function latestHints(hints: readonly Hint[]): Hint[] {
 }
 
 function heldFrom(kind: Kind, row: LoadedRow): Held {
+  const state = row.known ? stateFrom(row) : { ...UNKNOWN_STATE };
   return {
     kind,
     id: row.id,
     known: row.known,
-    state: row.known ? stateFrom(row) : { ...UNKNOWN_STATE },
+    state,
     row: row.data === null ? null : rowFrom(row, row.data),
     error: null,
     sweepId: null,
     written: false,
+    stored: state,
   };
 }
 
@@ -328,7 +354,7 @@ function stateFrom(row: LoadedRow): RecordState {
     hintAt: row.hint_at,
     firstHintAt: row.first_hint_at,
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
-    write: row.write,
+    write: row.change_seq ?? 0,
     previewedCreated: row.previewed_created,
     readNumber: row.read_number,
     readEndedAt: row.read_ended_at,
@@ -367,7 +393,6 @@ function stateRow({ kind, id, state, error, sweepId }: Held) {
     hint_at: whole(state.hintAt),
     first_hint_at: whole(state.firstHintAt),
     unverified_since: instantOrNull(state.unverifiedSince),
-    write: state.write,
     previewed_created: state.previewedCreated,
     read_number: state.readNumber,
     read_ended_at: whole(state.readEndedAt),
@@ -399,6 +424,8 @@ function contentRow({ id, row, state }: Held) {
     last_event_at: stored(row?.lastEventAt),
     last_event_id: row?.lastEventId ?? null,
     cause: row?.cause,
+    change_seq: state.write,
+    previewed_created: state.previewedCreated,
   };
 }
 

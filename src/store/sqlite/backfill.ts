@@ -15,6 +15,7 @@ import type { Applied, BackfillStore, DueRecord, Now, ReadMoment } from '../stor
 import type { Connection, Transact } from './connection.ts';
 import type { Gaps } from './gaps.ts';
 import { type Held, iso, type Records } from './records.ts';
+import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
 type RecordVerbs = Omit<
   BackfillStore,
@@ -70,7 +71,7 @@ export function createBackfillVerbs(
     db
       .prepare(
         `SELECT s.id FROM record_state s LEFT JOIN ${TABLES[kind]} r ON r.id = s.id
-         WHERE s.kind = '${kind}' AND s.sweep_id IS NOT ? AND s.hint <= ? AND s.write <= ?
+         WHERE s.kind = '${kind}' AND s.sweep_id IS NOT ? AND s.hint <= ? AND coalesce(r.change_seq, 0) <= ?
          AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
       )
       .pluck();
@@ -87,8 +88,12 @@ export function createBackfillVerbs(
     Kind,
     ReturnType<typeof selectKnown>
   >;
-  const touched = db
-    .prepare('SELECT id FROM record_state WHERE kind = ? AND (hint > ? OR write > ?)')
+  const hintedSince = db.prepare('SELECT id FROM record_state WHERE kind = ? AND hint > ?').pluck();
+  const changedSince = db.prepare('SELECT record_id FROM changes WHERE seq > ? AND kind = ?').pluck();
+  const writtenSince = (kind: Kind) =>
+    db.prepare(`SELECT id FROM ${TABLES[kind]} WHERE change_seq > ?`).pluck();
+  const changesTrimmed = db
+    .prepare(`SELECT json_extract(value, '$.through') FROM facts WHERE name = '${TRIMMED_CHANGES_FACT}'`)
     .pluck();
   const selectProven = db
     .prepare('SELECT id FROM record_state WHERE kind = ? AND proven = 1 AND missing_since IS NOT NULL')
@@ -296,7 +301,10 @@ export function createBackfillVerbs(
     },
 
     async touchedSince(kind, number) {
-      return new Set(touched.all(kind, number, number) as string[]);
+      // The feed tells in no time, unless retention has taken some of it since: every row does then.
+      const isWhole = ((changesTrimmed.get() as number | undefined) ?? 0) <= number;
+      const written = isWhole ? changedSince.all(number, kind) : writtenSince(kind).all(number);
+      return new Set([...hintedSince.all(kind, number), ...written] as string[]);
     },
 
     async concludeDeletions(kind, proof, context, now) {

@@ -129,7 +129,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
         const moment = { now, nowIso, numbers };
         const results = mine.map((event) => previewOne(event, touched, { ...rules, idFields }, moment));
         for (const held of touched.values()) {
-          records.saveState(held);
+          records.savePreviewed(held);
           records.busy.keep(held, records.saveRow(held));
         }
         finishAll(results, nowIso);

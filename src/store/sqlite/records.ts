@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
@@ -34,7 +34,6 @@ interface StateRow {
   hint_at: number | null;
   first_hint_at: number | null;
   unverified_since: string | null;
-  write: number;
   previewed_created: number | null;
   read_number: number;
   read_ended_at: number | null;
@@ -61,10 +60,12 @@ interface TableRow {
   last_event_id: string | null;
   last_event_at: string | null;
   cause: string;
+  change_seq: number;
+  previewed_created: number | null;
 }
 
 const STATE_COLUMNS =
-  'hint, hint_at, first_hint_at, unverified_since, write, previewed_created, read_number, read_ended_at, returned, ' +
+  'hint, hint_at, first_hint_at, unverified_since, previewed_created, read_number, read_ended_at, returned, ' +
   'missing_since, missing_number, proven, delete_event, refusals, attempts, due_at';
 
 export type Records = ReturnType<typeof createRecords>;
@@ -73,19 +74,14 @@ export function createRecords(db: Connection) {
   const selectState = db.prepare(`SELECT ${STATE_COLUMNS} FROM record_state WHERE kind = ? AND id = ?`);
   const saveState = db.prepare(
     `INSERT INTO record_state (kind, id, ${STATE_COLUMNS}, error, sweep_id)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
-       first_hint_at = excluded.first_hint_at, unverified_since = excluded.unverified_since, write = excluded.write,
+       first_hint_at = excluded.first_hint_at, unverified_since = excluded.unverified_since,
        previewed_created = excluded.previewed_created, read_number = excluded.read_number,
        read_ended_at = excluded.read_ended_at, returned = excluded.returned, missing_since = excluded.missing_since,
        missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
        refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
        sweep_id = coalesce(excluded.sweep_id, sweep_id)`,
-  );
-  // A preview moves nothing that an index holds; writing the same values again would rewrite the index all the same.
-  const savePreviewed = db.prepare(
-    `UPDATE record_state SET write = ?, previewed_created = ?, delete_event = ?, error = NULL
-     WHERE kind = ? AND id = ?`,
   );
   // What the full statement below would change of a record that is outstanding already, in less than half the time.
   const hintAgain = db.prepare(
@@ -133,7 +129,7 @@ export function createRecords(db: Connection) {
   function load(kind: Kind, id: string): Held {
     const stateRow = selectState.get(kind, id) as StateRow | undefined;
     const row = byKind[kind].select.get(id) as TableRow | undefined;
-    const state = stateRow === undefined ? null : stateFrom(stateRow);
+    const state = stateRow === undefined ? null : stateFrom(stateRow, row);
     return {
       kind,
       id,
@@ -201,11 +197,6 @@ export function createRecords(db: Connection) {
 
     saveState(held: Held, error: string | null = null, sweepId: number | null = null): void {
       const s = held.state;
-      const plain = error === null && sweepId === null;
-      if (plain && held.stored.state !== null && onlyPreviewed(held.stored.state, s)) {
-        savePreviewed.run(s.write, s.previewedCreated, s.deleteEvent, held.kind, held.id);
-        return;
-      }
       saveState.run(
         held.kind,
         held.id,
@@ -213,7 +204,6 @@ export function createRecords(db: Connection) {
         s.hintAt,
         s.firstHintAt,
         s.unverifiedSince === null ? null : iso(s.unverifiedSince),
-        s.write,
         s.previewedCreated,
         s.readNumber,
         s.readEndedAt,
@@ -230,6 +220,11 @@ export function createRecords(db: Connection) {
       );
     },
 
+    /** What a preview has changed of the state, which is nothing as a rule: what it moves stands in the row. */
+    savePreviewed(held: Held): void {
+      if (held.stored.state === null || !standsInRow(held.stored.state, held)) this.saveState(held);
+    },
+
     /** Returns the length of its document, in characters. */
     saveRow(held: Held): number {
       if (held.row === null) return 0;
@@ -237,7 +232,7 @@ export function createRecords(db: Connection) {
       const kept =
         stored.state?.unverifiedSince === state.unverifiedSince ? stored.row?.unverified_since : null;
       const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-      const characters = byKind[held.kind].save(held.id, row, since, stored.row);
+      const characters = byKind[held.kind].save(held.id, row, state, since, stored.row);
       stored.row = { name: row.name, deleted_at: row.deletedAt, unverified_since: since };
       return characters;
     },
@@ -260,6 +255,7 @@ function tableStatements(db: Connection, kind: Kind) {
   const version = kind === 'policy' ? 'version' : null;
   const columns = ['id', 'name', version, 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at']
     .concat(['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'])
+    .concat(['change_seq', 'previewed_created'])
     .filter((column) => column !== null);
   const updates = columns
     .filter((column) => column !== 'id' && column !== 'first_seen_at')
@@ -270,19 +266,26 @@ function tableStatements(db: Connection, kind: Kind) {
   );
   const saveContent = db.prepare(
     `UPDATE ${table} SET ${version === null ? '' : 'version = ?, '}status = ?, data = ?, synced_at = ?, verified_at = ?,
-       last_event_id = ?, last_event_at = ?, cause = ? WHERE id = ?`,
+       last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, previewed_created = ? WHERE id = ?`,
   );
   return {
     select: db.prepare(
       `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at,
-       unverified_since, deleted_at, last_event_id, last_event_at, cause FROM ${table} WHERE id = ?`,
+       unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, previewed_created
+       FROM ${table} WHERE id = ?`,
     ),
     markUnverified: db.prepare(
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ? WHERE id = ?`),
     countLive: db.prepare(`SELECT live FROM record_counts WHERE kind = '${kind}'`).pluck(),
-    save(id: string, row: HeldRow, unverifiedSince: string | null, stored: StoredKeys | null): number {
+    save(
+      id: string,
+      row: HeldRow,
+      { write, previewedCreated }: RecordState,
+      unverifiedSince: string | null,
+      stored: StoredKeys | null,
+    ): number {
       const ofPolicies = version === null ? [] : [row.version];
       const data = JSON.stringify(row.data);
       // Naming an indexed column in an UPDATE rewrites its index, changed or not.
@@ -301,6 +304,8 @@ function tableStatements(db: Connection, kind: Kind) {
             row.lastEventId,
             row.lastEventAt,
             row.cause,
+            write,
+            previewedCreated,
             id,
           ],
         );
@@ -309,40 +314,30 @@ function tableStatements(db: Connection, kind: Kind) {
       save.run(
         ...[id, row.name, ...ofPolicies],
         ...[row.status, data, row.firstSeenAt, row.syncedAt, row.verifiedAt],
-        ...[unverifiedSince, row.deletedAt, row.lastEventId, row.lastEventAt, row.cause],
+        ...[
+          unverifiedSince,
+          row.deletedAt,
+          row.lastEventId,
+          row.lastEventAt,
+          row.cause,
+          write,
+          previewedCreated,
+        ],
       );
       return data.length;
     },
   };
 }
 
-/** Does `now` differ from `stored` in nothing but what a preview moves? */
-function onlyPreviewed(stored: RecordState, now: RecordState): boolean {
-  return (
-    stored.hint === now.hint &&
-    stored.hintAt === now.hintAt &&
-    stored.firstHintAt === now.firstHintAt &&
-    stored.unverifiedSince === now.unverifiedSince &&
-    stored.readNumber === now.readNumber &&
-    stored.readEndedAt === now.readEndedAt &&
-    stored.returned === now.returned &&
-    stored.missingSince === now.missingSince &&
-    stored.missingNumber === now.missingNumber &&
-    stored.proven === now.proven &&
-    stored.refusals === now.refusals &&
-    stored.attempts === now.attempts &&
-    stored.dueAt === now.dueAt
-  );
-}
-
-function stateFrom(row: StateRow): RecordState {
+/** The row tells of what it shows; the state tells of what was shown before there was one. */
+function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
   return {
     hint: row.hint,
     hintAt: row.hint_at,
     firstHintAt: row.first_hint_at,
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
-    write: row.write,
-    previewedCreated: row.previewed_created,
+    write: shown?.change_seq ?? 0,
+    previewedCreated: shown === undefined ? row.previewed_created : shown.previewed_created,
     readNumber: row.read_number,
     readEndedAt: row.read_ended_at,
     returned: row.returned === 1,

@@ -430,6 +430,23 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'tells what was written since, whether or not its changes are kept still',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['a', 'b']);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', shows: { name: 'New' } }));
+        const number = await scene.store.currentNumber();
+        expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set());
+        await scene.work();
+        expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set(['a']));
+        expect(await scene.store.touchedSince('policy', number)).toEqual(new Set());
+        scene.pass(1);
+        await scene.store.trimChanges({ after: 0, before: scene.now().wall, limit: 500 });
+        expect(await scene.changes()).toEqual([]);
+        expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set(['a']));
+      }),
+    );
+
+    it(
       'counts a row as seen by a sweep also when the read came too late for it',
       inScene(open, async (scene) => {
         await showAll(scene, 'policy', ['a']);

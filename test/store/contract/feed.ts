@@ -67,6 +67,9 @@ export function describeFeed(open: OpenEngine): void {
             expect(changes.at(-1)?.seq ?? 0).toBe(seen);
             expect(new Set(changes.map((change) => change.seq)).size).toBe(changes.length);
             expect(fold(changes)).toEqual(await tables(scene));
+            expect(await lastChanges(scene)).toEqual(
+              new Map(changes.map((change) => [`${change.kind} ${change.record_id}`, change.seq])),
+            );
           } finally {
             await scene.close();
           }
@@ -112,6 +115,14 @@ async function take(
     default:
       scene.pass((n * SETTLE_MS) / 2);
   }
+}
+
+/** Of each row, the change that it says its content came with. */
+async function lastChanges(scene: Scene): Promise<Map<string, number>> {
+  const rows = await scene.query(
+    KINDS.map((kind) => `SELECT '${kind}' AS kind, id, change_seq FROM ${TABLES[kind]}`).join(' UNION ALL '),
+  );
+  return new Map(rows.map((row) => [`${row['kind']} ${row['id']}`, Number(row['change_seq'])]));
 }
 
 /** What a follower of the feed would hold: it knows nothing but the changes. */

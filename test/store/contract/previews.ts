@@ -63,6 +63,22 @@ export function describePreviews(open: OpenEngine): void {
     );
 
     it.each([
+      { what: 'a row', kind: 'policy', outcome: 'previewed' },
+      { what: 'a record that has no row yet', kind: 'risk_assessment', outcome: 'hinted' },
+    ] as const)('remembers of $what what was shown last, in another batch too', async ({ kind, outcome }) => {
+      await inScene(open, async (scene) => {
+        const at = scene.now().wall;
+        const told = (createdMs: number) => scene.accept(scene.event({ kind, recordId: 'r', createdMs }));
+        await told(at);
+        expect(await scene.work()).toMatchObject([{ outcome }]);
+        // Of what a process has in memory nothing outlives another's write.
+        await scene.store.makeKnown('vendor', ['v'], scene.now());
+        await told(at - 1_000);
+        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+      })();
+    });
+
+    it.each([
       { mode: 'lets the API decide between two of one second', eventsOnly: false, name: 'First' },
       {
         mode: 'takes the later arrival of two of one second without the API',
