@@ -19,6 +19,31 @@ export function createMetrics() {
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter({ name: `${PREFIX}${name}`, help, labelNames, registers });
+  /** For what every delivery counts: prom-client works out a key of the labels at each call, here it does so at a scrape. */
+  const tally = <First extends string, Second extends string>(
+    name: string,
+    help: string,
+    first: First,
+    second?: Second,
+  ) => {
+    const waiting = new Map<string, Map<string, number>>();
+    const labelNames = second === undefined ? [first] : [first, second];
+    const collect = () => {
+      for (const [one, times] of waiting) {
+        for (const [two, by] of times) counted.labels(...(second === undefined ? [one] : [one, two])).inc(by);
+      }
+      waiting.clear();
+    };
+    const counted = new Counter({ name: `${PREFIX}${name}`, help, labelNames, registers, collect });
+    return {
+      inc(one: string, two = ''): void {
+        const times = waiting.get(one);
+        if (times === undefined) waiting.set(one, new Map([[two, 1]]));
+        else times.set(two, (times.get(two) ?? 0) + 1);
+      },
+      get: () => counted.get(),
+    };
+  };
   const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge({ name: `${PREFIX}${name}`, help, labelNames, registers });
   const histogram = <Label extends string>(
@@ -33,7 +58,7 @@ export function createMetrics() {
 
   return {
     registry,
-    deliveries: counter(
+    deliveries: tally(
       'deliveries_total',
       'Deliveries received, by what became of them.',
       'outcome',
@@ -59,7 +84,7 @@ export function createMetrics() {
       'From a record becoming unverified to its verification.',
       LAG_SECONDS,
     ),
-    eventsProcessed: counter('events_processed_total', 'Events worked off, by outcome.', 'outcome'),
+    eventsProcessed: tally('events_processed_total', 'Events worked off, by outcome.', 'outcome'),
     eventRetries: counter('event_retries_total', 'Events put off after a failure of ours.'),
     events: gauge('events', 'Events kept, by state; dead ones wait for a person.', 'state'),
     backlogEvents: gauge('backlog_events', 'Events committed and not yet worked off.'),

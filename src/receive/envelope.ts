@@ -52,7 +52,7 @@ export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): Parse
   if (!isObject(root)) return unreadable(body, context, 'not_an_object');
 
   const createdMs = typeof root['created'] === 'string' ? parseInstant(root['created']) : null;
-  const reason = isTooDeep(root, body) ? 'nested_too_deep' : faultOf(root, createdMs);
+  const reason = isTooDeep(root, text) ? 'nested_too_deep' : faultOf(root, createdMs);
   if (reason !== null) {
     const kind = typeof root['type'] === 'string' ? kindOfType(root['type']) : null;
     const recordId = recordIdOf(root['data'], kind, context.pointers);
@@ -106,13 +106,20 @@ function faultOf(root: JsonObject, createdMs: number | null): NoEvent | null {
 }
 
 /** Counting brackets first spares nearly every delivery the walk through what was parsed. */
-function isTooDeep(root: JsonObject, body: Uint8Array): boolean {
-  let openings = 0;
-  for (let i = 0; i < body.length; i++) {
-    const byte = body[i];
-    if (byte === 0x7b || byte === 0x5b) openings++;
-  }
+function isTooDeep(root: JsonObject, text: string): boolean {
+  const openings = occurrences(text, '{') + occurrences(text, '[');
   return openings > MAX_DEPTH && isDeeperThan(root, MAX_DEPTH);
+}
+
+/** Counts no further than is of interest. */
+function occurrences(text: string, bracket: string): number {
+  let count = 0;
+  let at = text.indexOf(bracket);
+  while (at !== -1 && count <= MAX_DEPTH) {
+    count++;
+    at = text.indexOf(bracket, at + 1);
+  }
+  return count;
 }
 
 function decode(body: Uint8Array): string | { reason: NotJson } {

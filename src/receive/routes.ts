@@ -166,7 +166,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   /** Counts a delivery, and writes its one line. */
   function settle(outcome: DeliveryOutcome, reason: string, startedAt: number, fields?: object): void {
     const milliseconds = performance.now() - startedAt;
-    metrics.deliveries.inc({ outcome, reason });
+    metrics.deliveries.inc(outcome, reason);
     metrics.acknowledgementSeconds.observe(milliseconds / 1000);
     options.onDelivery?.(outcome, reason);
     const level = LEVELS[outcome];

@@ -26,7 +26,7 @@ export const MAX_HEADER_CHARACTERS = 1024;
 const MAX_SIGNATURES = 8;
 
 /** Blanks may follow a comma and stand nowhere else. */
-const ELEMENT = /^[ \t]*([A-Za-z0-9_-]+)=([^\s,]*)$/;
+const ELEMENT = /^[ \t]*[A-Za-z0-9_-]+=[^\s,]*$/;
 const HEX = /^[0-9A-Fa-f]*$/;
 
 /**
@@ -44,10 +44,11 @@ export function parseSignatureHeader(
   let t: string | null = null;
   const signatures: string[] = [];
   for (const text of value.split(',')) {
-    const element = ELEMENT.exec(text);
     // A blank before the first element cannot come over HTTP.
-    if (element === null) return { ok: false, reason: 'malformed_header', t };
-    const [, key, content = ''] = element;
+    if (!ELEMENT.test(text)) return { ok: false, reason: 'malformed_header', t };
+    const equals = text.indexOf('=');
+    const key = text.slice(0, equals).trimStart();
+    const content = text.slice(equals + 1);
     if (key === 't') {
       if (t !== null && t !== content) return { ok: false, reason: 'conflicting_timestamps', t };
       t = content;

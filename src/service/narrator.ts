@@ -30,7 +30,7 @@ export function createNarrator(options: {
 
   return {
     processed({ event, outcome, error }, wall) {
-      metrics.eventsProcessed.inc({ outcome });
+      metrics.eventsProcessed.inc(outcome);
       const duration_ms = wall - event.receivedWall;
       if (outcome === 'previewed') {
         metrics.previewLagSeconds.observe(Math.max(0, duration_ms) / 1000);
@@ -46,7 +46,7 @@ export function createNarrator(options: {
     },
 
     retried(event, error, delayMs) {
-      if (delayMs === null) metrics.eventsProcessed.inc({ outcome: 'dead' });
+      if (delayMs === null) metrics.eventsProcessed.inc('dead');
       else metrics.eventRetries.inc();
       const { id: event_id, kind, recordId: record_id, attempts } = event;
       const outcome = delayMs === null ? 'dead' : 'deferred';

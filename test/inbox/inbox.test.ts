@@ -128,6 +128,25 @@ describe('the inbox', () => {
     expect(commits).toEqual([1, 3]);
   });
 
+  it('waits a turn more behind a crowd, and for nobody else', async () => {
+    const { inbox, commits } = await opened();
+    const oneTurnApart = async (...ids: string[]) => {
+      const answers: Promise<unknown>[] = [];
+      for (const id of ids) {
+        answers.push(inbox.accept(event(id)));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await Promise.all(answers);
+    };
+    await oneTurnApart('a', 'b');
+    expect(commits).toEqual([1, 1]);
+    await Promise.all(Array.from({ length: 50 }, (_, n) => inbox.accept(event(`evt_${n}`))));
+    await oneTurnApart('c', 'd');
+    expect(commits).toEqual([1, 1, 50, 2]);
+    await oneTurnApart('e', 'f');
+    expect(commits).toEqual([1, 1, 50, 2, 1, 1]);
+  });
+
   it('keeps a group small enough that nobody waits long for it', async () => {
     const { inbox, commits } = await opened();
     await Promise.all(Array.from({ length: 300 }, (_, n) => inbox.accept(event(`evt_${n}`))));
