@@ -1,5 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { TABLES } from '../record-rows.ts';
+import { recordColumns, TABLES } from '../record-rows.ts';
 import { PAGE_LIMIT_MAX, type Paging, type RecordReport, type ReportStore } from '../reports.ts';
 import type { Sql } from './connection.ts';
 
@@ -46,11 +46,6 @@ async function nameOf(sql: Sql, kind: Kind, id: string): Promise<string> {
   ]);
   return row?.name ?? '';
 }
-
-/** The report's columns, in its order. */
-export const recordColumns = (kind: Kind): string =>
-  `id, name, ${kind === 'policy' ? 'version, ' : ''}status, data, first_seen_at, synced_at, verified_at, unverified_since,
-   deleted_at, last_event_id, last_event_at, cause`;
 
 /** Pure. Filters stand in the text, because an index of unverified or deleted rows is used only where they do. */
 function recordQueries(kind: Kind, { unverified, deleted }: Omit<Filter, 'search'>) {

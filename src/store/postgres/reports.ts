@@ -1,4 +1,4 @@
-import { SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
+import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
 import {
   type AuditReport,
   type ChangeReport,
@@ -22,7 +22,7 @@ import type { Database, Sql } from './connection.ts';
 import { EVENT_COLUMNS, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
 import { EPOCH_FACT } from './migrations.ts';
-import { recordColumns, searchRecords } from './record-search.ts';
+import { searchRecords } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { instantOf } from './types.ts';
 

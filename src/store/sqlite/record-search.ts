@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { TABLES } from '../record-rows.ts';
+import { recordColumns, TABLES } from '../record-rows.ts';
 import { PAGE_LIMIT_MAX, type Paging, type RecordReport, type ReportStore } from '../reports.ts';
 import type { Connection } from './connection.ts';
 
@@ -77,12 +77,13 @@ function recordQueries(kind: Kind, { unverified, deleted }: Omit<Filter, 'search
   const and = conditions.map((condition) => ` AND ${condition}`).join('');
   const narrow = unverified === true ? 'outstanding' : deleted === true ? 'deleted' : null;
   const narrowIndex = narrow === null ? `sqlite_autoindex_${table}_1` : `${table}_${narrow}`;
-  const byId = `SELECT * FROM ${table} INDEXED BY ${narrowIndex}`;
+  const columns = recordColumns(kind);
+  const byId = `SELECT ${columns} FROM ${table} INDEXED BY ${narrowIndex}`;
   const name = 'name COLLATE NOCASE';
   // What the ids showed already is not shown again.
   const isNew = `${name} < ? AND NOT (id >= ? AND id < ?)${and}`;
   const inNames = (index: string) => {
-    const rows = `SELECT * FROM ${table} INDEXED BY ${index} WHERE ${name} >= ?`;
+    const rows = `SELECT ${columns} FROM ${table} INDEXED BY ${index} WHERE ${name} >= ?`;
     return {
       byName: `${rows} AND ${isNew} ORDER BY ${name}, id LIMIT ?`,
       byNameAfter: `${rows} AND (${name} > ? OR id > ?) AND ${isNew} ORDER BY ${name}, id LIMIT ?`,

@@ -108,6 +108,27 @@ export function describeReports(open: OpenEngine): void {
     );
 
     it(
+      'of records, snapshots and a record alone show the same columns, and none of the mirror’s own',
+      inScene(open, async (scene) => {
+        await fill(scene);
+        const shared = ['status', 'data', 'first_seen_at', 'synced_at', 'verified_at', 'unverified_since'];
+        const last = ['deleted_at', 'last_event_id', 'last_event_at', 'cause'];
+        const columns = { policy: ['id', 'name', 'version'], vendor: ['id', 'name'] };
+        for (const [kind, id, search] of [
+          ['policy', 'pol_1', 'Name'],
+          ['vendor', 'ven_1', 'Vendor 1'],
+        ] as const) {
+          const alone = await scene.store.showRecord(kind, id);
+          expect(Object.keys(alone!)).toEqual([...columns[kind], ...shared, ...last]);
+          for (const filter of [{}, { search: id }, { search }]) {
+            expect(await scene.store.listRecords(kind, filter, { limit: 1 })).toStrictEqual([alone]);
+          }
+          expect((await scene.store.snapshotRecords(kind, { limit: 1 })).records).toStrictEqual([alone]);
+        }
+      }),
+    );
+
+    it(
       'of changes go on after any number, oldest first',
       inScene(open, async (scene) => {
         await fill(scene);
