@@ -209,7 +209,7 @@ async function compose(
       tell.processed(outcome, clock.wall());
       if (outcome.outcome === 'dead') backfill?.wake();
     },
-    onRetry: tell.retried,
+    onRetry: (event, error, delayMs) => tell.retried(event, error, delayMs, clock.wall()),
   });
 
   const onAccepted = () => {

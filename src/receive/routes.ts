@@ -172,7 +172,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const level = LEVELS[outcome];
     if (!log.isLevelEnabled(level)) return;
     const duration_ms = Math.round(milliseconds * 1000) / 1000;
-    log[level]({ outcome, reason: reason || undefined, duration_ms, ...fields }, 'delivery');
+    log[level]({ ...NAMELESS, outcome, reason: reason || null, duration_ms, ...fields }, 'delivery');
   }
 
   const app = new Hono<{ Bindings: HttpBindings }>();
@@ -199,6 +199,9 @@ const LEVELS = {
   unavailable: 'error',
   failed: 'error',
 } as const satisfies Record<DeliveryOutcome, 'info' | 'warn' | 'error'>;
+
+/** Every line has the same fields, so that whoever reads them need not ask which there are. */
+const NAMELESS = { event_id: null, kind: null, record_id: null };
 
 function namesOf(event: IncomingEvent, seq?: number): object {
   return { event_id: event.id, type: event.type, kind: event.kind, record_id: event.recordId, seq };

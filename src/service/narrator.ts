@@ -5,10 +5,13 @@ import { type Logger, stage } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Applied, ClaimedEvent, Conclusion, GapChange, PreviewOutcome } from '../store/store.ts';
 
-/** Tells logs and metrics what the stages did, so that the stages need to know neither. */
+/**
+ * Tells logs and metrics what the stages did, so that the stages need to know neither. The lines of events, sweeps and
+ * gaps have the fields that a delivery's has, null where there is nothing to say.
+ */
 export interface Narrator {
   processed(outcome: PreviewOutcome, wall: number): void;
-  retried(event: ClaimedEvent, error: string, delayMs: number | null): void;
+  retried(event: ClaimedEvent, error: string, delayMs: number | null, wall: number): void;
   applied(kind: Kind, applied: readonly Applied[], cause: string): void;
   concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
   swept(result: SweepResult): void;
@@ -39,19 +42,17 @@ export function createNarrator(options: {
       const level = outcome === 'dead' ? 'warn' : 'info';
       if (!process.isLevelEnabled(level)) return;
       const { id: event_id, kind, recordId: record_id } = event;
-      process[level](
-        { event_id, kind, record_id, outcome, reason: error ?? undefined, duration_ms },
-        'event',
-      );
+      process[level]({ event_id, kind, record_id, outcome, reason: error, duration_ms }, 'event');
     },
 
-    retried(event, error, delayMs) {
+    retried(event, error, delayMs, wall) {
       if (delayMs === null) metrics.eventsProcessed.inc('dead');
       else metrics.eventRetries.inc();
       const { id: event_id, kind, recordId: record_id, attempts } = event;
       const outcome = delayMs === null ? 'dead' : 'deferred';
+      const duration_ms = wall - event.receivedWall;
       process.warn(
-        { event_id, kind, record_id, outcome, reason: error, attempts, delay_ms: delayMs },
+        { event_id, kind, record_id, outcome, reason: error, duration_ms, attempts, delay_ms: delayMs },
         'event',
       );
     },
@@ -89,7 +90,7 @@ export function createNarrator(options: {
       for (const [effect, count] of Object.entries({ inserted, updated, deleted, unchanged })) {
         metrics.sweepRecords.inc({ kind, effect }, count);
       }
-      const line = { kind, sweep_id, outcome, reason, error, duration_ms };
+      const line = { event_id: null, kind, record_id: null, sweep_id, outcome, reason, error, duration_ms };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
       const { missing, extra, different, repaired } = result.drift;
       const drift = { missing, extra, different, repaired };
@@ -109,11 +110,12 @@ export function createNarrator(options: {
       } = sweep;
       const records_per_second = recordsPerSecond === null ? null : Math.round(recordsPerSecond * 10) / 10;
       const pace = { records_per_second, left_ms: leftMs, budget_left };
-      backfill.info({ kind, sweep_id, outcome: 'running', reason, pages, seen, total, ...pace }, 'sweep');
+      const line = { event_id: null, kind, record_id: null, sweep_id, outcome: 'running', reason };
+      backfill.info({ ...line, duration_ms: null, pages, seen, total, ...pace }, 'sweep');
     },
 
     gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error }) {
-      const line = { kind, record_id, reason, outcome };
+      const line = { event_id: null, kind, record_id, outcome, reason, duration_ms: null };
       if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
       else backfill.info(line, 'gap');
     },

@@ -9,11 +9,12 @@ import { startService } from '../../src/service.ts';
 import { API_KEY, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 
-interface GapLine {
+interface Line {
+  msg: string;
   stage: string;
   kind: string | null;
   record_id: string | null;
-  outcome: 'opened' | 'healed';
+  outcome: string;
   reason: string;
 }
 
@@ -22,11 +23,10 @@ async function startedService() {
   onTestFinished(() => upstream.close());
   const dir = mkdtempSync(join(tmpdir(), 'gap-lines-'));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const lines: GapLine[] = [];
+  const lines: Line[] = [];
   const destination = {
     write(text: string) {
-      const line = JSON.parse(text);
-      if (line.msg === 'gap') lines.push(line);
+      lines.push(JSON.parse(text));
     },
   };
   const service = await startService({
@@ -54,8 +54,12 @@ async function startedService() {
   };
 }
 
-const toldOf = (lines: readonly GapLine[]) =>
-  lines.map(({ outcome, reason, kind, record_id }) => `${outcome} ${reason} ${kind} ${record_id}`).sort();
+const gapsIn = (lines: readonly Line[]) => lines.filter((line) => line.msg === 'gap');
+
+const toldOf = (lines: readonly Line[]) =>
+  gapsIn(lines)
+    .map(({ outcome, reason, kind, record_id }) => `${outcome} ${reason} ${kind} ${record_id}`)
+    .sort();
 
 test('every gap is logged once as it opens and once as it is healed, wherever that happens', async () => {
   const { upstream, lines, deliver, rows } = await startedService();
@@ -81,7 +85,27 @@ test('every gap is logged once as it opens and once as it is healed, wherever th
   await expect
     .poll(() => toldOf(lines), { timeout: 90_000 })
     .toEqual([...gaps.map((gap) => `healed ${gap}`), ...gaps.map((gap) => `opened ${gap}`)]);
-  expect(new Set(lines.map((line) => line.stage))).toEqual(new Set(['backfill']));
+  expect(new Set(gapsIn(lines).map((line) => line.stage))).toEqual(new Set(['backfill']));
   expect(rows()).toHaveLength(gaps.length);
   expect(rows().filter((row) => row.healed_at === null)).toEqual([]);
+});
+
+test('a line of a delivery, an event, a sweep or a gap holds each of the seven fields, null where it has none', async () => {
+  const { lines, deliver } = await startedService();
+  const of = (msg: string) => lines.filter((line) => line.msg === msg);
+
+  expect(await deliver('done', { type: 'policy.updated', data: { policyId: 'pol-1', name: 'A' } })).toBe(202);
+  expect(await deliver('done', { type: 'policy.updated', data: { policyId: 'pol-1', name: 'A' } })).toBe(200);
+  expect(await deliver('dead', { type: 'policy.updated', data: { x: 1 } })).toBe(202);
+  expect(await deliver('unknown', { type: 'widget.made', data: {} })).toBe(202);
+  expect(await deliver('unusable', 'no JSON at all')).toBe(400);
+  await expect.poll(() => of('event').length, { timeout: 60_000 }).toBe(2);
+  await expect.poll(() => of('sweep').length, { timeout: 60_000 }).toBeGreaterThan(0);
+  await expect.poll(() => toldOf(lines), { timeout: 60_000 }).toContain('healed dead_letter policy null');
+
+  const fields = ['stage', 'event_id', 'kind', 'record_id', 'outcome', 'reason', 'duration_ms'];
+  expect(of('delivery')).toHaveLength(5);
+  for (const line of ['delivery', 'event', 'sweep', 'gap'].flatMap(of)) {
+    expect(Object.keys(line)).toEqual(expect.arrayContaining(fields));
+  }
 });
