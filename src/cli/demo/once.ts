@@ -49,7 +49,9 @@ export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Pr
     throw new MirrorError('demo', 'the sandbox still has deliveries under way');
   }
   const before = await lookout.look();
-  say(`quiet; ${recordsText(before.differences.length)} differ before the last repair, sweeps are asked for`);
+  const differing = before.differences.length;
+  const differ = differing === 1 ? '1 record differs' : `${differing} records differ`;
+  say(`quiet; ${differ} before the last repair, sweeps are asked for`);
   const sweepsBefore = new Set((await sweepsOf(stage)).map((sweep) => sweep.id));
   await stage.ops.post('/api/sweeps', {});
   let sight = await settle(stage, lookout, { sweepsBefore, signal: settings.signal }, say);
@@ -161,7 +163,12 @@ function conclude(cli: Cli, sight: Sight): void {
   const unverified = unverifiedRows(sight.mirror);
   for (const { kind, id } of unverified) lines.push(`${kind} ${printable(id)}: not verified`);
   if (sight.pendingEvents > 0) lines.push(`${sight.pendingEvents} events are still pending`);
-  const unknowable = `${sight.unknowable.size} risk assessments were never announced and are unknowable, since nothing lists them.`;
+  const silent = sight.unknowable.size;
+  const were =
+    silent === 1
+      ? '1 risk assessment was never announced and is unknowable'
+      : `${silent} risk assessments were never announced and are unknowable`;
+  const unknowable = `${were}, since nothing lists them.`;
   if (lines.length === 0) {
     cli.out.write(`Equal, record by record and field by field: ${countText(sight)}.\n${unknowable}\n`);
     return;
@@ -180,10 +187,6 @@ function countText(sight: Sight): string {
 }
 
 const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor: 'vendors' } as const;
-
-function recordsText(count: number): string {
-  return count === 1 ? '1 record' : `${count} records`;
-}
 
 type Say = (line: string) => void;
 
