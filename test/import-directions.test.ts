@@ -27,30 +27,54 @@ const DIRECTIONS: readonly (readonly [
   ['src/config.ts', ['./store/store.ts', './service.ts'], ['./config-parsers.ts']],
   [
     'src/receive/new.ts',
-    ['../mirror/merge.ts', '../process/worker.ts', '../backfill/backfill.ts', '../compliance/client.ts'],
+    ['../config.ts', '../mirror/merge.ts', '../process/worker.ts', '../compliance/client.ts'],
     ['../inbox/inbox.ts', '../store/store.ts', '../compliance/kinds.ts', 'hono', '@hono/node-server'],
   ],
-  ['src/inbox/new.ts', ['../receive/routes.ts', '../process/worker.ts', '../store/open.ts'], ['../clock.ts']],
+  [
+    'src/inbox/new.ts',
+    ['../config.ts', '../receive/routes.ts', '../process/worker.ts', '../store/open.ts'],
+    ['../clock.ts'],
+  ],
   [
     'src/process/new.ts',
-    ['../receive/routes.ts', '../backfill/backfill.ts', '../ops/routes.ts', '../store/reports.ts'],
+    ['../config.ts', '../receive/routes.ts', '../backfill/backfill.ts', '../store/reports.ts'],
     ['../inbox/retry.ts', '../mirror/decide.ts', 'p-queue'],
   ],
   ['src/mirror/new.ts', ['../clock.ts', '../process/handlers.ts', '../store/open.ts'], ['../store/store.ts']],
   [
     'src/backfill/new.ts',
-    ['../process/worker.ts', '../inbox/inbox.ts', '../ops/routes.ts', '../sandbox/sandbox.ts'],
+    [
+      '../config.ts',
+      '../process/worker.ts',
+      '../inbox/inbox.ts',
+      '../ops/routes.ts',
+      '../sandbox/sandbox.ts',
+    ],
     ['../compliance/client.ts', '../mirror/decide.ts', '../inbox/retry.ts'],
   ],
   [
     'src/ops/new.tsx',
-    ['../backfill/backfill.ts', '../inbox/inbox.ts', '../compliance/client.ts', '../service.ts'],
+    [
+      '../config.ts',
+      '../backfill/backfill.ts',
+      '../inbox/inbox.ts',
+      '../compliance/client.ts',
+      '../service.ts',
+    ],
     ['../store/reports.ts', 'hono/jsx'],
   ],
-  ['src/ops/dashboard/new.tsx', ['../../backfill/backfill.ts', '../../store/open.ts'], ['../words.ts']],
+  [
+    'src/ops/dashboard/new.tsx',
+    ['../../config.ts', '../../backfill/backfill.ts', '../../store/open.ts'],
+    ['../words.ts'],
+  ],
   ['src/retention/new.ts', ['../config.ts', '../store/open.ts', '../ops/routes.ts'], ['../store/store.ts']],
   ['src/notify/new.ts', ['../store/store.ts', '../ops/verdict.ts', '../config.ts'], ['../clock.ts']],
-  ['src/compliance/new.ts', ['../store/store.ts', '../backfill/backfill.ts', '../sandbox/state.ts'], ['zod']],
+  [
+    'src/compliance/new.ts',
+    ['../config.ts', '../store/store.ts', '../backfill/backfill.ts', '../sandbox/state.ts'],
+    ['zod'],
+  ],
   ['src/store/new.ts', ['../mirror/decide.ts', '../process/worker.ts', '../config.ts'], ['better-sqlite3']],
   ['src/store/reports.ts', ['./open.ts', './lock.ts', 'drizzle-orm'], ['./store.ts']],
   ['src/store/store.ts', ['./open.ts', './sqlite/sqlite.ts', 'drizzle-orm', 'better-sqlite3'], []],
@@ -93,6 +117,9 @@ const FOLDERS = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map((entry) => entry.name);
 
+/** Stages that are handed settings, and may name their types. */
+const HANDED_SETTINGS = ['receive', 'inbox', 'process', 'backfill', 'ops', 'compliance'];
+
 let tree: string;
 /** Per file of the tree, the imports that the check refused and the rule that did. */
 let refusals: Map<string, string[]>;
@@ -107,6 +134,9 @@ beforeAll(async () => {
     write(`src/${folder}/detour.ts`, [`./../${folder === 'store' ? 'service' : 'store/open'}.ts`]);
     write(`src/${folder}/environment.ts`, [], 'export const home = process.env["HOME"];');
     write(`src/${folder}/development.ts`, ['fast-check']);
+  }
+  for (const folder of HANDED_SETTINGS) {
+    write(`src/${folder}/settings.ts`, [], "export type { Config } from '../config.ts';");
   }
   write('src/mirror/ring-a.ts', ['./ring-b.ts']);
   write('src/mirror/ring-b.ts', ['./ring-a.ts']);
@@ -167,6 +197,10 @@ describe('the check', () => {
   it.each(FOLDERS)('refuses the environment and development packages in src/%s', (folder) => {
     expect(refusals.get(`src/${folder}/environment.ts`)).toContain('noProcessEnv 1');
     expect(refusals.get(`src/${folder}/development.ts`)).toContain('noUndeclaredDependencies 1');
+  });
+
+  it.each(HANDED_SETTINGS)('lets src/%s name the types of settings', (folder) => {
+    expect(refusedLines(`src/${folder}/settings.ts`)).toEqual([]);
   });
 
   it('refuses two files that import each other', () => {
