@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import { inScene, isoOf, type OpenEngine, SETTLE_MS, TOLERANCE_MS } from '../scene.ts';
 
 export function describePreviews(open: OpenEngine): void {
@@ -77,6 +78,24 @@ export function describePreviews(open: OpenEngine): void {
         expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
       })();
     });
+
+    it(
+      'remembers it also of an event that showed nothing of a row, in another batch too',
+      inScene(open, async (scene) => {
+        const at = scene.now().wall;
+        const told = (createdMs: number, shows: JsonObject) =>
+          scene.accept(scene.event({ recordId: 'r', createdMs, shows }));
+        await told(at - 2_000, { name: 'First' });
+        await scene.work();
+        await told(at, {});
+        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }]);
+        // Of what a process has in memory nothing outlives another's write.
+        await scene.store.makeKnown('vendor', ['v'], scene.now());
+        await told(at - 1_000, { name: 'Older' });
+        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+        expect(await scene.row('policy', 'r')).toMatchObject({ name: 'First' });
+      }),
+    );
 
     it.each([
       { mode: 'lets the API decide between two of one second', eventsOnly: false, name: 'First' },
