@@ -81,7 +81,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     await before;
     const group = events.splice(0, largestGroup);
     const kept = unusable.splice(0, largestGroup);
-    lastGroup = group.length;
+    if (group.length > 0) lastGroup = group.length;
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) await commit(group, kept);
     const noted = refusals;
@@ -107,8 +107,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   /**
-   * Once the next group is on its way, where one waits: a database server works on it while we write answers, which takes
-   * as long as a commit does.
+   * Once the next group is on its way, where one waits that no crowd holds up: a database server works on it while we write
+   * answers, which takes as long as a commit does.
    */
   function answer(group: () => void): void {
     if (events.length === 0 && unusable.length === 0) {

@@ -334,7 +334,7 @@ export interface BackfillStore {
   recordReadFailure(kind: Kind, id: string, error: string, retryAtMs: number): Promise<void>;
   /** Live rows of `kind`, and unverified ones of either life, that `sweepId` has not seen and that nothing touched since `number`. */
   unseenBy(kind: Kind, sweepId: number, number: number): Promise<string[]>;
-  /** Ids hinted or written after `number`, among `ids`. */
+  /** Ids of `kind` that were hinted or written after `number`. */
   touchedSince(kind: Kind, number: number): Promise<Set<string>>;
   /**
    * Turns proven absences into tombstones, or holds them. `absent` adds ids that a pair of complete walks

@@ -11,6 +11,7 @@ import {
   dueAt,
   type PreviewInput,
   type RecordState,
+  standsInRow,
   UNKNOWN_STATE,
 } from '../../src/mirror/decide.ts';
 import { contentOf } from '../../src/mirror/merge.ts';
@@ -32,6 +33,22 @@ const VERIFIED = {
   dueAt: null,
   returned: true,
 } as const;
+
+describe('what a preview need not save of a state', () => {
+  const stored = state();
+  const moved = (field: keyof RecordState): RecordState => ({
+    ...stored,
+    [field]: typeof stored[field] === 'boolean' ? !stored[field] : (Number(stored[field]) || 0) + 1,
+  });
+
+  it('is what stands in the row, and nothing else, whatever fields a state has', () => {
+    const fields = Object.keys(UNKNOWN_STATE) as (keyof RecordState)[];
+    const inRow = fields.filter((field) => standsInRow(stored, { state: moved(field), row: row({}) }));
+    expect(inRow).toEqual(['write', 'previewedCreated']);
+    expect(standsInRow(stored, { state: moved('previewedCreated'), row: null })).toBe(false);
+    expect(standsInRow(stored, { state: { ...stored }, row: null })).toBe(true);
+  });
+});
 
 describe('when a record is due', () => {
   it.each([

@@ -301,9 +301,11 @@ export function createBackfillVerbs(
     },
 
     async touchedSince(kind, number) {
-      // The feed tells in no time, unless retention has taken some of it since: every row does then.
+      const numbersSince = (currentNumber.get() as number) - number;
+      const isShort = numbersSince < (countKnown.get(kind) as number);
       const isWhole = ((changesTrimmed.get() as number | undefined) ?? 0) <= number;
-      const written = isWhole ? changedSince.all(number, kind) : writtenSince(kind).all(number);
+      // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed.
+      const written = isShort && isWhole ? changedSince.all(number, kind) : writtenSince(kind).all(number);
       return new Set([...hintedSince.all(kind, number), ...written] as string[]);
     },
 
