@@ -1,14 +1,17 @@
+/** npm passes on what the terminal, or whoever ends a whole group, has sent here already: one wish, told twice. */
+const SAME_WISH_MS = 1_000;
+
 /**
  * An AbortSignal that aborts when this process is asked to end: SIGINT, SIGTERM, or, if `attached`, the end of
  * standard input, by which a process that started this one takes it along however it ends itself.
- * A second SIGINT or SIGTERM ends the process at once. `release` stops listening.
+ * A second SIGINT or SIGTERM, a second or more after the first, ends the process at once. `release` stops listening.
  */
 export function stopSignals(options: { attached: boolean }): { signal: AbortSignal; release(): void } {
   const controller = new AbortController();
-  let asked = false;
+  let askedAt: number | null = null;
   const stop = () => {
-    if (asked) process.exit(130);
-    asked = true;
+    askedAt ??= performance.now();
+    if (performance.now() - askedAt >= SAME_WISH_MS) process.exit(130);
     controller.abort();
   };
   const end = () => controller.abort();

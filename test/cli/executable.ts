@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 /** The built executable: what users run, not what the tests' own loader makes of the sources. */
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface Finished {
   code: number | null;
@@ -55,8 +56,18 @@ export interface Running {
 
 /** Starts a command that runs until it is stopped. */
 export function start(args: readonly string[], settings: Record<string, string> = {}): Running {
+  return run([process.execPath, MAIN, ...args], settings);
+}
+
+/** The same by a script of package.json, as it is: nothing is built before. */
+export function startScript(name: string, settings: Record<string, string> = {}): Running {
+  return run(['npm', 'run', '--ignore-scripts', name], settings);
+}
+
+function run([program, ...args]: [string, ...string[]], settings: Record<string, string>): Running {
   if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(program, args, {
+    cwd: ROOT,
     env: environment(settings),
     stdio: ['pipe', 'pipe', 'pipe'],
   });

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it, vi } from 'vitest';
-import { start } from './executable.ts';
+import { start, startScript } from './executable.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'serve-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -36,4 +36,13 @@ it('a secrets file that becomes unusable is told of in the log, without its cont
   expect(line).toContain('WEBHOOK_SECRETS_FILE');
   expect(line).not.toContain('too-short');
   expect(await service.stop()).toBe(0);
+});
+
+it('npm start hands SIGTERM on to the service, and ends when it has ended, with its exit code', async () => {
+  const service = startScript('start', settings('npm.db', { LOG_LEVEL: 'info' }));
+  const url = (await service.line('Deliveries: ')).replace('Deliveries: ', '');
+  const stopped = service.line('"outcome":"stopped"');
+  expect(await service.stop()).toBe(0);
+  expect(JSON.parse(await stopped)).toMatchObject({ stage: 'service' });
+  await expect(fetch(url)).rejects.toThrow();
 });
