@@ -76,6 +76,7 @@ describe('the check of a configuration', () => {
       'wrong',
     ],
     ['no service', { service: null }, 'service', 'warning'],
+    ['replicas', { service: { replicas: 2 } }, 'service', 'ok'],
     ['no answer', { upstream: failed('unreachable') }, 'base URL', 'wrong'],
     ['no answer, for the credentials', { upstream: failed('unreachable') }, 'credentials', 'skipped'],
     ['an answer of something else', { upstream: failed('not_the_api') }, 'base URL', 'wrong'],

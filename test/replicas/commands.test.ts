@@ -129,6 +129,7 @@ describe('beside a service', () => {
     expect((await run('status')).out).toContain('Services running on this database: 1');
     const { out } = await cli(['doctor'], { ...settings, OPS_TOKENS: `tester:operate:${OPS_TOKEN}` });
     expect(out).toMatch(/database.*PostgreSQL, 127\.0\.0\.1:\d+\/test_1, schema public: writable/);
+    expect(out).toMatch(/\nok +service +1 running on this database\n/);
     expect(out).not.toContain(new URL(site.databaseUrl).password);
   });
 });

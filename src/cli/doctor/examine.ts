@@ -6,6 +6,8 @@ import { describeError, MirrorError } from '../../errors.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, holderOfDatabase, openForWriting, withStore } from '../database.ts';
+import { clockOf } from '../local-clock.ts';
+import { livingReplicas } from '../operator.ts';
 import { heldRegistrations } from '../register/held.ts';
 import type { Findings } from './judge.ts';
 import { upstreamOf } from './upstream.ts';
@@ -30,7 +32,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
         problem: opened.problem,
         remedy: opened.remedy,
       },
-      service: opened.exists ? await holderOfDatabase(config.databaseUrl) : null,
+      service: await serviceOn(config, path, opened),
       upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
       settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
       secrets: secretsOf(config, registrations ?? []),
@@ -50,6 +52,12 @@ interface Opened {
   store: Store | null;
   problem: string | null;
   remedy: string | null;
+}
+
+async function serviceOn({ databaseUrl }: Config, path: string | null, { exists, store }: Opened) {
+  if (path !== null) return exists ? await holderOfDatabase(databaseUrl) : null;
+  const replicas = store === null ? 0 : await livingReplicas(store, await clockOf(store));
+  return replicas === 0 ? null : { replicas };
 }
 
 /** Without user and password. */

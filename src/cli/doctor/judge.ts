@@ -14,7 +14,8 @@ export interface Findings {
     remedy: string | null;
     bytes: number | null;
   };
-  service: { pid: number; opsUrl: string | null } | null;
+  /** The one that holds the file, or how many share the server's database. Null: none runs. */
+  service: { pid: number; opsUrl: string | null } | { replicas: number } | null;
   upstream: UpstreamFindings | null;
   settings: { silenceMs: number; sweepMs: number; toleranceSeconds: number };
   /** How many secrets are configured, and how many of the stored ones open with CREDENTIALS_KEY. */
@@ -113,7 +114,11 @@ function serviceCheck({ service }: Findings): Check {
   const verdict =
     service === null
       ? warning('no service is running on this database', 'start it with "serve" (npm start)')
-      : ok(`running as process ${service.pid}, operators at ${service.opsUrl ?? 'an address not known yet'}`);
+      : ok(
+          'replicas' in service
+            ? `${service.replicas} running on this database`
+            : `running as process ${service.pid}, operators at ${service.opsUrl ?? 'an address not known yet'}`,
+        );
   return { name: 'service', ...verdict };
 }
 
