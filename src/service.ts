@@ -19,6 +19,7 @@ import { createWorker, GATHER_MS } from './process/worker.ts';
 import { createReceiver } from './receive/routes.ts';
 import { credentialFacts, refusalDiagnosis } from './service/facts.ts';
 import { createFront, type Front } from './service/front.ts';
+import { createHeartbeat } from './service/heartbeat.ts';
 import { createHeldBackfill } from './service/held-backfill.ts';
 import { type Listeners, openListeners } from './service/listeners.ts';
 import { liveFacts } from './service/live-facts.ts';
@@ -40,8 +41,8 @@ import { lockFile } from './store/lock.ts';
 import type { Store } from './store/store.ts';
 import { version } from './version.ts';
 
-/** How often the service says that it lives: the resolution of what counts as our downtime. */
-const HEARTBEAT_MS = 5_000;
+/** How often the database's time is asked for again: what it may be off by grows with the time since. */
+const CLOCK_MEASURED_MS = 5_000;
 
 /** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
 const CLAIM_LEASE_MS = 15_000;
@@ -136,7 +137,15 @@ async function compose(
 
   const metrics = createMetrics();
   const traffic = createTraffic({ store, clock });
-  const tell = createNarrator({ logger, metrics, onLag: traffic.lagged });
+  const heart = createHeartbeat({
+    ...{ clock, onError },
+    beat: async () => {
+      await heartbeat();
+      await traffic.flush();
+      await watch.check();
+    },
+  });
+  const tell = createNarrator({ logger, metrics, onLag: traffic.lagged, onRepaired: heart.hurry });
   store.watchGaps(tell.gapChanged);
   const gaps = createGapKeeper({ store, clock });
   const riskIds = riskIdsReader(config.riskIdsFile, log);
@@ -313,13 +322,9 @@ async function compose(
   const runs = [
     worker.run(stopping.signal),
     backfill?.run(stopping.signal),
-    every(HEARTBEAT_MS, async () => {
-      await heartbeat();
-      await traffic.flush();
-      await watch.check();
-    }),
+    heart.run(stopping.signal),
     // Apart from the heartbeat, which waits for its turn to write.
-    every(HEARTBEAT_MS, async () => await (clock as Partial<SharedClock>).measure?.()),
+    every(CLOCK_MEASURED_MS, async () => await (clock as Partial<SharedClock>).measure?.()),
     shared?.run(stopping.signal),
     sharing.run(stopping.signal),
     every(SECRETS_LOOK_MS, secrets.refresh),

@@ -26,6 +26,8 @@ export function createNarrator(options: {
   metrics: Metrics;
   /** Milliseconds from an arrival to its preview, or from a record becoming unverified to its verification. */
   onLag: (what: 'preview' | 'verification', ms: number) => void;
+  /** A record was verified, a sweep has ended, or a gap is healed. */
+  onRepaired: () => void;
 }): Narrator {
   const { metrics } = options;
   const process = stage(options.logger, 'process');
@@ -62,6 +64,7 @@ export function createNarrator(options: {
         if (lagMs !== null) {
           metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
           options.onLag('verification', lagMs);
+          options.onRepaired();
         }
         if (outcome === 'unchanged') continue;
         if (backfill.isLevelEnabled('debug'))
@@ -70,6 +73,7 @@ export function createNarrator(options: {
     },
 
     concluded(kind, conclusion, cause) {
+      if (conclusion.deleted.length > 0) options.onRepaired();
       for (const { id: record_id, cause: reason } of conclusion.deleted) {
         backfill.info({ kind, record_id, outcome: 'deleted', reason, cause }, 'deletion');
       }
@@ -79,6 +83,7 @@ export function createNarrator(options: {
     },
 
     swept(result) {
+      options.onRepaired();
       const { kind, id: sweep_id, outcome, reason, error, durationMs: duration_ms } = result;
       metrics.sweeps.inc({ kind, outcome });
       metrics.sweepSeconds.observe({ kind }, duration_ms / 1000);
@@ -117,7 +122,10 @@ export function createNarrator(options: {
     gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error }) {
       const line = { event_id: null, kind, record_id, outcome, reason, duration_ms: null };
       if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
-      else backfill.info(line, 'gap');
+      else {
+        options.onRepaired();
+        backfill.info(line, 'gap');
+      }
     },
 
     requested(request) {

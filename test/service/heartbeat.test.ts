@@ -1,0 +1,85 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createHeartbeat } from '../../src/service/heartbeat.ts';
+import { HeldClock, settled } from '../compliance/held-clock.ts';
+
+async function beating() {
+  const clock = new HeldClock();
+  const stopping = new AbortController();
+  const startedAt = clock.wall();
+  const beats: number[] = [];
+  const errors: unknown[] = [];
+  let during: () => Promise<void> = async () => undefined;
+  const heart = createHeartbeat({
+    clock,
+    beat: async () => {
+      beats.push(clock.wall() - startedAt);
+      await during();
+    },
+    onError: (error) => void errors.push(error),
+  });
+  const ended = heart.run(stopping.signal);
+  onTestFinished(async () => {
+    stopping.abort();
+    await ended;
+  });
+  await settled();
+  return {
+    ...{ clock, stopping, beats, errors, ended, hurry: heart.hurry },
+    duringBeat(work: () => Promise<void>) {
+      during = work;
+    },
+  };
+}
+
+describe('the heartbeat', () => {
+  it('comes every five seconds', async () => {
+    const { clock, beats } = await beating();
+    await clock.advance(15_000);
+    expect(beats).toEqual([5_000, 10_000, 15_000]);
+  });
+
+  it('comes at once when something was repaired, and five seconds after that', async () => {
+    const { clock, beats, hurry } = await beating();
+    await clock.advance(2_000);
+    hurry();
+    await clock.advance(7_000);
+    expect(beats).toEqual([2_000, 7_000]);
+  });
+
+  it('comes no more often than twice a second, however much is repaired, and not without the last repair', async () => {
+    const { clock, beats, hurry } = await beating();
+    await clock.advance(1_000);
+    for (let n = 0; n < 10; n += 1) {
+      hurry();
+      hurry();
+      await clock.advance(100);
+    }
+    await clock.advance(400);
+    expect(beats).toEqual([1_000, 1_500, 2_000]);
+  });
+
+  it('tells of what was repaired while it was being written, with the next one', async () => {
+    const { clock, beats, hurry, duringBeat } = await beating();
+    duringBeat(async () => {
+      if (beats.length === 1) hurry();
+    });
+    await clock.advance(6_000);
+    expect(beats).toEqual([5_000, 5_500]);
+  });
+
+  it('goes on after one that could not be written, and says so', async () => {
+    const { clock, beats, errors, duringBeat } = await beating();
+    duringBeat(() => Promise.reject(new Error('the disk is full')));
+    await clock.advance(10_000);
+    expect(beats).toEqual([5_000, 10_000]);
+    expect(errors).toHaveLength(2);
+  });
+
+  it('ends when the service does, without another beat', async () => {
+    const { clock, beats, stopping, ended } = await beating();
+    await clock.advance(1_000);
+    stopping.abort();
+    await ended;
+    expect(beats).toEqual([]);
+  });
+});
