@@ -119,8 +119,8 @@ export function createNarrator(options: {
       backfill.info({ ...line, duration_ms: null, pages, seen, total, ...pace }, 'sweep');
     },
 
-    gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error }) {
-      const line = { event_id: null, kind, record_id, outcome, reason, duration_ms: null };
+    gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error, openForMs }) {
+      const line = { event_id: null, kind, record_id, outcome, reason, duration_ms: openForMs };
       if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
       else {
         options.onRepaired();

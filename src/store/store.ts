@@ -254,6 +254,14 @@ export interface GapChange {
   what: 'opened' | 'healed';
   /** What opened it; null where that has no words, and for a healed one. */
   error: string | null;
+  /** Of a healed one: milliseconds since it was opened, by the wall clock. Null for one that opens. */
+  openForMs: number | null;
+}
+
+/** A gap that was healed, as the database gives it back. */
+export interface HealedGap extends GapKey {
+  /** ISO 8601. */
+  openedAt: string;
 }
 
 export type SweepOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';

@@ -108,4 +108,6 @@ test('a line of a delivery, an event, a sweep or a gap holds each of the seven f
   for (const line of ['delivery', 'event', 'sweep', 'gap'].flatMap(of)) {
     expect(Object.keys(line)).toEqual(expect.arrayContaining(fields));
   }
+  const healed = of('gap').filter((line) => line.outcome === 'healed');
+  expect(healed).toEqual(healed.map(() => expect.objectContaining({ duration_ms: expect.any(Number) })));
 });

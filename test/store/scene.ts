@@ -70,9 +70,10 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
   let store = harness.store;
   let told: string[] = [];
   const watch = () =>
-    store.watchGaps(({ gap, what, error }) => {
+    store.watchGaps(({ gap, what, error, openForMs }) => {
       const about = `${what} ${gap.reason} ${gap.kind ?? '-'} ${gap.recordId ?? '-'}`;
-      told.push(error === null ? about : `${about}: ${error}`);
+      const after = openForMs === null ? '' : ` after ${openForMs / 1_000} s`;
+      told.push(`${about}${after}${error === null ? '' : `: ${error}`}`);
     });
   watch();
 

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
-import type { GapChange, GapKey } from '../store.ts';
+import type { GapChange, GapKey, HealedGap } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 
 /** The same database, whose units tell what they have done to gaps once they are committed. */
@@ -20,9 +20,14 @@ export function tellingGaps(database: Database, told: (change: GapChange) => voi
   };
 }
 
-function noteHealed(unit: Unit, gaps: readonly GapKey[]): void {
-  unit.gapChanges.push(...gaps.map((gap) => ({ gap, what: 'healed' as const, error: null })));
+function noteHealed(unit: Unit, gaps: readonly HealedGap[], nowIso: string): void {
+  for (const { openedAt, ...gap } of gaps) {
+    const openForMs = Date.parse(nowIso) - Date.parse(openedAt);
+    unit.gapChanges.push({ gap, what: 'healed', error: null, openForMs });
+  }
 }
+
+const HEALED_COLUMNS = 'reason, kind, record_id AS "recordId", opened_at AS "openedAt"';
 
 const listed = (reasons: readonly string[]) => reasons.map((reason) => `'${reason}'`).join(', ');
 
@@ -39,13 +44,16 @@ export async function openGap(unit: Unit, gap: GapKey, error: string | null, now
     'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES ($1, $2, $3, $4, $5, $6)',
     [gap.reason, gap.kind, gap.recordId, nowIso, number, error],
   );
-  unit.gapChanges.push({ gap, what: 'opened', error });
+  unit.gapChanges.push({ gap, what: 'opened', error, openForMs: null });
 }
 
 export async function healGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
   const { where, values } = sameGap(gap, 1);
-  const healed = await unit.change(`UPDATE gaps SET healed_at = $1 WHERE ${where}`, [nowIso, ...values]);
-  if (healed > 0) noteHealed(unit, [gap]);
+  const healed = await unit.query<HealedGap>(
+    `UPDATE gaps SET healed_at = $1 WHERE ${where} RETURNING ${HEALED_COLUMNS}`,
+    [nowIso, ...values],
+  );
+  noteHealed(unit, healed, nowIso);
 }
 
 /** A null is spelled out: a comparison that takes null for equal finds nothing in an index. */
@@ -73,12 +81,12 @@ export async function healRecords(
   nowIso: string,
 ): Promise<void> {
   if (ids.length === 0) return;
-  const healed = await unit.query<GapKey>(
+  const healed = await unit.query<HealedGap>(
     `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id = ANY ($3::text[]) AND healed_at IS NULL
-     AND reason IN (${listed(HEALED_BY_READ)}) RETURNING reason, kind, record_id AS "recordId"`,
+     AND reason IN (${listed(HEALED_BY_READ)}) RETURNING ${HEALED_COLUMNS}`,
     [nowIso, kind, ids],
   );
-  noteHealed(unit, healed);
+  noteHealed(unit, healed, nowIso);
 }
 
 export async function healAfterSweep(
@@ -87,19 +95,19 @@ export async function healAfterSweep(
   sweepNumber: number,
   nowIso: string,
 ): Promise<void> {
-  const ofKind = await unit.query<GapKey>(
+  const ofKind = await unit.query<HealedGap>(
     `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id IS NULL AND healed_at IS NULL AND number <= $3
-     AND reason IN (${listed(HEALED_BY_SWEEP)}) RETURNING reason, kind, record_id AS "recordId"`,
+     AND reason IN (${listed(HEALED_BY_SWEEP)}) RETURNING ${HEALED_COLUMNS}`,
     [nowIso, kind, sweepNumber],
   );
   // A gap of the whole mirror is healed once every kind has been read completely since.
-  const mirrorWide = await unit.query<GapKey>(
+  const mirrorWide = await unit.query<HealedGap>(
     `UPDATE gaps SET healed_at = $1 WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${listed(HEALED_BY_SWEEP)})
      AND (SELECT count(DISTINCT s.kind) FROM sweeps s WHERE s.outcome = 'complete' AND s.number >= gaps.number) = 3
-     RETURNING reason, kind, record_id AS "recordId"`,
+     RETURNING ${HEALED_COLUMNS}`,
     [nowIso],
   );
-  noteHealed(unit, [...ofKind, ...mirrorWide]);
+  noteHealed(unit, [...ofKind, ...mirrorWide], nowIso);
 }
 
 export async function kindsWantingSweep(sql: Sql): Promise<Kind[]> {

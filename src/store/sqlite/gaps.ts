@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
-import type { GapChange, GapKey, Store } from '../store.ts';
+import type { GapChange, GapKey, HealedGap, Store } from '../store.ts';
 import type { Connection, Numbers, Transact } from './connection.ts';
 
 /** What the open transaction has done to gaps. There is one at a time: this engine's run from begin to end in one go. */
@@ -35,6 +35,8 @@ export function createGapNotes(): GapNotes {
   };
 }
 
+const HEALED_COLUMNS = 'reason, kind, record_id AS recordId, opened_at AS openedAt';
+
 export type Gaps = ReturnType<typeof createGaps>;
 
 export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
@@ -47,7 +49,8 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
     'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES (?, ?, ?, ?, ?, ?)',
   );
   const healOne = db.prepare(
-    'UPDATE gaps SET healed_at = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL',
+    `UPDATE gaps SET healed_at = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL
+     RETURNING ${HEALED_COLUMNS}`,
   );
   // Looked for first: nearly no record has one, and each that is read would pay for an UPDATE that tells what it changed.
   const openOfRecord = db.prepare(
@@ -56,13 +59,13 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
   );
   const healSwept = db.prepare(
     `UPDATE gaps SET healed_at = ? WHERE kind = ? AND record_id IS NULL AND healed_at IS NULL AND number <= ?
-     AND reason IN (${quoted(HEALED_BY_SWEEP)}) RETURNING reason, kind, record_id AS recordId`,
+     AND reason IN (${quoted(HEALED_BY_SWEEP)}) RETURNING ${HEALED_COLUMNS}`,
   );
   // A gap of the whole mirror is healed once every kind has been read completely since.
   const healMirrorWide = db.prepare(
     `UPDATE gaps SET healed_at = ? WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${quoted(HEALED_BY_SWEEP)})
      AND (SELECT count(DISTINCT s.kind) FROM sweeps s WHERE s.outcome = 'complete' AND s.number >= gaps.number) = 3
-     RETURNING reason, kind, record_id AS recordId`,
+     RETURNING ${HEALED_COLUMNS}`,
   );
   const wanting = db
     .prepare(
@@ -75,11 +78,13 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
     .pluck();
 
   function heal(gap: GapKey, nowIso: string): void {
-    if (healOne.run(nowIso, gap.reason, gap.kind, gap.recordId).changes > 0) noteHealed([gap]);
+    noteHealed(healOne.all(nowIso, gap.reason, gap.kind, gap.recordId), nowIso);
   }
 
-  function noteHealed(gaps: readonly unknown[]): void {
-    for (const gap of gaps as GapKey[]) note({ gap, what: 'healed', error: null });
+  function noteHealed(gaps: readonly unknown[], nowIso: string): void {
+    for (const { openedAt, ...gap } of gaps as HealedGap[]) {
+      note({ gap, what: 'healed', error: null, openForMs: Date.parse(nowIso) - Date.parse(openedAt) });
+    }
   }
 
   return {
@@ -88,15 +93,15 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
       const number = numbers.next();
       if (again.run(error, number, gap.reason, gap.kind, gap.recordId).changes > 0) return;
       insert.run(gap.reason, gap.kind, gap.recordId, nowIso, number, error);
-      note({ gap, what: 'opened', error });
+      note({ gap, what: 'opened', error, openForMs: null });
     },
     heal,
     healRecord(kind: Kind, id: string, nowIso: string): void {
       for (const gap of openOfRecord.all(kind, id) as GapKey[]) heal(gap, nowIso);
     },
     healAfterSweep(kind: Kind, sweepNumber: number, nowIso: string): void {
-      noteHealed(healSwept.all(nowIso, kind, sweepNumber));
-      noteHealed(healMirrorWide.all(nowIso));
+      noteHealed(healSwept.all(nowIso, kind, sweepNumber), nowIso);
+      noteHealed(healMirrorWide.all(nowIso), nowIso);
     },
     kindsWantingSweep(): Kind[] {
       return wanting.all() as Kind[];

@@ -60,9 +60,10 @@ export function describeGaps(open: OpenEngine): void {
         scene.toldOfGaps();
         await scene.store.healGap({ ...gap, kind: 'policy' }, scene.now());
         expect(scene.toldOfGaps()).toEqual([]);
+        scene.pass(3_000);
         await scene.store.healGap(gap, scene.now());
         await scene.store.healGap(gap, scene.now());
-        expect(scene.toldOfGaps()).toEqual(['healed downtime - -']);
+        expect(scene.toldOfGaps()).toEqual(['healed downtime - - after 3 s']);
         await scene.store.openGap(gap, 'second', scene.now());
         expect(scene.toldOfGaps()).toEqual(['opened downtime - -: second']);
         expect(await scene.store.listGaps({}, { limit: 10 })).toHaveLength(2);
@@ -87,8 +88,9 @@ export function describeGaps(open: OpenEngine): void {
         await sweepOnce(scene, 'vendor', 'incomplete');
         expect(scene.toldOfGaps()).toEqual([]);
         expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
+        scene.pass(60_000);
         await sweepOnce(scene, 'vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed refused_timestamp vendor -']);
+        expect(scene.toldOfGaps()).toEqual(['healed refused_timestamp vendor - after 60 s']);
         expect(await scene.openGaps()).toEqual([]);
       }),
     );
@@ -117,8 +119,9 @@ export function describeGaps(open: OpenEngine): void {
         await sweepOnce(scene, 'risk_assessment');
         expect(scene.toldOfGaps()).toEqual([]);
         expect(await scene.store.kindsWantingSweep()).toEqual(['vendor']);
+        scene.pass(1_500);
         await sweepOnce(scene, 'vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed downtime - -']);
+        expect(scene.toldOfGaps()).toEqual(['healed downtime - - after 1.5 s']);
         expect(await scene.store.kindsWantingSweep()).toEqual([]);
       }),
     );
@@ -209,7 +212,7 @@ export function describeGaps(open: OpenEngine): void {
         await sweepOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual([
           'opened unusable_delivery vendor -: no id',
-          'healed unusable_delivery vendor -',
+          'healed unusable_delivery vendor - after 0 s',
         ]);
         await scene.store.releaseQuarantined(id, scene.now(), TIMING);
         expect(scene.toldOfGaps()).toEqual([`opened unusable_delivery vendor -: quarantine ${id} released`]);
@@ -247,11 +250,12 @@ export function describeGaps(open: OpenEngine): void {
           scene.now(),
         );
         scene.toldOfGaps();
+        scene.pass(2_000);
         await scene.apply('vendor', vendors(3));
         await scene.apply('vendor', vendors(3));
         expect(scene.toldOfGaps().sort()).toEqual([
-          `healed ${reason} vendor ven_0`,
-          `healed ${reason} vendor ven_1`,
+          `healed ${reason} vendor ven_0 after 2 s`,
+          `healed ${reason} vendor ven_1 after 2 s`,
         ]);
       })();
     });
@@ -268,7 +272,7 @@ export function describeGaps(open: OpenEngine): void {
         await proveGone(scene, ['ven_0']);
         scene.toldOfGaps();
         await scene.conclude('vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed unresolved vendor ven_0']);
+        expect(scene.toldOfGaps()).toEqual(['healed unresolved vendor ven_0 after 10 s']);
       }),
     );
 
@@ -287,7 +291,7 @@ export function describeGaps(open: OpenEngine): void {
         await scene.store.confirmDeletions(sweep.id, scene.now().wall + 3_600_000);
         await proveGone(scene, ['ven_1']);
         expect((await scene.conclude('vendor')).deleted).toHaveLength(1);
-        expect(scene.toldOfGaps()).toEqual(['healed deletion_held vendor -']);
+        expect(scene.toldOfGaps()).toEqual(['healed deletion_held vendor - after 10 s']);
       }),
     );
   });
