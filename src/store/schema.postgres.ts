@@ -1,5 +1,7 @@
-import { sql } from 'drizzle-orm';
-import {
+import { drizzleModule } from './drizzle.ts';
+
+const { sql } = drizzleModule('drizzle-orm');
+const {
   bigint,
   boolean,
   customType,
@@ -11,7 +13,7 @@ import {
   text,
   timestamp,
   uniqueIndex,
-} from 'drizzle-orm/pg-core';
+} = drizzleModule('drizzle-orm/pg-core');
 
 /**
  * The tables in PostgreSQL: those of schema.sqlite.ts by the same names, and `claims`. Instants that people read are

@@ -1,5 +1,8 @@
-import { sql } from 'drizzle-orm';
-import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import { drizzleModule } from './drizzle.ts';
+
+const { sql } = drizzleModule('drizzle-orm');
+const { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
+  drizzleModule('drizzle-orm/sqlite-core');
 
 /**
  * The tables in SQLite. Instants that people read are ISO 8601 UTC text of fixed width, so that their order as

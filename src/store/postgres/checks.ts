@@ -1,9 +1,11 @@
-import { getTableName, is } from 'drizzle-orm';
-import { PgTable } from 'drizzle-orm/pg-core';
 import { StoreUnavailable, UsageError } from '../../errors.ts';
+import { drizzleModule } from '../drizzle.ts';
 import * as declared from '../schema.postgres.ts';
 import { type Database, quoted } from './connection.ts';
 import { ConnectionLost, translate } from './failures.ts';
+
+const { getTableName, is } = drizzleModule('drizzle-orm');
+const { PgTable } = drizzleModule('drizzle-orm/pg-core');
 
 /** The oldest version that its makers still mend, as this is written. */
 const OLDEST_VERSION = 15;

@@ -1,7 +1,6 @@
 import { statSync } from 'node:fs';
-import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Kind } from '../../compliance/kinds.ts';
+import { drizzleModule } from '../drizzle.ts';
 import { SELECT_KIND_STATUS } from '../record-rows.ts';
 import {
   type ChangeReport,
@@ -28,6 +27,9 @@ import { EPOCH_FACT } from './epoch.ts';
 import { createEventSearch } from './event-search.ts';
 import { createRecordSearch } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
+
+const { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt } = drizzleModule('drizzle-orm');
+const { drizzle } = drizzleModule('drizzle-orm/better-sqlite3');
 
 const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
 /** Above every number, so that a first page is read as the others are: from a bound in the index. */
