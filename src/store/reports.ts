@@ -17,6 +17,7 @@ export interface EventReport {
   deliveries: number;
   last_delivered_at: string;
   state: EventState;
+  /** How often it was tried to process it, the last one included, since it came or since an operator asked for another try. */
   attempts: number;
   next_attempt_at: string | null;
   processed_at: string | null;

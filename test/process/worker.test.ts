@@ -271,7 +271,7 @@ describe('the processor', () => {
     await until(() => calls.previewEvents === 3, 250);
     await done(3);
     expect(retries).toEqual([]);
-    expect(await store.showEvent('evt_0')).toMatchObject({ attempts: 0, error: null });
+    expect(await store.showEvent('evt_0')).toMatchObject({ state: 'done', attempts: 1, error: null });
   });
 
   it('goes on after a claim that failed', async () => {

@@ -50,7 +50,7 @@ export function EventPage({
               </>
             ),
           ],
-          ['Attempts', event.attempts === 0 ? 'none that failed' : count(event.attempts, 'failed attempt')],
+          ['Attempts', event.attempts === 0 ? 'none yet' : count(event.attempts, 'attempt')],
           event.next_attempt_at === null
             ? null
             : ['Tried again', <Instant at={event.next_attempt_at} now={now} />],

@@ -71,7 +71,7 @@ async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Hel
 
 function finishEvents(unit: Sender, outcomes: readonly PreviewOutcome[], now: Now): void {
   unit.send(
-    `UPDATE events e SET state = x.state, processed_at = $2::timestamptz, error = x.error, next_attempt_at = NULL
+    `UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = $2::timestamptz, error = x.error, next_attempt_at = NULL
      FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text)
      WHERE e.seq = x.seq AND e.state = 'pending'`,
     [

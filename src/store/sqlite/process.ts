@@ -37,11 +37,11 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
   // One statement for a whole batch: a call for each of them costs as much as its work. OR FAIL, since SQLite otherwise
   // copies every page aside first, in order to undo this statement alone; ours always fall with their transaction.
   const finishDone = db.prepare(
-    `UPDATE OR FAIL events SET state = 'done', processed_at = ?, error = NULL, next_attempt_at = NULL
+    `UPDATE OR FAIL events SET state = 'done', attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
      WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
   );
   const finishDead = db.prepare(
-    `UPDATE events SET state = 'dead', processed_at = ?, error = ?, next_attempt_at = NULL
+    `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = NULL
      WHERE seq = ? AND state = 'pending'`,
   );
   const defer = db.prepare(

@@ -145,10 +145,33 @@ export function describeClaims(open: OpenEngine): void {
         await scene.store.deferEvents([failure], scene.now(), TIMING);
         await scene.work();
         expect(await scene.store.showEvent('a')).toMatchObject({
-          ...{ state: 'done', attempts: 1, error: null, next_attempt_at: null },
+          ...{ state: 'done', attempts: 2, error: null, next_attempt_at: null },
           processed_at: isoOf(scene.now().wall),
         });
         expect(await scene.store.nextAttemptWall()).toBeNull();
+      }),
+    );
+
+    it(
+      'counts the attempt by which an event ends, be it done, overtaken or dead, and none of one that is set aside',
+      inScene(open, async (scene) => {
+        const at = scene.now().wall;
+        await scene.accept(scene.event({ id: 'done', createdMs: at }));
+        await scene.accept(scene.event({ id: 'overtaken', createdMs: at - 1_000 }));
+        await scene.accept(scene.event({ id: 'dead', recordId: null, data: { nothing: 'usable' } }));
+        await scene.accept(scene.event({ id: 'unknown', type: 'ledger.closed', kind: null, known: false }));
+        await scene.work();
+        const shown = ['done', 'overtaken', 'dead', 'unknown'].map(
+          async (id) => await scene.store.showEvent(id),
+        );
+        expect((await Promise.all(shown)).map((event) => [event?.state, event?.attempts])).toEqual([
+          ['done', 1],
+          ['done', 1],
+          ['dead', 1],
+          ['ignored', 0],
+        ]);
+        await scene.store.retryEvent('dead', scene.now());
+        expect(await scene.store.showEvent('dead')).toMatchObject({ state: 'pending', attempts: 0 });
       }),
     );
 
