@@ -77,6 +77,7 @@ describe('the check of a configuration', () => {
     ],
     ['no service', { service: null }, 'service', 'warning'],
     ['replicas', { service: { replicas: 2 } }, 'service', 'ok'],
+    ['replicas that cannot be counted', { service: undefined }, 'service', 'skipped'],
     ['no answer', { upstream: failed('unreachable') }, 'base URL', 'wrong'],
     ['no answer, for the credentials', { upstream: failed('unreachable') }, 'credentials', 'skipped'],
     ['an answer of something else', { upstream: failed('not_the_api') }, 'base URL', 'wrong'],

@@ -56,7 +56,8 @@ interface Opened {
 
 async function serviceOn({ databaseUrl }: Config, path: string | null, { exists, store }: Opened) {
   if (path !== null) return exists ? await holderOfDatabase(databaseUrl) : null;
-  const replicas = store === null ? 0 : await livingReplicas(store, await clockOf(store));
+  if (store === null) return undefined;
+  const replicas = await livingReplicas(store, await clockOf(store));
   return replicas === 0 ? null : { replicas };
 }
 

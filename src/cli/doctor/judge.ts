@@ -14,8 +14,8 @@ export interface Findings {
     remedy: string | null;
     bytes: number | null;
   };
-  /** The one that holds the file, or how many share the server's database. Null: none runs. */
-  service: { pid: number; opsUrl: string | null } | { replicas: number } | null;
+  /** The one that holds the file, or how many share the server's database. Null: none runs. Undefined: it cannot be known. */
+  service: { pid: number; opsUrl: string | null } | { replicas: number } | null | undefined;
   upstream: UpstreamFindings | null;
   settings: { silenceMs: number; sweepMs: number; toleranceSeconds: number };
   /** How many secrets are configured, and how many of the stored ones open with CREDENTIALS_KEY. */
@@ -111,6 +111,7 @@ function databaseCheck({ database }: Findings): Check {
 }
 
 function serviceCheck({ service }: Findings): Check {
+  if (service === undefined) return { name: 'service', ...skipped(NO_DATABASE) };
   const verdict =
     service === null
       ? warning('no service is running on this database', 'start it with "serve" (npm start)')
