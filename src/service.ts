@@ -66,6 +66,8 @@ const OPS_DRAIN_MS = 1_000;
 export interface ServiceOptions {
   config: Config;
   logger: Logger;
+  /** Ends a start that waits for its database: `startService` rejects with its reason. Afterwards there is `stop`. */
+  signal?: AbortSignal;
   /** For tests: time, and chance. */
   clock?: Clock;
   random?: () => number;
@@ -96,7 +98,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let store: Store | null = null;
   try {
     listeners = await openListeners(config, front);
-    store = await openWithPatience({ config, logger: options.logger, clock: own, front });
+    const { logger, signal } = options;
+    store = await openWithPatience({ config, logger, clock: own, front, signal });
     front.at('starting');
     const clock = options.clock ?? (await databaseClock(store)) ?? own;
     return await compose({ ...options, clock }, store, lock, listeners, front);

@@ -26,7 +26,7 @@ export function serveCommand(cli: Cli): Command {
       logger = createLogger({ level: config.logLevel, secrets: () => secretTexts(config) });
       const stop = stopSignals({ attached: options.attached === true });
       try {
-        const service = await startService({ config, logger });
+        const service = await startService({ config, logger, signal: stop.signal });
         try {
           cli.err.write(`Deliveries: ${service.receiverUrl}/webhooks\nOperators: ${service.opsUrl}\n`);
           // Never in a log: whoever has the link is an operator.
@@ -35,6 +35,9 @@ export function serveCommand(cli: Cli): Command {
         } finally {
           await service.stop();
         }
+      } catch (error) {
+        // Asked to end while it still waited for its database: nothing is left to stop.
+        if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
       } finally {
         stop.release();
       }

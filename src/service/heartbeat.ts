@@ -5,6 +5,8 @@ const HEARTBEAT_MS = 5_000;
 
 /** The soonest after the last one that something repaired brings the next: a beat is a commit, and repairs come in bursts. */
 const SOONEST_MS = 500;
+/** Or so many times as long as the last one took: with a hundred thousand records outstanding, asking how they stand takes 60 ms. */
+const REST_IN_BEATS = 20;
 
 export interface Heartbeat {
   /** Something was repaired: the tables may be in step now, and are to say since when. */
@@ -13,22 +15,23 @@ export interface Heartbeat {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** `beat` rejects when it cannot write; the next one comes all the same. */
+/** `beat` rejects when it cannot write; the next one comes all the same, and not before its time. */
 export function createHeartbeat(options: {
-  clock: Pick<Clock, 'sleep'>;
+  clock: Pick<Clock, 'sleep' | 'steady'>;
   beat: () => Promise<void>;
   onError: (error: unknown) => void;
 }): Heartbeat {
   const { clock, beat, onError } = options;
   let isHurried = false;
+  let soonestMs = SOONEST_MS;
   let wakeUp: () => void = () => undefined;
 
   async function rest(signal: AbortSignal): Promise<void> {
-    await clock.sleep(SOONEST_MS, signal);
+    await clock.sleep(soonestMs, signal);
     if (isHurried) return;
     const nap = new AbortController();
     wakeUp = () => nap.abort(null);
-    await clock.sleep(HEARTBEAT_MS - SOONEST_MS, AbortSignal.any([signal, nap.signal]));
+    await clock.sleep(HEARTBEAT_MS - soonestMs, AbortSignal.any([signal, nap.signal]));
     wakeUp = () => undefined;
   }
 
@@ -41,7 +44,11 @@ export function createHeartbeat(options: {
       while (!signal.aborted) {
         await rest(signal);
         isHurried = false;
-        if (!signal.aborted) await beat().catch(onError);
+        if (signal.aborted) return;
+        const began = clock.steady();
+        await beat().catch(onError);
+        const tookMs = clock.steady() - began;
+        soonestMs = Math.min(HEARTBEAT_MS, Math.max(SOONEST_MS, tookMs * REST_IN_BEATS));
       }
     },
   };

@@ -120,7 +120,9 @@ export function createNarrator(options: {
     },
 
     gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error, openForMs }) {
-      const line = { event_id: null, kind, record_id, outcome, reason, duration_ms: openForMs };
+      // A clock that was set back is no reason for a negative one.
+      const duration_ms = openForMs === null ? null : Math.max(0, openForMs);
+      const line = { event_id: null, kind, record_id, outcome, reason, duration_ms };
       if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
       else {
         options.onRepaired();

@@ -16,10 +16,16 @@ export interface OpeningOptions {
   clock: Clock;
   /** Learns what the start is at, for whoever asks whether it is ready. */
   front: Front;
+  /** Ends the waiting. */
+  signal?: AbortSignal | undefined;
 }
 
-/** The store, migrated. Rejects with UsageError for a database that cannot be used, and otherwise once patience has run out. */
-export async function openWithPatience({ config, logger, clock, front }: OpeningOptions): Promise<Store> {
+/**
+ * The store, migrated. Rejects with UsageError for a database that cannot be used, with the signal's reason once that
+ * aborts, and otherwise once patience has run out.
+ */
+export async function openWithPatience(options: OpeningOptions): Promise<Store> {
+  const { config, logger, clock, front, signal } = options;
   const until = clock.steady() + DATABASE_PATIENCE_MS;
   const log = stage(logger, 'store');
   for (;;) {
@@ -34,7 +40,8 @@ export async function openWithPatience({ config, logger, clock, front }: Opening
       const mayCome = isPostgres(config.databaseUrl) && error instanceof StoreUnavailable && !error.fatal;
       if (!mayCome || clock.steady() >= until) throw error;
       log.warn({ outcome: 'failed', error: describeError(error) }, 'waiting for the database');
-      await clock.sleep(DATABASE_AGAIN_MS);
+      await clock.sleep(DATABASE_AGAIN_MS, signal);
+      signal?.throwIfAborted();
     }
   }
 }

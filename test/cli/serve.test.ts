@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it, vi } from 'vitest';
+import { freePorts } from '../support/ports.ts';
 import { start, startScript } from './executable.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'serve-'));
@@ -45,4 +46,15 @@ it('npm start hands SIGTERM on to the service, and ends when it has ended, with 
   expect(await service.stop()).toBe(0);
   expect(JSON.parse(await stopped)).toMatchObject({ stage: 'service' });
   await expect(fetch(url)).rejects.toThrow();
+});
+
+it('asked to end while it waits for its database, it waits no longer', async () => {
+  const [port] = await freePorts(1);
+  const service = start(['serve'], {
+    ...settings('none.db'),
+    DATABASE_URL: `postgres://mirror:secret@127.0.0.1:${port}/mirror`,
+    OPS_TOKENS: 'olga:operate:a-token-of-her-own',
+  });
+  await service.line('waiting for the database');
+  expect(await service.stop()).toBe(0);
 });

@@ -67,6 +67,22 @@ describe('the heartbeat', () => {
     expect(beats).toEqual([5_000, 5_500]);
   });
 
+  it('leaves more time between them while they take long, and never more than five seconds', async () => {
+    const { clock, beats, hurry, duringBeat } = await beating();
+    const taking = (ms: number) => duringBeat(() => clock.sleep(ms));
+    taking(100);
+    await clock.advance(5_100);
+    hurry();
+    await clock.advance(2_000);
+    expect(beats).toEqual([5_000, 7_100]);
+    taking(1_000);
+    hurry();
+    await clock.advance(3_100);
+    hurry();
+    await clock.advance(6_500);
+    expect(beats).toEqual([5_000, 7_100, 9_200, 15_200]);
+  });
+
   it('goes on after one that could not be written, and says so', async () => {
     const { clock, beats, errors, duringBeat } = await beating();
     duringBeat(() => Promise.reject(new Error('the disk is full')));
