@@ -1,4 +1,4 @@
-import type { GapReason } from './store.ts';
+import type { GapChange, GapKey, GapReason } from './store.ts';
 
 /** Which gaps end by what: the same on every engine. */
 
@@ -22,3 +22,13 @@ export const HEALED_BY_READ: readonly GapReason[] = [
   'conflicting_content',
   'unusable_delivery',
 ];
+
+/** A gap that was healed, as the database gives it back. */
+export interface HealedGap extends GapKey {
+  /** ISO 8601. */
+  openedAt: string;
+}
+
+export function healedChange({ openedAt, ...gap }: HealedGap, nowIso: string): GapChange {
+  return { gap, what: 'healed', error: null, openForMs: Date.parse(nowIso) - Date.parse(openedAt) };
+}

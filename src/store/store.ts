@@ -258,12 +258,6 @@ export interface GapChange {
   openForMs: number | null;
 }
 
-/** A gap that was healed, as the database gives it back. */
-export interface HealedGap extends GapKey {
-  /** ISO 8601. */
-  openedAt: string;
-}
-
 export type SweepOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
 
 export interface SweepProgress {

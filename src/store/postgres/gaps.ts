@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
-import type { GapChange, GapKey, HealedGap } from '../store.ts';
+import { HEALED_BY_READ, HEALED_BY_SWEEP, type HealedGap, healedChange } from '../healing.ts';
+import type { GapChange, GapKey } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 
 /** The same database, whose units tell what they have done to gaps once they are committed. */
@@ -21,10 +21,7 @@ export function tellingGaps(database: Database, told: (change: GapChange) => voi
 }
 
 function noteHealed(unit: Unit, gaps: readonly HealedGap[], nowIso: string): void {
-  for (const { openedAt, ...gap } of gaps) {
-    const openForMs = Date.parse(nowIso) - Date.parse(openedAt);
-    unit.gapChanges.push({ gap, what: 'healed', error: null, openForMs });
-  }
+  unit.gapChanges.push(...gaps.map((gap) => healedChange(gap, nowIso)));
 }
 
 const HEALED_COLUMNS = 'reason, kind, record_id AS "recordId", opened_at AS "openedAt"';

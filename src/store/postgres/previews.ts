@@ -1,12 +1,12 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { idFieldsOf } from '../../compliance/pointers.ts';
-import { decidePreview } from '../../mirror/decide.ts';
+import { decidePreview, standsInRow } from '../../mirror/decide.ts';
 import { payloadIn, type Reading, readPayload } from '../../process/handlers.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules } from '../store.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
 import { bury } from './inbox.ts';
-import { type Change, type Held, isoOf, keyOf, loadRecords, savePreviews, writeContent } from './records.ts';
+import { type Change, type Held, isoOf, keyOf, loadRecords, saveRecords, writeContent } from './records.ts';
 import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
@@ -30,7 +30,7 @@ export function createPreviewVerb(database: Database, claims: Claims): Pick<Inbo
         const touched = new Set<Held>();
         const changes: Change[] = [];
         const outcomes = mine.map((one) => previewOne(one, { records, touched, changes, rules, now, unit }));
-        savePreviews(unit, touched, changes, instantOf(now.wall));
+        saveRecords(unit, touched, changes, instantOf(now.wall), hasNewState);
         finishEvents(unit, outcomes, now);
         const dead = outcomes.filter((outcome) => outcome.outcome === 'dead');
         tally(unit, {
@@ -50,6 +50,9 @@ export function createPreviewVerb(database: Database, claims: Claims): Pick<Inbo
     },
   };
 }
+
+/** What an event moves of a state stands in the row, as a rule, and is not written twice. */
+const hasNewState = (held: Held): boolean => !held.known || !standsInRow(held.stored, held);
 
 const readingOf = (event: ClaimedEvent, rules: PreviewRules): Reading | null =>
   event.kind === null ? null : readPayload(event.kind, payloadIn(event.body), rules.pointers);
@@ -71,7 +74,8 @@ async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Hel
 
 function finishEvents(unit: Sender, outcomes: readonly PreviewOutcome[], now: Now): void {
   unit.send(
-    `UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = $2::timestamptz, error = x.error, next_attempt_at = NULL
+    `UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = $2::timestamptz, error = x.error,
+       next_attempt_at = NULL
      FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text)
      WHERE e.seq = x.seq AND e.state = 'pending'`,
     [

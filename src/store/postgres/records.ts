@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
@@ -83,7 +83,8 @@ export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): 
   if (wanted.length === 0) return new Map();
   const rows = await sql.query<LoadedRow>(
     `SELECT x.id, s.id IS NOT NULL AS known, s.hint, s.hint_at, s.first_hint_at, s.unverified_since,
-       CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created, s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
+       CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created,
+       s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
        s.delete_event, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
        r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq
      FROM unnest($1::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = x.id
@@ -136,33 +137,16 @@ export function writeContent(
   return { ...change, seq, kind: held.kind, id: held.id, cause };
 }
 
+/** `hasNewState` leaves out states that are stored already as they are. */
 export function saveRecords(
   unit: Sender,
   records: Iterable<Held>,
   changes: readonly Change[],
   nowIso: string,
+  hasNewState: (held: Held) => boolean = () => true,
 ): void {
   const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
-  saveStates(unit, sorted);
-  saveRows(unit, sorted, changes, nowIso);
-}
-
-/** As `saveRecords`, after events alone: what they move of a state stands in the row, as a rule, and is not written twice. */
-export function savePreviews(
-  unit: Sender,
-  records: Iterable<Held>,
-  changes: readonly Change[],
-  nowIso: string,
-): void {
-  const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
-  saveStates(
-    unit,
-    sorted.filter((held) => !held.known || !standsInRow(held.stored, held)),
-  );
-  saveRows(unit, sorted, changes, nowIso);
-}
-
-function saveRows(unit: Sender, sorted: readonly Held[], changes: readonly Change[], nowIso: string): void {
+  saveStates(unit, sorted.filter(hasNewState));
   for (const kind of new Set(sorted.map((held) => held.kind))) {
     const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
     saveContent(

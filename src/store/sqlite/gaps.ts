@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { HEALED_BY_READ, HEALED_BY_SWEEP } from '../healing.ts';
-import type { GapChange, GapKey, HealedGap, Store } from '../store.ts';
+import { HEALED_BY_READ, HEALED_BY_SWEEP, type HealedGap, healedChange } from '../healing.ts';
+import type { GapChange, GapKey, Store } from '../store.ts';
 import type { Connection, Numbers, Transact } from './connection.ts';
 
 /** What the open transaction has done to gaps. There is one at a time: this engine's run from begin to end in one go. */
@@ -82,9 +82,7 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
   }
 
   function noteHealed(gaps: readonly unknown[], nowIso: string): void {
-    for (const { openedAt, ...gap } of gaps as HealedGap[]) {
-      note({ gap, what: 'healed', error: null, openForMs: Date.parse(nowIso) - Date.parse(openedAt) });
-    }
+    for (const gap of gaps as HealedGap[]) note(healedChange(gap, nowIso));
   }
 
   return {
