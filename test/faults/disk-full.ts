@@ -27,6 +27,7 @@ export async function diskFull(): Promise<Row> {
       if (at === null) throw new Error(service.output());
       writeFileSync(ballast, Buffer.alloc(BALLAST_MEBIBYTES * 1024 * 1024));
       await sender.load(at.port, () => sender.refused.length >= ENOUGH);
+      if (!(await becomesUnready(at.opsUrl))) row.faults.push(`${ending}: /readyz says ready on a full disk`);
       if (ending === 'freed') {
         rmSync(ballast);
         await recovers(row, ending, sender, at.port);
@@ -43,6 +44,16 @@ export async function diskFull(): Promise<Row> {
   }
   row.note = 'freed: accepts again without a restart';
   return row;
+}
+
+/** Its answer serves all probes for two seconds; several of those are enough. */
+async function becomesUnready(opsUrl: string): Promise<boolean> {
+  const deadline = Date.now() + 15_000;
+  while (Date.now() < deadline) {
+    if ((await fetch(`${opsUrl}/readyz`)).status === 503) return true;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  return false;
 }
 
 /** On a full disk a start may fail, and then says so; it may also succeed, and must then end when asked. */

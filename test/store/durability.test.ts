@@ -7,6 +7,7 @@ import { connect, migrateSchema, transactions } from '../../src/store/sqlite/con
 import { createGapNotes, createGaps } from '../../src/store/sqlite/gaps.ts';
 import { createInboxVerbs } from '../../src/store/sqlite/inbox.ts';
 import { createRecords } from '../../src/store/sqlite/records.ts';
+import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
 
@@ -160,6 +161,19 @@ describe('a verb that cannot be finished', () => {
       { status: 'accepted', seq: 2 },
       { status: 'accepted', seq: 3 },
     ]);
+  });
+
+  it('is not taken for one that has room by a look that writes nothing', async () => {
+    const path = freshPath();
+    const db = connect(path, { readOnly: false });
+    migrateSchema(db);
+    const store = storeOver(db);
+    const pages = db.pragma('page_count', { simple: true }) as number;
+    db.pragma(`max_page_count = ${pages}`);
+    await expect(store.checkWritable()).rejects.toThrow(/disk is full/);
+    db.pragma(`max_page_count = ${pages + 1_000}`);
+    await store.checkWritable();
+    await store.close();
   });
 
   it('says that another program holds the file, and works again once it lets go', async () => {

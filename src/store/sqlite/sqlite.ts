@@ -50,6 +50,12 @@ export function openSqlite(options: SqliteOptions): Store {
   }
 }
 
+/**
+ * What a look whether the disk takes a commit writes: as many pages as a small group of deliveries. Less would fit into the
+ * end of a log file that has no room for them.
+ */
+const PROBE_BYTES = 16_384;
+
 /** The port over a connection whose schema is current. Closing the store closes the connection. */
 export function storeOver(db: Connection): Store {
   const gapNotes = createGapNotes();
@@ -69,6 +75,9 @@ export function storeOver(db: Connection): Store {
     return transact(work);
   };
   const gaps = createGaps(db, gapNotes);
+  const probe = db.prepare(
+    "INSERT INTO facts (name, value) VALUES ('written', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+  );
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...createInboxVerbs(db, inboxTransact, records, gaps),
     ...createBackfillVerbs(db, otherTransact, records, gaps),
@@ -78,7 +87,7 @@ export function storeOver(db: Connection): Store {
     ...createReplicaVerbs(db, transact),
     ...createReports(db),
     async checkWritable() {
-      transact(() => undefined);
+      transact(() => probe.run('x'.repeat(PROBE_BYTES)));
     },
     async close() {
       db.close();
