@@ -257,7 +257,7 @@ async function compose(
     facts: () =>
       liveFacts({
         ...{ config, startedAt, state, pause, unwritableSince, skewMs },
-        ...{ secrets, secretUse, backfill, budget, traffic },
+        ...{ secrets, secretUse, backfill, budget, traffic, clock },
       }),
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),

@@ -11,7 +11,7 @@ export const WINDOW_MS = 60_000;
 const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, walk: 1 };
 
 /** A walk alone leaves this part of the window free, or a repair would wait a minute behind its burst. */
-const KEPT_FROM_WALKS = 1 / 4;
+export const KEPT_FROM_WALKS = 1 / 4;
 /** Repairs and walks together leave this part free for a person. */
 const KEPT_FOR_PERSONS = 1 / 10;
 
@@ -23,6 +23,14 @@ export interface Ticket {
   unused(): void;
 }
 
+/** What a process had when it was heard of last: it may have sent that much, so nobody else may until then. */
+export interface LostPlaces {
+  replica: string;
+  places: number;
+  /** Steady clock. */
+  until: number;
+}
+
 export interface BudgetState {
   limit: number;
   /** Requests that may be sent at once, by the window alone. */
@@ -32,6 +40,8 @@ export interface BudgetState {
   /** What is left of a pause that the service asked for. */
   pausedForMs: number;
   waiting: Record<Lane, number>;
+  /** Of processes that share the budget and are gone. */
+  lost: readonly LostPlaces[];
 }
 
 export interface Budget {
@@ -205,6 +215,7 @@ export function createPartialBudget(options: {
         nextFreeInMs: left > 0 ? 0 : untilNextForgotten(now),
         pausedForMs: Math.max(0, pausedUntil - now),
         waiting: { person: queues.person.length, live: queues.live.length, walk: queues.walk.length },
+        lost: [],
       };
     },
   };

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Budget, createPartialBudget, WINDOW_MS } from './budget.ts';
+import { type Budget, createPartialBudget, KEPT_FROM_WALKS, type LostPlaces, WINDOW_MS } from './budget.ts';
 
 /**
  * A place is leave for one request in any minute. Each process has some of them and uses them as a budget of its own;
@@ -11,19 +11,40 @@ import { type Budget, createPartialBudget, WINDOW_MS } from './budget.ts';
 /** What another process asks for; the store's verbs of these names. */
 export interface PlacesStore {
   sharePlaces(
-    asked: { replica: string; limit: number; takes: number; wants: number; leaseMs: number },
+    asked: {
+      replica: string;
+      limit: number;
+      takes: number;
+      wants: number;
+      leaseMs: number;
+      goodForMs: number;
+    },
     now: { wall: number; steady: number },
-  ): Promise<{ places: number; othersWanting: number; free: number; pausedUntil: number | null }>;
+  ): Promise<{
+    places: number;
+    othersWanting: number;
+    free: number;
+    pausedUntil: number | null;
+    lost: readonly LostPlaces[];
+  }>;
   pausePlaces(until: number): Promise<void>;
 }
 
-/** A process that has not asked again for this long sends nothing more. Milliseconds. */
-const GOOD_FOR_MS = 15_000;
+/**
+ * A process that has not asked again for this long sends nothing more: two of its naps, so that one late answer stops
+ * nobody. The shorter, the sooner a killed one's places are free. Milliseconds.
+ */
+const GOOD_FOR_MS = 6_000;
 /** While requests wait, and while none do. */
 const ASK_WAITING_MS = 300;
 const ASK_IDLE_MS = 3_000;
-/** A part of the whole to have at hand, so that the next requests need not ask. */
-const AT_HAND = 1 / 10;
+/** A part of the whole to have at hand, so that the next request need not ask. */
+const AT_HAND = 1 / 60;
+/**
+ * The part that may be taken at once beyond what is in use: more is given at the next round, 0.3 s later. What a process
+ * takes and does not use is lost to the others for over a minute when it is killed.
+ */
+const STEP = 1 / 20;
 /** Enough for every other process to ask meanwhile. */
 const ROUNDS_TO_PASS = 4;
 
@@ -55,6 +76,7 @@ export function createSharedBudget(options: {
   let goodUntil = Number.NEGATIVE_INFINITY;
   let othersWanting = 0;
   let free = 0;
+  let lost: readonly LostPlaces[] = [];
   let askedPauseUntil: number | null = null;
   /** With fewer places than processes that want one they take turns: who has had one looks on for so many rounds. */
   let roundsToPass = 0;
@@ -66,13 +88,32 @@ export function createSharedBudget(options: {
     // What is offered to others is not used meanwhile.
     budget.setPlaces(Math.min(places, part.takes, uses));
     const askedAt = clock.steady();
-    const given = await store.sharePlaces({ replica, limit, ...part, leaseMs }, now());
+    const asked = { replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS };
+    const given = await store.sharePlaces(asked, now());
     places = given.places;
     goodUntil = askedAt + GOOD_FOR_MS;
     othersWanting = given.othersWanting;
     free = given.free;
+    lost = given.lost;
     budget.setPlaces(Math.min(places, uses));
     if (given.pausedUntil !== null) budget.pauseUntil(given.pausedUntil);
+  }
+
+  /** Does `work`; where its answer takes longer than what was given is good, nothing more is sent meanwhile. */
+  async function endingWhenOver(work: () => Promise<void>): Promise<void> {
+    const done = new AbortController();
+    const over = clock.sleep(Math.max(0, goodUntil - clock.steady()), done.signal).then(() => {
+      if (done.signal.aborted) return;
+      // What it may still have is not known: others may have been given it.
+      places = 0;
+      budget.setPlaces(0);
+    });
+    try {
+      await work();
+    } finally {
+      done.abort();
+      await over;
+    }
   }
 
   async function sharePause(): Promise<void> {
@@ -102,27 +143,22 @@ export function createSharedBudget(options: {
     },
     left() {
       const own = budget.left();
-      return { ...own, left: own.left + free };
+      return { ...own, left: own.left + free, lost };
     },
     async run(signal) {
       while (!signal.aborted) {
         try {
           await sharePause();
-          await exchange();
+          await endingWhenOver(exchange);
         } catch (error) {
           options.onError(error);
-          if (clock.steady() >= goodUntil) {
-            // What it may still have is not known: others may have been given it.
-            places = 0;
-            budget.setPlaces(0);
-          }
         }
-        await nap(signal);
+        await endingWhenOver(() => nap(signal));
       }
       const { inUse } = budget.demand();
       budget.setPlaces(0);
-      const asked = { replica, limit, takes: inUse, wants: inUse, leaseMs: leaseMs - GOOD_FOR_MS };
-      await store.sharePlaces(asked, now()).catch(options.onError);
+      const asked = { replica, limit, takes: inUse, wants: inUse, goodForMs: GOOD_FOR_MS };
+      await store.sharePlaces({ ...asked, leaseMs: leaseMs - GOOD_FOR_MS }, now()).catch(options.onError);
     },
   };
 }
@@ -141,10 +177,12 @@ export function partOf(state: {
 }): { takes: number; wants: number; uses: number } {
   const { limit, inUse, waiting, othersWanting } = state;
   const needed = Math.min(limit, inUse + waiting);
+  // Besides what walks leave free of any part: with less, a process that only walks would never get more.
+  const reachable = Math.ceil(inUse / (1 - KEPT_FROM_WALKS)) + Math.max(1, Math.floor(limit * STEP));
   if (othersWanting === 0) {
-    const takes = Math.min(limit, needed + Math.max(1, Math.floor(limit * AT_HAND)));
+    const takes = Math.min(limit, reachable, needed + Math.max(1, Math.floor(limit * AT_HAND)));
     return { takes, wants: needed, uses: takes };
   }
   const share = Math.floor(limit / (othersWanting + 1)) || (state.passes ? 0 : 1);
-  return { takes: Math.max(inUse, Math.min(needed, share)), wants: needed, uses: share };
+  return { takes: Math.max(inUse, Math.min(needed, share, reachable)), wants: needed, uses: share };
 }

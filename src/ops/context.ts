@@ -90,6 +90,8 @@ export interface UpstreamFacts {
   /** Requests left in the current minute. */
   budgetLeft: number;
   budgetPerMinute: number;
+  /** What replicas that are gone may have sent, by whom and until when nobody else may (Unix ms). */
+  budgetLost: readonly { replica: string; places: number; until: number }[];
   /** Upstream's clock minus ours; null when unknown. */
   skewMs: number | null;
 }

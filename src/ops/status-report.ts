@@ -66,6 +66,9 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
       consecutive_failures: upstream.consecutiveFailures,
       budget_left: upstream.budgetLeft,
       budget_per_minute: upstream.budgetPerMinute,
+      budget_waits_for: upstream.budgetLost.map(({ replica, places, until }) => ({
+        ...{ replica, requests: places, until: instant(until) },
+      })),
       skew_ms: upstream.skewMs,
     },
     database: summary === null ? null : { bytes: summary.database_bytes, wal_bytes: summary.wal_bytes },

@@ -1,4 +1,5 @@
 import type { Backfill } from '../backfill/backfill.ts';
+import type { Clock } from '../clock.ts';
 import type { Budget } from '../compliance/budget.ts';
 import type { Config } from '../config.ts';
 import type { LiveFacts, UpstreamFacts } from '../ops/context.ts';
@@ -21,6 +22,7 @@ export interface RunningFacts {
   /** Null: events only. */
   backfill: Backfill | null;
   budget: Budget;
+  clock: Clock;
   traffic: Traffic;
 }
 
@@ -40,9 +42,10 @@ export function liveFacts(running: RunningFacts): LiveFacts {
   };
 }
 
-function upstreamFacts({ config, backfill, budget, skewMs }: RunningFacts): UpstreamFacts {
+function upstreamFacts({ config, backfill, budget, skewMs, clock }: RunningFacts): UpstreamFacts {
   const health = backfill?.health();
-  const { left, limit } = budget.left();
+  const { left, limit, lost } = budget.left();
+  const steadyToWall = clock.wall() - clock.steady();
   return {
     configured: config.compliance !== null,
     origin: config.compliance?.baseUrl.origin ?? null,
@@ -53,6 +56,7 @@ function upstreamFacts({ config, backfill, budget, skewMs }: RunningFacts): Upst
     consecutiveFailures: health?.consecutiveFailures ?? 0,
     budgetLeft: left,
     budgetPerMinute: limit,
+    budgetLost: lost.map((each) => ({ ...each, until: Math.round(each.until + steadyToWall) })),
     skewMs,
   };
 }

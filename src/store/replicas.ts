@@ -32,8 +32,10 @@ export interface PlacesAsked {
   /** How many it takes now, as far as there are, in place of those it has; and how many it would like. */
   takes: number;
   wants: number;
-  /** How long the answer is good. Milliseconds. */
+  /** How long nobody else may have what it is given. Milliseconds. */
   leaseMs: number;
+  /** Who has not asked for this long is gone. Milliseconds. */
+  goodForMs: number;
 }
 
 export interface PlacesGiven {
@@ -44,6 +46,8 @@ export interface PlacesGiven {
   free: number;
   /** The upstream asked all of us to wait until then (steady); null: it did not. */
   pausedUntil: number | null;
+  /** What those that are gone may have used, the longest first; `until` by the steady clock. */
+  lost: { replica: string; places: number; until: number }[];
 }
 
 export interface StoredSession {

@@ -102,6 +102,7 @@ describe('sharing', () => {
       nextFreeInMs: WINDOW_MS + 1,
       pausedForMs: 0,
       waiting: { person: 1, live: 1, walk: 1 },
+      lost: [],
     });
   });
 

@@ -7,12 +7,18 @@ import { HeldClock } from './held-clock.ts';
 describe('how many places a process asks for', () => {
   const state = { limit: 60, inUse: 0, waiting: 0, othersWanting: 0, passes: false };
   it.each([
-    ['nothing to do: a few at hand', {}, { takes: 6, wants: 0, uses: 6 }],
-    ['alone: all it needs, and a few', { inUse: 10, waiting: 30 }, { takes: 46, wants: 40, uses: 46 }],
-    ['alone: never more than there are', { waiting: 500 }, { takes: 60, wants: 60, uses: 60 }],
+    ['nothing to do: one at hand', {}, { takes: 1, wants: 0, uses: 1 }],
+    ['alone: what it needs, and one', { inUse: 10, waiting: 1 }, { takes: 12, wants: 11, uses: 12 }],
+    ['alone, much to do: step by step', { inUse: 9, waiting: 30 }, { takes: 15, wants: 39, uses: 15 }],
+    ['alone: never more than there are', { inUse: 59, waiting: 500 }, { takes: 60, wants: 60, uses: 60 }],
+    [
+      'another wants: a step towards its share',
+      { inUse: 9, waiting: 500, othersWanting: 1 },
+      { takes: 15, wants: 60, uses: 30 },
+    ],
     [
       'another wants: its share',
-      { inUse: 10, waiting: 500, othersWanting: 1 },
+      { inUse: 29, waiting: 500, othersWanting: 1 },
       { takes: 30, wants: 60, uses: 30 },
     ],
     [
@@ -140,6 +146,23 @@ describe('one budget among several processes', () => {
       await clock.advance(5 * WINDOW_MS);
       expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
       expect(sent.filter(({ name }) => name === 'b').length).toBeGreaterThanOrEqual(12);
+    });
+  });
+
+  it('is left to the living when many are killed one after the other, each with much to do', async () => {
+    const killed = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'];
+    await processes([...killed, 'last'], 60, async ({ clock, want, sent, end }) => {
+      for (const name of killed) {
+        want(name, 1);
+        await clock.advance(1_000);
+        end(name);
+      }
+      const before = sent.length;
+      expect(before).toBe(9);
+      want('last', 100);
+      await clock.advance(10_000);
+      expect(sent.length - before).toBeGreaterThan(30);
+      expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(60);
     });
   });
 

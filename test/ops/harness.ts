@@ -49,6 +49,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
       consecutiveFailures: 0,
       budgetLeft: 48,
       budgetPerMinute: 60,
+      budgetLost: [],
       skewMs: 120,
     },
     deliveries: {

@@ -50,6 +50,16 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
         <dd>
           {figure(upstream.budgetLeft)} of {figure(upstream.budgetPerMinute)}
         </dd>
+        {upstream.budgetLost.length === 0 ? null : (
+          <>
+            <dt>Waits for lost replicas</dt>
+            <dd>
+              {figure(upstream.budgetLost.reduce((sum, { places }) => sum + places, 0))} requests, for{' '}
+              {age(upstream.budgetLost[0]!.until - at)}:{' '}
+              {upstream.budgetLost.map(({ replica }) => replica).join(', ')}
+            </dd>
+          </>
+        )}
       </dl>
       <progress
         class="budget"

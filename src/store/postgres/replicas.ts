@@ -1,4 +1,4 @@
-import type { Notice, ReplicaStore, StoredSession, SweepRequest } from '../replicas.ts';
+import type { Notice, PlacesGiven, ReplicaStore, StoredSession, SweepRequest } from '../replicas.ts';
 import type { Database } from './connection.ts';
 import { createListener, NOTICE_CHANNEL } from './listener.ts';
 import { instantOf } from './types.ts';
@@ -104,7 +104,7 @@ export function createReplicaVerbs(db: Database): ReplicaStore {
       return await sql.query<SweepRequest>('DELETE FROM sweep_requests RETURNING kind, reason');
     },
 
-    async sharePlaces({ replica, limit, takes, wants, leaseMs }, now) {
+    async sharePlaces({ replica, limit, takes, wants, leaseMs, goodForMs }, now) {
       return await db.transactApart('LOCK TABLE request_places IN SHARE ROW EXCLUSIVE MODE', async (tx) => {
         await tx.change('DELETE FROM request_places WHERE places_until <= $1', [now.steady]);
         const [others] = await tx.query<{ taken: number; wanting: number; paused: string | null }>(
@@ -121,8 +121,13 @@ export function createReplicaVerbs(db: Database): ReplicaStore {
              places_until = excluded.places_until`,
           [replica, places, wants, now.steady + leaseMs],
         );
+        const lost = await tx.query<PlacesGiven['lost'][number]>(
+          `SELECT replica, places, places_until AS until FROM request_places
+           WHERE replica <> $1 AND places > 0 AND places_until <= $2 ORDER BY places_until DESC, replica`,
+          [replica, now.steady + leaseMs - goodForMs],
+        );
         return {
-          ...{ places, othersWanting: others?.wanting ?? 0, free: left - places },
+          ...{ places, othersWanting: others?.wanting ?? 0, free: left - places, lost },
           pausedUntil: others?.paused == null ? null : Number(others.paused),
         };
       });

@@ -1,4 +1,4 @@
-import type { ReplicaStore, StoredSession, SweepRequest } from '../replicas.ts';
+import type { PlacesGiven, ReplicaStore, StoredSession, SweepRequest } from '../replicas.ts';
 import type { Connection, Transact } from './connection.ts';
 import { iso } from './records.ts';
 
@@ -40,6 +40,10 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
   const otherPlaces = db.prepare(
     `SELECT coalesce(sum(places), 0) AS taken, count(*) FILTER (WHERE wanted > places) AS wanting
      FROM request_places WHERE replica <> ?`,
+  );
+  const lostPlaces = db.prepare(
+    `SELECT replica, places, places_until AS until FROM request_places
+     WHERE replica <> ? AND places > 0 AND places_until <= ? ORDER BY places_until DESC, replica`,
   );
   const readPause = db.prepare("SELECT value FROM facts WHERE name = 'places_paused_until'").pluck();
   const writePause = db.prepare(
@@ -102,7 +106,7 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
       return transact(() => takeRequests.all() as SweepRequest[]);
     },
 
-    async sharePlaces({ replica, limit, takes, wants, leaseMs }, now) {
+    async sharePlaces({ replica, limit, takes, wants, leaseMs, goodForMs }, now) {
       return transact(() => {
         endPlaces.run(now.steady);
         const { taken, wanting } = otherPlaces.get(replica) as { taken: number; wanting: number };
@@ -113,6 +117,7 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
         return {
           ...{ places, othersWanting: wanting, free: left - places },
           pausedUntil: paused === undefined ? null : Number(paused),
+          lost: lostPlaces.all(replica, now.steady + leaseMs - goodForMs) as PlacesGiven['lost'],
         };
       });
     },

@@ -99,8 +99,10 @@ export function describeReplicas(open: OpenEngine): void {
     it('share out the request budget, and never more than all of it', async () => {
       await inScene(async ({ store, now, pass }) => {
         const ask = (replica: string, takes: number, wants = takes) =>
-          store.sharePlaces({ replica, limit: 10, takes, wants, leaseMs: LEASE_MS }, now());
-        expect(await ask('a', 8)).toEqual({ places: 8, free: 2, othersWanting: 0, pausedUntil: null });
+          store.sharePlaces({ replica, limit: 10, takes, wants, leaseMs: LEASE_MS, goodForMs: 10 }, now());
+        expect(await ask('a', 8)).toEqual({
+          ...{ places: 8, free: 2, othersWanting: 0, pausedUntil: null, lost: [] },
+        });
         expect(await ask('b', 5)).toMatchObject({ places: 2, free: 0, othersWanting: 0 });
         // It gives back what it does not take, and learns that another would like more.
         expect(await ask('a', 3)).toMatchObject({ places: 3, othersWanting: 1, free: 5 });
@@ -113,11 +115,34 @@ export function describeReplicas(open: OpenEngine): void {
       });
     });
 
+    it('name those that are gone, and until when nobody else may have what they had', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        const ask = (replica: string, takes: number) =>
+          store.sharePlaces(
+            { replica, limit: 10, takes, wants: takes, leaseMs: LEASE_MS, goodForMs: LEASE_MS / 2 },
+            now(),
+          );
+        await ask('a', 4);
+        await ask('idle', 0);
+        const until = now().steady + LEASE_MS;
+        pass(LEASE_MS / 2 - 1);
+        expect((await ask('b', 1)).lost).toEqual([]);
+        pass(1);
+        expect(await ask('b', 1)).toMatchObject({ free: 5, lost: [{ replica: 'a', places: 4, until }] });
+        pass(LEASE_MS / 2);
+        expect(await ask('b', 1)).toMatchObject({ free: 9, lost: [] });
+      });
+    });
+
     it('all wait as long as the upstream asked any of them to', async () => {
       await inScene(async ({ store, now }) => {
         const pausedUntil = async () =>
-          (await store.sharePlaces({ replica: 'a', limit: 1, takes: 0, wants: 0, leaseMs: 1 }, now()))
-            .pausedUntil;
+          (
+            await store.sharePlaces(
+              { replica: 'a', limit: 1, takes: 0, wants: 0, leaseMs: 1, goodForMs: 1 },
+              now(),
+            )
+          ).pausedUntil;
         expect(await pausedUntil()).toBeNull();
         await store.pausePlaces(now().steady + 5_000);
         await store.pausePlaces(now().steady + 1_000);
