@@ -5,6 +5,7 @@ import { backupCommand } from './backup.ts';
 import { type Cli, screenOf } from './cli.ts';
 import { demoCommand } from './demo.ts';
 import { doctorCommand } from './doctor.ts';
+import { withEnvFile } from './env-file.ts';
 import { eventsCommand } from './events.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
 import { exportCommand } from './export.ts';
@@ -27,6 +28,7 @@ export async function run(args: readonly string[]): Promise<number> {
   const cli: Cli = { env: process.env, out: screenOf(process.stdout), err: screenOf(process.stderr) };
   endQuietlyWithReader();
   try {
+    cli.env = withEnvFile(process.env);
     await program(cli).parseAsync([...args], { from: 'user' });
     return EXIT.done;
   } catch (error) {
@@ -64,7 +66,7 @@ function program(cli: Cli): Command {
     .version(version(), '--version', 'its version')
     .addHelpText(
       'after',
-      '\nSettings come from the environment.\nExit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found.',
+      '\nSettings come from the environment, and from .env in the working folder where the environment has none.\nExit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found.',
     );
   for (const command of commands) root.addCommand(command);
   for (const command of withSubcommands(root)) {

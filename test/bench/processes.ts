@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { SECRET } from '../receive/sign.ts';
@@ -38,6 +39,7 @@ export function startProcess(
 ): ServerProcess {
   const child = spawn(process.execPath, [...nodeArgs, '--import', PROBE, script, ...args], {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...settings },
+    cwd: tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   const lines: string[] = [];

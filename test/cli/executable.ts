@@ -24,10 +24,12 @@ function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
 export async function cli(
   args: readonly string[],
   settings: Record<string, string> = {},
-  options: { node?: string; nodeArgs?: readonly string[] } = {},
+  options: { node?: string; nodeArgs?: readonly string[]; cwd?: string } = {},
 ): Promise<Finished> {
   if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
   const child = spawn(options.node ?? process.execPath, [...(options.nodeArgs ?? []), MAIN, ...args], {
+    // Where no .env of this folder's reaches them.
+    cwd: options.cwd ?? tmpdir(),
     env: environment(settings),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -56,18 +58,22 @@ export interface Running {
 
 /** Starts a command that runs until it is stopped. */
 export function start(args: readonly string[], settings: Record<string, string> = {}): Running {
-  return run([process.execPath, MAIN, ...args], settings);
+  return run([process.execPath, MAIN, ...args], settings, tmpdir());
 }
 
 /** The same by a script of package.json, as it is: nothing is built before. */
 export function startScript(name: string, settings: Record<string, string> = {}): Running {
-  return run(['npm', 'run', '--ignore-scripts', name], settings);
+  return run(['npm', 'run', '--ignore-scripts', name], settings, ROOT);
 }
 
-function run([program, ...args]: [string, ...string[]], settings: Record<string, string>): Running {
+function run(
+  [program, ...args]: [string, ...string[]],
+  settings: Record<string, string>,
+  cwd: string,
+): Running {
   if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
   const child = spawn(program, args, {
-    cwd: ROOT,
+    cwd,
     env: environment(settings),
     stdio: ['pipe', 'pipe', 'pipe'],
   });

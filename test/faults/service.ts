@@ -47,6 +47,7 @@ export function startService(start: Start): Service {
   const own = [process.execPath, ...(start.nodeArgs ?? []), main, ...command, ...attached];
   const [program, ...args] = [...(start.under ?? []), ...own];
   const child = spawn(program!, args, {
+    cwd: dirname(start.database),
     env: {
       PATH: process.env['PATH'],
       HOME: process.env['HOME'],

@@ -3,6 +3,8 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describeError, MirrorError } from '../../errors.ts';
@@ -40,6 +42,8 @@ export function startChild(
 ): Child {
   const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
     env,
+    // Not where a .env may lie: the demo has nothing configured.
+    cwd: dirname(logPath),
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -75,7 +79,11 @@ export function startChild(
 
 /** Runs one of our commands to its end. Rejects with its own message unless it exits 0. */
 export async function runCommand(args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
-  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env,
+    cwd: tmpdir(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let text = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (part: string) => {
