@@ -62,6 +62,14 @@ export async function backUpDatabase(
   return await (await engines()).backUpStore(databaseUrl, options);
 }
 
+/** What is open to others on the way to the configured database, and what to do about it; null: nothing. */
+export async function exposureOfDatabase({
+  databaseUrl,
+  database,
+}: Pick<Config, 'databaseUrl' | 'database'>) {
+  return await (await engines()).databaseExposure(databaseUrl, database);
+}
+
 /** The SQLite file; null: the database is on a server. */
 export async function databasePath(databaseUrl: string): Promise<string | null> {
   const { isPostgres, sqlitePath } = await engines();

@@ -2,6 +2,7 @@ import { Command, Option } from 'commander';
 import { type Config, configWarnings, loadConfig, secretTexts } from '../config.ts';
 import type { Logger } from '../logger.ts';
 import type { Cli } from './cli.ts';
+import { exposureOfDatabase } from './database.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
 /** For a process that starts this one, and must not leave it behind. */
@@ -24,6 +25,12 @@ export function serveCommand(cli: Cli): Command {
       const { createLogger } = await import('../logger.ts');
       const { startService } = await import('../service.ts');
       logger = createLogger({ level: config.logLevel, secrets: () => secretTexts(config) });
+      // Twice: for the person who starts it, and for whoever is told of warnings only.
+      const exposure = await exposureOfDatabase(config);
+      if (exposure !== null) {
+        cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.hint}\n`);
+        logger.warn({ stage: 'store', outcome: 'exposed', reason: exposure.says }, 'database');
+      }
       const stop = stopSignals({ attached: options.attached === true });
       try {
         const service = await startService({ config, logger, signal: stop.signal });

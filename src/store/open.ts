@@ -1,5 +1,5 @@
 import { MirrorError, StoreUnavailable, UsageError } from '../errors.ts';
-import type { PostgresSettings } from './postgres/connection.ts';
+import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
 import { backUpBeforeMigrating } from './sqlite/migration-backup.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
@@ -40,6 +40,11 @@ async function openServer(url: string, options: OpenOptions): Promise<Store> {
     ...{ ...options.postgres, readOnly },
     ...(onMigrating === undefined ? {} : { onMigrating }),
   });
+}
+
+/** How far others could get at what passes between here and the database. Null: not at all, as far as the address tells. */
+export async function databaseExposure(url: string, settings: PostgresSettings): Promise<Exposure | null> {
+  return isPostgres(url) ? (await import('./postgres/connection.ts')).exposureOf(url, settings) : null;
 }
 
 /** Whether several processes may serve the database that `url` names. */

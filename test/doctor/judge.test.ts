@@ -34,7 +34,7 @@ const failed = (outcome: 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the
 const WELL: Findings = {
   now: NOW,
   warnings: [],
-  database: { path: '/data/mirror.db', problem: null, remedy: null, bytes: 4096 },
+  database: { path: '/data/mirror.db', problem: null, remedy: null, bytes: 4096, exposure: null },
   service: { pid: 7, opsUrl: 'http://127.0.0.1:8081' },
   upstream: UPSTREAM,
   settings: { silenceMs: 24 * HOUR_MS, sweepMs: HOUR_MS, toleranceSeconds: 300 },
@@ -74,6 +74,12 @@ describe('the check of a configuration', () => {
       { database: { ...WELL.database, problem: 'full' } },
       'database',
       'wrong',
+    ],
+    [
+      'a database over a network without TLS',
+      { database: { ...WELL.database, exposure: { says: 'open', hint: 'close it' } } },
+      'database',
+      'warning',
     ],
     ['no service', { service: null }, 'service', 'warning'],
     ['replicas', { service: { replicas: 2 } }, 'service', 'ok'],

@@ -51,6 +51,30 @@ describe('"serve" ends with exit code 2 and says what to do', () => {
   });
 });
 
+describe('over a network without TLS', () => {
+  // As good as 127.0.0.1 to connect to, and no loopback address.
+  const exposed = () => ({
+    ...settings({ LOG_LEVEL: 'warn' }),
+    DATABASE_URL: url.replace('127.0.0.1', '0.0.0.0'),
+  });
+
+  it('"serve" warns on standard error and in the log, and runs', async () => {
+    const service = start(['serve'], exposed());
+    expect(await service.line('WARNING')).toContain('the connection to 0.0.0.0 is not encrypted');
+    expect(await service.line('sslmode=verify-full')).toContain('DATABASE_TLS_CA_FILE');
+    expect(JSON.parse(await service.line('"exposed"'))).toMatchObject({ level: 'warn', stage: 'store' });
+    await service.line('Operators: ');
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('"doctor" says so, and what to do', async () => {
+    const { out } = await cli(['doctor', '--json'], exposed());
+    expect(out).toMatch(/writable, [^"]*; the connection to 0\.0\.0\.0 is not encrypted/);
+    expect(out).toContain('set sslmode=verify-full in DATABASE_URL');
+    expect((await cli(['doctor', '--json'], settings({}))).out).not.toContain('not encrypted');
+  });
+});
+
 /** A file that the server's own user can read, and nobody else. */
 function ownFile(name: string, text: string): void {
   const path = join(dataFolder, name);

@@ -5,7 +5,13 @@ import { type Config, configWarnings } from '../../config.ts';
 import { describeError, MirrorError } from '../../errors.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
-import { databasePath, holderOfDatabase, openForWriting, withStore } from '../database.ts';
+import {
+  databasePath,
+  exposureOfDatabase,
+  holderOfDatabase,
+  openForWriting,
+  withStore,
+} from '../database.ts';
 import { clockOf } from '../local-clock.ts';
 import { livingReplicas } from '../operator.ts';
 import { heldRegistrations } from '../register/held.ts';
@@ -31,6 +37,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
         bytes: summary?.database_bytes ?? null,
         problem: opened.problem,
         remedy: opened.remedy,
+        exposure: store === null ? null : await exposureOfDatabase(config),
       },
       service: await serviceOn(config, path, opened),
       upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),

@@ -13,6 +13,8 @@ export interface Findings {
     problem: string | null;
     remedy: string | null;
     bytes: number | null;
+    /** What others can do on the way there, and what to set against it. */
+    exposure: { says: string; hint: string } | null;
   };
   /** The one that holds the file, or how many share the server's database. Null: none runs. Undefined: it cannot be known. */
   service: { pid: number; opsUrl: string | null } | { replicas: number } | null | undefined;
@@ -101,13 +103,20 @@ function settingsCheck({ warnings }: Findings): Check {
 }
 
 function databaseCheck({ database }: Findings): Check {
-  const { path, problem, remedy, bytes, isServer = false } = database;
+  const { path, problem, remedy, bytes, exposure, isServer = false } = database;
+  const name = 'database';
+  if (problem !== null) {
+    return {
+      name,
+      ...wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing'),
+    };
+  }
   const kept = isServer ? 'commits reach its disk' : 'write-ahead log, synchronous FULL';
-  const verdict =
-    problem === null
-      ? ok(`${path}: writable, ${kept}, ${bytes ?? 0} bytes`)
-      : wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing');
-  return { name: 'database', ...verdict };
+  const detail = `${path}: writable, ${kept}, ${bytes ?? 0} bytes`;
+  return {
+    name,
+    ...(exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.hint)),
+  };
 }
 
 function serviceCheck({ service }: Findings): Check {

@@ -292,17 +292,60 @@ function clientConfig(
 }
 
 function poolOf(config: pg.PoolConfig & { onConnect: (client: pg.ClientBase) => Promise<void> }): pg.Pool {
+  // The address is first read for a connection; a mistake in it is to be named now.
+  clientOf(config);
+  return new pg.Pool(config);
+}
+
+function clientOf(config: pg.ClientConfig): pg.Client {
   try {
-    const pool = new pg.Pool(config);
-    // The address is first read for a connection; a mistake in it is to be named now.
-    new pg.Client(config);
-    return pool;
+    return new pg.Client(config);
   } catch (error) {
     throw new UsageError(
       `DATABASE_URL cannot be used: ${reasonOf(error)}`,
       'write postgres://USER:PASSWORD@HOST:PORT/DATABASE, each part percent-encoded',
     );
   }
+}
+
+/** What others than this machine can do to the way to the server, and what to set against it. */
+export interface Exposure {
+  says: string;
+  hint: string;
+}
+
+/**
+ * Null: there is TLS and the server must prove who it is, or the way does not leave this machine. Connects to nothing.
+ * Decided by what the driver makes of the address and of PGHOST and PGSSLMODE. Throws UsageError for an address that cannot be understood.
+ */
+export function exposureOf(url: string, settings: PostgresSettings = {}): Exposure | null {
+  // Also an object, whatever its type says.
+  const { host, ssl } = clientOf(clientConfig(url, settings)) as {
+    host: string;
+    ssl: boolean | { rejectUnauthorized?: boolean };
+  };
+  if (isThisMachine(host)) return null;
+  const hint =
+    'set sslmode=verify-full in DATABASE_URL, and DATABASE_TLS_CA_FILE to the authority of the server’s certificate';
+  if (ssl === false) {
+    return {
+      says: `the connection to ${host} is not encrypted: whoever is on the way reads and changes what passes`,
+      hint: `${hint}; the server needs ssl = on`,
+    };
+  }
+  return typeof ssl === 'object' && ssl.rejectUnauthorized === false
+    ? {
+        says: `the connection to ${host} trusts any certificate: whoever is on the way can pose as the server`,
+        hint,
+      }
+    : null;
+}
+
+function isThisMachine(host: string): boolean {
+  // The folder of a Unix socket.
+  if (host.startsWith('/')) return true;
+  const bare = host.toLowerCase();
+  return bare === 'localhost' || bare === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(bare);
 }
 
 function sessionSettings(schema: string, settings: PostgresSettings & { readOnly?: boolean }): string {
