@@ -1,6 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { BlockList } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { loadConfig } from '../../src/config.ts';
+import { TICKED_BYTES } from '../../src/ops/forms.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (name: string) => readFileSync(new URL(name, root), 'utf8');
@@ -15,10 +18,18 @@ interface Service {
   ports?: string[];
   volumes?: string[];
   healthcheck?: object;
+  networks?: string[] | { default: { ipv4_address: string } };
+  tmpfs?: string[];
+  mem_limit?: string;
+  logging?: { options: Record<string, string> };
 }
-const file = parse(read('compose.yaml'), { strict: true, uniqueKeys: true }) as {
+const file = parse(read('compose.yaml'), { strict: true, uniqueKeys: true, merge: true }) as {
   services: Record<'postgres' | 'mirror' | 'balancer', Service>;
   volumes: Record<string, unknown>;
+  networks: {
+    default: { ipam: { config: { subnet: string; gateway: string; ip_range: string }[] } };
+    database: object;
+  };
   secrets: Record<string, { file: string }>;
 };
 const { postgres, mirror, balancer } = file.services;
@@ -45,11 +56,15 @@ describe('compose.yaml', () => {
 
   it('gives the replicas settings that there are, and only secrets that it declares and says how to make', () => {
     const settings = read('src/config.ts');
+    const password = /cat secrets\/(\w+)\)@postgres\/mirror/.exec(read('compose.yaml'))?.[1];
+    expect(read('docs/postgres-init.sql')).toContain(`cat /run/secrets/${password}\``);
     for (const name of Object.keys(mirror.environment!)) {
       expect(settings, name).toContain(`'${name.replace(/_FILE$/, '')}'`);
     }
     const declared = Object.keys(file.secrets);
     const used = [...mirror.secrets!, ...postgres.secrets!];
+    // The superuser's is nobody's else.
+    expect(mirror.secrets).not.toContain('postgres_password');
     expect(used.toSorted()).toEqual(declared.toSorted());
     for (const [name, path] of Object.entries(mirror.environment!)) {
       if (name.endsWith('_FILE')) expect(used).toContain(path.replace('/run/secrets/', ''));
@@ -66,18 +81,112 @@ describe('compose.yaml', () => {
     const [mounted] = balancer.volumes!.map((volume) => volume.split(':')[0]!);
     expect(existsSync(new URL(mounted!, root))).toBe(true);
     expect(mounted).toBe('./docs/load-balancer.conf');
-    const upstreams = new Map(
-      [...balancing.matchAll(/upstream (\w+) \{[^}]*server mirror:(\d+) /g)].map(([, name, port]) => [
-        name,
-        port,
-      ]),
-    );
-    const servers = [...balancing.matchAll(/listen (\d+);[\s\S]*?proxy_pass http:\/\/(\w+);/g)];
-    expect(servers.map(([, port, name]) => [port, upstreams.get(name)])).toEqual([
+    const servers = [...balancing.matchAll(/listen (\d+);[\s\S]*?proxy_pass http:\/\/\$replicas:(\d+);/g)];
+    expect(servers.map(([, listens, leadsTo]) => [listens, leadsTo])).toEqual([
       ['8080', '8080'],
       ['8081', '8081'],
     ]);
+    expect([...balancing.matchAll(/set \$replicas (\w+);/g)].map(([, name]) => name)).toEqual([
+      'mirror',
+      'mirror',
+    ]);
     expect(balancer.ports).toEqual(['127.0.0.1:8080:8080', '127.0.0.1:8081:8081']);
     expect(balancing.split('{').length).toBe(balancing.split('}').length);
+  });
+
+  it('bounds what every container has of memory, temporary files and logs', () => {
+    for (const [name, { mem_limit, tmpfs, logging }] of Object.entries(file.services)) {
+      const temporary = tmpfs!.map((each) => bytes(/size=(\w+)/.exec(each)?.[1]));
+      expect(
+        temporary.reduce((sum, size) => sum + size, 0),
+        name,
+      ).toBeLessThan(bytes(mem_limit));
+      expect(logging?.options, name).toEqual({ 'max-size': '10m', 'max-file': '5' });
+    }
+  });
+
+  it('has the replicas believe the address that the balancer gives, which no client can put there', () => {
+    const [range] = file.networks.default.ipam.config;
+    const trusted = mirror.environment!['TRUSTED_PROXIES']!;
+    expect(balancer.networks).toEqual({ default: { ipv4_address: trusted } });
+    const inside = (network: string) => {
+      const [address, bits] = network.split('/');
+      const list = new BlockList();
+      list.addSubnet(address!, Number(bits));
+      return list.check(trusted);
+    };
+    // Docker gives the others theirs out of the range.
+    expect([inside(range!.subnet), inside(range!.ip_range)]).toEqual([true, false]);
+    expect(balancing).toContain('proxy_set_header X-Forwarded-For $remote_addr;');
+    expect(balancing).toContain(`set_real_ip_from ${range!.gateway};`);
+  });
+
+  it('lets nobody but the replicas reach the database', () => {
+    expect(file.networks.database).toEqual({ internal: true });
+    expect([postgres.networks, mirror.networks]).toEqual([['database'], ['default', 'database']]);
+    expect(balancer.networks).not.toHaveProperty('database');
+  });
+});
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+function bytes(text: string | undefined): number {
+  const [, number, unit] = /^(\d+)([kmg]?)$/.exec(text ?? '') ?? [];
+  if (unit === undefined) throw new Error(`no size: ${text}`);
+  return Number(number) * UNITS[unit]!;
+}
+
+describe('docs/load-balancer.conf', () => {
+  const [common, deliveries, operators] = balancing.replaceAll(/^ *#.*$/gm, '').split(/^server \{$/m) as [
+    string,
+    string,
+    string,
+  ];
+  const setTo = (directive: string, part: string) =>
+    new RegExp(`^ *${directive} ([^;]+);`, 'm').exec(part)?.[1];
+  const seconds = (directive: string, part: string) =>
+    Number(/^(\d+)s$/.exec(setTo(directive, part) ?? '')?.[1]);
+  const underWay = (zone: string, part: string) => Number(setTo(`limit_conn ${zone}`, part));
+
+  it('answers before a sender has given up, even if a replica hangs and another after it', () => {
+    const attempt = ['proxy_connect_timeout', 'proxy_send_timeout', 'proxy_read_timeout'].map((directive) =>
+      seconds(directive, deliveries),
+    );
+    const tries = Number(setTo('proxy_next_upstream_tries', deliveries));
+    const worst = seconds('resolver_timeout', common) + tries * attempt.reduce((sum, each) => sum + each, 0);
+    expect(worst).toBeLessThan(15);
+    expect(tries).toBeGreaterThan(1);
+    expect(setTo('proxy_next_upstream', deliveries)?.split(' ')).toEqual(
+      expect.arrayContaining(['timeout', 'non_idempotent']),
+    );
+  });
+
+  it('takes bodies as large as the replicas do, and hardly larger', () => {
+    const largest = loadConfig({ WEBHOOK_SECRETS: 'a-secret-that-signs-nothing' }).webhook.maxBodyBytes;
+    const taken = bytes(setTo('client_max_body_size', deliveries));
+    expect(taken).toBeGreaterThan(largest);
+    expect(taken).toBeLessThan(1.1 * largest);
+    expect(bytes(setTo('client_max_body_size', operators))).toBeGreaterThan(TICKED_BYTES);
+  });
+
+  it('has room for all bodies that it takes at a time', () => {
+    const disk = bytes(/size=(\w+)/.exec(balancer.tmpfs![0]!)?.[1]);
+    const taken = bytes(setTo('client_max_body_size', deliveries));
+    expect(underWay('large', deliveries) * taken).toBeLessThan(disk);
+    const inMemory = underWay('all', deliveries) + underWay('all', operators);
+    // What nginx itself needs is on top.
+    expect(disk + 1.25 * inMemory * bytes(setTo('client_body_buffer_size', common))).toBeLessThan(
+      0.8 * bytes(balancer.mem_limit),
+    );
+    // Operators' are passed on as they come, so none is on disk.
+    expect(setTo('proxy_request_buffering', operators)).toBe('off');
+    // All five digits that the map calls small fit in memory.
+    expect(bytes(setTo('client_body_buffer_size', common))).toBeGreaterThan(99_999);
+    expect(common).toContain('"~^\\d{1,5}$" ""');
+  });
+
+  it('leaves others their share when one address takes all of its own', () => {
+    expect(underWay('address', deliveries)).toBeLessThan(underWay('all', deliveries));
+    expect(underWay('large_of_address', deliveries)).toBeLessThan(underWay('large', deliveries));
+    expect(underWay('address', operators)).toBeLessThan(underWay('all', operators));
   });
 });
