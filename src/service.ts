@@ -17,7 +17,7 @@ import { signInLink } from './ops/tokens.ts';
 import { createTraffic } from './ops/traffic.ts';
 import { createWorker, GATHER_MS } from './process/worker.ts';
 import { createReceiver } from './receive/routes.ts';
-import { credentialFacts, refusalDiagnosis } from './service/facts.ts';
+import { credentialFacts, refusalDiagnoses } from './service/facts.ts';
 import { createFront, type Front } from './service/front.ts';
 import { createHeartbeat } from './service/heartbeat.ts';
 import { createHeldBackfill } from './service/held-backfill.ts';
@@ -262,7 +262,7 @@ async function compose(
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),
     traffic: traffic.since,
-    diagnose: (id) => refusalDiagnosis(config, store, id),
+    diagnose: refusalDiagnoses(config, store),
     tokens: tokens.all,
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },

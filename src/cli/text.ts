@@ -1,3 +1,5 @@
+import { indentedJson } from '../ops/texts.ts';
+
 /**
  * Text from events and records is anyone's. On a terminal, control characters in it could move the cursor,
  * rename the window or hide what follows, and marks of writing direction could reorder a line; they are shown
@@ -12,7 +14,7 @@ export function printable(text: string): string {
 
 /** JSON for people and scripts: still valid JSON, and free of whatever `printable` escapes. */
 export function printableJson(value: unknown): string {
-  return JSON.stringify(value, null, 2)
+  return indentedJson(JSON.stringify(value))
     .split('\n')
     .map((line) => line.replace(UNPRINTABLE, escaped))
     .join('\n');

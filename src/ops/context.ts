@@ -156,8 +156,8 @@ export interface OpsContext {
   credentials(): Promise<CredentialFacts | null>;
   /** Deliveries and lags by the minute since then (wall-clock milliseconds), up to this moment. */
   traffic(since: number): Promise<TrafficReport[]>;
-  /** Null: no such refusal is kept. */
-  diagnose(refusalId: number): Promise<RefusalDiagnosis | null>;
+  /** Null: no such refusal is kept. `busy`: too many are being examined now. */
+  diagnose(refusalId: number): Promise<RefusalDiagnosis | 'busy' | null>;
   /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
   tokens(): readonly OpsToken[];
   /** How operators reach this listener from outside; null: as they address it. */

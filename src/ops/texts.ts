@@ -4,32 +4,96 @@
 export const HEX_SHOWN_BYTES = 4096;
 const HEX_ROW_BYTES = 16;
 
-/**
- * JSON, indented; null: it is none. Only white space is changed: parsing and printing again would round large
- * numbers and drop repeated keys, and show something that nobody signed.
- */
-export function indentedJson(text: string): string | null {
+/** Of one text on a page: more is nobody's reading, and a browser stalls on it. Characters. */
+export const TEXT_SHOWN_CHARACTERS = 256 * 1024;
+/** Of one value in a change's table, and of one change's fields: the API has all of them. */
+export const VALUE_SHOWN_CHARACTERS = 4096;
+export const FIELDS_SHOWN = 200;
+/** What lies deeper stands on one line: an indent for every level makes a page grow with the square of the depth. */
+export const INDENTED_DEPTH = 24;
+const INDENT = '  ';
+
+/** What a page shows of a text. */
+export interface ShownText {
+  text: string;
+  /** It was JSON, and is shown indented as far as the bounds go. */
+  isIndented: boolean;
+  /** Characters left out at the end; 0: none. */
+  left: number;
+}
+
+/** A text as pages show it: JSON indented, anything else as it is, and never much more than twice TEXT_SHOWN_CHARACTERS. */
+export function shownText(text: string): ShownText {
+  if (text.length > TEXT_SHOWN_CHARACTERS || !isJson(text)) return rawText(text);
+  return { text: indentedJson(text, TEXT_SHOWN_CHARACTERS), isIndented: true, left: 0 };
+}
+
+export function rawText(text: string): ShownText {
+  const shown = text.slice(0, TEXT_SHOWN_CHARACTERS);
+  return { text: shown, isIndented: false, left: text.length - shown.length };
+}
+
+/** The beginning of a value, with what tells that there is more. */
+export function shortened(text: string, most = VALUE_SHOWN_CHARACTERS): string {
+  return text.length <= most ? text : `${text.slice(0, most)}…`;
+}
+
+function isJson(text: string): boolean {
   try {
     JSON.parse(text);
+    return true;
   } catch {
-    return null;
+    return false;
   }
+}
+
+/**
+ * `json`, which must be JSON, indented. Only white space is changed: parsing and printing again would round large
+ * numbers and drop repeated keys, and show something that nobody signed. Linear in time and space: what lies deeper
+ * than INDENTED_DEPTH stands on one line, and what comes after `most` characters stands as it was given.
+ */
+export function indentedJson(json: string, most = Number.POSITIVE_INFINITY): string {
+  const margins = Array.from({ length: INDENTED_DEPTH + 1 }, (_, depth) => `\n${INDENT.repeat(depth)}`);
+  let out = '';
   let depth = 0;
-  const line = () => `\n${'  '.repeat(depth)}`;
-  return text.replaceAll(/"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}[\],:]|\s+|[^\s{}[\],:"]+/g, (token) => {
-    if (/^[{[]\s*[}\]]$/.test(token)) return token.replaceAll(/\s+/g, '');
-    if (token === '{' || token === '[') {
-      depth += 1;
-      return `${token}${line()}`;
-    }
-    if (token === '}' || token === ']') {
+  let at = 0;
+  while (at < json.length && out.length < most) {
+    const character = json[at]!;
+    let end = at + 1;
+    if (character === '"') {
+      end = endOfString(json, at);
+      out += json.slice(at, end);
+    } else if (character === '{' || character === '[') {
+      const inside = skipBlanks(json, end);
+      const isEmpty = json[inside] === '}' || json[inside] === ']';
+      end = isEmpty ? inside + 1 : inside;
+      if (!isEmpty) depth += 1;
+      out += isEmpty ? character + json[inside] : character + (margins[depth] ?? '');
+    } else if (character === '}' || character === ']') {
+      out += depth > INDENTED_DEPTH ? character : margins[depth - 1] + character;
       depth -= 1;
-      return `${line()}${token}`;
-    }
-    if (token === ',') return `,${line()}`;
-    if (token === ':') return ': ';
-    return /^\s+$/.test(token) ? '' : token;
-  });
+    } else if (character === ',') out += `,${margins[depth] ?? ''}`;
+    else if (character === ':') out += ': ';
+    else if (!isBlank(character)) out += character;
+    at = end;
+  }
+  return out + json.slice(at);
+}
+
+const isBlank = (character: string | undefined) =>
+  character === ' ' || character === '\n' || character === '\r' || character === '\t';
+
+function skipBlanks(text: string, from: number): number {
+  let at = from;
+  while (isBlank(text[at])) at += 1;
+  return at;
+}
+
+/** Behind its closing quote. The text is known to be JSON. */
+function endOfString(text: string, from: number): number {
+  let at = from + 1;
+  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return at + 1;
 }
 
 /** `0000  7b 22 69 64 …  {"id…`, a line for 16 bytes; the first `HEX_SHOWN_BYTES`. */

@@ -1,3 +1,5 @@
+import type { Steps } from './diagnosis-steps.ts';
+
 /** What a body may have been when it was signed, and what happened to it since. */
 export interface BodyForm {
   /** Null: as received. */
@@ -16,8 +18,16 @@ export type BodyFault =
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
+/**
+ * A form that is so many times as long as what was received is not tried: indented or escaped, a real event grows to
+ * three times its length, and only a body made for it to twenty.
+ */
+const MAX_GROWTH = 8;
+/** For bodies so short that everything is many times as long. Characters. */
+const SHORT_CHARACTERS = 1024;
+
 /** Each distinct form once. What changes least comes first, so that the plainest explanation is found first. */
-export function bodyForms(received: Uint8Array): BodyForm[] {
+export function* bodyForms(received: Uint8Array): Steps<BodyForm[]> {
   const bytes = Buffer.from(received);
   const forms: BodyForm[] = [{ fault: null, name: 'as received', bytes }];
   const seen = new Set([bytes.toString('latin1')]);
@@ -44,13 +54,18 @@ export function bodyForms(received: Uint8Array): BodyForm[] {
   add('final_newline_changed', 'with a final LF', latin1(`${trimmed}\n`));
   add('final_newline_changed', 'with a final CRLF', latin1(`${trimmed}\r\n`));
 
+  yield;
   const tree = parse(bare.toString('utf8'));
   if (tree === null) return forms;
+  const longest = MAX_GROWTH * bytes.length + SHORT_CHARACTERS;
   for (const [order, ordered] of orders(tree)) {
     for (const [spacing, layout] of LAYOUTS) {
       for (const [escapes, quote] of ESCAPES) {
+        yield;
+        const printed = print(ordered, layout, quote, longest);
+        if (printed === null) continue;
         const name = `as JSON ${[spacing, escapes, order].filter((part) => part !== '').join(', ')}`;
-        add('body_reserialised', name, Buffer.from(print(ordered, layout, quote), 'utf8'));
+        add('body_reserialised', name, Buffer.from(printed, 'utf8'));
       }
     }
   }
@@ -169,18 +184,30 @@ const ESCAPES: readonly (readonly [string, (text: string) => string])[] = [
   ['<, > and & as \\u', (text) => plain(text).replace(/[<>&\u2028\u2029]/g, unicode)],
 ];
 
-function print(node: Node, layout: Layout, quote: (text: string) => string, depth = 0): string {
-  if (node.kind === 'literal') return node.text;
-  if (node.kind === 'string') return quote(node.value);
-  const [open, close] = node.kind === 'array' ? '[]' : '{}';
-  const parts =
-    node.kind === 'array'
-      ? node.items.map((item) => print(item, layout, quote, depth + 1))
-      : node.members.map(
-          ([key, value]) => quote(key) + layout.colon + print(value, layout, quote, depth + 1),
-        );
-  if (parts.length === 0) return `${open}${close}`;
-  if (layout.indent === null) return `${open}${parts.join(layout.comma)}${close}`;
-  const margin = `\n${layout.indent.repeat(depth + 1)}`;
-  return `${open}${margin}${parts.join(layout.comma + margin)}\n${layout.indent.repeat(depth)}${close}`;
+/** Null: it is longer than `longest` characters. */
+function print(tree: Node, layout: Layout, quote: (text: string) => string, longest: number): string | null {
+  const margin = (depth: number) => (layout.indent === null ? '' : `\n${layout.indent.repeat(depth)}`);
+  let out = '';
+  const write = (node: Node, depth: number): void => {
+    if (out.length > longest) return;
+    if (node.kind === 'literal') out += node.text;
+    else if (node.kind === 'string') out += quote(node.value);
+    else {
+      const [open, close] = node.kind === 'array' ? '[]' : '{}';
+      const parts = node.kind === 'array' ? node.items : node.members;
+      out += open;
+      for (const [index, part] of parts.entries()) {
+        if (out.length > longest) return;
+        out += (index === 0 ? '' : layout.comma) + margin(depth + 1);
+        if (!Array.isArray(part)) write(part, depth + 1);
+        else {
+          out += quote(part[0]) + layout.colon;
+          write(part[1], depth + 1);
+        }
+      }
+      out += parts.length === 0 ? close : margin(depth) + close;
+    }
+  };
+  write(tree, 0);
+  return out.length > longest ? null : out;
 }

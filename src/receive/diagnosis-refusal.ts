@@ -1,6 +1,7 @@
 import type { Refusal } from '../store/store.ts';
 import { type Diagnosis, diagnose } from './diagnosis.ts';
 import type { CandidateSecret } from './diagnosis-search.ts';
+import type { Steps } from './diagnosis-steps.ts';
 import type { DiagnosisSettings } from './diagnosis-terms.ts';
 
 /** A diagnosis whose causes may also be the refusal's own reason, where there is nothing left to try. */
@@ -14,20 +15,20 @@ export type Explained = Omit<Diagnosis, 'causes'> & {
  * Why a kept delivery was refused. Pure. Without its body only its form can be judged. `headers`: those of its other
  * headers that somebody knows, since none is kept.
  */
-export function diagnoseRefusal(
+export function* diagnoseRefusal(
   refusal: Refusal,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
   headers: ReadonlyMap<string, string>,
-): Explained {
+): Steps<Explained> {
   const specimen = {
     headerValue: refusal.header ?? undefined,
     headers,
     body: refusal.body ?? Buffer.alloc(0),
     receivedSeconds: Math.floor(refusal.wall / 1000),
   };
-  if (refusal.body !== null) return diagnose(specimen, secrets, settings);
-  const { causes } = diagnose(specimen, [], settings);
+  if (refusal.body !== null) return yield* diagnose(specimen, secrets, settings);
+  const { causes } = yield* diagnose(specimen, [], settings);
   const form = causes.filter(({ code }) => code !== 'no_secret');
   if (form.length > 0) return { healthy: false, causes: form, fit: null };
   return {

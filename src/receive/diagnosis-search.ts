@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { TemplatePart } from '../config.ts';
 import { type BodyForm, bodyForms } from './diagnosis-bodies.ts';
+import type { Steps } from './diagnosis-steps.ts';
 
 /** A secret to try, as text: what it means as bytes is one of the questions. */
 export interface CandidateSecret {
@@ -42,8 +43,10 @@ export interface SearchInput {
 
 /** Beyond this many differences from the settings at once, nobody could make use of the explanation. */
 const MAX_DIFFERENCES = 3;
-/** A second or two of hashing: an event is small, and a large body is tried with fewer combinations. Bytes. */
-const MAX_HASHED_BYTES = 1_000_000_000;
+/** About a second of work in all: an event is small, and a large body is tried with fewer combinations. Bytes. */
+const MAX_HASHED_BYTES = 300_000_000;
+/** What a MAC costs besides its bytes, as so many more of them. */
+const MAC_COST_BYTES = 1024;
 
 const DIGEST_BYTES: Readonly<Record<HashName, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
 const HASHES = Object.keys(DIGEST_BYTES) as HashName[];
@@ -72,10 +75,10 @@ const TEMPLATES = [
  * The combination nearest to the settings under which one of the signatures is right, or null. Pure. A match is
  * proof: nobody finds another one by chance.
  */
-export function searchFit(input: SearchInput): Fit | null {
+export function* searchFit(input: SearchInput): Steps<Fit | null> {
   const digests = input.signatures.flatMap(digestsIn);
   const hashes = HASHES.filter((hash) => digests.some(({ bytes }) => bytes.length === DIGEST_BYTES[hash]));
-  const bodies = bodyForms(input.body);
+  const bodies = yield* bodyForms(input.body);
   const templates = templatesFor(input);
   let hashed = 0;
 
@@ -84,6 +87,7 @@ export function searchFit(input: SearchInput): Fit | null {
       for (const reading of readingsOf(secret.text, input.configured.secretEncoding)) {
         for (const template of templates) {
           for (const algorithm of hashes) {
+            yield;
             for (const body of bodies) {
               const cost =
                 Number(secret.standing === 'retired') +
@@ -92,8 +96,9 @@ export function searchFit(input: SearchInput): Fit | null {
                 Number(algorithm !== input.configured.algorithm) +
                 Number(body.fault !== null);
               if (cost !== differences) continue;
-              hashed += body.bytes.length;
+              hashed += body.bytes.length + MAC_COST_BYTES;
               if (hashed > MAX_HASHED_BYTES) return null;
+              yield;
               const hmac = createHmac(algorithm, reading.bytes);
               for (const part of template.parts) hmac.update(bytesOf(part, body.bytes, input));
               const mac = hmac.digest();

@@ -1,6 +1,7 @@
 import { fitCauses } from './diagnosis-fit.ts';
 import { formCauses, looseElements, missingHeader } from './diagnosis-header.ts';
 import { type CandidateSecret, type Fit, searchFit } from './diagnosis-search.ts';
+import type { Steps } from './diagnosis-steps.ts';
 import type { Cause, DiagnosisSettings, Specimen } from './diagnosis-terms.ts';
 import { timeCauses } from './diagnosis-time.ts';
 import { parseSignatureHeader } from './signature-header.ts';
@@ -27,11 +28,11 @@ const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
  * Why a delivery is refused, or that it is not. Pure: nothing is sent, stored or believed. Tries what senders and
  * the machines between are known to do, and names what fits; where nothing fits, says what that leaves.
  */
-export function diagnose(
+export function* diagnose(
   specimen: Specimen,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
-): Diagnosis {
+): Steps<Diagnosis> {
   const { headerValue } = specimen;
   if (headerValue === undefined || headerValue.trim() === '') {
     return { healthy: false, causes: [missingHeader(specimen, settings)], fit: null };
@@ -43,7 +44,7 @@ export function diagnose(
   const fit =
     secrets.length === 0 || signatures.length === 0
       ? null
-      : searchFit({
+      : yield* searchFit({
           ...{ signatures, t: t ?? null, body: specimen.body, secrets },
           headerOf: (name) => specimen.headers.get(name),
           configured: settings,

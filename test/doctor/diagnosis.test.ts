@@ -4,9 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { diagnose } from '../../src/receive/diagnosis.ts';
+import { diagnose as diagnosing } from '../../src/receive/diagnosis.ts';
 import type { CandidateSecret } from '../../src/receive/diagnosis-search.ts';
+import { allAtOnce } from '../../src/receive/diagnosis-steps.ts';
 import type { DiagnosisSettings, Specimen } from '../../src/receive/diagnosis-terms.ts';
+
+const diagnose = (...given: Parameters<typeof diagnosing>) => allAtOnce(diagnosing(...given));
 
 const FOLDER = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
 const ARRIVED_SECONDS = Date.parse('2026-11-02T12:00:00Z') / 1000;

@@ -1,7 +1,16 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DAY, HOUR, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
-import { fieldChanges, hexDump, indentedJson, utf8Text } from '../../src/ops/texts.ts';
+import {
+  fieldChanges,
+  hexDump,
+  INDENTED_DEPTH,
+  indentedJson,
+  shortened,
+  shownText,
+  TEXT_SHOWN_CHARACTERS,
+  utf8Text,
+} from '../../src/ops/texts.ts';
 import { toldParam, toldText } from '../../src/ops/told.ts';
 
 test.each([
@@ -19,10 +28,47 @@ test.each([
 test('any JSON means the same when it is indented, and what is none stays as it is', () => {
   fc.assert(
     fc.property(fc.json(), (text) => {
-      expect(JSON.parse(indentedJson(text)!)).toEqual(JSON.parse(text));
+      expect(JSON.parse(indentedJson(text))).toEqual(JSON.parse(text));
+      // As everybody else indents.
+      expect(indentedJson(JSON.stringify(JSON.parse(text)))).toBe(JSON.stringify(JSON.parse(text), null, 2));
     }),
   );
-  expect(indentedJson('{"a":')).toBeNull();
+  expect(shownText('{"a":')).toEqual({ text: '{"a":', isIndented: false, left: 0 });
+});
+
+/** Bodies of the size that is kept of a rejected delivery, each of what makes an indenter grow. */
+const KEPT_BYTES = 16_384;
+const GREEDY: readonly (readonly [string, string])[] = [
+  ['brackets in brackets', '['.repeat(KEPT_BYTES / 2) + ']'.repeat(KEPT_BYTES / 2)],
+  ['objects in objects', `${'{"":'.repeat(KEPT_BYTES / 5)}1${'}'.repeat(KEPT_BYTES / 5)}`],
+  [
+    'many values as deep as is indented',
+    `${'['.repeat(INDENTED_DEPTH)}${'1,'.repeat(8000)}1${']'.repeat(INDENTED_DEPTH)}`,
+  ],
+  ['a step down for each step up', `[${'[[[[1]]]],'.repeat(KEPT_BYTES / 10)}1]`],
+  ['white space', `[${'\r\n'.repeat(KEPT_BYTES / 2)}]`],
+];
+
+test.each(GREEDY)('%s make no page that is much longer than twice the bound', (_name, text) => {
+  const shown = shownText(text);
+  expect(shown.isIndented).toBe(true);
+  expect(shown.text.length).toBeLessThan(2 * TEXT_SHOWN_CHARACTERS);
+  expect(shown.text.replaceAll(/\s/g, '')).toBe(text.replaceAll(/\s/g, ''));
+});
+
+test('deeper than is indented stands on one line, and after the bound it stands as it came', () => {
+  const deep = '['.repeat(INDENTED_DEPTH + 2) + ']'.repeat(INDENTED_DEPTH + 2);
+  const lines = indentedJson(deep).split('\n');
+  expect(lines).toHaveLength(2 * INDENTED_DEPTH + 1);
+  expect(lines[INDENTED_DEPTH]!.trim()).toBe('[[]]');
+  expect(indentedJson('[1,[2, 3]]', 4)).toBe('[\n  1,[2, 3]]');
+});
+
+test('a text beyond the bound is shown to it, and the rest is counted', () => {
+  const text = JSON.stringify('x'.repeat(TEXT_SHOWN_CHARACTERS));
+  expect(shownText(text)).toEqual({ text: text.slice(0, TEXT_SHOWN_CHARACTERS), isIndented: false, left: 2 });
+  expect(shortened('abc', 3)).toBe('abc');
+  expect(shortened('abcd', 3)).toBe('abc…');
 });
 
 test('bytes are shown in rows of sixteen, as hex and as text', () => {

@@ -1,6 +1,7 @@
 import { type Config, loadConfig } from '../../config.ts';
 import { MirrorError, UsageError } from '../../errors.ts';
 import { diagnoseRefusal, type Explained } from '../../receive/diagnosis-refusal.ts';
+import { allAtOnce } from '../../receive/diagnosis-steps.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
 import type { Refusal, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
@@ -107,7 +108,7 @@ async function explainRefusal(
       "--header takes others beside --delivery, as 'Name: value'",
     );
   }
-  return diagnoseRefusal(refusal, secrets, diagnosisSettings(config), headers);
+  return allAtOnce(diagnoseRefusal(refusal, secrets, diagnosisSettings(config), headers));
 }
 
 /** As many as are kept. */

@@ -3,6 +3,7 @@ import { type Config, loadConfig } from '../../config.ts';
 import { describeError, UsageError } from '../../errors.ts';
 import { diagnose } from '../../receive/diagnosis.ts';
 import type { Explained } from '../../receive/diagnosis-refusal.ts';
+import { allAtOnce } from '../../receive/diagnosis-steps.ts';
 import { ASK_SENDER } from '../../receive/diagnosis-terms.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
@@ -35,7 +36,7 @@ export async function explainRecorded(cli: Cli, options: RecordedOptions): Promi
     receivedSeconds: secondsOf(options.receivedAt),
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
-  const diagnosis = diagnose(specimen, secrets, diagnosisSettings(config));
+  const diagnosis = allAtOnce(diagnose(specimen, secrets, diagnosisSettings(config)));
   // Of a body that was changed on the way its change is the cause, and not what it has become.
   const cause = diagnosis.healthy ? bodyCause(body, config) : null;
   return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };

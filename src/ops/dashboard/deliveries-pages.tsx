@@ -1,10 +1,10 @@
 import type { QuarantineReport, RefusalReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { RefusalDiagnosis } from '../context.ts';
-import { HEX_SHOWN_BYTES, hexDump, indentedJson, utf8Text } from '../texts.ts';
+import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../texts.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { Frame } from './layout.tsx';
-import { ActionForm, Empty, Facts, Instant, Pager, Pre, Table, Title, Told } from './pieces.tsx';
+import { ActionForm, Empty, Facts, Instant, Pager, Pre, Table, Text, Title, Told } from './pieces.tsx';
 
 interface List<Row> {
   rows: readonly Row[];
@@ -149,6 +149,11 @@ export interface KeptRefusal {
   wall: number;
 }
 
+const NOT_EXAMINED: RefusalDiagnosis = { causes: [], fit: null };
+const NOT_KEPT = 'It is not kept any more.';
+const BUSY = 'Others are being examined. Reload this page in a few seconds.';
+const MENDED = 'With the settings of now it would be taken: what was wrong has been mended since.';
+
 export function RefusalPage({
   refusal,
   diagnosis,
@@ -156,11 +161,12 @@ export function RefusalPage({
   now,
 }: {
   refusal: KeptRefusal;
-  diagnosis: RefusalDiagnosis | null;
+  diagnosis: RefusalDiagnosis | 'busy' | null;
   identity: Identity;
   now: number;
 }) {
-  const fit = Object.entries(diagnosis?.fit ?? {});
+  const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
+  const fits = Object.entries(fit ?? {});
   return (
     <Frame title={`Refusal ${refusal.id}`} current="Refusals" identity={identity} now={now}>
       <Title>Refusal {refusal.id}</Title>
@@ -174,15 +180,11 @@ export function RefusalPage({
         ]}
       />
       <h2>What doctor says</h2>
-      {diagnosis === null || diagnosis.causes.length === 0 ? (
-        <p class="note">
-          {diagnosis === null
-            ? 'It is not kept any more.'
-            : 'With the settings of now it would be taken: what was wrong has been mended since.'}
-        </p>
+      {causes.length === 0 ? (
+        <p class="note">{diagnosis === null ? NOT_KEPT : diagnosis === 'busy' ? BUSY : MENDED}</p>
       ) : (
         <ul class="causes">
-          {diagnosis.causes.map(({ code, what, remedy }) => (
+          {causes.map(({ code, what, remedy }) => (
             <li>
               <p>
                 {what} <code>{code}</code>
@@ -192,10 +194,10 @@ export function RefusalPage({
           ))}
         </ul>
       )}
-      {fit.length === 0 ? null : (
+      {fits.length === 0 ? null : (
         <>
           <h2>What its signature fits</h2>
-          <Facts facts={fit.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
+          <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
         </>
       )}
       <Body body={refusal.body} trimmed={false} />
@@ -217,7 +219,6 @@ function Body({ body, trimmed }: { body: Uint8Array | null; trimmed: boolean }) 
     );
   }
   const text = utf8Text(body);
-  const pretty = text === null ? null : indentedJson(text);
   return (
     <>
       <h2>Body</h2>
@@ -226,7 +227,7 @@ function Body({ body, trimmed }: { body: Uint8Array | null; trimmed: boolean }) 
       ) : text === '' ? (
         <p class="note">It is empty.</p>
       ) : (
-        <Pre text={pretty ?? text} label={pretty === null ? 'Body' : 'Body, indented'} />
+        <Text text={text} label="Body" />
       )}
       {body.length === 0 ? null : (
         <details {...(text === null ? { open: true } : {})}>

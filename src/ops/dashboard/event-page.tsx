@@ -1,10 +1,9 @@
 import type { EventReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { indentedJson } from '../texts.ts';
 import { count, figure } from '../words.ts';
 import { State } from './events-page.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Facts, Instant, Pre, RecordLink, Title, Told } from './pieces.tsx';
+import { ActionForm, Facts, Instant, RecordLink, Text, Title, Told } from './pieces.tsx';
 
 export function EventPage({
   event,
@@ -19,7 +18,6 @@ export function EventPage({
   told: string | null;
   here: string;
 }) {
-  const pretty = event.body === null ? null : indentedJson(event.body);
   return (
     <Frame title={`Event ${event.id}`} current="Events" identity={identity} now={now}>
       <Title>
@@ -77,10 +75,10 @@ export function EventPage({
         <p class="note">Trimmed: it is older than RETENTION_BODY_DAYS.</p>
       ) : (
         <>
-          <Pre text={pretty ?? event.body} label="Body, indented" />
+          <Text text={event.body} label="Body" />
           <details>
             <summary>As it was signed, to the byte</summary>
-            <Pre text={event.body} label="Body as signed" />
+            <Text text={event.body} label="Body as signed" raw />
           </details>
         </>
       )}

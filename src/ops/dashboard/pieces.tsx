@@ -2,7 +2,8 @@ import type { PropsWithChildren } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
 import { CSRF_FIELD } from '../access.ts';
 import { causeHref, eventHref, recordHref } from '../hrefs.ts';
-import { age, kindNoun } from '../words.ts';
+import { rawText, shownText } from '../texts.ts';
+import { age, figure, kindNoun } from '../words.ts';
 
 /**
  * An instant in UTC: the time alone when it is of today, with the day otherwise. The script puts the reader's own
@@ -236,5 +237,18 @@ export function Pre({ text, label }: { text: string; label: string }) {
     <section class="pre" aria-label={label} tabindex={0}>
       <pre>{text}</pre>
     </section>
+  );
+}
+
+/** Anyone's text, within bounds: JSON is indented, unless it is wanted as it came. */
+export function Text({ text, label, raw = false }: { text: string; label: string; raw?: boolean }) {
+  const shown = raw ? rawText(text) : shownText(text);
+  return (
+    <>
+      <Pre text={shown.text} label={shown.isIndented ? `${label}, indented` : label} />
+      {shown.left === 0 ? null : (
+        <p class="note">{figure(shown.left)} more characters are left out here; the API has them.</p>
+      )}
+    </>
   );
 }

@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { recordHref } from '../hrefs.ts';
-import { fieldChanges } from '../texts.ts';
+import { FIELDS_SHOWN, fieldChanges, shortened } from '../texts.ts';
 import { kindNoun } from '../words.ts';
 import { Frame } from './layout.tsx';
 import {
@@ -13,8 +13,8 @@ import {
   Facts,
   Instant,
   Pager,
-  Pre,
   Table,
+  Text,
   Title,
   Told,
 } from './pieces.tsx';
@@ -84,7 +84,7 @@ export function RecordPage({
         </ActionForm>
       ) : null}
       <h2>Data</h2>
-      <Pre text={JSON.stringify(record.data, null, 2)} label="Data" />
+      <Text text={JSON.stringify(record.data)} label="Data" />
       <h2>History</h2>
       {changes.length === 0 ? (
         <Empty>No change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
@@ -117,19 +117,22 @@ function Change({ change, now }: { change: ChangeReport; now: number }) {
         <p class="note">No field differs.</p>
       ) : (
         <Table label={`Fields of change ${change.seq}`} head={['Field', 'Before', 'After']}>
-          {fields.map(({ field, before, after }) => (
+          {fields.slice(0, FIELDS_SHOWN).map(({ field, before, after }) => (
             <tr>
-              <th scope="row">{field}</th>
+              <th scope="row">{shortened(field)}</th>
               <td class="half" data-label="Before">
-                {before === null ? <span class="quiet">not there</span> : <code>{before}</code>}
+                {before === null ? <span class="quiet">not there</span> : <code>{shortened(before)}</code>}
               </td>
               <td class="half" data-label="After">
-                {after === null ? <span class="quiet">not there</span> : <code>{after}</code>}
+                {after === null ? <span class="quiet">not there</span> : <code>{shortened(after)}</code>}
               </td>
             </tr>
           ))}
         </Table>
       )}
+      {fields.length > FIELDS_SHOWN ? (
+        <p class="note">{fields.length - FIELDS_SHOWN} more fields are in the API.</p>
+      ) : null}
     </article>
   );
 }
