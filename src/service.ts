@@ -76,8 +76,8 @@ export interface ServiceOptions {
 export interface Service {
   receiverUrl: string;
   opsUrl: string;
-  /** Signs its holder in as an operator; null where OPS_TOKENS is set. Never to be logged. */
-  signInLink: string | null;
+  /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link holds the token: never to be logged. */
+  signIn: { link: string; tokenFile: string } | null;
   /** Rejects when the service cannot go on: then the process must end. Never resolves. */
   failed: Promise<never>;
   /** Stops in the order in which data flows, so that nothing acknowledged is left undone that could be done. */
@@ -370,10 +370,13 @@ async function compose(
   return {
     receiverUrl: listeners.receiverUrl,
     opsUrl: listeners.opsUrl,
-    signInLink:
+    signIn:
       tokens.made === null
         ? null
-        : signInLink(config.ops.publicUrl?.origin ?? listeners.opsUrl, tokens.made.token),
+        : {
+            link: signInLink(config.ops.publicUrl?.origin ?? listeners.opsUrl, tokens.made.token),
+            tokenFile: tokens.made.file,
+          },
     failed: fatal.promise,
     stop: () => {
       stopped ??= stop();

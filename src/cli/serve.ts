@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
 import { type Config, configWarnings, loadConfig, secretTexts } from '../config.ts';
 import type { Logger } from '../logger.ts';
+import type { Service } from '../service.ts';
 import type { Cli } from './cli.ts';
 import { exposureOfDatabase } from './database.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
@@ -36,8 +37,7 @@ export function serveCommand(cli: Cli): Command {
         const service = await startService({ config, logger, signal: stop.signal });
         try {
           cli.err.write(`Deliveries: ${service.receiverUrl}/webhooks\nOperators: ${service.opsUrl}\n`);
-          // Never in a log: whoever has the link is an operator.
-          if (service.signInLink !== null) cli.err.write(`Sign in: ${service.signInLink}\n`);
+          if (service.signIn !== null) cli.err.write(signInLine(service.signIn, cli.err.isTerminal));
           await Promise.race([aborted(stop.signal), service.failed]);
         } finally {
           await service.stop();
@@ -49,6 +49,11 @@ export function serveCommand(cli: Cli): Command {
         stop.release();
       }
     });
+}
+
+/** Whoever has the link is an operator. What is no terminal is a log, which others read, and which is kept. */
+export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, isTerminal: boolean): string {
+  return `Sign in: ${isTerminal ? link : `with the token in ${tokenFile}`}\n`;
 }
 
 /** Not refused: what is stored can be looked at all the same, and whatever is sent meanwhile is sent again later. */

@@ -7,7 +7,7 @@ const HEX_ROW_BYTES = 16;
 /** Of one text on a page: more is nobody's reading, and a browser stalls on it. Characters. */
 export const TEXT_SHOWN_CHARACTERS = 256 * 1024;
 /** Of one value in a change's table, and of one change's fields: the API has all of them. */
-export const VALUE_SHOWN_CHARACTERS = 4096;
+const VALUE_SHOWN_CHARACTERS = 4096;
 export const FIELDS_SHOWN = 200;
 /** What lies deeper stands on one line: an indent for every level makes a page grow with the square of the depth. */
 export const INDENTED_DEPTH = 24;

@@ -1,7 +1,7 @@
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { Config, OpsToken } from '../config.ts';
 import { UsageError } from '../errors.ts';
-import { loadOrCreateOpsToken } from '../ops/token-file.ts';
+import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { isPostgres, sqlitePath } from '../store/open.ts';
 
 /** Beside a file a token can be made and kept; what replicas share must be given to each of them. */
@@ -13,9 +13,14 @@ export function requireTokens(config: Config): void {
   );
 }
 
-export function opsTokens(config: Config): { all: () => readonly OpsToken[]; made: OpsToken | null } {
+/** `made`: the one of a service whose OPS_TOKENS is not set, and the file that keeps it. */
+export function opsTokens(config: Config): {
+  all: () => readonly OpsToken[];
+  made: { token: string; file: string } | null;
+} {
   if (config.ops.tokens.length > 0) return { all: () => config.ops.tokens, made: null };
-  const made = loadOrCreateOpsToken(dirname(resolve(sqlitePath(config.databaseUrl))));
+  const folder = dirname(resolve(sqlitePath(config.databaseUrl)));
+  const made = loadOrCreateOpsToken(folder);
   const all = [made];
-  return { all: () => all, made };
+  return { all: () => all, made: { token: made.token, file: join(folder, OPS_TOKEN_FILE) } };
 }

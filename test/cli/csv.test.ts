@@ -46,6 +46,7 @@ describe('a line of CSV', () => {
   it.each([
     [[1, true, null, ''], '1,true,,""\r\n'],
     [[{ a: [1, 'x'] }], '"{""a"":[1,""x""]}"\r\n'],
+    [['a;=1+1', 'a\t=1+1', 'a b'], '"a;=1+1","a\t=1+1",a b\r\n'],
     [['=1+1', '-2', '@x'], '=1+1,-2,@x\r\n'],
   ])('of %j is %j', (cells, line) => {
     expect(csvLine(cells as unknown[], plain)).toBe(line);
@@ -54,7 +55,8 @@ describe('a line of CSV', () => {
   it('for a spreadsheet begins with nothing that it would run', () => {
     const cells = ['=1+1', '+x', '-2', '@x', '\tx', '\rx', 'fine', -2];
     const line = csvLine(cells, { spreadsheet: true });
-    expect(line).toBe(`'=1+1,'+x,'-2,'@x,'\tx,"'\rx",fine,-2\r\n`);
+    expect(line).toBe(`'=1+1,'+x,'-2,'@x,"'\tx","'\rx",fine,-2\r\n`);
+    expect(csvLine(['\nx', '＝1'], { spreadsheet: true })).toBe(`"'\nx",'＝1\r\n`);
   });
 });
 

@@ -1,6 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { listenForConsent } from '../../src/cli/login/listener.ts';
+import { startConsent } from '../../src/compliance/oauth-consent.ts';
 import { GRANT, openTokens } from '../../src/compliance/oauth-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import {
@@ -47,6 +51,13 @@ async function browse(address: string): Promise<{ status: number; text: string }
   return { status: response.status, text: await response.text() };
 }
 
+/** What is answered to a request's head, over a socket of its own. */
+async function spoken(port: number, head: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  socket.end(`${head}\r\nConnection: close\r\n\r\n`);
+  return await text(socket);
+}
+
 describe('signing in', () => {
   it('prints an address, takes the answer on loopback, and stores the tokens encrypted', async () => {
     await inTemporaryDirectory(async (directory) => {
@@ -86,6 +97,21 @@ describe('signing in', () => {
         'token_grant ok',
       ]);
     });
+  });
+
+  it('survives what is no address and no HTTP, which anybody on the machine can send', async () => {
+    const attempt = startConsent({ pkce: false });
+    const listener = await listenForConsent('http://127.0.0.1:0/callback', attempt, () => {});
+    const { port } = new URL(listener.redirectUri);
+    const status = async (head: string) => (await spoken(Number(port), head)).slice(9, 12);
+    for (const target of ['//', '//[', 'http://[', '/%', '*', '/callback//', '//x:99999999/']) {
+      expect([target, await status(`GET ${target} HTTP/1.1\r\nHost: x`)]).toEqual([target, '404']);
+    }
+    expect(await status('GET')).toBe('400');
+    const right = status(`GET /callback?code=c&state=${attempt.state} HTTP/1.1\r\nHost: x`);
+    expect(await listener.answer).toMatchObject({ code: 'c' });
+    await listener.finish({ title: 'Signed in', text: '' });
+    expect(await right).toBe('200');
   });
 
   it('omits the proof when PKCE is switched off', async () => {

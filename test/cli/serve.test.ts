@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it, vi } from 'vitest';
+import { signInLine } from '../../src/cli/serve.ts';
 import { freePorts } from '../support/ports.ts';
 import { start, startScript } from './executable.ts';
 
@@ -17,6 +18,23 @@ it('a start without any way to a signing secret says which setting is missing, a
   expect(await service.line('WEBHOOK_SECRETS')).toContain('503');
   await service.line('Deliveries: ');
   expect(await service.stop()).toBe(0);
+});
+
+it('without OPS_TOKENS the link that signs in is for a terminal alone: elsewhere the token is named by its file', async () => {
+  const service = start(['serve'], settings('signs-in.db'));
+  let said = '';
+  service.child.stderr?.on('data', (text: Buffer) => {
+    said += text;
+  });
+  const file = join(folder, 'ops-token');
+  expect(await service.line('Sign in: ')).toBe(`Sign in: with the token in ${file}`);
+  expect(await service.stop()).toBe(0);
+  const token = readFileSync(file, 'utf8').trim();
+  expect(token).toHaveLength(43);
+  expect(said).not.toContain(token);
+  expect(signInLine({ link: 'http://x/#token=1', tokenFile: file }, true)).toBe(
+    'Sign in: http://x/#token=1\n',
+  );
 });
 
 it('a secrets file that becomes unusable is told of in the log, without its content', async () => {

@@ -133,9 +133,6 @@ async function setUp(
   const mirror = mirrors.at(-1);
   if (mirror === undefined) throw new Error('there is no mirror');
   const { opsUrl } = mirror;
-  const signInLine = settings.postgres
-    ? `${opsUrl}/sign-in#token=${givenToken}`
-    : await mirror.child.line('/sign-in');
   for (const { child, opsUrl: url } of mirrors) await answering(`${url}/readyz`, child);
   // OPS_TOKENS is not set for one alone, so it has made a token for whoever can read this file.
   const token = settings.postgres
@@ -150,7 +147,7 @@ async function setUp(
     sandbox: sandboxControls(sandboxUrl),
     tables,
     ops: createOpsClient({ url: opsUrl, token }),
-    signInLink: /https?:\S+/.exec(signInLine)?.[0] ?? opsUrl,
+    signInLink: `${opsUrl}/sign-in#token=${token}`,
     sandboxUrl,
     listedAssessments: new Set(listedAssessments),
     failed,

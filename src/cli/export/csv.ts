@@ -1,8 +1,14 @@
 /** RFC 4180 ends every line so, on every system. */
 const LINE_END = '\r\n';
 
-/** What a spreadsheet may take for a formula, and run. */
-const FORMULA_START = /^[=+\-@\t\r]/;
+/** What a spreadsheet may take for a formula, and run; East Asian ones take the wide signs too. */
+const FORMULA_START = /^[=+\-@\t\r\n＝＋－＠]/;
+
+/**
+ * What a field is quoted for: besides what RFC 4180 names, what spreadsheets of many countries part fields at. Otherwise a name
+ * such as `x;=1+1` would begin a field of its own there, and be run. Quotes change nothing that a reader gets.
+ */
+const QUOTED_FOR = /[",;\t\r\n]/;
 
 /**
  * One line. A null is an empty field and an empty text is `""`, so that both come back as they were. With
@@ -18,5 +24,5 @@ function csvField(cell: unknown, spreadsheet: boolean): string {
   if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
   const text = typeof cell === 'string' ? cell : JSON.stringify(cell);
   const safe = spreadsheet && FORMULA_START.test(text) ? `'${text}` : text;
-  return safe === '' || /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return safe === '' || QUOTED_FOR.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

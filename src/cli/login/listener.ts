@@ -49,8 +49,9 @@ export async function listenForConsent(
   let waiting: ServerResponse | null = null;
 
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
-    const asked = new URL(request.url ?? '/', 'http://localhost');
-    if (request.method !== 'GET' || asked.pathname !== url.pathname) {
+    // Anybody on this machine can ask, for what is no address at all too (`GET //`).
+    const asked = URL.parse(request.url ?? '/', 'http://localhost');
+    if (request.method !== 'GET' || asked?.pathname !== url.pathname) {
       return show(response, 404, { title: 'Not here', text: 'There is nothing at this address.' });
     }
     const read = readConsent(asked.searchParams, attempt);
