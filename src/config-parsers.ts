@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import type { OpsToken, TemplatePart } from './config.ts';
+import { estimatedBits, TOKEN_MIN_BITS } from './token-strength.ts';
 
 /** What the environment holds: `process.env`, or a plain object in a test. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -179,8 +180,9 @@ function flawOfEntry(entry: string): string | null {
   if (!/^[\w.-]{1,64}$/.test(name)) return 'has a name that is not 1 to 64 letters, digits, ".", "_" or "-"';
   if (!/^(read|operate)$/.test(role)) return 'has a role that is neither read nor operate';
   if (!/^[\x21-\x7e]*$/.test(token)) return 'has a token with a space or a character beyond ASCII';
-  if (token.length < MIN_SECRET_CHARACTERS)
-    return `has a token of fewer than ${MIN_SECRET_CHARACTERS} characters`;
+  if (estimatedBits(token) < TOKEN_MIN_BITS) {
+    return `has a token of about ${Math.floor(estimatedBits(token))} bits, by its characters`;
+  }
   return null;
 }
 
@@ -204,7 +206,7 @@ export const opsTokens: Parser<OpsToken[]> = {
     context.addIssue({ code: 'custom', message: flaws.join('; '), params: { isForPeople: true } });
     return z.NEVER;
   }),
-  takes: `name:role:token entries separated by commas, role read or operate, tokens of at least ${MIN_SECRET_CHARACTERS} characters, no name or token twice`,
+  takes: `name:role:token entries separated by commas, role read or operate, tokens of at least ${TOKEN_MIN_BITS} bits such as \`openssl rand -hex 16\` prints, no name or token twice`,
 };
 
 export const credentialsKey: Parser<Uint8Array> = {

@@ -143,6 +143,12 @@ export function createMetrics() {
     clockSkewSeconds: gauge('clock_skew_seconds', 'The upstream’s clock minus ours.'),
     trimmedRows: counter('trimmed_rows_total', 'Rows and bodies that retention took away.', 'what'),
     notifications: counter('notifications_total', 'Attempts to tell NOTIFY_URL of the verdict.', 'outcome'),
+    tokensPresented: counter(
+      'tokens_presented_total',
+      'Operators’ tokens presented, by door (the form, or a request’s bearer) and by what became of them.',
+      'door',
+      'outcome',
+    ),
     databaseBytes: gauge('database_bytes', 'Size of the database, by file.', 'file'),
   };
 }

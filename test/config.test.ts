@@ -28,6 +28,8 @@ function problems(env: Environment): string[] {
 }
 
 const SECRET = '0123456789abcdef';
+/** 96 bits, no more. */
+const TOKEN = '9f3ac1b07d5e2846c03b91af';
 const API = { COMPLIANCE_BASE_URL: 'https://api.example.com/v1', COMPLIANCE_API_KEY: 'key' };
 const KEY = Buffer.alloc(32, 7).toString('base64');
 
@@ -110,11 +112,11 @@ describe('a setting is taken', () => {
     [{ WEBHOOK_SECRETS: KEY, WEBHOOK_SECRET_ENCODING: 'base64' }, (c) => c.webhook.secrets()[0]?.length, 32],
     [{ CREDENTIALS_KEY: KEY }, (c) => c.credentialsKey?.length, 32],
     [
-      { OPS_TOKENS: `a:read:${SECRET},b:operate:${SECRET}:x` },
+      { OPS_TOKENS: `a:read:${TOKEN},b:operate:${TOKEN}:x` },
       (c) => c.ops.tokens,
       [
-        { name: 'a', role: 'read', token: SECRET },
-        { name: 'b', role: 'operate', token: `${SECRET}:x` },
+        { name: 'a', role: 'read', token: TOKEN },
+        { name: 'b', role: 'operate', token: `${TOKEN}:x` },
       ],
     ],
     [
@@ -219,19 +221,22 @@ describe('a bad setting is named, with what it takes', () => {
       { OPS_TOKENS: SECRET },
       /^OPS_TOKENS: entry 1 is not of the form name:role:token; takes name:role:token/,
     ],
-    [{ OPS_TOKENS: `a:admin:${SECRET}` }, /^OPS_TOKENS: entry 1 has a role that is neither read nor operate/],
+    [{ OPS_TOKENS: `a:admin:${TOKEN}` }, /^OPS_TOKENS: entry 1 has a role that is neither read nor operate/],
     [
-      { OPS_TOKENS: `a:read:${SECRET},b:read:short,c:read:${SECRET} x` },
-      /^OPS_TOKENS: entry 2 has a token of fewer than 16 characters; entry 3 has a token with a space/,
+      { OPS_TOKENS: `a:read:${TOKEN},b:read:short,c:read:${TOKEN} x` },
+      /^OPS_TOKENS: entry 2 has a token of about 2\d bits, by its characters; entry 3 has a token with a space/,
     ],
-    [{ OPS_TOKENS: `a:read:${SECRET},` }, /^OPS_TOKENS: entry 2 is empty;/],
-    [{ OPS_TOKENS: `a b:read:${SECRET}` }, /^OPS_TOKENS: entry 1 has a name that is not/],
+    // 64 bits, and 92.
+    [{ OPS_TOKENS: 'a:read:9f3ac1b07d5e2846' }, /^OPS_TOKENS: entry 1 has a token of about 64 bits/],
+    [{ OPS_TOKENS: `a:read:${TOKEN.slice(1)}` }, /^OPS_TOKENS: entry 1 has a token of about 92 bits/],
+    [{ OPS_TOKENS: `a:read:${TOKEN},` }, /^OPS_TOKENS: entry 2 is empty;/],
+    [{ OPS_TOKENS: `a b:read:${TOKEN}` }, /^OPS_TOKENS: entry 1 has a name that is not/],
     [
-      { OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}3,a:read:${SECRET}2` },
+      { OPS_TOKENS: `a:read:${TOKEN},b:read:${TOKEN}3,a:read:${TOKEN}2` },
       /^OPS_TOKENS: entry 3 has the same name as entry 1;/,
     ],
     [
-      { OPS_TOKENS: `a:read:${SECRET},b:read:${SECRET}` },
+      { OPS_TOKENS: `a:read:${TOKEN},b:read:${TOKEN}` },
       /^OPS_TOKENS: entry 2 has the same token as entry 1;/,
     ],
     [{ OPS_PUBLIC_URL: 'ops.example.com' }, /^OPS_PUBLIC_URL/],
@@ -298,7 +303,7 @@ describe('NAME_FILE', () => {
 
   it('of a secret is read again when it has changed, at most every second, and the last good value stays', () => {
     const path = file(`${SECRET}\n`);
-    const tokens = file(`a:read:${SECRET}`);
+    const tokens = file(`a:read:${TOKEN}`);
     const told: string[] = [];
     let now = 0;
     const config = loadConfig(
@@ -332,7 +337,7 @@ describe('NAME_FILE', () => {
     now = 9000;
     expect(texts()).toEqual(['the third secret of all']);
 
-    writeFileSync(tokens, `b:operate:${SECRET}`);
+    writeFileSync(tokens, `b:operate:${TOKEN}`);
     now = 10_000;
     expect(config.ops.tokens).toMatchObject([{ name: 'b', role: 'operate' }]);
   });

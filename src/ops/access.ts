@@ -2,9 +2,10 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { OpsToken } from '../config.ts';
 import { problem } from '../problem.ts';
-import { ATTEMPTS_PER_ADDRESS, type Attempts, createAttempts } from './attempts.ts';
+import { type Attempts, createAttempts } from './attempts.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
+import { createRefusedNotes } from './refused-notes.ts';
 import { createSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
 import { createSharedSessions } from './shared-sessions.ts';
 import { createTokens, type Tokens } from './tokens.ts';
@@ -32,6 +33,13 @@ export type SignInOutcome =
   | { status: 'ok' }
   | { status: 'refused' }
   | { status: 'wait'; retryAfterSeconds: number };
+
+/** Where a token is presented: in the form, or with a request. */
+const DOORS = ['sign_in', 'bearer'] as const;
+type Door = (typeof DOORS)[number];
+/** `limited`: wrong, and told to wait. */
+const OUTCOMES = ['accepted', 'refused', 'limited'] as const;
+type Outcome = (typeof OUTCOMES)[number];
 
 /** How long a wrong token waits for its answer once there were too many, and how many may wait at once. */
 const SLOWED_MS = 1_000;
@@ -61,6 +69,13 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
   const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
   const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
 
+  const noteRefused = createRefusedNotes(audit, context);
+  const count = (door: Door, outcome: Outcome) => context.metrics.tokensPresented.inc({ door, outcome });
+  // An alert on their growth sees a counter's first value as no growth: so each begins at 0.
+  for (const door of DOORS) {
+    for (const outcome of OUTCOMES) context.metrics.tokensPresented.inc({ door, outcome }, 0);
+  }
+
   let slowedNow = 0;
   /** Holds the answer to a wrong token back, for as many at once as cost little. */
   const slowed = async () => {
@@ -71,21 +86,22 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
   };
 
   /** One presented token, from either door: limited, compared, and its refusals audited at a bounded rate. */
-  const present = async (c: OpsHandlerContext, presented: string, action: string) => {
+  const present = async (c: OpsHandlerContext, presented: string, action: Door) => {
     const address = remoteAddress(c);
     const token = tokens.match(presented);
     // Never made to wait: behind a proxy everybody has one address, and anyone there could shut all others out.
-    if (token !== null) return { status: 'ok', token } as const;
+    if (token !== null) {
+      count(action, 'accepted');
+      return { status: 'ok', token } as const;
+    }
     const waitMs = attempts.waitMs(address);
+    count(action, waitMs > 0 ? 'limited' : 'refused');
+    await noteRefused(action, address);
     if (waitMs > 0) {
       await slowed();
       return { status: 'wait', retryAfterSeconds: Math.ceil(waitMs / 1000) } as const;
     }
-    const failures = attempts.failed(address);
-    // The first and the one that shuts the door: enough to see it by, and nobody can fill the table.
-    if (failures === 1 || failures === ATTEMPTS_PER_ADDRESS) {
-      await audit.note('unknown', action, 'refused', address);
-    }
+    attempts.failed(address);
     return { status: 'refused' } as const;
   };
 

@@ -1,11 +1,18 @@
 import type { Clock } from '../clock.ts';
 
 /**
- * Failed attempts that one address may make in a window: enough for a mistyped token, too few to search for one. Only
- * wrong tokens are counted and made to wait, so nobody is shut out by what others do.
+ * What a limit on guesses is for. A token of 96 bits is not found by guessing: a million guesses a second take 10^15 years. So the
+ * limit is not what keeps strangers out, and every token is compared, whatever came before it from the same address. Were
+ * it not, anybody behind the operators' proxy could shut them out, since all there have one address. Comparing costs one
+ * hash, less than reading the request did.
+ *
+ * What guesses may not do is cost: the wrong ones beyond the limit are held for a second, few at a time, told to wait,
+ * and summed up in the audit once a minute; metrics count them all, and an alert is raised on their growth.
  */
+
+/** Failed attempts that one address may make in a window before it is told to wait: enough for a mistyped token. */
 export const ATTEMPTS_PER_ADDRESS = 10;
-/** And all addresses together, so that many of them gain little. */
+/** And all addresses together, so that many of them cost no more. */
 export const ATTEMPTS_GLOBALLY = 100;
 export const ATTEMPTS_WINDOW_MS = 60_000;
 /** Addresses remembered at once; the longest silent is forgotten first. */
@@ -14,8 +21,7 @@ const MAX_ADDRESSES = 10_000;
 export interface Attempts {
   /** Milliseconds until this address may fail again without being told to wait; 0: now. */
   waitMs(address: string): number;
-  /** Returns how many this address has made in its window, this one included. */
-  failed(address: string): number;
+  failed(address: string): void;
 }
 
 interface Window {
@@ -53,7 +59,6 @@ export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
       windows.delete(key);
       windows.set(key, window);
       if (windows.size > MAX_ADDRESSES) windows.delete(windows.keys().next().value!);
-      return window.failures;
     },
   };
 }

@@ -3,11 +3,10 @@ import { closeSync, fchmodSync, mkdirSync, openSync, readFileSync, writeSync } f
 import { join } from 'node:path';
 import type { OpsToken } from '../config.ts';
 import { describeError, UsageError } from '../errors.ts';
+import { estimatedBits, TOKEN_MIN_BITS } from '../token-strength.ts';
 
 /** 256 bits: out of reach of guessing at any rate. */
 const TOKEN_BYTES = 32;
-/** As OPS_TOKENS demands of its own. */
-const TOKEN_MIN_LENGTH = 16;
 
 export const OPS_TOKEN_FILE = 'ops-token';
 
@@ -55,9 +54,10 @@ function readExisting(path: string): string {
       'make the file readable for the service, or set OPS_TOKENS',
     );
   }
-  if (token.length < TOKEN_MIN_LENGTH || /\s/.test(token)) {
+  // As OPS_TOKENS demands of its own.
+  if (estimatedBits(token) < TOKEN_MIN_BITS || /\s/.test(token)) {
     throw new UsageError(
-      `${path} does not hold a token of at least ${TOKEN_MIN_LENGTH} characters`,
+      `${path} does not hold a token of at least ${TOKEN_MIN_BITS} bits`,
       'delete the file to have a new one made, or set OPS_TOKENS',
     );
   }

@@ -62,7 +62,14 @@ describe('bearer tokens', () => {
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(await response.json()).toMatchObject({ code: 'too_many_attempts' });
     expect((await h.app.request('/api/status', { headers: bearer(OPERATE) })).status).toBe(200);
-    expect(await auditActions()).toEqual(['unknown bearer refused', 'unknown bearer refused']);
+    expect(await auditActions()).toEqual(['unknown bearer refused']);
+    const counted = await h.context.metrics.tokensPresented.get();
+    const bearers = counted.values.filter(({ labels }) => labels['door'] === 'bearer');
+    expect(bearers.map(({ labels, value }) => [labels['outcome'], value])).toEqual([
+      ['accepted', 1],
+      ['refused', ATTEMPTS_PER_ADDRESS],
+      ['limited', 1],
+    ]);
   });
 
   test('the role read changes nothing, and its try is audited', async () => {

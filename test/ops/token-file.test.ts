@@ -27,7 +27,10 @@ test('the folder is made where it is missing', () => {
   expect(loadOrCreateOpsToken(join(dir, 'a', 'b')).token).toHaveLength(43);
 });
 
-test.each(['', 'short', 'two words in one long line'])('a file that holds %j is refused', (content) => {
-  writeFileSync(join(dir, OPS_TOKEN_FILE), content);
-  expect(() => loadOrCreateOpsToken(dir)).toThrow(UsageError);
-});
+test.each(['', 'short', 'two words in one long line', '9f3ac1b07d5e2846', 'a'.repeat(43)])(
+  'a file that holds %j is refused',
+  (content) => {
+    writeFileSync(join(dir, OPS_TOKEN_FILE), content);
+    expect(() => loadOrCreateOpsToken(dir)).toThrow(UsageError);
+  },
+);

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest';
+import { createRefusedNotes, SUMMARY_MS } from '../../src/ops/refused-notes.ts';
+
+/** Notes taken with time held in the hand. */
+function notes() {
+  const taken: string[] = [];
+  let over = () => {};
+  const slept: number[] = [];
+  const refused = createRefusedNotes(
+    {
+      note: async (actor, action, outcome, target) => {
+        taken.push(`${actor} ${action} ${outcome}: ${target}`);
+      },
+    },
+    {
+      clock: {
+        wall: () => 0,
+        steady: () => 0,
+        sleep: (ms) => {
+          slept.push(ms);
+          return new Promise((resolve) => {
+            over = resolve;
+          });
+        },
+      },
+      signal: new AbortController().signal,
+    },
+  );
+  const minuteOver = async () => {
+    over();
+    await new Promise(setImmediate);
+  };
+  return { taken, slept, refused, minuteOver };
+}
+
+test('the first refused token is noted at once, and the rest of its minute as one entry', async () => {
+  const { taken, slept, refused, minuteOver } = notes();
+  for (let n = 0; n < 4_000; n += 1) await refused('bearer', `10.0.0.${n % 2}`);
+  expect(taken).toEqual(['unknown bearer refused: 10.0.0.0']);
+  expect(slept).toEqual([SUMMARY_MS]);
+  await minuteOver();
+  expect(taken.slice(1)).toEqual([
+    'unknown bearer refused: 3999 more within a minute, from 2 addresses: 10.0.0.1, 10.0.0.0',
+  ]);
+  await refused('bearer', '10.0.0.9');
+  expect(taken).toHaveLength(3);
+  await minuteOver();
+  expect(taken).toHaveLength(3);
+});
+
+test('each door has its own, one address is named alone, and of many a few', async () => {
+  const { taken, refused, minuteOver } = notes();
+  await refused('sign_in', '10.0.0.1');
+  await refused('sign_in', '10.0.0.1');
+  await minuteOver();
+  for (let n = 0; n < 5_000; n += 1) await refused('bearer', `10.1.${n >> 8}.${n & 255}`);
+  await minuteOver();
+  expect(taken).toEqual([
+    'unknown sign_in refused: 10.0.0.1',
+    'unknown sign_in refused: 1 more within a minute, from 10.0.0.1',
+    'unknown bearer refused: 10.1.0.0',
+    'unknown bearer refused: 4999 more within a minute, from at least 1000 addresses: 10.1.0.1, 10.1.0.2, 10.1.0.3, 10.1.0.4, 10.1.0.5, …',
+  ]);
+});
