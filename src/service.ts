@@ -93,7 +93,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const own = options.clock ?? systemClock();
   requireTokens(config);
   const lock = lockFile(config.databaseUrl, new Date(own.wall()).toISOString());
-  const front = createFront();
+  const front = createFront(config.ops.publicUrl);
   let listeners: Listeners | null = null;
   let store: Store | null = null;
   try {
@@ -264,6 +264,7 @@ async function compose(
     traffic: traffic.since,
     diagnose: refusalDiagnoses(config, store),
     tokens: tokens.all,
+    host: config.ops.host,
     publicUrl: config.ops.publicUrl,
     ...{ clock, metrics, logger },
     signal: stopping.signal,

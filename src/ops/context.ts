@@ -160,6 +160,8 @@ export interface OpsContext {
   diagnose(refusalId: number): Promise<RefusalDiagnosis | 'busy' | null>;
   /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
   tokens(): readonly OpsToken[];
+  /** Where this listens, as configured: a name, or an address. */
+  host: string;
   /** How operators reach this listener from outside; null: as they address it. */
   publicUrl: URL | null;
   clock: Clock;

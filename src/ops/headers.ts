@@ -22,18 +22,22 @@ const SECURITY_HEADERS = [
   ['Referrer-Policy', 'same-origin'],
 ] as const;
 
+/** A year, as is usual. The name alone: what else goes by its subdomains is not ours to say. */
+const HTTPS_ONLY = 'max-age=31536000';
+
 /** On every answer of this listener, errors included. A handler that sets Cache-Control itself keeps its own. */
-export function securityHeaders(): MiddlewareHandler {
+export function securityHeaders(publicUrl: URL | null): MiddlewareHandler {
   return async function securityHeaders(c, next) {
     await next();
-    secured(c.res);
+    secured(c.res, publicUrl);
   };
 }
 
 /** The same answer with them. For what answers before the listener's own app is there, too. */
-export function secured(response: Response): Response {
+export function secured(response: Response, publicUrl: URL | null): Response {
   const { headers } = response;
   for (const [name, value] of SECURITY_HEADERS) headers.set(name, value);
+  if (publicUrl?.protocol === 'https:') headers.set('Strict-Transport-Security', HTTPS_ONLY);
   if (!headers.has('Cache-Control')) headers.set('Cache-Control', 'no-store');
   return response;
 }

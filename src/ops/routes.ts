@@ -14,6 +14,7 @@ import { createDryRuns } from './dry-runs.ts';
 import { createForms, TICKED_BYTES, TICKED_PATH } from './forms.ts';
 import { securityHeaders } from './headers.ts';
 import { createReadiness } from './health.ts';
+import { ownHosts } from './hosts.ts';
 import { createListPages } from './list-pages.tsx';
 import { openApiDocument } from './openapi.ts';
 import { createOperations } from './operations.ts';
@@ -54,7 +55,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
     }
     return problem(500, 'internal_error', 'Something went wrong here.', 'The log says what.');
   });
-  app.use(securityHeaders());
+  app.use(securityHeaders(context.publicUrl));
   app.use(problemPages(context));
   app.use(methodNotAllowed({ app, onMethodNotAllowed: notTaken }));
   const limited = (maxSize: number) =>
@@ -70,6 +71,9 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
       ? c.json({ status: 'ready' })
       : c.json({ status: 'not_ready', reason: readiness.reason }, 503);
   });
+
+  // ─── open to anyone who came under a name of ours ───
+  app.use(ownHosts(context));
   app.get('/sign-in', pages.signInForm);
   app.post('/sign-in', pages.signIn);
   app.get(styleSheet.path, serveAsset(styleSheet));

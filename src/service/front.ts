@@ -21,14 +21,15 @@ export interface Front {
  * Answers while there is no database to answer from, so that whoever probes can tell a start from a death, and a
  * sender is told to come back. Nothing is received, shown or asked for here.
  */
-export function createFront(): Front {
+export function createFront(publicUrl: URL | null): Front {
   let state: 'starting' | 'migrating' = 'starting';
   let apps: { receiver: Fetch; ops: Fetch } | null = null;
 
-  const live = () => secured(Response.json({ status: 'live' }));
+  const live = () => secured(Response.json({ status: 'live' }), publicUrl);
   const away = () =>
-    secured(problem(503, 'starting', 'The service is starting.', `It is ${state}.`, RETRY_AFTER));
-  const notReady = () => secured(Response.json({ status: 'not_ready', reason: state }, { status: 503 }));
+    secured(problem(503, 'starting', 'The service is starting.', `It is ${state}.`, RETRY_AFTER), publicUrl);
+  const notReady = () =>
+    secured(Response.json({ status: 'not_ready', reason: state }, { status: 503 }), publicUrl);
 
   return {
     receiver: (request, env) => {

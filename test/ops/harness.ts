@@ -145,6 +145,7 @@ export async function opsHarness(
     traffic: (since) => store.listTraffic(since),
     diagnose: async () => ({ causes: [], fit: null }),
     tokens: over.tokens ?? (() => TOKENS),
+    host: '127.0.0.1',
     publicUrl: over.publicUrl ?? null,
     clock,
     metrics: createMetrics(),

@@ -105,7 +105,7 @@ test('while it finishes what it holds it is not ready', async () => {
 });
 
 test('until it is open, the front answers probes and tells everybody else to come back', async () => {
-  const front = createFront();
+  const front = createFront(null);
   const ask = async (side: 'receiver' | 'ops', path: string) => {
     const response = await front[side](new Request(`http://here${path}`, { method: 'POST' }), {});
     expect(response.headers.get('content-security-policy'), path).toContain("default-src 'none'");
