@@ -7,7 +7,9 @@ const LOOK_MS = 1_000;
 /** A comment this often shows a proxy that the stream lives, and shows us a browser that went away. */
 const KEEP_ALIVE_MS = 15_000;
 /** Each open page holds a connection; more of them than this is not people watching. */
-const MAX_STREAMS = 64;
+export const MAX_STREAMS = 64;
+/** Those of one token: a person with many tabs, and not all that others could open. */
+export const MAX_STREAMS_OF_ONE = 16;
 
 interface StreamSource {
   /** The fragment as it stands now. */
@@ -17,7 +19,7 @@ interface StreamSource {
 
 /**
  * Server-sent events: a page's fragment whenever it differs from what was last sent, until the service drains. The
- * limit is for all pages together. When `mayGoOn` says false the stream ends; the page then asks anew, and is sent
+ * limits are for all kinds of pages together. When `mayGoOn` says false the stream ends; the page then asks anew, and is sent
  * to sign in.
  */
 export function createStream(
@@ -25,9 +27,13 @@ export function createStream(
   mayGoOn: StreamSource['mayGoOn'],
 ) {
   let open = 0;
+  /** By the token's name. */
+  const openOf = new Map<string, number>();
+  const isFull = (name: string) => open >= MAX_STREAMS || (openOf.get(name) ?? 0) >= MAX_STREAMS_OF_ONE;
   return (render: StreamSource['render']) =>
     (c: OpsHandlerContext): Response => {
-      if (open >= MAX_STREAMS) {
+      const { name } = c.get('identity');
+      if (isFull(name)) {
         return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
           'retry-after': '30',
         });
@@ -38,10 +44,16 @@ export function createStream(
         { render, mayGoOn },
         {
           opened: () => {
+            if (isFull(name)) return false;
             open += 1;
+            openOf.set(name, (openOf.get(name) ?? 0) + 1);
+            return true;
           },
           closed: () => {
             open -= 1;
+            const left = (openOf.get(name) ?? 0) - 1;
+            if (left > 0) openOf.set(name, left);
+            else openOf.delete(name);
           },
         },
       );
@@ -63,7 +75,8 @@ function fragments(
   c: OpsHandlerContext,
   { clock, signal }: Pick<OpsContext, 'clock' | 'signal'>,
   { render, mayGoOn }: StreamSource,
-  count: { opened(): void; closed(): void },
+  /** `opened` says false where others have taken the last place since it was asked for. */
+  count: { opened(): boolean; closed(): void },
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const gone = new AbortController();
@@ -81,8 +94,8 @@ function fragments(
     {
       async pull(controller) {
         if (state === 'new') {
-          state = 'open';
-          count.opened();
+          state = count.opened() ? 'open' : 'closed';
+          if (state === 'closed') return controller.close();
         }
         try {
           const pulledAt = clock.steady();

@@ -2,6 +2,7 @@ import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '../../src/errors.ts';
+import { MAX_STREAMS, MAX_STREAMS_OF_ONE } from '../../src/ops/stream.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 
 let h: Harness;
@@ -124,5 +125,50 @@ describe('the stream of the page', () => {
       const response = await h.app.request('/stream', { method: 'HEAD', headers: bearer(READ) });
       expect(response.status).toBe(200);
     }
+  });
+
+  describe('is limited', () => {
+    const TOKENS = Array.from({ length: 6 }, (_, n) => ({
+      ...{ name: `reader-${n}`, role: 'read' as const },
+      token: `the-token-of-reader-${n}-of-the-test`,
+    }));
+    let served: { url: string; close(): void };
+    let here: Harness;
+    beforeEach(async () => {
+      here = await opsHarness({ tokens: () => TOKENS });
+      served = await new Promise((resolve) => {
+        const handle = serve({ fetch: here.app.fetch, hostname: '127.0.0.1', port: 0 }, ({ port }) =>
+          resolve({ url: `http://127.0.0.1:${port}/stream`, close: () => handle.close() }),
+        );
+      });
+    });
+    afterEach(async () => {
+      await here.close();
+      served.close();
+    });
+    const ask = async (reader: number) => {
+      const gone = new AbortController();
+      const headers = bearer(TOKENS[reader]!.token);
+      const response = await fetch(served.url, { headers, signal: gone.signal });
+      // Opened: its first fragment is there.
+      const first = await response.body!.getReader().read();
+      return { status: response.status, isOpen: response.ok && !first.done, leave: () => gone.abort() };
+    };
+
+    test('for each token, so that one reader cannot take all places, even by asking for them at once', async () => {
+      const asked = await Promise.all(Array.from({ length: MAX_STREAMS + 10 }, () => ask(0)));
+      expect(asked.filter(({ isOpen }) => isOpen)).toHaveLength(MAX_STREAMS_OF_ONE);
+      expect((await ask(0)).status).toBe(503);
+      expect((await ask(1)).isOpen).toBe(true);
+    });
+
+    test('in all, and whoever goes away leaves a place behind', async () => {
+      const open = [];
+      for (let n = 0; n < MAX_STREAMS; n += 1) open.push(await ask(Math.floor(n / MAX_STREAMS_OF_ONE)));
+      expect(open.every(({ isOpen }) => isOpen)).toBe(true);
+      expect((await ask(5)).status).toBe(503);
+      for (const { leave } of open.slice(0, 3)) leave();
+      await expect.poll(async () => (await ask(5)).isOpen).toBe(true);
+    });
   });
 });
