@@ -1,6 +1,13 @@
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import type { OpsToken, TemplatePart } from './config.ts';
+import {
+  decodeSigningSecret,
+  decodeWhole,
+  flawText,
+  MIN_SIGNING_KEY_BYTES,
+  type SecretEncoding,
+} from './signing-secret.ts';
 import { estimatedBits, TOKEN_MIN_BITS } from './token-strength.ts';
 
 /** What the environment holds: `process.env`, or a plain object in a test. */
@@ -13,10 +20,10 @@ export interface Parser<Value> {
   takes: string;
 }
 
-/** Shorter secrets can be guessed from one recorded delivery, away from us and without limit. */
-const MIN_SECRET_CHARACTERS = 16;
 /** AES-256's key. */
 const CREDENTIALS_KEY_BYTES = 32;
+/** Different ones among a key's 32 bytes; random keys have about 30. */
+const MIN_DISTINCT_KEY_BYTES = 16;
 /** How often a secret's file is looked at, at most: a rotation may wait this long, a delivery should not wait for a stat. */
 const SECRET_FILE_CHECK_MS = 1000;
 /** Longer texts are cut in messages. */
@@ -142,32 +149,24 @@ function parseTemplate(template: string): TemplatePart[] | null {
 
 // ─── parsers of secrets ─────────────────────────────────────────────────────────────────────────────────
 
-/** Bytes of a secret's text, or null where the text is not wholly in that encoding. */
-function decodeSecret(secret: string, encoding: 'utf8' | 'hex' | 'base64'): Uint8Array | null {
-  if (encoding === 'utf8') return Buffer.from(secret, 'utf8');
-  // Buffer.from stops silently at the first bad character, so the result is compared with what it came from.
-  const bytes = Buffer.from(secret, encoding);
-  const same = encoding === 'hex' ? secret.toLowerCase() : secret;
-  return bytes.toString(encoding) === same ? bytes : null;
-}
-
-export function signingSecrets(encoding: 'utf8' | 'hex' | 'base64'): Parser<readonly Uint8Array[]> {
+export function signingSecrets(encoding: SecretEncoding): Parser<readonly Uint8Array[]> {
   return {
-    schema: z
-      .string()
-      .transform((value) => value.split(',').map((secret) => secret.trim()))
-      .refine((secrets) =>
-        secrets.every((secret) => secret.length >= MIN_SECRET_CHARACTERS && !/[\r\n]/.test(secret)),
-      )
-      .transform((secrets, context) => {
-        const decoded = secrets.map((secret) => decodeSecret(secret, encoding));
-        if (decoded.every((bytes) => bytes !== null)) return decoded;
-        context.addIssue('encoding');
-        return z.NEVER;
-      }),
-    takes:
-      `secrets separated by commas, each of at least ${MIN_SECRET_CHARACTERS} characters` +
-      (encoding === 'utf8' ? '' : ` and wholly in ${encoding} (WEBHOOK_SECRET_ENCODING)`),
+    schema: z.string().transform((value, context) => {
+      const keys: Uint8Array[] = [];
+      const flaws: string[] = [];
+      for (const [index, part] of value.split(',').entries()) {
+        const text = part.trim();
+        const { key, flaw } = decodeSigningSecret(text, encoding);
+        if (flaw !== null) flaws.push(`secret ${index + 1} ${flawText(flaw, encoding)}`);
+        // Of several lines a file's writer meant several secrets, and their sum would be none of them.
+        else if (/[\r\n]/.test(text)) flaws.push(`secret ${index + 1} has a line break in it`);
+        else keys.push(key);
+      }
+      if (flaws.length === 0) return keys;
+      context.addIssue({ code: 'custom', message: flaws.join('; '), params: { isForPeople: true } });
+      return z.NEVER;
+    }),
+    takes: `secrets separated by commas, each of at least ${MIN_SIGNING_KEY_BYTES} bytes once decoded as ${encoding} (WEBHOOK_SECRET_ENCODING)`,
   };
 }
 
@@ -209,11 +208,25 @@ export const opsTokens: Parser<OpsToken[]> = {
   takes: `name:role:token entries separated by commas, role read or operate, tokens of at least ${TOKEN_MIN_BITS} bits such as \`openssl rand -hex 16\` prints, no name or token twice`,
 };
 
+/**
+ * Printable throughout, or of a few bytes over and over. Of random keys one in 10^13 is the first, and one in 10^15 the
+ * second. That refuses every example which is meant to be read, wherever it is published.
+ */
+function looksTyped(key: Uint8Array): boolean {
+  return key.every((byte) => byte >= 0x20 && byte < 0x7f) || new Set(key).size < MIN_DISTINCT_KEY_BYTES;
+}
+
 export const credentialsKey: Parser<Uint8Array> = {
   schema: z.string().transform((value, context) => {
-    const key = decodeSecret(value, 'base64');
-    if (key?.length === CREDENTIALS_KEY_BYTES) return key;
-    context.addIssue('key');
+    const key = decodeWhole(value, 'base64');
+    const isWhole = key?.length === CREDENTIALS_KEY_BYTES;
+    if (isWhole && !looksTyped(key)) return key;
+    const message = isWhole ? 'is not random: somebody typed it, or it stands in an example' : null;
+    context.addIssue({
+      code: 'custom',
+      message: message ?? 'key',
+      params: { isForPeople: message !== null },
+    });
     return z.NEVER;
   }),
   takes: `${CREDENTIALS_KEY_BYTES} bytes in base64, such as \`openssl rand -base64 ${CREDENTIALS_KEY_BYTES}\` prints`,

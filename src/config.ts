@@ -3,6 +3,7 @@ import querystring from 'node:querystring';
 import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
 import * as parse from './config-parsers.ts';
 import { UsageError } from './errors.ts';
+import { SECRET_ENCODINGS, type SecretEncoding } from './signing-secret.ts';
 
 /** How deliveries are signed. One object per process; `secrets()` is asked anew for each delivery. */
 export interface SignatureSettings {
@@ -46,7 +47,7 @@ export interface Config {
   webhook: {
     /** `WEBHOOK_SECRETS`, decoded; read again from `WEBHOOK_SECRETS_FILE` when that file changes. */
     secrets: () => readonly Uint8Array[];
-    secretEncoding: 'utf8' | 'hex' | 'base64';
+    secretEncoding: SecretEncoding;
     template: readonly TemplatePart[];
     algorithm: 'sha256' | 'sha384' | 'sha512';
     header: string;
@@ -150,7 +151,7 @@ export function configWarnings(env: parse.Environment): string[] {
 }
 
 function readConfig(read: parse.Reader): Config {
-  const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.oneOf('utf8', 'hex', 'base64'), 'utf8');
+  const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.oneOf(...SECRET_ENCODINGS), 'utf8');
   const signingSecrets = read.secret('WEBHOOK_SECRETS', parse.signingSecrets(secretEncoding));
   const opsTokens = read.secret('OPS_TOKENS', parse.opsTokens);
   const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);
@@ -327,6 +328,14 @@ const REQUIRED_BY_AUTH: Record<ComplianceSettings['auth'], readonly string[]> = 
 export function requireHttpsOrLoopback(url: string, name: string): URL {
   if (URL.canParse(url) && parse.isHttpsOrLoopback(new URL(url))) return new URL(url);
   throw new UsageError(`${name}: takes ${HTTPS_OR_LOOPBACK}`);
+}
+
+/** A key like CREDENTIALS_KEY from a file that no setting names; `name` is what a UsageError blames. */
+export function readCredentialsKey(path: string, name: string): Uint8Array {
+  const read = parse.createReader({ [`${name}_FILE`]: path });
+  const key = read.secret(name, parse.credentialsKey);
+  if (key === null) throw new UsageError(read.problems.join('\n').replaceAll(`${name}_FILE`, name));
+  return key();
 }
 
 /**

@@ -55,7 +55,7 @@ const SHARED_GROUP = 512;
 /** How often a replica looks for events that another took and did not finish. */
 const CLAIM_LOOK_MS = 2_000;
 
-/** How soon a registration made meanwhile counts: `register` is a process of its own, and deliveries may follow at once. */
+/** How soon a registration made or forgotten meanwhile counts: commands are processes of their own, and deliveries may follow at once. */
 const SECRETS_LOOK_MS = 500;
 
 /** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow. */
@@ -154,9 +154,13 @@ async function compose(
   const riskIds = riskIdsReader(config.riskIdsFile, log);
   await riskIds.check();
   const secrets = createStoredSecrets({
-    store,
-    key: config.credentialsKey,
-    encoding: config.webhook.secretEncoding,
+    ...{ store, clock, encoding: config.webhook.secretEncoding },
+    key: () => config.credentialsKey,
+    onProblem: (registration, reason) =>
+      log.warn(
+        { outcome: 'unusable', target: registration, reason },
+        'the signing secret of a registration cannot be used: doctor says what to do',
+      ),
   });
   await secrets.refresh();
   const secretUse = createSecretUse(clock);
@@ -238,7 +242,7 @@ async function compose(
   });
   const receiver = createReceiver({
     ...{ inbox, clock, logger, metrics, pointers },
-    settings: { ...config.webhook, storedSecrets: secrets.current },
+    settings: { ...config.webhook, storedSecrets: secrets.keys },
     onDelivery: (outcome, reason) => {
       if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);
       else traffic.refused(reason || outcome);
@@ -262,7 +266,7 @@ async function compose(
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),
     traffic: traffic.since,
-    diagnose: refusalDiagnoses(config, store),
+    diagnose: refusalDiagnoses(config, store, clock),
     tokens: tokens.all,
     host: config.ops.host,
     publicUrl: config.ops.publicUrl,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +32,7 @@ const SECRET = '0123456789abcdef';
 /** 96 bits, no more. */
 const TOKEN = '9f3ac1b07d5e2846c03b91af';
 const API = { COMPLIANCE_BASE_URL: 'https://api.example.com/v1', COMPLIANCE_API_KEY: 'key' };
-const KEY = Buffer.alloc(32, 7).toString('base64');
+const KEY = createHash('sha256').update('a key').digest('base64');
 
 describe('with nothing set', () => {
   it('every default is the one that the contract names', () => {
@@ -105,9 +106,9 @@ describe('a setting is taken', () => {
       [SECRET, `${SECRET}2`],
     ],
     [
-      { WEBHOOK_SECRETS: 'AA'.repeat(8), WEBHOOK_SECRET_ENCODING: 'hex' },
+      { WEBHOOK_SECRETS: 'AA'.repeat(16), WEBHOOK_SECRET_ENCODING: 'hex' },
       (c) => c.webhook.secrets()[0]?.length,
-      8,
+      16,
     ],
     [{ WEBHOOK_SECRETS: KEY, WEBHOOK_SECRET_ENCODING: 'base64' }, (c) => c.webhook.secrets()[0]?.length, 32],
     [{ CREDENTIALS_KEY: KEY }, (c) => c.credentialsKey?.length, 32],
@@ -164,13 +165,17 @@ describe('a bad setting is named, with what it takes', () => {
     [{ DATABASE_URL: 'mysql://u:p@h/d' }, /^DATABASE_URL/],
     [
       { WEBHOOK_SECRETS: 'short' },
-      /^WEBHOOK_SECRETS: got a text of 5 characters; takes .* at least 16 characters/,
+      /^WEBHOOK_SECRETS: secret 1 is shorter than 16 bytes once decoded; takes .* at least 16 bytes/,
     ],
     [{ WEBHOOK_SECRETS: `${SECRET},` }, /^WEBHOOK_SECRETS/],
     [{ WEBHOOK_SECRETS: `${SECRET}\n${SECRET}` }, /^WEBHOOK_SECRETS/],
     [
       { WEBHOOK_SECRETS: 'g'.repeat(16), WEBHOOK_SECRET_ENCODING: 'hex' },
-      /^WEBHOOK_SECRETS: .*wholly in hex/,
+      /^WEBHOOK_SECRETS: secret 1 is not wholly hex; /,
+    ],
+    [
+      { WEBHOOK_SECRETS: `${'a'.repeat(32)},${'a'.repeat(30)}`, WEBHOOK_SECRET_ENCODING: 'hex' },
+      /^WEBHOOK_SECRETS: secret 2 is shorter than 16 bytes once decoded; /,
     ],
     [{ WEBHOOK_SECRETS: 'a'.repeat(17), WEBHOOK_SECRET_ENCODING: 'hex' }, /^WEBHOOK_SECRETS/],
     [{ WEBHOOK_SECRETS: `${'a'.repeat(16)}!`, WEBHOOK_SECRET_ENCODING: 'base64' }, /^WEBHOOK_SECRETS/],
@@ -217,6 +222,13 @@ describe('a bad setting is named, with what it takes', () => {
     [{ ...API, COMPLIANCE_OAUTH_PKCE: 'no' }, /^COMPLIANCE_OAUTH_PKCE: got "no"; takes one of on, off$/],
     [{ ...API, COMPLIANCE_TIMEOUT_SECONDS: '0' }, /^COMPLIANCE_TIMEOUT_SECONDS/],
     [{ CREDENTIALS_KEY: Buffer.alloc(31).toString('base64') }, /^CREDENTIALS_KEY: .*32 bytes in base64/],
+    // What stood in a README once, and what stands in many.
+    ...[Buffer.from('0123456789abcdef0123456789abcdef'), Buffer.alloc(32), Buffer.alloc(32, 'ab\x80')].map(
+      (key): [Environment, RegExp] => [
+        { CREDENTIALS_KEY: key.toString('base64') },
+        /^CREDENTIALS_KEY: is not random: .*; takes 32 bytes in base64, such as `openssl rand -base64 32` prints$/,
+      ],
+    ),
     [
       { OPS_TOKENS: SECRET },
       /^OPS_TOKENS: entry 1 is not of the form name:role:token; takes name:role:token/,

@@ -24,7 +24,7 @@ const DIRECTIONS: readonly (readonly [
     ['../inbox/inbox.ts', '../store/open.ts'],
     ['../store/store.ts', '../metrics.ts'],
   ],
-  ['src/config.ts', ['./store/store.ts', './service.ts'], ['./config-parsers.ts']],
+  ['src/config.ts', ['./store/store.ts', './service.ts'], ['./config-parsers.ts', './signing-secret.ts']],
   [
     'src/receive/new.ts',
     ['../config.ts', '../mirror/merge.ts', '../process/worker.ts', '../compliance/client.ts'],

@@ -191,8 +191,10 @@ CREATE TABLE "registrations" (
 	"url" text NOT NULL,
 	"events" jsonb NOT NULL,
 	"description" text NOT NULL,
+	"delivers" jsonb NOT NULL,
 	"sealed_secret" text,
-	"created_at" timestamp with time zone NOT NULL
+	"created_at" timestamp with time zone NOT NULL,
+	"expires_at" timestamp with time zone
 );
 --> statement-breakpoint
 CREATE TABLE "replicas" (

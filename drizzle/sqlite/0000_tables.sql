@@ -201,8 +201,10 @@ CREATE TABLE `registrations` (
 	`url` text NOT NULL,
 	`events` text NOT NULL,
 	`description` text NOT NULL,
+	`delivers` text NOT NULL,
 	`sealed_secret` text,
-	`created_at` text NOT NULL
+	`created_at` text NOT NULL,
+	`expires_at` text
 );
 --> statement-breakpoint
 CREATE TABLE `replicas` (

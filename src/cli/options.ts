@@ -63,12 +63,12 @@ export function parseInstant(text: string): string {
   throw new InvalidArgumentError('It takes an instant such as 2026-11-01T12:00:00Z, or a date.');
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `20s`, `1.5m`, `500ms`; without a unit, seconds. Returns milliseconds. */
+/** `20s`, `1.5m`, `500ms`, `7d`; without a unit, seconds. Returns milliseconds. */
 export function parseDuration(text: string): number {
-  const match = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h)?$/.exec(text);
+  const match = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h|d)?$/.exec(text);
   const milliseconds = match ? Number(match[1]) * (UNITS_MS[match[2] ?? 's'] ?? 0) : 0;
   if (milliseconds > 0) return milliseconds;
-  throw new InvalidArgumentError('It takes a time such as 20s, 2m or 1h.');
+  throw new InvalidArgumentError('It takes a time such as 20s, 2m, 1h or 7d.');
 }

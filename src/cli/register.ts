@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
 import { Command } from 'commander';
+import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
-import { EVERY_FAMILY, REGISTRATION_PURPOSE } from '../compliance/registration.ts';
+import { EVERY_FAMILY, registrationPlace } from '../compliance/registration.ts';
 import {
   type RegistrationAnswer,
   type RegistrationRequest,
@@ -11,17 +12,18 @@ import {
 import { sealSecret } from '../compliance/secrets.ts';
 import { loadConfig, requireHttpsOrLoopback } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
+import { standingOf } from '../service/stored-secrets.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
-import { type Cli, writeJson } from './cli.ts';
+import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { openForWriting, refuseFromAfar, withStore } from './database.ts';
+import { openForWriting, refuseFromAfar } from './database.ts';
+import { DifferenceFound } from './exit.ts';
 import { clockOf } from './local-clock.ts';
 import { jsonOption } from './options.ts';
 import {
-  type HeldRegistration,
-  heldRegistrations,
-  keepAnswer,
-  settleUnreadable,
+  requireReadable,
+  secretSettings,
+  unusableSecret,
   warnOfAnswer,
   warnOfOverlap,
   warnOfUnmatched,
@@ -34,11 +36,17 @@ const DEFAULT_DESCRIPTION = 'compliance-mirror';
 /** Set before the request leaves and cleared when its outcome is known: the memory of one that got no answer. */
 const ATTEMPT_FACT = 'registration_attempt';
 
+/**
+ * How long the secret of a registration that was made anew goes on verifying. Attempts are signed anew each time, but with
+ * the secret of the registration that they belong to: so long, most of a sender's repeated attempts come within it. What
+ * comes later is found by the full syncs, while a secret that has leaked should not be good for longer.
+ */
+const OVERLAP_MS = 24 * 3_600_000;
+
 interface RegisterOptions {
-  url?: string;
+  url: string;
   events: string;
   description: string;
-  force?: true;
   again?: true;
   json?: true;
 }
@@ -46,10 +54,7 @@ interface RegisterOptions {
 export function registerCommand(cli: Cli): Command {
   return new Command('register')
     .description('have the compliance service send its events to us (POST /webhooks); asks only once')
-    .option(
-      '--url <url>',
-      'where deliveries go: https, or loopback, ending in /webhooks; without it, shows what is held and sends nothing',
-    )
+    .requiredOption('--url <url>', 'where deliveries go: https, or loopback, ending in /webhooks')
     .option(
       '--events <patterns>',
       'exact types and families, comma-separated, such as policy.*,vendor.removed',
@@ -57,18 +62,16 @@ export function registerCommand(cli: Cli): Command {
     )
     .option('--description <text>', 'what the registration is called there', DEFAULT_DESCRIPTION)
     .option(
-      '--force',
-      'register although the outcome of an earlier request is not known, or a stored secret cannot be opened',
-    )
-    .option(
       '--again',
-      'register although it is held here already: for when the compliance service no longer has it',
+      'register although it is held here already, or may have been asked for before: for when the compliance service does not have it',
     )
     .addOption(jsonOption())
     .addHelpText(
       'after',
       '\nIt writes to the database itself, also beside a running service, which takes the new secret up within a second:' +
-        '\na signing secret does not travel over the operators’ listener. So it runs where the database is.',
+        '\na signing secret does not travel over the operators’ listener. So it runs where the database is.' +
+        '\nWith --again the secret of the registration before goes on verifying for a day, and is then forgotten.' +
+        '\nExit code 3: registered, but WEBHOOK_SECRET_ENCODING makes no key of the secret in the answer.',
     )
     .action((options: RegisterOptions) => register(cli, options));
 }
@@ -76,8 +79,7 @@ export function registerCommand(cli: Cli): Command {
 async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
-  if (options.url === undefined) return await show(cli, options);
-  const request = requestOf({ ...options, url: options.url });
+  const request = requestOf(options);
   const key = config.credentialsKey;
   // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
   if (key === null) {
@@ -89,59 +91,78 @@ async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   complianceSettings(config);
   const store = await openForWriting(config);
   try {
-    await settleUnreadable(cli, store, key, { force: options.force === true });
+    const clock = await clockOf(store);
+    const secrets = secretSettings(config, clock);
+    const before = await store.listRegistrations();
+    requireReadable(before, secrets);
     const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
-    const stored = (await store.listRegistrations()).findLast((each) => isSame(each, request));
+    // One that is to be forgotten anyway does not count.
+    const same = before.filter((each) => isSame(each, request) && each.expiresWall === null);
+    let registration = same.at(-1);
     // With --json standard output is for programs alone.
     const say = options.json ? cli.err : cli.out;
-    let made: StoredRegistration | null = null;
-    if (stored !== undefined && options.again !== true) {
+    if (registration !== undefined && options.again !== true) {
       say.write(
-        `Registered already, as ${printable(stored.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
+        `Registered already, as ${printable(registration.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
       );
     } else {
-      await refuseAfterUnknownOutcome(store, request, options.force === true);
+      await refuseAfterUnknownOutcome(store, request, options.again === true);
       await store.writeFact(attemptFact(request), 'asked');
-      const { registration, answer } = await audited(store, request, () =>
-        send(cli, client, store, request, key),
+      const made = await audited(store, request, clock, () =>
+        send(cli, client, store, request, { key, clock }),
       );
-      made = registration;
+      registration = made.registration;
       say.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
       say.write(
         registration.sealedSecret === null
           ? 'The answer held no signing secret: set WEBHOOK_SECRETS to the one the compliance service shows you.\n'
           : 'Its signing secret is stored, encrypted.\n',
       );
-      warnOfAnswer(cli, request, answer);
+      warnOfAnswer(cli, request, made.answer);
+      await letExpire(say, store, clock, {
+        replaced: same.filter(({ upstreamId }) => upstreamId !== made.registration.upstreamId),
+        isTakenUp: standingOf(registration, secrets).standing === 'verifies',
+      });
+      if (options.again !== true) warnOfOverlap(cli, await store.listRegistrations(), registration);
     }
-    const held = await heldRegistrations(store);
-    if (made !== null && options.again !== true) warnOfOverlap(cli, held, made);
-    if (options.json) writeJson(cli.out, held.map(shownAsJson));
-    else writeHeld(cli, held, request.url);
+    const held = await store.listRegistrations();
+    writeHeld(cli, held, { url: request.url, json: options.json, secrets });
+    const unusable = unusableSecret(registration, secrets);
+    if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
   } finally {
     await store.close();
   }
 }
 
-/** What we hold of our own registrations; nothing in the specification lists those of the service. */
-async function show(cli: Cli, options: RegisterOptions): Promise<void> {
-  const held = await withStore(cli, heldRegistrations);
-  if (!options.json) return writeHeld(cli, held, null);
-  writeJson(cli.out, held.map(shownAsJson));
-}
-
-function shownAsJson(held: HeldRegistration) {
-  const { upstreamId, url, delivers, description, sealedSecret, createdWall } = held;
-  return {
-    ...{ id: upstreamId, url, events: delivers, description, secret_stored: sealedSecret !== null },
-    created_at: new Date(createdWall).toISOString(),
-  };
+/** The secrets that a new one replaces: not before that one is here and can be used, and not at once. */
+async function letExpire(
+  say: Cli['out'],
+  store: Store,
+  clock: Clock,
+  { replaced, isTakenUp }: { replaced: readonly StoredRegistration[]; isTakenUp: boolean },
+): Promise<void> {
+  for (const { upstreamId } of replaced) {
+    const id = printable(upstreamId);
+    if (!isTakenUp) {
+      say.write(
+        `The secret of ${id} goes on verifying, since there is no new one in its place; end it with: registrations forget ${id}\n`,
+      );
+      continue;
+    }
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    const until = now.wall + OVERLAP_MS;
+    const entry = { actor: 'register', action: 'registration_forget', outcome: 'ok', target: upstreamId };
+    await store.forgetRegistration(upstreamId, until, entry, now);
+    say.write(
+      `The secret of ${id} verifies until ${new Date(until).toISOString()} and is then forgotten; remove that registration in the compliance service.\n`,
+    );
+  }
 }
 
 /** The fields of the specification, and no others. */
 type Asked = Pick<RegistrationRequest, 'url' | 'events' | 'description'>;
 
-function requestOf(options: RegisterOptions & { url: string }): Asked {
+function requestOf(options: RegisterOptions): Asked {
   requireHttpsOrLoopback(options.url, '--url');
   const events = options.events.split(',').map((pattern) => pattern.trim());
   const parsed = registrationRequestSchema.safeParse({
@@ -175,20 +196,19 @@ function isSame(stored: StoredRegistration, request: Asked): boolean {
 }
 
 /** Nothing in the specification lists or deletes registrations, so that a second one would be there for good. */
-async function refuseAfterUnknownOutcome(store: Store, request: Asked, force: boolean): Promise<void> {
-  if (force || (await store.readFact(attemptFact(request))) !== 'asked') return;
+async function refuseAfterUnknownOutcome(store: Store, request: Asked, again: boolean): Promise<void> {
+  if (again || (await store.readFact(attemptFact(request))) !== 'asked') return;
   throw new MirrorError(
     'outcome_unknown',
     'this was asked for before, and whether it took effect is not known; nothing was sent',
-    { hint: 'look at the registrations in the compliance service; if it is not there, add --force' },
+    { hint: 'look at the registrations in the compliance service; if it is not there, add --again' },
   );
 }
 
 /** Noted before it leaves: where the outcome stays unknown, so does the entry's. */
-async function audited<T>(store: Store, { url }: Asked, work: () => Promise<T>): Promise<T> {
+async function audited<T>(store: Store, { url }: Asked, clock: Clock, work: () => Promise<T>): Promise<T> {
   // Without the query, in which an address may carry a secret of its own.
   const { origin, pathname } = new URL(url);
-  const clock = await clockOf(store);
   const now = { wall: clock.wall(), steady: clock.steady() };
   const id = await store.askAudit({ actor: 'register', action: 'register', target: origin + pathname }, now);
   try {
@@ -206,7 +226,7 @@ async function send(
   client: ComplianceClient,
   store: Store,
   request: Asked,
-  key: Uint8Array,
+  { key, clock }: { key: Uint8Array; clock: Clock },
 ): Promise<{ registration: StoredRegistration; answer: RegistrationAnswer }> {
   try {
     const answer = await client.registerWebhook(request, {
@@ -217,11 +237,14 @@ async function send(
       upstreamId: answer.id,
       // As asked for, so that asking again is recognised even if the service spells its answer otherwise.
       ...request,
-      sealedSecret: answer.secret === undefined ? null : sealSecret(key, answer.secret, REGISTRATION_PURPOSE),
-      createdWall: Date.now(),
+      delivers: answer.events ?? request.events,
+      // Whether or not it can be used as it is: it is shown once.
+      sealedSecret:
+        answer.secret === undefined ? null : sealSecret(key, answer.secret, registrationPlace(answer.id)),
+      createdWall: clock.wall(),
+      expiresWall: null,
     };
     await store.saveRegistration(registration);
-    await keepAnswer(store, answer);
     await store.writeFact(attemptFact(request), '');
     return { registration, answer };
   } catch (error) {

@@ -3,6 +3,7 @@ import { version } from '../version.ts';
 import { apiCommand } from './api.ts';
 import { backupCommand } from './backup.ts';
 import { type Cli, screenOf } from './cli.ts';
+import { credentialsCommand } from './credentials.ts';
 import { demoCommand } from './demo.ts';
 import { doctorCommand } from './doctor.ts';
 import { withEnvFile } from './env-file.ts';
@@ -17,6 +18,7 @@ import { quarantineCommand } from './quarantine.ts';
 import { recordsCommand } from './records.ts';
 import { refetchCommand } from './refetch.ts';
 import { registerCommand } from './register.ts';
+import { registrationsCommand } from './registrations.ts';
 import { sandboxCommand } from './sandbox.ts';
 import { serveCommand } from './serve.ts';
 import { statusCommand } from './status.ts';
@@ -44,6 +46,8 @@ function program(cli: Cli): Command {
     demoCommand(cli),
     sandboxCommand(cli),
     registerCommand(cli),
+    registrationsCommand(cli),
+    credentialsCommand(cli),
     loginCommand(cli),
     apiCommand(cli),
     doctorCommand(cli),

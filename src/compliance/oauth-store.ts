@@ -1,6 +1,6 @@
 import { MirrorError, UsageError } from '../errors.ts';
 import type { Tokens } from './oauth-tokens.ts';
-import { openSecret, sealSecret } from './secrets.ts';
+import { openSecret, type SealedPlace, sealSecret } from './secrets.ts';
 
 /** What the tokens need of a database; the store's port has these verbs. */
 export interface TokenStore {
@@ -35,15 +35,18 @@ interface Audit {
 /** The one grant of this installation: a sign-in replaces the one before. */
 export const GRANT = 'oauth';
 
-const PURPOSE = 'oauth tokens';
+/** Where tokens are sealed: the row of that name. */
+export function tokensPlace(name: string): SealedPlace {
+  return { purpose: 'tokens', row: name };
+}
 
 export function sealTokens(key: Uint8Array | null, tokens: Tokens): string {
-  return sealSecret(required(key), JSON.stringify(tokens), PURPOSE);
+  return sealSecret(required(key), JSON.stringify(tokens), tokensPlace(GRANT));
 }
 
 /** @throws MirrorError `secret_unreadable`; UsageError without a key. */
 export function openTokens(key: Uint8Array | null, sealed: string): Tokens {
-  const text = openSecret(required(key), sealed, PURPOSE);
+  const text = openSecret(required(key), sealed, tokensPlace(GRANT));
   try {
     return JSON.parse(text) as Tokens;
   } catch {

@@ -1,4 +1,5 @@
 import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
+import type { SealedPlace } from './secrets.ts';
 
 /** What a registration asks for when nobody says otherwise: all twelve types, and what a family gains later. */
 export const EVERY_FAMILY: readonly string[] = Object.keys(FAMILIES).map((family) => `${family}.*`);
@@ -35,5 +36,7 @@ export function coverageOf(patterns: readonly string[]): Coverage {
   };
 }
 
-/** What a registration's signing secret is sealed for: a secret sealed for anything else does not open as one. */
-export const REGISTRATION_PURPOSE = 'registration';
+/** Where a registration's signing secret is sealed: one for another registration does not open as this one's. */
+export function registrationPlace(upstreamId: string): SealedPlace {
+  return { purpose: 'registration', row: upstreamId };
+}

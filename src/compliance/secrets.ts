@@ -9,51 +9,60 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const VERSION = 'v1';
 
+/** What a sealed text is bound to: put anywhere else, it does not open. */
+export interface SealedPlace {
+  /** What it is for. */
+  purpose: string;
+  /** The key of the row that it stands in. */
+  row: string;
+}
+
 /**
- * Encrypts `plaintext` with AES-256-GCM. `purpose` says what it is for and is authenticated with it: what was
- * sealed as a token does not open as a registration's secret. The result is text: version, nonce and
+ * Encrypts `plaintext` with AES-256-GCM. Its place is authenticated with it: what was sealed as a token does not open as a
+ * registration's secret, nor one registration's secret as another's. The result is text: version, nonce and
  * ciphertext with tag, the latter two in base64url, joined by colons.
  */
-export function sealSecret(key: Uint8Array, plaintext: string, purpose: string): string {
+export function sealSecret(key: Uint8Array, plaintext: string, place: SealedPlace): string {
   checkKey(key);
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-  cipher.setAAD(associatedData(purpose));
+  cipher.setAAD(associatedData(place));
   const sealed = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()]);
   return [VERSION, nonce.toString('base64url'), sealed.toString('base64url')].join(':');
 }
 
 /**
- * The plaintext of what `sealSecret` made with the same key and purpose.
+ * The plaintext of what `sealSecret` made with the same key for the same place.
  * @throws MirrorError `secret_unreadable` when the text is not of that form, was altered, or was sealed with
- * another key or for another purpose. The message holds neither key nor secret.
+ * another key or for another place. The message holds neither key nor secret.
  */
-export function openSecret(key: Uint8Array, sealed: string, purpose: string): string {
+export function openSecret(key: Uint8Array, sealed: string, place: SealedPlace): string {
   checkKey(key);
   const [version, nonceText, sealedText, ...rest] = sealed.split(':');
   if (version !== VERSION || nonceText === undefined || sealedText === undefined || rest.length > 0) {
     throw unreadable(
-      purpose,
+      place,
       `is not in the form ${VERSION}:…`,
       'It may come from a newer version of this service.',
     );
   }
   const nonce = Buffer.from(nonceText, 'base64url');
   const bytes = Buffer.from(sealedText, 'base64url');
-  if (nonce.length !== NONCE_BYTES || bytes.length < TAG_BYTES) throw unreadable(purpose, 'is cut short');
+  if (nonce.length !== NONCE_BYTES || bytes.length < TAG_BYTES) throw unreadable(place, 'is cut short');
   const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-  decipher.setAAD(associatedData(purpose));
+  decipher.setAAD(associatedData(place));
   decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
   try {
     const text = Buffer.concat([decipher.update(bytes.subarray(0, -TAG_BYTES)), decipher.final()]);
     return text.toString('utf8');
   } catch (error) {
-    throw unreadable(purpose, 'does not open with this CREDENTIALS_KEY', undefined, error);
+    throw unreadable(place, 'does not open with this CREDENTIALS_KEY', undefined, error);
   }
 }
 
-function associatedData(purpose: string): Buffer {
-  return Buffer.from(`compliance-mirror ${VERSION} ${purpose}`, 'utf8');
+/** As JSON, so that no purpose and row together read like another two. */
+function associatedData({ purpose, row }: SealedPlace): Buffer {
+  return Buffer.from(JSON.stringify(['compliance-mirror', VERSION, purpose, row]), 'utf8');
 }
 
 function checkKey(key: Uint8Array): void {
@@ -64,10 +73,16 @@ function checkKey(key: Uint8Array): void {
   );
 }
 
-function unreadable(purpose: string, what: string, hint?: string, cause?: unknown): MirrorError {
-  return new MirrorError('secret_unreadable', `the stored secret (${purpose}) ${what}`, {
+function unreadable(
+  { purpose, row }: SealedPlace,
+  what: string,
+  hint?: string,
+  cause?: unknown,
+): MirrorError {
+  return new MirrorError('secret_unreadable', `the stored secret (${purpose} ${row}) ${what}`, {
     hint:
-      hint ?? 'Set CREDENTIALS_KEY to the key it was stored with, or `register --force`, or `login` again.',
+      hint ??
+      'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.',
     ...(cause === undefined ? {} : { cause }),
   });
 }

@@ -100,7 +100,8 @@ export interface UpstreamFacts {
 export interface SecretFacts {
   /** From 1, as everywhere that people read it, the configured ones first. */
   position: number;
-  source: 'configured' | 'registration';
+  /** The registration that brought it; null: it is configured. */
+  registration: string | null;
   /** Since this start; null: not yet. */
   lastUsedAt: number | null;
 }

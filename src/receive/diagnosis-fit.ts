@@ -1,5 +1,6 @@
+import { MIN_SIGNING_KEY_BYTES, type SecretEncoding } from '../signing-secret.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
-import { type Fit, type SecretEncoding, templateText } from './diagnosis-search.ts';
+import { type Fit, templateText } from './diagnosis-search.ts';
 import { ASK_SENDER, type Cause, type DiagnosisSettings } from './diagnosis-terms.ts';
 
 /** What a signature that fits tells by how it differs from the settings. */
@@ -13,8 +14,14 @@ export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
         'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.',
     });
   }
-  const { encoding, name } = fit.secretReading;
-  if (encoding !== settings.secretEncoding) {
+  const { encoding, name, isTooShort } = fit.secretReading;
+  if (isTooShort) {
+    causes.push({
+      code: 'secret_too_short',
+      what: `It is signed with fewer than ${MIN_SIGNING_KEY_BYTES} bytes (the secret ${name}), which can be guessed from one recorded delivery: no setting takes that.`,
+      remedy: 'Have the sender use a longer secret, or read it otherwise: show it what this says.',
+    });
+  } else if (encoding !== settings.secretEncoding) {
     causes.push({
       code: 'secret_encoding_differs',
       what: `The sender uses the secret ${name}; here it is read ${WORDS[settings.secretEncoding]}.`,

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { TemplatePart } from '../config.ts';
+import { decodeSigningSecret, MIN_SIGNING_KEY_BYTES, type SecretEncoding } from '../signing-secret.ts';
 import { type BodyForm, bodyForms } from './diagnosis-bodies.ts';
 import type { Steps } from './diagnosis-steps.ts';
 
@@ -12,7 +13,6 @@ export interface CandidateSecret {
   name: string;
 }
 
-export type SecretEncoding = 'utf8' | 'hex' | 'base64';
 export type HashName = 'sha1' | 'sha256' | 'sha384' | 'sha512';
 
 /** A signature as the header gives it. */
@@ -24,7 +24,8 @@ export interface ClaimedSignature {
 
 export interface Fit {
   secret: CandidateSecret;
-  secretReading: { name: string; encoding: SecretEncoding | null };
+  /** `encoding` null: no setting reads it so. */
+  secretReading: { name: string; encoding: SecretEncoding | null; isTooShort: boolean };
   template: { text: string; parts: readonly TemplatePart[]; isConfigured: boolean };
   algorithm: HashName;
   body: BodyForm;
@@ -107,7 +108,10 @@ export function* searchFit(input: SearchInput): Steps<Fit | null> {
               const { key, encoding } = claimed;
               return {
                 ...{ secret, template, algorithm, body, signature: { key, encoding } },
-                secretReading: { name: reading.name, encoding: reading.encoding },
+                secretReading: {
+                  ...{ name: reading.name, encoding: reading.encoding },
+                  isTooShort: reading.bytes.length < MIN_SIGNING_KEY_BYTES,
+                },
               };
             }
           }
@@ -179,16 +183,16 @@ interface Reading {
 
 /** What a secret's text may mean, the configured meaning first. */
 function readingsOf(text: string, configured: SecretEncoding): Reading[] {
+  const setting = (encoding: SecretEncoding, source: string) =>
+    source === text && decodeSigningSecret(text, encoding).flaw === null ? encoding : null;
   const readings: Omit<Reading, 'isConfigured'>[] = [
-    { name: 'as text', encoding: 'utf8', bytes: Buffer.from(text, 'utf8') },
+    { name: 'as text', encoding: setting('utf8', text), bytes: Buffer.from(text, 'utf8') },
   ];
   const decoded = (name: string, encoding: 'hex' | 'base64', source: string) => {
     const form = encoding === 'hex' ? /^([0-9a-f]{2})+$/i : /^[\w+/-]{4,}={0,2}$/;
     if (form.test(source)) {
-      // The setting takes the standard alphabet alone, and the whole text.
-      const bytes = Buffer.from(source, encoding);
-      const isStrict = source === text && (encoding === 'hex' || bytes.toString('base64') === source);
-      readings.push({ name, encoding: isStrict ? encoding : null, bytes });
+      // Laxer than a setting is, for what a sender's own decoder may have made of it.
+      readings.push({ name, encoding: setting(encoding, source), bytes: Buffer.from(source, encoding) });
     }
   };
   decoded('decoded from base64', 'base64', text);

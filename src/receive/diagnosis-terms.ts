@@ -1,6 +1,6 @@
 import type { SignatureSettings } from '../config.ts';
+import type { SecretEncoding } from '../signing-secret.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
-import type { SecretEncoding } from './diagnosis-search.ts';
 
 /** One delivery as somebody recorded it. */
 export interface Specimen {
@@ -32,6 +32,7 @@ export type CauseCode =
   | 'timestamp_not_signed'
   | 'hash_differs'
   | 'secret_encoding_differs'
+  | 'secret_too_short'
   | 'secret_not_in_use'
   | 'wrong_secret'
   | 'missing_signed_header'

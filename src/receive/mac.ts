@@ -1,5 +1,6 @@
 import { createHmac, hash } from 'node:crypto';
 import type { SignatureSettings } from '../config.ts';
+import { MIN_SIGNING_KEY_BYTES } from '../signing-secret.ts';
 
 type Algorithm = SignatureSettings['algorithm'];
 
@@ -28,6 +29,7 @@ export type SignedPart = Uint8Array | { text: string; encoding: 'utf8' | 'latin1
  * HMAC (RFC 2104) of the parts one after the other, in lower-case hex. Composed of two one-shot hashes because
  * `createHmac` makes an object for each delivery whose larger part lies outside the JavaScript heap: 1.8 µs instead of 1.0 by
  * itself, and under load it must be collected too.
+ * @throws Error for a key that anyone could have: no secret that was decoded is one, so whoever hands one in has a fault.
  */
 export function macOf(algorithm: Algorithm, secret: Uint8Array, parts: readonly SignedPart[]): string {
   const { inner, outer } = padsOf(algorithm, secret);
@@ -68,6 +70,10 @@ function padsOf(algorithm: Algorithm, secret: Uint8Array): Pads {
 }
 
 function makePads(algorithm: Algorithm, secret: Uint8Array): Pads {
+  // Here, so that it costs once for each secret. A 5xx follows, and the sender comes again; a pass would let anyone in.
+  if (secret.length < MIN_SIGNING_KEY_BYTES) {
+    throw new Error(`a signing key of ${secret.length} bytes was about to be used`);
+  }
   const block = BLOCK_BYTES[algorithm];
   const key = secret.length > block ? hash(algorithm, secret, 'buffer') : secret;
   const inner = Buffer.alloc(block, INNER_PAD);

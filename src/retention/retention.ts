@@ -29,7 +29,8 @@ export type TrimmedThing =
   | 'events'
   | 'changes'
   | 'audit'
-  | 'event_ids';
+  | 'event_ids'
+  | 'registrations';
 
 interface Task {
   thing: TrimmedThing;
@@ -75,7 +76,13 @@ export function retentionTasks(store: RetentionStore, settings: RetentionSetting
     days: dedupeDays,
     step: (before) => store.trimEventIds({ before, limit }),
   };
-  return [...bodies, ...(historyDays > 0 ? history : []), ids];
+  // Their end is an instant of its own, and no age.
+  const registrations: Task = {
+    thing: 'registrations',
+    days: 0,
+    step: (before) => store.trimRegistrations({ before, limit }),
+  };
+  return [registrations, ...bodies, ...(historyDays > 0 ? history : []), ids];
 }
 
 /**

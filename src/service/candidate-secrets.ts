@@ -1,4 +1,4 @@
-import { REGISTRATION_PURPOSE } from '../compliance/registration.ts';
+import { registrationPlace } from '../compliance/registration.ts';
 import { openSecret } from '../compliance/secrets.ts';
 import type { Config } from '../config.ts';
 
@@ -6,10 +6,11 @@ import type { CandidateSecret } from '../receive/diagnosis-search.ts';
 import type { DiagnosisSettings } from '../receive/diagnosis-terms.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
-/** Every signing secret in use, each by the name under which an operator knows it. */
+/** Every signing secret in use, and those of registrations whose time is over, each by the name under which an operator knows it. */
 export function secretsInUse(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
   registrations: readonly StoredRegistration[],
+  now: number,
 ): CandidateSecret[] {
   const configured = webhook.secrets().map(
     (bytes, index): CandidateSecret => ({
@@ -19,17 +20,17 @@ export function secretsInUse(
     }),
   );
   if (credentialsKey === null) return configured;
-  const stored = registrations.flatMap(({ sealedSecret, upstreamId }): CandidateSecret[] =>
-    sealedSecret === null
-      ? []
-      : [
-          {
-            text: openSecret(credentialsKey, sealedSecret, REGISTRATION_PURPOSE),
-            standing: 'expected',
-            name: `of the registration ${upstreamId}`,
-          },
-        ],
-  );
+  const stored = registrations.flatMap(({ sealedSecret, upstreamId, expiresWall }): CandidateSecret[] => {
+    if (sealedSecret === null) return [];
+    const isOver = expiresWall !== null && expiresWall <= now;
+    return [
+      {
+        text: openSecret(credentialsKey, sealedSecret, registrationPlace(upstreamId)),
+        standing: isOver ? 'retired' : 'expected',
+        name: `of the registration ${upstreamId}${isOver ? ', which has expired' : ''}`,
+      },
+    ];
+  });
   return [...configured, ...stored];
 }
 

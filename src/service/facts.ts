@@ -35,12 +35,13 @@ const MAX_WAITING = 8;
 export function refusalDiagnoses(
   config: Pick<Config, 'webhook' | 'credentialsKey'>,
   store: Pick<Store, 'readRefusal' | 'listRegistrations'>,
+  clock: { wall(): number },
 ): (id: number) => Promise<RefusalDiagnosis | 'busy' | null> {
   const queue = new PQueue({ concurrency: 1 });
   const examine = async (id: number): Promise<RefusalDiagnosis | null> => {
     const refusal = await store.readRefusal(id);
     if (refusal === null) return null;
-    const secrets = secretsInUse(config, await store.listRegistrations());
+    const secrets = secretsInUse(config, await store.listRegistrations(), clock.wall());
     const { causes, fit } = await inSlices(
       diagnoseRefusal(refusal, secrets, diagnosisSettings(config), NO_HEADERS),
     );

@@ -1,10 +1,11 @@
 import type { SecretFacts } from '../ops/context.ts';
+import type { StoredSecret } from './stored-secrets.ts';
 
 /** When each signing secret last verified a delivery, since this start. */
 export interface SecretUse {
   used(secret: Uint8Array): void;
   /** Those that may verify a delivery now, by their positions. */
-  report(configured: readonly Uint8Array[], stored: readonly Uint8Array[]): SecretFacts[];
+  report(configured: readonly Uint8Array[], stored: readonly StoredSecret[]): SecretFacts[];
 }
 
 export function createSecretUse(clock: { wall(): number }): SecretUse {
@@ -20,10 +21,11 @@ export function createSecretUse(clock: { wall(): number }): SecretUse {
       lastUsed.set(latestKey, clock.wall());
     },
     report: (configured, stored) =>
-      [...configured, ...stored].map((secret, index) => ({
-        position: index + 1,
-        source: index < configured.length ? 'configured' : 'registration',
-        lastUsedAt: lastUsed.get(keyOf(secret)) ?? null,
-      })),
+      [...configured.map((key) => ({ registration: null, key })), ...stored].map(
+        ({ registration, key }, index) => ({
+          ...{ position: index + 1, registration },
+          lastUsedAt: lastUsed.get(keyOf(key)) ?? null,
+        }),
+      ),
   };
 }

@@ -267,8 +267,12 @@ export const registrations = pgTable('registrations', {
   url: text('url').notNull(),
   events: jsonb('events').notNull(),
   description: text('description').notNull(),
+  /** What the service answered that it would deliver, of what was asked for (`events`). */
+  delivers: jsonb('delivers').notNull(),
   sealedSecret: text('sealed_secret'),
   createdAt: instant('created_at').notNull(),
+  /** From then on its secret verifies nothing, and the row goes. */
+  expiresAt: instant('expires_at'),
 });
 
 /** OAuth tokens, sealed; the lease says who renews them now. Its end is in milliseconds of the wall clock. */

@@ -250,8 +250,12 @@ export const registrations = sqliteTable('registrations', {
   url: text('url').notNull(),
   events: text('events').notNull(),
   description: text('description').notNull(),
+  /** What the service answered that it would deliver, of what was asked for (`events`). */
+  delivers: text('delivers').notNull(),
   sealedSecret: text('sealed_secret'),
   createdAt: text('created_at').notNull(),
+  /** From then on its secret verifies nothing, and the row goes. */
+  expiresAt: text('expires_at'),
 });
 
 /** OAuth tokens, sealed; the lease says who renews them now. Its end is in milliseconds of the wall clock. */

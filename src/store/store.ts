@@ -439,9 +439,21 @@ export interface StoredRegistration {
   url: string;
   events: string[];
   description: string;
+  /** What the service answered that it would deliver; `events` are what it was asked for. */
+  delivers: string[];
   /** As sealed by compliance/secrets.ts; null when the answer held none. */
   sealedSecret: string | null;
   createdWall: number;
+  /** From then on its secret verifies nothing, and upkeep takes the row away. Null: it stays. */
+  expiresWall: number | null;
+}
+
+/** A text sealed with CREDENTIALS_KEY, and the row that it stands in. */
+export interface SealedText {
+  table: 'registrations' | 'tokens';
+  /** The row's key, to which the text is bound. */
+  row: string;
+  sealed: string;
 }
 
 /** OAuth tokens at rest, as sealed by compliance/. */
@@ -459,8 +471,29 @@ export interface OperatorStore {
   askAudit(entry: Omit<AuditEntry, 'outcome'>, now: Now): Promise<number>;
   /** What came of it. An entry that has its outcome keeps it. */
   settleAudit(id: number, outcome: string): Promise<void>;
+  /** Over one of the same id: a secret that is there stays where none is given. */
   saveRegistration(registration: StoredRegistration): Promise<void>;
+  /** Those that have expired and are not taken away yet as well. */
   listRegistrations(): Promise<StoredRegistration[]>;
+  /**
+   * Its end, with the audit entry: at `expiresWall`, whatever was set before; where that is not after now, the row is taken
+   * away at once. False: there is no such registration, and nothing was written.
+   */
+  forgetRegistration(id: string, expiresWall: number, entry: AuditEntry, now: Now): Promise<boolean>;
+
+  /** Every text of this database that is sealed with CREDENTIALS_KEY. */
+  listSealed(): Promise<SealedText[]>;
+  /**
+   * Puts `resealed[n]` in the place of `present[n]`, all in one commit with the audit entry. `changed`: what is stored is
+   * not exactly `present` by now; `leased`: tokens are being renewed, and what comes of it must not be lost. Then nothing
+   * was written.
+   */
+  reseal(
+    present: readonly SealedText[],
+    resealed: readonly string[],
+    entry: AuditEntry,
+    now: Now,
+  ): Promise<'done' | 'changed' | 'leased'>;
 
   /** Null: nobody has signed in. */
   readTokens(name: string): Promise<StoredTokens | null>;
@@ -525,6 +558,8 @@ export interface RetentionStore {
   trimEvents(step: TrimStep): Promise<Trimmed>;
   trimChanges(step: TrimStep): Promise<Trimmed>;
   trimAudit(step: TrimStep): Promise<Trimmed>;
+  /** Takes registrations away that expired before `before`. */
+  trimRegistrations(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
   /** Forgets ids of trimmed events; one that came again after this would count as new. Goes on from the oldest each time. */
   trimEventIds(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
 }

@@ -218,9 +218,9 @@ async function fillTraffic(h: Harness): Promise<void> {
   await h.store.addTraffic(rows, now - 25 * 3_600_000);
   h.live.deliveries.lastMinute = { accepted: 31, duplicate: 2, refused: {} };
   h.live.secrets = [
-    { position: 1, source: 'configured', lastUsedAt: Date.now() - 70_000 },
-    { position: 2, source: 'configured', lastUsedAt: null },
-    { position: 3, source: 'registration', lastUsedAt: Date.now() - 3 * 86_400_000 },
+    { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
+    { position: 2, registration: null, lastUsedAt: null },
+    { position: 3, registration: 'wh_1', lastUsedAt: Date.now() - 3 * 86_400_000 },
   ];
 }
 

@@ -449,7 +449,7 @@ describe('doctor on the running configuration', () => {
       await (await openStore(settings.DATABASE_URL)).close();
       const { code, out } = await cli(['doctor'], settings);
       expect(code).toBe(0);
-      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(14);
+      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(15);
     });
   });
 

@@ -103,7 +103,7 @@ describe('registering with the compliance service', () => {
       const args = ['register', '--url', HOOK, '--json'];
       const { code, out, err } = await cli(args, settingsFor(directory, baseUrl));
       expect(code).toBe(0);
-      expect(JSON.parse(out)).toMatchObject([{ url: HOOK, secret_stored: true }]);
+      expect(JSON.parse(out)).toMatchObject([{ url: HOOK, secret: 'verifies' }]);
       expect(err).toContain('Registered as');
     });
   });
@@ -135,7 +135,10 @@ describe('registering with the compliance service', () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = settingsFor(directory, baseUrl);
       const args = ['register', '--url', 'http://127.0.0.1:1/webhook'];
-      for (const { code, err } of [await cli(args, settings), await cli(['register'], settings)]) {
+      for (const { code, err } of [
+        await cli(args, settings),
+        await cli(['registrations', 'list'], settings),
+      ]) {
         expect(code).toBe(0);
         expect(err).toContain('does not end in /webhooks');
       }
@@ -222,12 +225,12 @@ describe('a service that registers something else than it was asked for', () => 
         for (const id of ['wh_all', 'wh_rest']) expect(second.out).toContain(id);
 
         const sent = service.received.length;
-        const shown = await cli(['register'], settings);
+        const shown = await cli(['registrations', 'list'], settings);
         expect(shown).toMatchObject({ code: 0, err: '' });
         expect(shown.out).toContain('wh_all');
-        const listed = await cli(['register', '--json'], settings);
+        const listed = await cli(['registrations', 'list', '--json'], settings);
         expect(JSON.parse(listed.out)).toMatchObject([
-          { id: 'wh_all', events: ['policy.*'], secret_stored: false },
+          { id: 'wh_all', events: ['policy.*'], secret: 'not_stored' },
           { id: 'wh_rest', events: ['risk.*', 'vendor.*'] },
         ]);
         expect(service.received).toHaveLength(sent);
@@ -241,7 +244,7 @@ describe('a service that registers something else than it was asked for', () => 
 });
 
 describe('a stored secret that does not open with CREDENTIALS_KEY', () => {
-  it('is bad configuration for whatever needs it, and can be given up by --force', async () => {
+  it('is bad configuration for whatever needs it, and can be given up by forgetting it', async () => {
     const service = await startUpstream((response, { method, body }, count) => {
       if (method === 'GET') return json(response, 200, { data: [], meta: { total: 0 } });
       json(response, 201, {
@@ -260,21 +263,18 @@ describe('a stored secret that does not open with CREDENTIALS_KEY', () => {
         const args = ['register', '--url', HOOK];
         expect((await cli(args, settings)).code).toBe(0);
         const lost = { ...settings, CREDENTIALS_KEY: randomBytes(32).toString('base64') };
-        for (const [command, hint] of [
-          [args, '--force'],
-          [['serve'], 'CREDENTIALS_KEY'],
-        ] as const) {
+        for (const command of [args, ['serve']]) {
           const { code, err } = await cli(command, lost);
           expect(code).toBe(2);
           expect(err).toContain('does not open with this CREDENTIALS_KEY');
-          expect(err).toContain(hint);
+          expect(err).toContain('registrations forget');
         }
-        expect(service.received).toHaveLength(1);
-        const forced = await cli([...args, '--force'], lost);
-        expect(forced.code).toBe(0);
-        expect(forced.err).toContain('remove those registrations');
-        expect(service.received).toHaveLength(2);
-        expect((await cli(args, lost)).out).toContain('Registered already, as wh_2');
+        const doctor = await cli(['doctor'], lost);
+        expect(doctor.code).toBe(3);
+        expect(doctor.out).toContain('do not open with CREDENTIALS_KEY: registrations wh_1');
+        expect(service.received.filter(({ method }) => method === 'POST')).toHaveLength(1);
+        expect((await cli(['registrations', 'forget', 'wh_1'], lost)).code).toBe(0);
+        expect(await cli(args, lost)).toMatchObject({ code: 0 });
         const started = start(['serve'], lost);
         await started.line('Operators: ');
         expect(await started.stop()).toBe(0);
@@ -314,9 +314,9 @@ describe('a registration whose answer is lost', () => {
 
       const second = await cli(args, settings);
       expect({ code: second.code, received }).toEqual({ code: 1, received: 1 });
-      expect(second.err).toContain('--force');
+      expect(second.err).toContain('--again');
 
-      await cli([...args, '--force'], settings);
+      await cli([...args, '--again'], settings);
       expect(received).toBe(2);
     });
   });

@@ -77,19 +77,19 @@ it('a scrape tells of the upstream, and nothing of what is not known', async () 
   await h.close();
   h = await opsHarness();
   h.live.secrets = [
-    { position: 1, source: 'configured', lastUsedAt: null },
-    { position: 2, source: 'registration', lastUsedAt: 1_800_000_000_000 },
+    { position: 1, registration: null, lastUsedAt: null },
+    { position: 2, registration: 'wh_1', lastUsedAt: 1_800_000_000_000 },
   ];
   value = await scraped();
   expect(value('secret_last_used_timestamp_seconds{position="2"}')).toBe(1_800_000_000);
   expect(value('secret_last_used_timestamp_seconds{position="1"}')).toBeUndefined();
   const page = await (await h.app.request('/', { headers: bearer(READ) })).text();
-  expect(page).toContain('<dt>2. of a registration</dt>');
+  expect(page).toContain('<dt>2. of the registration wh_1</dt>');
 });
 
 it('a scrape between two looks at the database knows when a secret was last used, all the same', async () => {
   await scraped();
-  h.live.secrets = [{ position: 1, source: 'configured', lastUsedAt: 1_800_000_000_000 }];
+  h.live.secrets = [{ position: 1, registration: null, lastUsedAt: 1_800_000_000_000 }];
   expect((await scraped())('secret_last_used_timestamp_seconds{position="1"}')).toBe(1_800_000_000);
 });
 

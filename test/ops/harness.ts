@@ -34,7 +34,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     unwritableSince: null,
     eventsOnly: false,
     signingSecrets: 1,
-    secrets: [{ position: 1, source: 'configured', lastUsedAt: null }],
+    secrets: [{ position: 1, registration: null, lastUsedAt: null }],
     settleMs: 10_000,
     sweepMs: 3_600_000,
     silenceMs: 86_400_000,

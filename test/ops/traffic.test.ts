@@ -71,9 +71,9 @@ test('a secret keeps its last use when a rotation moves it', () => {
     Buffer,
   ];
   use.used(old);
-  expect(use.report([young, Buffer.from('old')], [stored])).toEqual([
-    { position: 1, source: 'configured', lastUsedAt: null },
-    { position: 2, source: 'configured', lastUsedAt: at },
-    { position: 3, source: 'registration', lastUsedAt: null },
+  expect(use.report([young, Buffer.from('old')], [{ registration: 'wh_1', key: stored }])).toEqual([
+    { position: 1, registration: null, lastUsedAt: null },
+    { position: 2, registration: null, lastUsedAt: at },
+    { position: 3, registration: 'wh_1', lastUsedAt: null },
   ]);
 });

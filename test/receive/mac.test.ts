@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { macOf, type SignedPart } from '../../src/receive/mac.ts';
 
-/** RFC 4231, test cases 1, 2, 3 and 6: a short key, a text key, a body of one byte repeated, a key longer than any block. */
+/** RFC 4231, test cases 1, 3 and 6: a short key, a body of one byte repeated, a key longer than any block. The second has four bytes. */
 const CASES = [
   {
     key: '0b'.repeat(20),
@@ -11,13 +11,6 @@ const CASES = [
     sha256: 'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
     sha512:
       '87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914eeb61f1702e696c203a126854',
-  },
-  {
-    key: '4a656665',
-    data: '7768617420646f2079612077616e7420666f72206e6f7468696e673f',
-    sha256: '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
-    sha512:
-      '164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737',
   },
   {
     key: 'aa'.repeat(20),
@@ -61,7 +54,7 @@ describe('a MAC', () => {
   it('is that of Node, whatever is signed, with whatever key and hash, in whatever order', () => {
     const deliveries = fc.array(fc.tuple(fc.constantFrom('sha256', 'sha384', 'sha512'), fc.nat(2), parts));
     const secrets = fc.tuple(
-      fc.uint8Array({ minLength: 1, maxLength: 64 }),
+      fc.uint8Array({ minLength: 16, maxLength: 64 }),
       fc.uint8Array({ minLength: 60, maxLength: 70 }),
       fc.uint8Array({ minLength: 120, maxLength: 200 }),
     );
@@ -75,6 +68,18 @@ describe('a MAC', () => {
     );
   });
 });
+
+it.each(['sha256', 'sha384', 'sha512'] as const)(
+  '%s gives no MAC under a key that anyone could have',
+  (hash) => {
+    for (let bytes = 0; bytes < 16; bytes++) {
+      const secret = new Uint8Array(bytes).fill(7);
+      for (const body of [Buffer.from('{}'), Buffer.alloc(20_000)]) {
+        for (const _again of [1, 2]) expect(() => macOf(hash, secret, [body])).toThrow(`${bytes} bytes`);
+      }
+    }
+  },
+);
 
 function macOfNode(algorithm: string, key: Uint8Array, pieces: readonly SignedPart[]): string {
   const bytes = pieces.map((piece) =>

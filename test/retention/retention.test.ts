@@ -90,6 +90,6 @@ it('never asks for history where RETENTION_HISTORY_DAYS is 0', async () => {
   const { store } = await scene();
   const things = (historyDays: number) =>
     retentionTasks(store, { ...KEEP, historyDays }).map((task) => task.thing);
-  expect(things(0)).toEqual(['event_bodies', 'quarantine_bodies', 'event_ids']);
+  expect(things(0)).toEqual(['registrations', 'event_bodies', 'quarantine_bodies', 'event_ids']);
   expect(things(5)).toContain('changes');
 });

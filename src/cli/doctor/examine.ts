@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { REGISTRATION_PURPOSE } from '../../compliance/registration.ts';
-import { openSecret } from '../../compliance/secrets.ts';
 import { type Config, configWarnings } from '../../config.ts';
 import { describeError, MirrorError } from '../../errors.ts';
+import { standingOf } from '../../service/stored-secrets.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
+import { nameOf, opened as openedWith } from '../credentials.ts';
 import {
   databasePath,
   exposureOfDatabase,
@@ -14,7 +14,7 @@ import {
 } from '../database.ts';
 import { clockOf } from '../local-clock.ts';
 import { livingReplicas } from '../operator.ts';
-import { heldRegistrations } from '../register/held.ts';
+import { secretSettings, unusableSecret } from '../register/held.ts';
 import type { Findings } from './judge.ts';
 import { upstreamOf } from './upstream.ts';
 
@@ -26,7 +26,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
   const opened = await open(cli, config, path);
   try {
     const { store } = opened;
-    const registrations = store === null ? null : await heldRegistrations(store);
+    const registrations = store === null ? null : await store.listRegistrations();
     const summary = store === null ? null : await store.summary();
     return {
       now: Date.now(),
@@ -43,6 +43,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
       upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
       settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
       secrets: secretsOf(config, registrations ?? []),
+      sealed: store === null ? null : await sealedIn(store, config),
       registrations,
       lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
       lastRefusal: store === null ? undefined : await lastRefusal(store),
@@ -97,18 +98,21 @@ async function open(cli: Cli, config: Config, path: string | null): Promise<Open
   }
 }
 
-function secretsOf({ webhook, credentialsKey }: Config, registrations: readonly StoredRegistration[]) {
-  const sealed = registrations.flatMap(({ sealedSecret }) => sealedSecret ?? []);
-  const opens = (text: string) => {
-    try {
-      return credentialsKey !== null && openSecret(credentialsKey, text, REGISTRATION_PURPOSE) !== '';
-    } catch (error) {
-      if (error instanceof MirrorError) return false;
-      throw error;
-    }
+function secretsOf(config: Config, registrations: readonly StoredRegistration[]): Findings['secrets'] {
+  const settings = secretSettings(config, { wall: Date.now });
+  return {
+    configured: config.webhook.secrets().length,
+    stored: registrations.filter((each) => standingOf(each, settings).standing === 'verifies').length,
+    unusable: registrations.flatMap((each) => unusableSecret(each, settings) ?? []),
   };
-  const stored = sealed.filter(opens).length;
-  return { configured: webhook.secrets().length, stored, unreadable: sealed.length - stored };
+}
+
+async function sealedIn(store: Store, { credentialsKey }: Config): Promise<Findings['sealed']> {
+  const present = await store.listSealed();
+  const closed = present.filter(
+    (text) => credentialsKey === null || openedWith(text, credentialsKey) === null,
+  );
+  return { open: present.length - closed.length, closed: closed.map(nameOf) };
 }
 
 function instantOf(iso: string | null): number | null {

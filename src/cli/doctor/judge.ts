@@ -20,8 +20,10 @@ export interface Findings {
   service: { pid: number; opsUrl: string | null } | { replicas: number } | null | undefined;
   upstream: UpstreamFindings | null;
   settings: { silenceMs: number; sweepMs: number; toleranceSeconds: number };
-  /** How many secrets are configured, and how many of the stored ones open with CREDENTIALS_KEY. */
-  secrets: { configured: number; stored: number; unreadable: number };
+  /** How many signing secrets are configured, how many stored ones verify, and which of these make no key. */
+  secrets: { configured: number; stored: number; unusable: readonly { what: string; remedy: string }[] };
+  /** How many stored texts open with CREDENTIALS_KEY, and the rows of those that do not. Null: no database. */
+  sealed: { open: number; closed: readonly string[] } | null;
   registrations: readonly { upstreamId: string; url: string; delivers: readonly string[] }[] | null;
   /** Null: there was none. Undefined: no database. */
   lastDelivery: number | null | undefined;
@@ -78,6 +80,7 @@ export function judge(found: Findings): Check[] {
     databaseCheck(found),
     serviceCheck(found),
     ...upstreamChecks(found),
+    sealedCheck(found),
     secretsCheck(found),
     registrationCheck(found),
     deliveryCheck(found),
@@ -230,13 +233,27 @@ function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds
   return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in step with the service');
 }
 
+function sealedCheck({ sealed }: Findings): Check {
+  const name = 'stored secrets';
+  if (sealed === null) return { name, ...skipped(NO_DATABASE) };
+  const { open, closed } = sealed;
+  return {
+    name,
+    ...(closed.length > 0
+      ? wrong(
+          `these do not open with CREDENTIALS_KEY: ${closed.join(', ')}`,
+          'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "registrations forget ID" and "register" anew, "login" for tokens',
+        )
+      : ok(open === 0 ? 'none' : `${open}, and CREDENTIALS_KEY opens each in its row`)),
+  };
+}
+
 function secretsCheck({ secrets }: Findings): Check {
-  const { configured, stored, unreadable } = secrets;
+  const { configured, stored, unusable } = secrets;
   const name = 'signing secrets';
-  if (unreadable > 0) {
-    const remedy =
-      'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "register --url … --force"';
-    return { name, ...wrong(`${unreadable} stored by registrations cannot be opened`, remedy) };
+  if (unusable.length > 0) {
+    const joined = (key: 'what' | 'remedy') => [...new Set(unusable.map((each) => each[key]))].join('; ');
+    return { name, ...wrong(joined('what'), joined('remedy')) };
   }
   return {
     name,

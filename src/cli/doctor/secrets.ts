@@ -17,15 +17,16 @@ export function candidates(
   registrations: readonly StoredRegistration[],
   given: GivenSecrets,
 ): CandidateSecret[] {
-  const inUse = secretsInUse(config, registrations);
+  const inUse = secretsInUse(config, registrations, Date.now());
   const known = new Set(inUse.map(({ text }) => text));
+  const isNoneExpected = inUse.every(({ standing }) => standing === 'retired');
   const numbered = (texts: readonly string[], option: string, standing: CandidateSecret['standing']) =>
     texts
       .filter((text) => !known.has(text))
       .map((text, index): CandidateSecret => ({ text, standing, name: `${option} number ${index + 1}` }));
   return [
     ...inUse,
-    ...numbered(given.secret ?? [], '--secret', inUse.length === 0 ? 'expected' : 'retired'),
+    ...numbered(given.secret ?? [], '--secret', isNoneExpected ? 'expected' : 'retired'),
     ...numbered(given.retired ?? [], '--retired', 'retired'),
   ];
 }

@@ -1,58 +1,87 @@
-import { randomBytes } from 'node:crypto';
-import { coverageOf, REGISTRATION_PURPOSE } from '../../compliance/registration.ts';
+import { coverageOf } from '../../compliance/registration.ts';
 import type { RegistrationAnswer } from '../../compliance/schemas.ts';
-import { openSecret, sealSecret } from '../../compliance/secrets.ts';
-import { MirrorError, UsageError } from '../../errors.ts';
-import type { Store, StoredRegistration } from '../../store/store.ts';
-import type { Cli } from '../cli.ts';
+import type { Config } from '../../config.ts';
+import { UsageError } from '../../errors.ts';
+import { type SecretStanding, standingOf } from '../../service/stored-secrets.ts';
+import { flawText, type SecretEncoding } from '../../signing-secret.ts';
+import type { StoredRegistration } from '../../store/store.ts';
+import { type Cli, writeJson, writeTable } from '../cli.ts';
 import { printable } from '../text.ts';
-
-/** A registration as we hold it, and what its answer said it would deliver. */
-export interface HeldRegistration extends StoredRegistration {
-  /** As the compliance service answered; as asked for where it did not say. */
-  delivers: readonly string[];
-}
 
 export const RECEIVER_PATH = '/webhooks';
 
 /** Not by itself a fault: a proxy may rewrite the path, and then knows better. */
 export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
 
-/** What the answer named of it, beside the row, which keeps what was asked for so that asking again is recognised. */
-const answerFact = (upstreamId: string) => `registration_answer:${upstreamId}`;
-
-export async function keepAnswer(store: Store, { id, events, url }: RegistrationAnswer): Promise<void> {
-  await store.writeFact(answerFact(id), JSON.stringify({ events, url }));
+/** What a registration's secret is judged by. */
+export function secretSettings(
+  { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
+  clock: { wall(): number },
+) {
+  return { key: credentialsKey, encoding: webhook.secretEncoding, now: clock.wall() };
 }
-
-export async function heldRegistrations(
-  store: Pick<Store, 'listRegistrations' | 'readFact'>,
-): Promise<HeldRegistration[]> {
-  const held: HeldRegistration[] = [];
-  for (const registration of await store.listRegistrations()) {
-    const answered = await store.readFact(answerFact(registration.upstreamId));
-    const { events } = JSON.parse(answered ?? '{}') as { events?: string[] };
-    held.push({ ...registration, delivers: events ?? registration.events });
-  }
-  return held;
-}
+export type SecretSettings = ReturnType<typeof secretSettings>;
 
 /** Everything that we know to be registered, and what of the twelve event types no registration for `url` brings. */
-export function writeHeld(cli: Cli, held: readonly HeldRegistration[], url: string | null): void {
-  cli.out.write(held.length === 0 ? 'No registration is held here.\n' : 'Registrations held here:\n');
-  for (const { upstreamId, url: to, delivers, description, createdWall, sealedSecret } of held) {
-    const secret = sealedSecret === null ? 'its secret is not stored' : 'its secret is stored';
-    cli.out.write(
-      `  ${printable(upstreamId)}  ${printable(to)}  ${delivers.map(printable).join(', ')}  "${printable(description)}", ${secret}, since ${new Date(createdWall).toISOString()}\n`,
+export function writeHeld(
+  cli: Cli,
+  held: readonly StoredRegistration[],
+  options: { url?: string; json?: true | undefined; secrets: SecretSettings },
+): void {
+  const { url, json, secrets } = options;
+  if (json)
+    writeJson(
+      cli.out,
+      held.map((each) => shownAsJson(each, secrets)),
     );
+  else {
+    const heads = ['ID', 'URL', 'EVENTS', 'DESCRIPTION', 'CREATED', 'SECRET', 'EXPIRES'];
+    const rows = held.map((each) => [
+      ...[each.upstreamId, each.url, each.delivers.join(', '), each.description, instantOf(each.createdWall)],
+      ...[standingText(standingOf(each, secrets).standing, secrets.encoding), instantOf(each.expiresWall)],
+    ]);
+    writeTable(cli.out, heads, rows);
   }
-  for (const each of url === null ? new Set(held.map((one) => one.url)) : [url]) {
-    writeCoverage(
-      cli,
-      held.filter((one) => one.url === each).flatMap(({ delivers }) => delivers),
-      each,
-    );
+  for (const each of url === undefined ? new Set(held.map((one) => one.url)) : [url]) {
+    const brought = held.filter((one) => one.url === each).flatMap(({ delivers }) => delivers);
+    writeCoverage(cli, brought, each);
   }
+}
+
+function shownAsJson(held: StoredRegistration, secrets: SecretSettings) {
+  const { upstreamId, url, delivers, description, createdWall, expiresWall } = held;
+  return {
+    ...{ id: upstreamId, url, events: delivers, description, created_at: instantOf(createdWall) },
+    ...{ secret: standingOf(held, secrets).standing, expires_at: instantOf(expiresWall) },
+  };
+}
+
+function instantOf(wall: number | null): string | null {
+  return wall === null ? null : new Date(wall).toISOString();
+}
+
+function standingText(standing: SecretStanding, encoding: SecretEncoding): string {
+  if (standing === 'verifies') return 'verifies';
+  if (standing === 'not_stored') return 'is not stored';
+  if (standing === 'expired') return 'has expired';
+  return standing === 'unreadable' ? 'does not open with CREDENTIALS_KEY' : flawText(standing, encoding);
+}
+
+/** What to do about a secret that WEBHOOK_SECRET_ENCODING makes no key of; null: it makes one, or something else is wrong. */
+export function unusableSecret(
+  registration: StoredRegistration,
+  secrets: SecretSettings,
+): { what: string; remedy: string } | null {
+  const { standing, fits } = standingOf(registration, secrets);
+  if (standing !== 'too_short' && standing !== 'not_in_encoding') return null;
+  const flaw = flawText(standing, secrets.encoding);
+  return {
+    what: `the signing secret of ${registration.upstreamId} is stored and cannot be used: it ${flaw} (WEBHOOK_SECRET_ENCODING=${secrets.encoding})`,
+    remedy:
+      fits.length === 0
+        ? 'no encoding makes a key of it: have the compliance service give another, and "registrations forget" this one'
+        : `set WEBHOOK_SECRET_ENCODING=${fits.join(' or ')}, as the compliance service means it, and start the service anew`,
+  };
 }
 
 function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void {
@@ -82,7 +111,7 @@ export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
 /** Of what another registration for the same address brings already: each such event then comes twice. */
 export function warnOfOverlap(
   cli: Cli,
-  held: readonly HeldRegistration[],
+  held: readonly StoredRegistration[],
   made: { upstreamId: string; url: string },
 ): void {
   const at = held.filter(({ url }) => url === made.url);
@@ -113,44 +142,12 @@ export function warnOfAnswer(
   }
 }
 
-/**
- * Makes sure that every stored secret opens with `key`: the service would not start with one that does not. With
- * `force` those that do not are replaced by one that nobody knows, for whoever has lost the key.
- */
-export async function settleUnreadable(
-  cli: Cli,
-  store: Store,
-  key: Uint8Array,
-  options: { force: boolean },
-): Promise<void> {
-  const unreadable = (await store.listRegistrations()).filter(
-    ({ sealedSecret }) => sealedSecret !== null && !opens(key, sealedSecret),
-  );
+/** Makes sure that every stored secret opens with `key`: the service would not start with one that does not. */
+export function requireReadable(registrations: readonly StoredRegistration[], secrets: SecretSettings): void {
+  const unreadable = registrations.filter((each) => standingOf(each, secrets).standing === 'unreadable');
   if (unreadable.length === 0) return;
-  const names = unreadable.map(({ upstreamId }) => printable(upstreamId)).join(', ');
-  if (!options.force) {
-    throw new UsageError(
-      `the stored signing secret of ${names} does not open with this CREDENTIALS_KEY; nothing was sent`,
-      'set CREDENTIALS_KEY to the key it was stored with; if that is lost, --force forgets the secret and registers anew',
-    );
-  }
-  for (const registration of unreadable) {
-    const nobodys = sealSecret(key, randomBytes(32).toString('hex'), REGISTRATION_PURPOSE);
-    // Another description, so that asking again is not taken for done.
-    const description = `${registration.description} (its secret was lost)`;
-    await store.saveRegistration({ ...registration, description, sealedSecret: nobodys });
-  }
-  cli.err.write(
-    `Warning: the signing secrets of ${names} are forgotten; remove those registrations in the compliance service.\n`,
+  throw new UsageError(
+    `the stored signing secret of ${unreadable.map(({ upstreamId }) => upstreamId).join(', ')} does not open with this CREDENTIALS_KEY; nothing was sent`,
+    'set CREDENTIALS_KEY to the key it was stored with; if that is lost, "registrations forget ID" gives the secret up',
   );
-}
-
-function opens(key: Uint8Array, sealed: string): boolean {
-  try {
-    openSecret(key, sealed, REGISTRATION_PURPOSE);
-    return true;
-  } catch (error) {
-    if (error instanceof MirrorError) return false;
-    throw error;
-  }
 }

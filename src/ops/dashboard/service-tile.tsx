@@ -1,4 +1,3 @@
-import type { SecretFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { bytes, count, figure } from '../words.ts';
 import { Ago, Tile } from './pieces.tsx';
@@ -32,7 +31,8 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
           {live.secrets.map((secret) => (
             <>
               <dt>
-                {secret.position}. {SOURCES[secret.source]}
+                {secret.position}.{' '}
+                {secret.registration === null ? 'configured' : `of the registration ${secret.registration}`}
               </dt>
               <dd>
                 {secret.lastUsedAt === null ? (
@@ -50,11 +50,6 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
     </Tile>
   );
 }
-
-const SOURCES: Record<SecretFacts['source'], string> = {
-  configured: 'configured',
-  registration: 'of a registration',
-};
 
 function minutesWords(ms: number): string {
   return ms < 60_000 ? count(Math.round(ms / 1000), 'second') : count(Math.round(ms / 6000) / 10, 'minute');

@@ -32,21 +32,48 @@ export function createOperatorVerbs(database: Database): OperatorStore {
     async saveRegistration(r) {
       await database.transact((unit) =>
         unit.change(
-          `INSERT INTO registrations AS r (upstream_id, url, events, description, sealed_secret, created_at)
-           VALUES ($1, $2, $3::jsonb, $4, $5, $6) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url,
-             events = excluded.events, description = excluded.description,
+          `INSERT INTO registrations AS r
+             (upstream_id, url, events, description, delivers, sealed_secret, created_at, expires_at)
+           VALUES ($1, $2, $3::jsonb, $4, $5::jsonb, $6, $7, $8) ON CONFLICT (upstream_id) DO UPDATE SET
+             url = excluded.url, events = excluded.events, description = excluded.description,
+             delivers = excluded.delivers, expires_at = excluded.expires_at,
              sealed_secret = coalesce(excluded.sealed_secret, r.sealed_secret)`,
-          [r.upstreamId, r.url, keepJson(r.events), r.description, r.sealedSecret, instantOf(r.createdWall)],
+          [
+            ...[r.upstreamId, r.url, keepJson(r.events), r.description, keepJson(r.delivers), r.sealedSecret],
+            ...[instantOf(r.createdWall), r.expiresWall === null ? null : instantOf(r.expiresWall)],
+          ],
         ),
       );
     },
 
+    async forgetRegistration(id, expiresWall, entry, now) {
+      return await database.transact(async (unit) => {
+        const changed =
+          expiresWall > now.wall
+            ? await unit.change('UPDATE registrations SET expires_at = $2 WHERE upstream_id = $1', [
+                id,
+                instantOf(expiresWall),
+              ])
+            : await unit.change('DELETE FROM registrations WHERE upstream_id = $1', [id]);
+        if (changed > 0) await noteAudit(unit, entry, now);
+        return changed > 0;
+      });
+    },
+
     async listRegistrations() {
-      const rows = await sql.query<Omit<StoredRegistration, 'createdWall'> & { created_at: string }>(
-        `SELECT upstream_id AS "upstreamId", url, events, description, sealed_secret AS "sealedSecret", created_at
-         FROM registrations ORDER BY created_at, upstream_id`,
+      const rows = await sql.query<
+        Omit<StoredRegistration, 'createdWall' | 'expiresWall'> & {
+          created_at: string;
+          expires_at: string | null;
+        }
+      >(
+        `SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
+           created_at, expires_at FROM registrations ORDER BY created_at, upstream_id`,
       );
-      return rows.map(({ created_at, ...row }) => ({ ...row, createdWall: Date.parse(created_at) }));
+      return rows.map(({ created_at, expires_at, ...row }) => ({
+        ...{ ...row, createdWall: Date.parse(created_at) },
+        expiresWall: expires_at === null ? null : Date.parse(expires_at),
+      }));
     },
 
     async addTraffic(counted, keepSince) {

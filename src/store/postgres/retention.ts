@@ -128,6 +128,17 @@ export function createRetentionVerbs(database: Database): RetentionStore {
     trimAudit: (step) =>
       walk(step, AUDIT, (sql, keys) => sql.change('DELETE FROM audit WHERE id = ANY ($1::bigint[])', [keys])),
 
+    async trimRegistrations({ before, limit }) {
+      const trimmed = await database.transact((unit) =>
+        unit.change(
+          `DELETE FROM registrations WHERE upstream_id IN
+             (SELECT upstream_id FROM registrations WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`,
+          [instantOf(before), limit],
+        ),
+      );
+      return { trimmed, next: trimmed < limit ? null : 0 };
+    },
+
     async trimEventIds({ before, limit }) {
       const trimmed = await database.transact((unit) =>
         unit.change(

@@ -1,11 +1,12 @@
-import type { OperatorStore, StoredTokens } from '../store.ts';
+import { isSameSealed, SEALED_TEXTS } from '../sealed.ts';
+import type { OperatorStore, SealedText, StoredTokens } from '../store.ts';
 import type { Database, Sql } from './connection.ts';
 import { noteAudit } from './facts.ts';
 import { instantOf } from './types.ts';
 
 type TokenVerbs = Pick<
   OperatorStore,
-  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens'
+  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'listSealed' | 'reseal'
 >;
 
 /** OAuth tokens, and the lease on renewing them: one row, which every verb here locks. */
@@ -52,6 +53,26 @@ export function createTokenVerbs(database: Database): TokenVerbs {
       });
     },
 
+    async listSealed() {
+      return await database.sql.query<SealedText>(SEALED_TEXTS);
+    },
+
+    async reseal(present, resealed, entry, now) {
+      return await database.transact(async (unit) => {
+        if (!isSameSealed(await unit.query<SealedText>(SEALED_TEXTS), present)) return 'changed';
+        const leases = await unit.query(
+          'SELECT name FROM tokens WHERE lease_owner IS NOT NULL AND lease_until > $1::bigint',
+          [now.wall],
+        );
+        if (leases.length > 0) return 'leased';
+        for (const [index, { table, row }] of present.entries()) {
+          await unit.change(RESEAL[table], [resealed[index], row]);
+        }
+        await noteAudit(unit, entry, now);
+        return 'done';
+      });
+    },
+
     async refuseTokens(name, refusal, version, entry, now) {
       return await database.transact(async (unit) => {
         if ((await versionOf(unit, name)) !== version) return false;
@@ -62,6 +83,12 @@ export function createTokenVerbs(database: Database): TokenVerbs {
     },
   };
 }
+
+const RESEAL: Record<SealedText['table'], string> = {
+  registrations: 'UPDATE registrations SET sealed_secret = $1 WHERE upstream_id = $2',
+  // Another version: who read the text before must read it again before saving over it.
+  tokens: 'UPDATE tokens SET sealed = $1, version = version + 1 WHERE name = $2',
+};
 
 async function readTokens(sql: Sql, name: string): Promise<StoredTokens | null> {
   const [row] = await sql.query<StoredTokens>('SELECT version, sealed, refusal FROM tokens WHERE name = $1', [

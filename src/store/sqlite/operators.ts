@@ -7,11 +7,14 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
   const audit = db.prepare('INSERT INTO audit (at, actor, action, outcome, target) VALUES (?, ?, ?, ?, ?)');
   const settleAudit = db.prepare('UPDATE audit SET outcome = ? WHERE id = ? AND outcome = ?');
   const saveRegistration = db.prepare(
-    `INSERT INTO registrations (upstream_id, url, events, description, sealed_secret, created_at)
-     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url, events = excluded.events,
-       description = excluded.description, sealed_secret = coalesce(excluded.sealed_secret, sealed_secret)`,
+    `INSERT INTO registrations (upstream_id, url, events, description, delivers, sealed_secret, created_at, expires_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url, events = excluded.events,
+       description = excluded.description, delivers = excluded.delivers, expires_at = excluded.expires_at,
+       sealed_secret = coalesce(excluded.sealed_secret, sealed_secret)`,
   );
   const listRegistrations = db.prepare('SELECT * FROM registrations ORDER BY created_at, upstream_id');
+  const expireRegistration = db.prepare('UPDATE registrations SET expires_at = ? WHERE upstream_id = ?');
+  const deleteRegistration = db.prepare('DELETE FROM registrations WHERE upstream_id = ?');
   const readFact = db.prepare('SELECT value FROM facts WHERE name = ?').pluck();
   const writeFact = db.prepare(
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
@@ -43,21 +46,34 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     },
 
     async saveRegistration(r) {
-      const events = JSON.stringify(r.events);
       transact(() =>
-        saveRegistration.run(r.upstreamId, r.url, events, r.description, r.sealedSecret, iso(r.createdWall)),
+        saveRegistration.run(
+          ...[r.upstreamId, r.url, JSON.stringify(r.events), r.description, JSON.stringify(r.delivers)],
+          ...[r.sealedSecret, iso(r.createdWall), r.expiresWall === null ? null : iso(r.expiresWall)],
+        ),
       );
     },
 
+    async forgetRegistration(id, expiresWall, entry, now) {
+      return transact(() => {
+        const { changes } =
+          expiresWall > now.wall ? expireRegistration.run(iso(expiresWall), id) : deleteRegistration.run(id);
+        if (changes > 0) audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target);
+        return changes > 0;
+      });
+    },
+
     async listRegistrations() {
-      return (listRegistrations.all() as Record<string, string>[]).map(
+      return (listRegistrations.all() as Record<string, string | null>[]).map(
         (row): StoredRegistration => ({
           upstreamId: row['upstream_id'] ?? '',
           url: row['url'] ?? '',
           events: JSON.parse(row['events'] ?? '[]') as string[],
           description: row['description'] ?? '',
+          delivers: JSON.parse(row['delivers'] ?? '[]') as string[],
           sealedSecret: row['sealed_secret'] ?? null,
           createdWall: Date.parse(row['created_at'] ?? ''),
+          expiresWall: row['expires_at'] == null ? null : Date.parse(row['expires_at']),
         }),
       );
     },

@@ -56,6 +56,10 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
     'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   );
   const deleteAudit = db.prepare('DELETE FROM audit WHERE id = ?');
+  const deleteRegistrations = db.prepare(
+    `DELETE FROM registrations WHERE upstream_id IN
+       (SELECT upstream_id FROM registrations WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`,
+  );
   const forgetIds = db.prepare(
     `DELETE FROM trimmed_events WHERE id IN
        (SELECT id FROM trimmed_events WHERE received_at < ? ORDER BY received_at LIMIT ?)`,
@@ -115,6 +119,10 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
         ({ key, at }) => noteTrimmed.run(TRIMMED_CHANGES_FACT, JSON.stringify({ through: key, at })),
       ),
     trimAudit: async (step) => walk(step, audit, ({ key }) => deleteAudit.run(key)),
+    async trimRegistrations({ before, limit }) {
+      const trimmed = transact(() => deleteRegistrations.run(iso(before), limit).changes);
+      return { trimmed, next: trimmed < limit ? null : 0 };
+    },
     async trimEventIds({ before, limit }) {
       const trimmed = transact(() => forgetIds.run(iso(before), limit).changes);
       return { trimmed, next: trimmed < limit ? null : 0 };

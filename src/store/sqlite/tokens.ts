@@ -1,10 +1,11 @@
-import type { AuditEntry, Now, OperatorStore, StoredTokens } from '../store.ts';
+import { isSameSealed, SEALED_TEXTS } from '../sealed.ts';
+import type { AuditEntry, Now, OperatorStore, SealedText, StoredTokens } from '../store.ts';
 import type { Connection, Transact } from './connection.ts';
 import { iso } from './records.ts';
 
 type TokenVerbs = Pick<
   OperatorStore,
-  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens'
+  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'listSealed' | 'reseal'
 >;
 
 export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs {
@@ -26,6 +27,16 @@ export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs
   );
   const refuse = db.prepare('UPDATE tokens SET refusal = ? WHERE name = ?');
   const audit = db.prepare('INSERT INTO audit (at, actor, action, outcome, target) VALUES (?, ?, ?, ?, ?)');
+
+  const listSealed = db.prepare(SEALED_TEXTS);
+  const leased = db
+    .prepare('SELECT count(*) FROM tokens WHERE lease_owner IS NOT NULL AND lease_until > ?')
+    .pluck();
+  const reseal = {
+    registrations: db.prepare('UPDATE registrations SET sealed_secret = ? WHERE upstream_id = ?'),
+    // Another version: who read the text before must read it again before saving over it.
+    tokens: db.prepare('UPDATE tokens SET sealed = ?, version = version + 1 WHERE name = ?'),
+  };
 
   const versionOf = (name: string) => (readVersion.get(name) as number | undefined) ?? null;
   const note = (entry: AuditEntry, now: Now) =>
@@ -54,6 +65,20 @@ export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs
         save.run({ name, sealed, version: (present ?? 0) + 1, at: iso(now.wall) });
         note(entry, now);
         return true;
+      });
+    },
+
+    async listSealed() {
+      return listSealed.all() as SealedText[];
+    },
+
+    async reseal(present, resealed, entry, now) {
+      return transact(() => {
+        if (!isSameSealed(listSealed.all() as SealedText[], present)) return 'changed';
+        if (Number(leased.get(now.wall)) > 0) return 'leased';
+        for (const [index, { table, row }] of present.entries()) reseal[table].run(resealed[index], row);
+        note(entry, now);
+        return 'done';
       });
     },
 

@@ -123,6 +123,7 @@ export function describeSweeps(open: OpenEngine): void {
             events: ['policy.*', 'vendor.added'],
           },
           ...{ description: 'ours', sealedSecret: 'sealed', createdWall: scene.now().wall },
+          ...{ delivers: ['policy.*'], expiresWall: null },
         };
         await scene.store.saveRegistration(registration);
         // An answer without a secret takes none away.

@@ -1,0 +1,102 @@
+import { Command } from 'commander';
+import { tokensPlace } from '../compliance/oauth-store.ts';
+import { registrationPlace } from '../compliance/registration.ts';
+import { openSecret, type SealedPlace, sealSecret } from '../compliance/secrets.ts';
+import { loadConfig, readCredentialsKey } from '../config.ts';
+import { MirrorError, UsageError } from '../errors.ts';
+import type { SealedText, Store } from '../store/store.ts';
+import type { Cli } from './cli.ts';
+import { openForWriting, refuseFromAfar, withStore } from './database.ts';
+import { clockOf } from './local-clock.ts';
+
+/** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
+const RENEWAL_PATIENCE_MS = 60_000;
+const LOOK_EVERY_MS = 200;
+
+export function credentialsCommand(cli: Cli): Command {
+  const credentials = new Command('credentials').description('what is stored encrypted: rotate-key');
+  credentials
+    .command('rotate-key')
+    .description('encrypt every stored secret anew: CREDENTIALS_KEY is the key until now')
+    .requiredOption('--new-key-file <file>', 'holds the new key: 32 bytes in base64')
+    .addHelpText(
+      'after',
+      '\nAll of them change in one commit, or none does; a key that does not open them all changes nothing.' +
+        '\nThen put the new key in the place of the old one. A running service reads CREDENTIALS_KEY_FILE again by itself:' +
+        '\n  openssl rand -base64 32 > new.key && compliance-mirror credentials rotate-key --new-key-file new.key && mv new.key "$CREDENTIALS_KEY_FILE"',
+    )
+    .action((options: { newKeyFile: string }) => rotateKey(cli, options.newKeyFile));
+  return credentials;
+}
+
+async function rotateKey(cli: Cli, path: string): Promise<void> {
+  const config = loadConfig(cli.env);
+  refuseFromAfar(config, 'credentials rotate-key', 'a key does not travel over the operators’ listener');
+  const { credentialsKey: key } = config;
+  if (key === null) throw new UsageError('CREDENTIALS_KEY is not set: it is the key until now');
+  const fresh = readCredentialsKey(path, '--new-key-file');
+  if (Buffer.from(fresh).equals(key)) {
+    throw new UsageError('--new-key-file holds the present key', 'make one with: openssl rand -base64 32');
+  }
+  // A database that is not there would be made by opening it for writing; looking first says so instead.
+  await withStore(cli, async () => {});
+  const store = await openForWriting(config);
+  try {
+    const count = await reseal(store, key, fresh);
+    cli.out.write(
+      count === null
+        ? 'The stored secrets are encrypted with that key already.\n'
+        : `Encrypted anew: ${count}. Only the key in ${path} opens them now.\n`,
+    );
+    cli.out.write(
+      'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service goes on with what it has open, reads the file again by itself, and must be started anew where CREDENTIALS_KEY itself was set.\n',
+    );
+  } finally {
+    await store.close();
+  }
+}
+
+/** How many were sealed anew; null: all open with the new key already. */
+async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise<number | null> {
+  const clock = await clockOf(store);
+  const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;
+  for (;;) {
+    const present = await store.listSealed();
+    const closed = present.filter((text) => opened(text, key) === null);
+    if (closed.length > 0) {
+      if (present.every((text) => opened(text, fresh) !== null)) return null;
+      throw new UsageError(
+        `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
+        'set CREDENTIALS_KEY to the key they were stored with; what nobody has the key of: "registrations forget", "login" anew',
+      );
+    }
+    const resealed = present.map((text) => sealSecret(fresh, opened(text, key) ?? '', placeOf(text)));
+    const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${present.length}`, target: null };
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    const outcome = await store.reseal(present, resealed, entry, now);
+    if (outcome === 'done') return present.length;
+    if (clock.steady() > patientUntil) {
+      throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
+        retryable: true,
+        hint: 'try again in a minute',
+      });
+    }
+    await clock.sleep(LOOK_EVERY_MS);
+  }
+}
+
+export const nameOf = ({ table, row }: SealedText): string => `${table} ${row}`;
+
+/** The plaintext, or null where the key does not open it in its row. */
+export function opened(text: SealedText, key: Uint8Array): string | null {
+  try {
+    return openSecret(key, text.sealed, placeOf(text));
+  } catch (error) {
+    if (error instanceof MirrorError) return null;
+    throw error;
+  }
+}
+
+function placeOf({ table, row }: SealedText): SealedPlace {
+  return table === 'registrations' ? registrationPlace(row) : tokensPlace(row);
+}

@@ -1,0 +1,51 @@
+export const SECRET_ENCODINGS = ['utf8', 'hex', 'base64'] as const;
+export type SecretEncoding = (typeof SECRET_ENCODINGS)[number];
+
+/** 128 bits: a shorter key can be guessed from one recorded delivery, away from us and without limit. */
+export const MIN_SIGNING_KEY_BYTES = 16;
+
+const HEX = /^[0-9A-Fa-f]*$/;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/;
+const BASE64_GROUP_CHARACTERS = 4;
+
+/**
+ * The bytes that a secret's text stands for, or null where any part of it stands for nothing. `Buffer.from` alone stops at
+ * the first character that it does not know, and would make a key of what it had got until then, or of nothing.
+ * hex: pairs of digits, of either case. base64: the standard alphabet or the one for URLs, not both; padded fully or
+ * not at all; no bits left over. utf8: any text but one in which bytes or halves of a character were lost already.
+ */
+export function decodeWhole(text: string, encoding: SecretEncoding): Uint8Array | null {
+  if (encoding === 'hex') return HEX.test(text) && text.length % 2 === 0 ? Buffer.from(text, 'hex') : null;
+  // U+FFFD is what a reader of UTF-8 puts in the place of bytes that are none.
+  if (encoding === 'utf8') return text.isWellFormed() && !text.includes('\ufffd') ? Buffer.from(text) : null;
+  if (!BASE64.test(text) && !BASE64URL.test(text)) return null;
+  if (text.endsWith('=') && text.length % BASE64_GROUP_CHARACTERS !== 0) return null;
+  const bytes = Buffer.from(text, 'base64');
+  const digits = text
+    .replace(/={1,2}$/, '')
+    .replaceAll('+', '-')
+    .replaceAll('/', '_');
+  return bytes.toString('base64url') === digits ? bytes : null;
+}
+
+export type SecretFlaw = 'not_in_encoding' | 'too_short';
+export type DecodedSecret = { key: Uint8Array; flaw: null } | { key: null; flaw: SecretFlaw };
+
+/** The one way from a signing secret's text to its key, wherever the text comes from. */
+export function decodeSigningSecret(text: string, encoding: SecretEncoding): DecodedSecret {
+  const key = decodeWhole(text, encoding);
+  if (key === null) return { key: null, flaw: 'not_in_encoding' };
+  return key.length < MIN_SIGNING_KEY_BYTES ? { key: null, flaw: 'too_short' } : { key, flaw: null };
+}
+
+/** Settings of WEBHOOK_SECRET_ENCODING under which the text makes a key. */
+export function fittingEncodings(text: string): SecretEncoding[] {
+  return SECRET_ENCODINGS.filter((encoding) => decodeSigningSecret(text, encoding).flaw === null);
+}
+
+/** For people, behind "it"; names neither the text nor its length. */
+export function flawText(flaw: SecretFlaw, encoding: SecretEncoding): string {
+  if (flaw === 'too_short') return `is shorter than ${MIN_SIGNING_KEY_BYTES} bytes once decoded`;
+  return encoding === 'utf8' ? 'is not whole text (UTF-8)' : `is not wholly ${encoding}`;
+}
