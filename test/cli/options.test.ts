@@ -9,6 +9,7 @@ describe('a length of time', () => {
     ['1.5m', 90_000],
     ['500ms', 500],
     ['2h', 7_200_000],
+    ['7d', 604_800_000],
   ])('%s is %i ms', (text, milliseconds) => {
     expect(parseDuration(text)).toBe(milliseconds);
   });

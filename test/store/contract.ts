@@ -11,6 +11,7 @@ import { describeHostileInput } from './contract/hostile.ts';
 import { describeLists } from './contract/lists.ts';
 import { describePreviews } from './contract/previews.ts';
 import { describeReads } from './contract/reads.ts';
+import { describeRegistrations } from './contract/registrations.ts';
 import { describeReplicas } from './contract/replicas.ts';
 import { describeReports } from './contract/reports.ts';
 import { describeRetention } from './contract/retention.ts';
@@ -38,6 +39,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeLists(open);
     describeRetention(open);
     describeTokens(open);
+    describeRegistrations(open);
     describeReplicas(open);
     describeHostileInput(open);
   });

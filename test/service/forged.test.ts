@@ -1,0 +1,154 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { registrationPlace } from '../../src/compliance/registration.ts';
+import { sealSecret } from '../../src/compliance/secrets.ts';
+import { loadConfig } from '../../src/config.ts';
+import { type Service, startService } from '../../src/service.ts';
+import { openStore } from '../../src/store/open.ts';
+import { eventBody, header, nowSeconds } from '../receive/sign.ts';
+
+const KEY = randomBytes(32);
+const BYTES = Buffer.from('0f1e2d3c4b5a69788796a5b4c3d2e1f00123456789abcdef', 'hex');
+
+let dir: string;
+let databaseUrl: string;
+let services: Service[];
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'forged-'));
+  databaseUrl = `file:${join(dir, 'mirror.db')}`;
+  services = [];
+});
+afterEach(async () => {
+  for (const service of services) await service.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+async function start(settings: Record<string, string>): Promise<Service> {
+  const service = await startService({
+    config: loadConfig({
+      ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: 'olga:operate:operate-token-of-the-tests' },
+      ...{ DATABASE_URL: databaseUrl, CREDENTIALS_KEY: KEY.toString('base64'), ...settings },
+    }),
+    logger: pino({ level: 'silent' }),
+  });
+  services.push(service);
+  return service;
+}
+
+async function withStore(
+  work: (store: Awaited<ReturnType<typeof openStore>>) => Promise<unknown>,
+): Promise<void> {
+  const store = await openStore(databaseUrl);
+  try {
+    await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+const keep = (secret: string, upstreamId = 'wh_1') =>
+  withStore((store) =>
+    store.saveRegistration({
+      ...{ upstreamId, url: 'http://127.0.0.1:1/webhooks', events: [], delivers: [], description: '' },
+      sealedSecret: sealSecret(KEY, secret, registrationPlace(upstreamId)),
+      ...{ createdWall: Date.now(), expiresWall: null },
+    }),
+  );
+
+let sent = 0;
+async function deliver({ receiverUrl }: Service, key: string | Uint8Array): Promise<number> {
+  sent += 1;
+  const body = eventBody({ id: `evt_${sent}` });
+  const answer = await fetch(`${receiverUrl}/webhooks`, {
+    ...{ method: 'POST', body, headers: { 'x-webhook-signature': header(nowSeconds(), body, key) } },
+  });
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+/** What a lax decoder, or one that stops somewhere, makes of the text and of the key. */
+function truncated(text: string, key: Uint8Array): Uint8Array[] {
+  const prefixes = Array.from({ length: key.length }, (_, bytes) => key.subarray(0, bytes));
+  const halves = Array.from({ length: text.length }, (_, length) => text.slice(0, length)).flatMap((part) =>
+    (['hex', 'base64', 'utf8', 'latin1'] as const).map((encoding) => Buffer.from(part, encoding)),
+  );
+  const others = (['hex', 'base64', 'utf8'] as const).map((encoding) => Buffer.from(text, encoding));
+  const distinct = new Map(
+    [...prefixes, ...halves, ...others].map((each) => [Buffer.from(each).toString('hex'), each]),
+  );
+  distinct.delete(Buffer.from(key).toString('hex'));
+  return [...distinct.values()];
+}
+
+describe.each([
+  ['utf8', 'correct-horse-battery-staple', Buffer.from('correct-horse-battery-staple')],
+  ['hex', BYTES.toString('hex'), BYTES],
+  ['base64', BYTES.toString('base64'), BYTES],
+] as const)('a secret in %s', (encoding, text, key) => {
+  test.each(['WEBHOOK_SECRETS', 'its file', 'a registration'])(
+    'from %s verifies what it signs, and no part of it does',
+    async (from) => {
+      const path = join(dir, 'secret');
+      if (from === 'its file') writeFileSync(path, `${text}\n`);
+      if (from === 'a registration') await keep(text);
+      const service = await start({
+        WEBHOOK_SECRET_ENCODING: encoding,
+        ...(from === 'WEBHOOK_SECRETS' ? { WEBHOOK_SECRETS: text } : {}),
+        ...(from === 'its file' ? { WEBHOOK_SECRETS_FILE: path } : {}),
+      });
+      expect(await deliver(service, key)).toBe(202);
+      const forged = truncated(text, key);
+      expect(forged.some(({ length }) => length === 0)).toBe(true);
+      const answers = new Set<number>();
+      for (const part of forged) answers.add(await deliver(service, part));
+      expect([...answers]).toEqual([401]);
+    },
+  );
+});
+
+test.each([
+  ['hex', 'whsec_c2VjcmV0LW9mLXRoZS1zYW5kYm94'],
+  ['hex', `${BYTES.toString('hex')}0`],
+  ['hex', `${BYTES.toString('hex')} and more`],
+  ['hex', BYTES.subarray(0, 15).toString('hex')],
+  ['base64', 'whsec_c2VjcmV0LW9mLXRoZS1zYW5kYm94'],
+  ['base64', '!!!!!!!!!!!!!!!!!!!!!!!!'],
+  ['utf8', '\ufffd'.repeat(16)],
+] as const)(
+  'a registration’s secret that is no %s (%s) makes no key: 503 while it is alone',
+  async (encoding, text) => {
+    await keep(text);
+    const alone = await start({ WEBHOOK_SECRET_ENCODING: encoding });
+    const guesses = [Buffer.alloc(0), Buffer.from(text), ...truncated(text, Buffer.alloc(0)).slice(0, 40)];
+    for (const key of guesses) expect(await deliver(alone, key)).toBe(503);
+    await alone.stop();
+    services = [];
+
+    const good = {
+      utf8: 'correct-horse-battery-staple',
+      hex: BYTES.toString('hex'),
+      base64: BYTES.toString('base64'),
+    };
+    const beside = await start({ WEBHOOK_SECRET_ENCODING: encoding, WEBHOOK_SECRETS: good[encoding] });
+    expect(await deliver(beside, Buffer.from(good[encoding], encoding))).toBe(202);
+    for (const key of guesses) expect(await deliver(beside, key)).toBe(401);
+  },
+);
+
+test('a registration that is forgotten elsewhere stops verifying within two looks', async () => {
+  await keep('correct-horse-battery-staple', 'wh_old');
+  await keep('another-horse-battery-staple', 'wh_new');
+  const service = await start({});
+  expect(await deliver(service, 'correct-horse-battery-staple')).toBe(202);
+  const entry = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_old' };
+  const now = { wall: Date.now(), steady: 0 };
+  await withStore((store) => store.forgetRegistration('wh_old', 0, entry, now));
+  await vi.waitFor(async () => expect(await deliver(service, 'correct-horse-battery-staple')).toBe(401), {
+    ...{ timeout: 10_000, interval: 50 },
+  });
+  expect(await deliver(service, 'another-horse-battery-staple')).toBe(202);
+});

@@ -1,0 +1,110 @@
+import { randomBytes } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { registrationPlace } from '../../src/compliance/registration.ts';
+import { sealSecret } from '../../src/compliance/secrets.ts';
+import { createStoredSecrets, standingOf } from '../../src/service/stored-secrets.ts';
+import type { StoredRegistration } from '../../src/store/store.ts';
+
+const KEY = randomBytes(32);
+const SECRET = randomBytes(16).toString('hex');
+const NOW = 1_800_000_000_000;
+
+function registration(upstreamId: string, secret: string | null, changes: Partial<StoredRegistration> = {}) {
+  return {
+    ...{ upstreamId, url: 'https://mirror.example/webhooks', events: [], delivers: [], description: '' },
+    sealedSecret: secret === null ? null : sealSecret(KEY, secret, registrationPlace(upstreamId)),
+    ...{ createdWall: NOW, expiresWall: null, ...changes },
+  };
+}
+
+function scene(...held: StoredRegistration[]) {
+  const scene = { held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[] };
+  const secrets = createStoredSecrets({
+    store: { listRegistrations: async () => scene.held },
+    clock: { wall: () => scene.wall },
+    key: () => scene.key,
+    encoding: 'hex',
+    onProblem: (id, problem) => scene.problems.push(`${id} ${problem}`),
+  });
+  const names = () => secrets.current().map((each) => each.registration);
+  return Object.assign(scene, { secrets, names });
+}
+
+test('a secret that makes no key is left out and told once, and the others go on', async () => {
+  const s = scene(
+    registration('wh_text', 'whsec_0123456789abcdef'),
+    registration('wh_half', `${'00'.repeat(20)}zz`),
+    registration('wh_short', '00'.repeat(15)),
+    registration('wh_none', null),
+    registration('wh_good', SECRET),
+  );
+  for (let looks = 0; looks < 3; looks++) await s.secrets.refresh();
+  expect(s.secrets.keys()).toEqual([Buffer.from(SECRET, 'hex')]);
+  expect(s.names()).toEqual(['wh_good']);
+  expect(s.problems).toEqual([
+    'wh_text is not wholly hex',
+    'wh_half is not wholly hex',
+    'wh_short is shorter than 16 bytes once decoded',
+  ]);
+});
+
+test('a secret ends at its instant, without another look at the database', async () => {
+  const s = scene(
+    registration('wh_old', SECRET, { expiresWall: NOW + 1000 }),
+    registration('wh_new', `${SECRET}00`),
+  );
+  await s.secrets.refresh();
+  const before = s.secrets.keys();
+  s.wall += 999;
+  expect(s.secrets.keys()).toBe(before);
+  s.wall += 1;
+  expect(s.secrets.keys()).toEqual([Buffer.from(`${SECRET}00`, 'hex')]);
+  expect(s.names()).toEqual(['wh_new']);
+  await s.secrets.refresh();
+  expect(s.names()).toEqual(['wh_new']);
+});
+
+test('a secret that is forgotten is gone with the next look', async () => {
+  const s = scene(registration('wh_1', SECRET));
+  await s.secrets.refresh();
+  s.held = [];
+  await s.secrets.refresh();
+  expect(s.secrets.keys()).toEqual([]);
+});
+
+test('what does not open refuses a start; later what was open stays, is told once, and is tried again', async () => {
+  const fresh = randomBytes(32);
+  const under = (key: Uint8Array, id: string) => ({
+    sealedSecret: sealSecret(key, SECRET, registrationPlace(id)),
+  });
+  await expect(
+    scene(registration('wh_1', null, under(fresh, 'wh_1'))).secrets.refresh(),
+  ).rejects.toMatchObject({
+    code: 'secret_unreadable',
+  });
+
+  const s = scene(registration('wh_1', SECRET), registration('wh_2', `${SECRET}00`));
+  await s.secrets.refresh();
+  const both = s.secrets.keys();
+  // Re-encrypted, and the service's key is still the old one.
+  s.held = [
+    registration('wh_1', null, under(fresh, 'wh_1')),
+    registration('wh_3', null, under(fresh, 'wh_3')),
+  ];
+  for (let looks = 0; looks < 3; looks++) await s.secrets.refresh();
+  expect(s.secrets.keys()).toEqual([both[0]]);
+  expect(s.problems).toHaveLength(2);
+  s.key = fresh;
+  await s.secrets.refresh();
+  expect(s.names()).toEqual(['wh_1', 'wh_3']);
+});
+
+test('a secret does not open in the row of another registration', () => {
+  const { sealedSecret } = registration('wh_1', SECRET);
+  const settings = { key: KEY, encoding: 'hex', now: NOW } as const;
+  expect(standingOf(registration('wh_1', SECRET), settings)).toEqual({
+    standing: 'verifies',
+    fits: ['utf8', 'hex', 'base64'],
+  });
+  expect(standingOf(registration('wh_2', null, { sealedSecret }), settings).standing).toBe('unreadable');
+});

@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import { inScene, type OpenEngine } from '../scene.ts';
+
+const HOUR_MS = 3_600_000;
+const ENTRY = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_1' };
+
+const registration = (upstreamId: string, wall: number) => ({
+  ...{ upstreamId, url: 'https://mirror.example/webhooks', events: ['policy.*'], description: 'ours' },
+  ...{
+    delivers: ['policy.created'],
+    sealedSecret: `sealed ${upstreamId}`,
+    createdWall: wall,
+    expiresWall: null,
+  },
+});
+
+export function describeRegistrations(open: OpenEngine): void {
+  describe('a registration', () => {
+    it(
+      'that is forgotten at once is gone, with the audit entry',
+      inScene(open, async ({ store, now }) => {
+        const at = now();
+        await store.saveRegistration(registration('wh_1', at.wall));
+        await store.saveRegistration(registration('wh_2', at.wall));
+        expect(await store.forgetRegistration('wh_1', at.wall, ENTRY, at)).toBe(true);
+        expect(await store.listRegistrations()).toEqual([registration('wh_2', at.wall)]);
+        expect(await store.listAudit({ limit: 5 })).toMatchObject([ENTRY]);
+      }),
+    );
+
+    it(
+      'that is not held cannot be forgotten, and nothing is noted',
+      inScene(open, async ({ store, now }) => {
+        for (const until of [0, HOUR_MS]) {
+          expect(await store.forgetRegistration('wh_1', now().wall + until, ENTRY, now())).toBe(false);
+        }
+        expect(await store.listAudit({ limit: 5 })).toEqual([]);
+      }),
+    );
+
+    it(
+      'stays until its end, is trimmed after it, and has none once it is saved anew',
+      inScene(open, async (scene) => {
+        const { store } = scene;
+        const { wall } = scene.now();
+        const trim = () => store.trimRegistrations({ before: scene.now().wall, limit: 10 });
+        for (const id of ['wh_1', 'wh_2', 'wh_3']) await store.saveRegistration(registration(id, wall));
+        await store.forgetRegistration('wh_1', wall + 2 * HOUR_MS, ENTRY, scene.now());
+        // The later word counts, be it for a longer time or a shorter one.
+        await store.forgetRegistration('wh_1', wall + HOUR_MS, ENTRY, scene.now());
+        await store.forgetRegistration('wh_2', wall + HOUR_MS, ENTRY, scene.now());
+        expect(await store.listRegistrations()).toMatchObject([
+          { upstreamId: 'wh_1', expiresWall: wall + HOUR_MS, sealedSecret: 'sealed wh_1' },
+          { upstreamId: 'wh_2', expiresWall: wall + HOUR_MS },
+          { upstreamId: 'wh_3', expiresWall: null },
+        ]);
+        await store.saveRegistration(registration('wh_2', wall));
+        expect(await trim()).toEqual({ trimmed: 0, next: null });
+        scene.pass(HOUR_MS + 1);
+        expect(await trim()).toEqual({ trimmed: 1, next: null });
+        expect((await store.listRegistrations()).map(({ upstreamId }) => upstreamId)).toEqual([
+          'wh_2',
+          'wh_3',
+        ]);
+      }),
+    );
+  });
+
+  describe('what is sealed', () => {
+    const rotation = { actor: 'cli', action: 'rotate_key', outcome: 'ok:2', target: null };
+    const grant = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
+
+    it(
+      'is every secret and token by its row, and changes all at once with the audit entry',
+      inScene(open, async ({ store, now }) => {
+        await store.saveRegistration(registration('wh_1', now().wall));
+        await store.saveRegistration({ ...registration('wh_2', now().wall), sealedSecret: null });
+        await store.saveTokens('oauth', 'sealed tokens', null, grant, now());
+        const present = await store.listSealed();
+        expect(present).toEqual([
+          { table: 'registrations', row: 'wh_1', sealed: 'sealed wh_1' },
+          { table: 'tokens', row: 'oauth', sealed: 'sealed tokens' },
+        ]);
+        expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('done');
+        expect((await store.listSealed()).map(({ sealed }) => sealed)).toEqual(['a', 'b']);
+        // Whoever has read the tokens before does not save over them.
+        expect(await store.readTokens('oauth')).toMatchObject({ sealed: 'b', version: 2 });
+        expect(await store.listAudit({ limit: 1 })).toMatchObject([rotation]);
+      }),
+    );
+
+    it(
+      'is left alone where it is not what was read, and while tokens are renewed',
+      inScene(open, async ({ store, now }) => {
+        await store.saveRegistration(registration('wh_1', now().wall));
+        await store.saveTokens('oauth', 'sealed tokens', null, grant, now());
+        const present = await store.listSealed();
+        await store.leaseTokens('oauth', 'a', 15_000, now());
+        expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('leased');
+        await store.releaseTokens('oauth', 'a');
+        await store.saveRegistration(registration('wh_2', now().wall));
+        expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('changed');
+        await store.forgetRegistration('wh_2', 0, ENTRY, now());
+        await store.saveRegistration({ ...registration('wh_1', now().wall), sealedSecret: 'another' });
+        expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('changed');
+        expect((await store.listSealed()).map(({ sealed }) => sealed)).toEqual(['another', 'sealed tokens']);
+      }),
+    );
+  });
+}
