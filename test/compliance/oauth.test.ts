@@ -333,6 +333,18 @@ describe("a person's grant", () => {
     expect(failure.hint).toContain('login --write');
   });
 
+  it('re-encrypted with a key that is not here yet is good until it runs out, and is not renewed', async () => {
+    await signIn(store);
+    const ours = credentials(store);
+    const before = await ours.authorization(never);
+    const { sealed } = (await store.readTokens(GRANT))!;
+    await store.saveTokens(GRANT, sealTokens(randomBytes(32), openTokens(KEY, sealed)), null, ENTRY, now());
+    expect(await ours.authorization(never)).toBe(before);
+    const failure = await failureOf(ours.renew!(never, before));
+    expect(failure.kind).toBe('unauthorized');
+    expect(failure.message).toContain('CREDENTIALS_KEY');
+  });
+
   it('is stored in no readable form, and another key is for a person to mend', async () => {
     await signIn(store);
     const { sealed } = (await store.readTokens(GRANT))!;
