@@ -78,6 +78,7 @@ describe('examining a body made to be dear', () => {
           return [];
         },
       },
+      { wall: Date.now },
     );
     const answers = await Promise.all(Array.from({ length: 100 }, () => diagnose(1)));
     expect(most).toBe(1);
