@@ -360,7 +360,7 @@ function fingerprint(path: string): string {
 }
 
 function readSettingFile(path: string): string {
-  const content = readFileSync(path, 'utf8').replace(/[\r\n]+$/, '');
+  const content = readFileSync(path, 'utf8').replace(/(?<![\r\n])[\r\n]+$/, '');
   if (content === '') throw new Error('the file is empty');
   return content;
 }
@@ -381,7 +381,7 @@ function lengthOf(value: string): string {
 const OUR_NAMES =
   /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
 /** Kubernetes puts such names into every container of a namespace, after its services. */
-const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$/;
+const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|PORT)$|_SERVICE_PORT_|_PORT_\d{1,5}_(TCP|UDP)(_|$)/;
 /** One slip of the finger, or two. */
 const SIMILAR_EDITS = 2;
 /** Names shorter than this are near to anything. */

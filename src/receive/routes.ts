@@ -49,8 +49,6 @@ export type DeliveryOutcome =
  */
 export const REFUSAL_BODY_BYTES = 16_384;
 
-/** A header that says the body is as it was signed. */
-const IDENTITY = /^\s*(identity)?\s*$/i;
 const NO_HEADERS = () => undefined;
 
 /**
@@ -70,7 +68,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
       if (declaredBytes > settings.maxBodyBytes)
         return turnAway('too_large', incoming, declaredBytes, startedAt);
-      if (!IDENTITY.test(incoming.headers['content-encoding'] ?? '')) {
+      if (!isIdentity(incoming.headers['content-encoding'])) {
         return turnAway('content_encoding', incoming, declaredBytes, startedAt);
       }
       const secrets = secretsNow();
@@ -205,6 +203,11 @@ const NAMELESS = { event_id: null, kind: null, record_id: null };
 
 function namesOf(event: IncomingEvent, seq?: number): object {
   return { event_id: event.id, type: event.type, kind: event.kind, record_id: event.recordId, seq };
+}
+
+/** The body is as it was signed. */
+function isIdentity(encoding: string | undefined): boolean {
+  return encoding === undefined || encoding === '' || encoding.toLowerCase() === 'identity';
 }
 
 function headerOf(incoming: IncomingMessage, name: string): string | undefined {

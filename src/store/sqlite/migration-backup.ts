@@ -63,7 +63,7 @@ function schemaToMigrate(path: string): number | null {
 export function superseded(names: readonly string[], database: string, newest: string): string[] {
   const backups = names.flatMap((name) => {
     if (!name.startsWith(`${database}.schema-`)) return [];
-    const match = /^(\d+)\.(\d{8}T\d{6}Z)\.bak(\.partial-\d+.*)?$/.exec(
+    const match = /^(\d+)\.(\d{8}T\d{6}Z)\.bak(\.partial-\d.*)?$/.exec(
       name.slice(`${database}.schema-`.length),
     );
     if (match === null) return [];
