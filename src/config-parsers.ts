@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
+import { BlockList, isIP } from 'node:net';
 import { z } from 'zod';
 import type { OpsToken, TemplatePart } from './config.ts';
 import {
@@ -82,6 +83,30 @@ export const headerName: Parser<string> = {
     .transform((name) => name.toLowerCase()),
   takes: "an HTTP header's name",
 };
+/** Addresses and networks: `10.0.0.7, 192.168.0.0/16, fd00::/8`. */
+export const networks: Parser<BlockList> = {
+  schema: z.string().transform((value, context) => {
+    const list = new BlockList();
+    const items = value.split(/[\s,]+/).filter((item) => item !== '');
+    if (items.length > 0 && items.every((item) => addNetwork(list, item))) return list;
+    context.addIssue('not a list of networks');
+    return z.NEVER;
+  }),
+  takes: 'addresses and networks separated by commas, such as 10.0.0.7,192.168.0.0/16',
+};
+
+function addNetwork(list: BlockList, item: string): boolean {
+  const [address = '', prefix, ...rest] = item.split('/');
+  const version = isIP(address);
+  const bits = version === 6 ? 128 : 32;
+  if (version === 0 || rest.length > 0) return false;
+  if (prefix !== undefined && (!/^\d{1,3}$/.test(prefix) || Number(prefix) > bits)) return false;
+  // All addresses: whoever connects could name whom he likes.
+  if (prefix !== undefined && Number(prefix) === 0) return false;
+  list.addSubnet(address, prefix === undefined ? bits : Number(prefix), version === 6 ? 'ipv6' : 'ipv4');
+  return true;
+}
+
 export const parameterName = text(/^[A-Za-z0-9_.[\]-]{1,64}$/, 'the name of a query parameter');
 export const idPointers = list(
   /^[^\s.,]+(\.[^\s.,]+)*$/,

@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs';
+import type { BlockList } from 'node:net';
 import querystring from 'node:querystring';
 import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
 import * as parse from './config-parsers.ts';
@@ -53,7 +54,11 @@ export interface Config {
     header: string;
     toleranceSeconds: number;
     maxBodyBytes: number;
+    /** Of all bodies that are read at the same time, together. */
+    bodiesInFlightBytes: number;
   };
+  /** Their `X-Forwarded-For` is believed; null: nobody's is. */
+  trustedProxies: BlockList | null;
   /** Null: events only. */
   compliance: ComplianceSettings | null;
   /** 32 bytes, or null: nothing secret can be stored. */
@@ -102,8 +107,10 @@ const HOUR_MS = 60 * MINUTE_MS;
 
 /** Beyond a day a replayed delivery would count as fresh long after its secret may have leaked. */
 const MAX_TOLERANCE_SECONDS = 86_400;
-/** A body is held in memory whole, once for each connection. */
+/** A body is held in memory whole. */
 const MAX_BODY_BYTES_LIMIT = 64 * 1024 * 1024;
+/** As much as Node's heap and its buffers leave on a machine of 2 GiB. */
+const MAX_IN_FLIGHT_BYTES_LIMIT = 1024 * 1024 * 1024;
 /** Below this not even a small event fits. */
 const MIN_BODY_BYTES_LIMIT = 1024;
 /** One that writes, one that a page reads with, and one for leases, which must not wait for either. */
@@ -202,7 +209,13 @@ function readConfig(read: parse.Reader): Config {
         parse.integer(MIN_BODY_BYTES_LIMIT, MAX_BODY_BYTES_LIMIT, 'bytes'),
         1_048_576,
       ),
+      bodiesInFlightBytes: read.value(
+        'WEBHOOK_BODIES_IN_FLIGHT_BYTES',
+        parse.integer(MIN_BODY_BYTES_LIMIT, MAX_IN_FLIGHT_BYTES_LIMIT, 'bytes'),
+        67_108_864,
+      ),
     },
+    trustedProxies: read.value('TRUSTED_PROXIES', parse.networks, null),
     compliance: loadCompliance(read),
     get credentialsKey() {
       return credentialsKey?.() ?? null;
@@ -237,6 +250,11 @@ function readConfig(read: parse.Reader): Config {
   if (config.retention.dedupeDays < config.retention.bodyDays) {
     read.problem(
       `DEDUPE_DAYS: got ${config.retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${config.retention.bodyDays}), so that event ids outlive their bodies`,
+    );
+  }
+  if (config.webhook.bodiesInFlightBytes < config.webhook.maxBodyBytes) {
+    read.problem(
+      `WEBHOOK_BODIES_IN_FLIGHT_BYTES: got ${config.webhook.bodiesInFlightBytes}; takes at least WEBHOOK_MAX_BODY_BYTES (${config.webhook.maxBodyBytes}), so that the largest body that is taken finds room`,
     );
   }
   if (tlsCaFile !== null && !isReadable(tlsCaFile)) {

@@ -1,3 +1,4 @@
+import { createAddresses } from './addresses.ts';
 import type { Backfill } from './backfill/backfill.ts';
 import { createGapKeeper } from './backfill/gaps.ts';
 import { type Clock, type SharedClock, systemClock } from './clock.ts';
@@ -97,7 +98,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let listeners: Listeners | null = null;
   let store: Store | null = null;
   try {
-    listeners = await openListeners(config, front);
+    listeners = await openListeners(config, createAddresses(config.trustedProxies), front);
     const { logger, signal } = options;
     store = await openWithPatience({ config, logger, clock: own, front, signal });
     front.at('starting');
@@ -242,6 +243,7 @@ async function compose(
   });
   const receiver = createReceiver({
     ...{ inbox, clock, logger, metrics, pointers },
+    addresses: createAddresses(config.trustedProxies),
     settings: { ...config.webhook, storedSecrets: secrets.keys },
     onDelivery: (outcome, reason) => {
       if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);

@@ -1,3 +1,4 @@
+import { networkOf } from '../addresses.ts';
 import type { Clock } from '../clock.ts';
 
 /**
@@ -61,20 +62,4 @@ export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
       if (windows.size > MAX_ADDRESSES) windows.delete(windows.keys().next().value!);
     },
   };
-}
-
-/** IPv6 hands out a /64 to each subscriber, so that is what counts as one address there. */
-export function networkOf(address: string): string {
-  if (!address.includes(':')) return address;
-  if (address.startsWith('::ffff:') && address.includes('.')) return address.slice('::ffff:'.length);
-  const [head = '', tail = ''] = address.split('%')[0]!.split('::');
-  const left = head.split(':').filter((group) => group !== '');
-  const right = tail.split(':').filter((group) => group !== '');
-  const zeros = address.includes('::')
-    ? Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0')
-    : [];
-  return `${[...left, ...zeros, ...right]
-    .slice(0, 4)
-    .map((group) => group.toLowerCase())
-    .join(':')}::/64`;
 }

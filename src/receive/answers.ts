@@ -2,6 +2,8 @@ import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
 
 /** After which a sender may try again when the database could not commit: a checkpoint or a full disk takes longer than a second. */
 const STORE_RETRY_AFTER_SECONDS = '5';
+/** The same while other deliveries take up the room: they have 15 s, and those that take long give way first. */
+const TOO_MANY_RETRY_AFTER_SECONDS = '2';
 /** The same while no signing secret is known, which takes a person to change. */
 const NO_SECRET_RETRY_AFTER_SECONDS = '60';
 
@@ -67,13 +69,15 @@ export function storeUnavailable(): Response {
 }
 
 export function noSecret(): Response {
-  return problem(
-    503,
-    'no_signing_secret',
-    'No signing secret is known yet.',
-    'Set WEBHOOK_SECRETS or register the webhook.',
-    { 'retry-after': NO_SECRET_RETRY_AFTER_SECONDS },
-  );
+  return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', 'Send it again later.', {
+    'retry-after': NO_SECRET_RETRY_AFTER_SECONDS,
+  });
+}
+
+export function tooMany(): Response {
+  return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', 'Send it again later.', {
+    'retry-after': TOO_MANY_RETRY_AFTER_SECONDS,
+  });
 }
 
 export function internalError(): Response {

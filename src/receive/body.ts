@@ -1,42 +1,122 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * The request's whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come,
- * `aborted` when the sender went away first. Never rejects. Reads the request of Node itself: its bytes come
- * without the copy that `arrayBuffer()` makes, and can be counted as they come.
+ * Room that a body's second piece brings at least. Small, because a stranger pays some 300 bytes for a connection that holds
+ * it; and whatever Content-Length promises, room grows only with what has come.
  */
-export function readBody(
-  incoming: IncomingMessage,
-  maxBytes: number,
-): Promise<Buffer | 'too_large' | 'aborted'> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    const onData = (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > maxBytes) {
+const FIRST_ROOM_BYTES = 4_096;
+
+const EMPTY = Buffer.alloc(0);
+
+/** Why there is no body. `no_room`: all bodies together would hold more than is allowed. */
+export type NoBody = 'too_large' | 'aborted' | 'no_room';
+
+export interface Bodies {
+  /**
+   * The request's whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come,
+   * `aborted` when the sender went away first. Never rejects. `declaredBytes` is its Content-Length, 0 where it has none.
+   */
+  read(incoming: IncomingMessage, maxBytes: number, declaredBytes: number): Promise<Buffer | NoBody>;
+  /** Gives back the room of a body that was read, once its delivery is answered. */
+  release(body: Buffer): void;
+  /** What all bodies hold now: memory, not content. */
+  heldBytes(): number;
+}
+
+/**
+ * All bodies in flight, which together hold at most `maxHeldBytes`. Where there is no room, the one that has been coming
+ * for the longest gives way: bodies of real deliveries are whole within milliseconds, while those that are to take up the
+ * room must stay. So whoever would push out a delivery has to send all of `maxHeldBytes` while it arrives. Refused: the
+ * largest gives way, for then many small ones shut out whatever is larger. A whole body never gives way; it waits for us.
+ */
+export function createBodies(maxHeldBytes: number): Bodies {
+  let held = 0;
+  /** Those that are still coming, the oldest first; called, it gives way. */
+  const coming = new Set<() => void>();
+
+  /** Counts so many bytes more, where needed at the cost of those that came before `own`. */
+  function take(bytes: number, own: () => void): boolean {
+    if (bytes > maxHeldBytes) return false;
+    while (held + bytes > maxHeldBytes) {
+      const [oldest] = coming;
+      if (oldest === undefined || oldest === own) return false;
+      oldest();
+    }
+    held += bytes;
+    return true;
+  }
+
+  /** Reads the request of Node itself: its bytes can be counted as they come, and a single piece needs no copy. */
+  function read(
+    incoming: IncomingMessage,
+    maxBytes: number,
+    declaredBytes: number,
+  ): Promise<Buffer | NoBody> {
+    const largest = declaredBytes === 0 ? maxBytes : Math.min(maxBytes, declaredBytes);
+    return new Promise((resolve) => {
+      /** The first piece as it came, until there is a second; then room to grow into. */
+      let room: Buffer = EMPTY;
+      let bytes = 0;
+      let ended = false;
+
+      const end = (result: Buffer | NoBody) => {
+        ended = true;
+        coming.delete(giveWay);
+        resolve(result);
+      };
+      const giveUp = (reason: NoBody) => {
         // Nobody listens from here on; the server discards what still comes, and not for long.
         incoming.off('data', onData);
         incoming.pause();
-        resolve('too_large');
-      } else chunks.push(chunk);
-    };
-    // The first to come counts: none of them need be taken off.
-    let ended = false;
-    const onEnd = () => {
-      ended = true;
-      // Most bodies come in one piece, which needs no copy.
-      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
-    };
-    // Every request closes in the end, and Node looks into each promise that is resolved twice.
-    const onGone = () => {
-      if (!ended) resolve('aborted');
-    };
-    incoming.on('data', onData);
-    incoming.on('end', onEnd);
-    // Either may come alone: an error before the close, or a close without one.
-    incoming.on('error', onGone);
-    incoming.on('close', onGone);
-    if (incoming.destroyed && !incoming.readableEnded) onGone();
-  });
+        release(room);
+        room = EMPTY;
+        end(reason);
+      };
+      const giveWay = () => giveUp('no_room');
+
+      const onData = (chunk: Buffer) => {
+        const before = bytes;
+        bytes += chunk.length;
+        if (bytes > maxBytes) giveUp('too_large');
+        else if (before === 0) {
+          if (bytes !== declaredBytes) coming.add(giveWay);
+          if (take(chunk.buffer.byteLength, giveWay)) room = chunk;
+          else giveWay();
+        } else if (bytes <= room.length || grow(before)) chunk.copy(room, before);
+      };
+      /** Doubled each time, so that a byte is copied once more on average, however small the pieces are. */
+      const grow = (before: number): boolean => {
+        const capacity = Math.min(largest, Math.max(FIRST_ROOM_BYTES, 2 * room.length, bytes));
+        if (!take(capacity - room.length, giveWay)) {
+          giveWay();
+          return false;
+        }
+        const small = room;
+        room = Buffer.allocUnsafeSlow(capacity);
+        small.copy(room, 0, 0, before);
+        return true;
+      };
+      const onEnd = () => {
+        // One that gave way may end all the same.
+        if (!ended) end(bytes === room.length ? room : room.subarray(0, bytes));
+      };
+      // The first to come counts: none of them need be taken off. And every request closes in the end, while Node looks into
+      // each promise that is resolved twice.
+      const onGone = () => {
+        if (!ended) giveUp('aborted');
+      };
+      incoming.on('data', onData);
+      incoming.on('end', onEnd);
+      // Either may come alone: an error before the close, or a close without one.
+      incoming.on('error', onGone);
+      incoming.on('close', onGone);
+      if (incoming.destroyed && !incoming.readableEnded) onGone();
+    });
+  }
+
+  function release(body: Buffer): void {
+    held -= body.buffer.byteLength;
+  }
+
+  return { read, release, heldBytes: () => held };
 }

@@ -1,31 +1,183 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { networkOf } from '../addresses.ts';
 
 /** Fewer are not worth looking through. */
 const FEWEST_LOOKED_THROUGH = 64;
 
+/**
+ * A third of all: an address by itself shuts nobody out, and a sender with many machines behind one has more than it uses.
+ * A trusted proxy's own connections have no such limit.
+ */
+export const MAX_CONNECTIONS_PER_ADDRESS = 300;
+
+export interface ConnectionLimits {
+  maxConnections: number;
+  maxConnectionsPerAddress: number;
+  keepAliveTimeoutMs: number;
+  strangerKeepAliveMs: number;
+}
+
 export interface Connections {
+  /** Remembers a new one. Where there are as many as may be, another is closed for it, or else itself. */
   add(socket: Socket): void;
+  /** A request has come on one. */
+  used(request: IncomingMessage, response: ServerResponse): void;
+  /** Closes those of strangers that have been idle for too long: to be called every few seconds. */
+  closeIdle(): void;
   open(): Socket[];
   /** How many are remembered, with those that have closed since they were last looked for. */
   remembered(): number;
 }
 
+/** What we know of a connection. Hangs on its socket, so that nothing need be looked up for a request. */
+interface Connection {
+  /** Null: a proxy's, which speaks for many. */
+  network: string | null;
+  /** When its last request came, or it itself. Milliseconds of `performance.now`. */
+  usedAt: number;
+  wasUsed: boolean;
+  isProven: boolean;
+  /** What had come over it when it was last looked at. */
+  bytesSeen: number;
+  provenKeepAliveMs: number;
+}
+
+const CONNECTION = Symbol('connection');
+type KnownSocket = Socket & { [CONNECTION]?: Connection };
+
+/** Node's own, without a public way to it: what its `Keep-Alive` header says. */
+type TimedResponse = ServerResponse & { _keepAliveTimeout?: number };
+
+/** Who sent this request knows a secret of ours: from now on its connection is worth keeping. */
+export function prove(request: { socket?: object }): void {
+  const socket = request.socket as KnownSocket | undefined;
+  const connection = socket?.[CONNECTION];
+  if (connection === undefined || connection.isProven) return;
+  connection.isProven = true;
+  const response: TimedResponse | undefined = currentResponse(socket!);
+  if (response !== undefined) response._keepAliveTimeout = connection.provenKeepAliveMs;
+}
+
+/** The response that Node is preparing on a connection: it is busy. There is no public way to it. */
+export function currentResponse(socket: Socket): ServerResponse | undefined {
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
+}
+
+/**
+ * Requests in progress that one address may have through proxies that are trusted, whose connections have no share: as many
+ * as it could have by itself. `enter` false: it has its share.
+ */
+export function createShares(limit = MAX_CONNECTIONS_PER_ADDRESS) {
+  const inside = new Map<string, number>();
+  return {
+    enter(network: string): boolean {
+      const count = inside.get(network) ?? 0;
+      if (count >= limit) return false;
+      inside.set(network, count + 1);
+      return true;
+    },
+    leave(network: string): void {
+      const count = inside.get(network)! - 1;
+      if (count === 0) inside.delete(network);
+      else inside.set(network, count);
+    },
+  };
+}
+
 /**
  * The sockets that are open. Refused: a listener for the end of each. With one, whatever a request leaves behind hung on
  * that of the request before until the next full collection: 4 KB a request, and a quarter of what answering one cost.
- * So those that have closed are looked for, once there are twice as many as were open the last time.
+ * So those that have closed are looked for, once there are twice as many as were open the last time, or as may be.
  */
-export function createConnections(): Connections {
-  const sockets = new Set<Socket>();
+export function createConnections(
+  limits: ConnectionLimits,
+  isProxy: (address: string | undefined) => boolean,
+): Connections {
+  const sockets = new Set<KnownSocket>();
   let lookAt = FEWEST_LOOKED_THROUGH;
+  const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
+
+  function forgetClosed(): void {
+    for (const each of sockets) if (each.closed) sockets.delete(each);
+    lookAt = Math.max(FEWEST_LOOKED_THROUGH, 2 * sockets.size);
+  }
+
+  function makeRoom(newcomer: KnownSocket, network: string | null): void {
+    if (sockets.size <= fewestInTheWay) return;
+    let all = 0;
+    let own = 0;
+    let worst: KnownSocket | null = null;
+    let ownWorst: KnownSocket | null = null;
+    for (const each of sockets) {
+      const connection = each[CONNECTION]!;
+      if (each.destroyed) continue;
+      all += 1;
+      const isOwn = network !== null && connection.network === network;
+      if (isOwn) own += 1;
+      if (each === newcomer) continue;
+      if (isWorse(each, worst)) worst = each;
+      if (isOwn && isWorse(each, ownWorst)) ownWorst = each;
+    }
+    if (own > limits.maxConnectionsPerAddress) (ownWorst ?? newcomer).destroy();
+    else if (all > limits.maxConnections) (worst ?? newcomer).destroy();
+  }
+
   return {
-    add(socket) {
+    add(socket: KnownSocket) {
+      const { remoteAddress } = socket;
+      const network = remoteAddress === undefined || isProxy(remoteAddress) ? null : networkOf(remoteAddress);
+      socket[CONNECTION] = {
+        ...{ network, usedAt: performance.now(), wasUsed: false, isProven: false, bytesSeen: 0 },
+        provenKeepAliveMs: limits.keepAliveTimeoutMs,
+      };
       sockets.add(socket);
-      if (sockets.size < lookAt) return;
-      for (const each of sockets) if (each.closed) sockets.delete(each);
-      lookAt = Math.max(FEWEST_LOOKED_THROUGH, 2 * sockets.size);
+      if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
+      makeRoom(socket, network);
     },
+
+    used(request, response: TimedResponse) {
+      const connection = (request.socket as KnownSocket)[CONNECTION]!;
+      connection.usedAt = performance.now();
+      connection.wasUsed = true;
+      if (!connection.isProven) response._keepAliveTimeout = limits.strangerKeepAliveMs;
+    },
+
+    closeIdle() {
+      const before = performance.now() - limits.strangerKeepAliveMs;
+      for (const socket of sockets) {
+        const connection = socket[CONNECTION]!;
+        const { bytesRead } = socket;
+        // A request that is on its way has its own time-outs, and so has a connection that never brought one.
+        const isStill = connection.bytesSeen === bytesRead;
+        connection.bytesSeen = bytesRead;
+        if (connection.isProven || !connection.wasUsed || !isStill || connection.usedAt > before) continue;
+        if (currentResponse(socket) === undefined) socket.destroy();
+      }
+    },
+
     open: () => [...sockets].filter((socket) => !socket.closed),
     remembered: () => sockets.size,
   };
+}
+
+/**
+ * Which of two connections is the one to close: a stranger's idle one, then a stranger's busy one, then an idle one that has
+ * proven itself; of alike ones that whose last request, or it itself, came first. A proven one that is busy: never. A
+ * stranger's busy one before the sender's idle one, because what strangers do should not cost the sender its connections;
+ * and a delivery that is the first of its connection takes milliseconds, and counts as proven once its signature is right.
+ */
+function isWorse(socket: KnownSocket, than: KnownSocket | null): boolean {
+  const rank = rankOf(socket);
+  if (rank === KEPT) return false;
+  const other = than === null ? KEPT : rankOf(than);
+  return rank < other || (rank === other && socket[CONNECTION]!.usedAt < than![CONNECTION]!.usedAt);
+}
+
+const KEPT = 3;
+
+function rankOf(socket: KnownSocket): number {
+  const isBusy = currentResponse(socket) !== undefined;
+  if (!socket[CONNECTION]!.isProven) return isBusy ? 1 : 0;
+  return isBusy ? KEPT : 2;
 }

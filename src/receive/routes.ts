@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
+import { type Addresses, networkOf } from '../addresses.ts';
 import type { Clock } from '../clock.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import type { Config } from '../config.ts';
@@ -11,9 +12,17 @@ import { type Logger, stage } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
 import type { IncomingEvent } from '../store/store.ts';
 import * as answers from './answers.ts';
-import { readBody } from './body.ts';
+import { createBodies, type NoBody } from './body.ts';
+import { createShares, prove } from './connections.ts';
 import { parseEnvelope } from './envelope.ts';
-import { type SignatureRefusalReason, verifySignature } from './signature.ts';
+import {
+  type BadSignature,
+  type ClaimedSignature,
+  readSignature,
+  type SignatureRefusalReason,
+  type SignedDelivery,
+  verifySignature,
+} from './signature.ts';
 import { MAX_HEADER_CHARACTERS } from './signature-header.ts';
 
 export interface ReceiverOptions {
@@ -23,6 +32,8 @@ export interface ReceiverOptions {
     storedSecrets: () => readonly Uint8Array[];
   };
   pointers: IdPointers;
+  /** Whom a delivery came from, as far as that can be believed. */
+  addresses: Addresses;
   clock: Pick<Clock, 'wall'>;
   logger: Logger;
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
@@ -50,20 +61,29 @@ export type DeliveryOutcome =
 export const REFUSAL_BODY_BYTES = 16_384;
 
 const NO_HEADERS = () => undefined;
+const EMPTY = Buffer.alloc(0);
 
 /**
  * The public listener: `POST /webhooks` and `GET /livez`. Needs the request of Node itself (`env.incoming`),
  * which @hono/node-server passes along. Checks in this order: path, method, size, Content-Encoding,
- * signature, JSON, envelope; an event is answered after the commit that holds it.
+ * signature, JSON, envelope. What the headers decide of it is answered before the body is read, and what still comes of that
+ * the server discards for half a second. An event is answered after the commit that holds it.
  */
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
-  const { inbox, settings, clock, metrics } = options;
+  const { inbox, settings, addresses, clock, metrics } = options;
   const log = stage(options.logger, 'receive');
   const secretsNow = secretsInOrder(settings.secrets, settings.storedSecrets);
   const signsHeaders = settings.template.some((part) => part.kind === 'header');
+  const bodies = createBodies(settings.bodiesInFlightBytes);
+  const shares = createShares();
 
   async function receive(incoming: IncomingMessage): Promise<Response> {
     const startedAt = performance.now();
+    // Whoever comes without a proxy has a share of the connections instead.
+    const client = addresses.isProxy(incoming.socket.remoteAddress) ? addresses.of(incoming) : null;
+    const network = client === null ? null : networkOf(client);
+    if (network !== null && !shares.enter(network)) return tooMany('address_share', startedAt);
+    let body: Buffer | NoBody = EMPTY;
     try {
       const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
       if (declaredBytes > settings.maxBodyBytes)
@@ -76,60 +96,41 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         settle('unavailable', 'no_signing_secret', startedAt);
         return answers.noSecret();
       }
-      const body = await readBody(incoming, settings.maxBodyBytes);
+      const headerOf = signsHeaders ? (name: string) => headerIn(incoming, name) : NO_HEADERS;
+      const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
+      if (!claimed.ok) return refuseSignature(claimed, incoming, null, declaredBytes, startedAt);
+      body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
       if (body === 'too_large') return turnAway('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
+      if (body === 'no_room') return tooMany('bodies_in_flight', startedAt);
       if (body === 'aborted') {
         settle('aborted', 'incomplete_body', startedAt);
         return answers.interrupted();
       }
-      return await judge(incoming, body, secrets, startedAt);
+      return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
       settle(unavailable ? 'unavailable' : 'failed', unavailable ? error.code : 'internal_error', startedAt, {
         error,
       });
       return unavailable ? answers.storeUnavailable() : answers.internalError();
+    } finally {
+      if (typeof body === 'object') bodies.release(body);
+      if (network !== null) shares.leave(network);
     }
   }
 
-  /** Signature, JSON, envelope, commit. */
+  /** The signature's proof, JSON, envelope, commit. */
   async function judge(
     incoming: IncomingMessage,
-    body: Buffer,
-    secrets: readonly Uint8Array[],
+    claimed: ClaimedSignature,
+    { body, ...signed }: Omit<SignedDelivery, 'nowSeconds'> & { body: Buffer },
     startedAt: number,
   ): Promise<Response> {
-    const headerValue = headerOf(incoming, settings.header);
     const nowSeconds = Math.floor(clock.wall() / 1000);
-    const verdict = verifySignature(
-      {
-        headerValue,
-        body,
-        headerOf: signsHeaders ? (name) => headerOf(incoming, name) : NO_HEADERS,
-        secrets,
-        nowSeconds,
-      },
-      settings,
-    );
-    if (!verdict.ok) {
-      const { reason, t, macValid } = verdict;
-      // Before the header is well-formed there is nothing that `doctor` could try on the body.
-      const keepsBody = (macValid || reason === 'bad_signature') && body.length <= REFUSAL_BODY_BYTES;
-      inbox.refuse({
-        reason,
-        t,
-        bytes: body.length,
-        bodySha256: hash('sha256', body, 'hex'),
-        header: headerValue?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
-        // A copy: the bytes that came are a view of a much larger buffer.
-        body: keepsBody ? Uint8Array.from(body) : null,
-        wall: clock.wall(),
-      });
-      settle('refused', reason, startedAt, { bytes: body.length });
-      if (macValid && t !== null) options.onRefusedTimestamp?.(reason, t);
-      return answers.unauthorized();
-    }
-    options.onSecretUsed?.(secrets[verdict.secretPosition]!);
+    const verdict = verifySignature(claimed, { body, ...signed, nowSeconds }, settings);
+    if (!verdict.ok) return refuseSignature(verdict, incoming, body, body.length, startedAt);
+    prove(incoming);
+    options.onSecretUsed?.(signed.secrets[verdict.secretPosition]!);
 
     const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t });
     if (!parsed.ok) {
@@ -148,6 +149,31 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     return answers.accepted(event.id);
   }
 
+  /** `body` is null where the headers decided. */
+  function refuseSignature(
+    { reason, t, macValid }: BadSignature,
+    incoming: IncomingMessage,
+    body: Buffer | null,
+    bytes: number,
+    startedAt: number,
+  ): Response {
+    const keepsBody = (macValid || reason === 'bad_signature') && bytes <= REFUSAL_BODY_BYTES;
+    inbox.refuse({
+      reason,
+      t,
+      bytes,
+      bodySha256: body === null ? null : hash('sha256', body, 'hex'),
+      header: noted(incoming),
+      // A copy: the bytes may be a view of a larger buffer, which counts as free from now on.
+      body: keepsBody && body !== null ? Uint8Array.from(body) : null,
+      address: addresses.of(incoming),
+      wall: clock.wall(),
+    });
+    settle('refused', reason, startedAt, { bytes });
+    if (macValid && t !== null) options.onRefusedTimestamp?.(reason, t);
+    return answers.unauthorized();
+  }
+
   /** Refused by its headers or its size alone. */
   function turnAway(
     reason: 'too_large' | 'content_encoding',
@@ -155,10 +181,24 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     bytes: number,
     startedAt: number,
   ): Response {
-    const header = headerOf(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null;
-    inbox.refuse({ reason, t: null, bytes, bodySha256: null, header, body: null, wall: clock.wall() });
+    inbox.refuse({
+      ...{ reason, t: null, bytes, bodySha256: null, body: null },
+      header: noted(incoming),
+      address: addresses.of(incoming),
+      wall: clock.wall(),
+    });
     settle('refused', reason, startedAt, { bytes });
     return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.unsupportedEncoding();
+  }
+
+  /** The signature header as a rejection shows it. */
+  function noted(incoming: IncomingMessage): string | null {
+    return headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null;
+  }
+
+  function tooMany(reason: 'bodies_in_flight' | 'address_share', startedAt: number): Response {
+    settle('unavailable', reason, startedAt);
+    return answers.tooMany();
   }
 
   /** Counts a delivery, and writes its one line. */
@@ -210,7 +250,7 @@ function isIdentity(encoding: string | undefined): boolean {
   return encoding === undefined || encoding === '' || encoding.toLowerCase() === 'identity';
 }
 
-function headerOf(incoming: IncomingMessage, name: string): string | undefined {
+function headerIn(incoming: IncomingMessage, name: string): string | undefined {
   const value: unknown = incoming.headers[name];
   // The only header that Node keeps as a list is Set-Cookie, and no name inherited from Object is a header.
   return typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') : undefined;

@@ -1,17 +1,21 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
+import type { Addresses } from '../addresses.ts';
 import { UsageError } from '../errors.ts';
 import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
-import { createConnections } from './connections.ts';
+import {
+  type ConnectionLimits,
+  createConnections,
+  currentResponse,
+  MAX_CONNECTIONS_PER_ADDRESS,
+} from './connections.ts';
 
-export interface ServerLimits {
+export interface ServerLimits extends ConnectionLimits {
   headersTimeoutMs: number;
   requestTimeoutMs: number;
   connectionsCheckMs: number;
-  keepAliveTimeoutMs: number;
   maxHeaderBytes: number;
-  maxConnections: number;
 }
 
 export const SERVER_LIMITS: ServerLimits = {
@@ -19,14 +23,17 @@ export const SERVER_LIMITS: ServerLimits = {
   headersTimeoutMs: 10_000,
   /** The whole request, body included. A sender counts 15 s as a failure, so what takes longer is lost on it anyway. */
   requestTimeoutMs: 15_000,
-  /** The two above are judged only this often. */
+  /** The two above are judged only this often, and so are strangers' idle connections. */
   connectionsCheckMs: 2_000,
   /** Longer than the 60 s for which common proxies keep an idle connection, so that they close first and race nobody. */
   keepAliveTimeoutMs: 75_000,
+  /** The same for a connection on which nobody has shown to know a secret: enough for the next request of a page or a probe. */
+  strangerKeepAliveMs: 5_000,
   /** Enough for a signature header of 1 KiB and whatever a chain of proxies adds. */
   maxHeaderBytes: 16_384,
   /** A connection costs a descriptor, and at worst a body in memory; the soft limit of descriptors is 1,024 on many systems. */
   maxConnections: 900,
+  maxConnectionsPerAddress: MAX_CONNECTIONS_PER_ADDRESS,
 };
 
 export interface ListenOptions {
@@ -37,6 +44,8 @@ export interface ListenOptions {
   port: number;
   /** Stops accepting when it aborts; `close` must be called all the same. */
   signal?: AbortSignal;
+  /** Whose connections are many people's. Default: nobody's. */
+  addresses?: Pick<Addresses, 'isProxy'>;
   /** Default: SERVER_LIMITS. */
   limits?: Partial<ServerLimits>;
 }
@@ -59,7 +68,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
-  const connections = createConnections();
+  const connections = createConnections(limits, options.addresses?.isProxy ?? (() => false));
   const server = createServer(
     {
       headersTimeout: limits.headersTimeoutMs,
@@ -67,18 +76,26 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       connectionsCheckingInterval: limits.connectionsCheckMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.maxHeaderBytes,
+      // Its answer would have no body; `isForOneHost` judges it besides.
+      requireHostHeader: false,
     },
     (request: IncomingMessage, response: ServerResponse) => {
-      if (closing) response.shouldKeepAlive = false;
+      connections.used(request, response);
+      // Of a GET nobody reads a body, and Node would go on discarding what comes of it.
+      if (closing || (BODILESS.has(request.method!) && hasBody(request))) response.shouldKeepAlive = false;
+      if (!isForOneHost(request)) {
+        refuseHost(response);
+        return;
+      }
       // The adapter's own: it answers every failure, and never rejects.
       void handle(request, response);
     },
   );
-  server.maxConnections = limits.maxConnections;
   server.on('clientError', answerClientError);
   server.on('connection', connections.add);
 
   await startListening(server, options);
+  const looking = setInterval(connections.closeIdle, limits.connectionsCheckMs).unref();
   const { port, address } = server.address() as AddressInfo;
 
   async function close(drainMs: number): Promise<void> {
@@ -97,6 +114,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     await closed;
     await Promise.all(connections.open().map(gone));
     clearTimeout(cut);
+    clearInterval(looking);
   }
 
   return { port, address, close };
@@ -137,6 +155,35 @@ function answerBrokenRequest(error: unknown): Response {
   return problem(500, 'internal_error', 'Something went wrong here.');
 }
 
+/**
+ * HTTP/1.1 wants one Host, exactly. With two, what stands before us may have chosen by the other one; Node would take the
+ * first and hide the second.
+ */
+function isForOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
+}
+
+const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined;
+}
+
+function refuseHost(response: ServerResponse): void {
+  const text = problemText(400, 'bad_request', 'The request must name one host.');
+  response.writeHead(400, {
+    'content-type': PROBLEM_CONTENT_TYPE,
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  });
+  response.end(text);
+}
+
 /** Requests that are not HTTP, not small enough or not quick enough. There is no response object for them yet. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   const begun = currentResponse(socket)?.headersSent === true;
@@ -164,11 +211,6 @@ function clientErrorOf(code: string | undefined): readonly [number, string, stri
     default:
       return [400, 'Bad Request', 'bad_request', 'The request is not HTTP.'];
   }
-}
-
-/** The response that Node is preparing on a connection. It has no public way to it; graceful shutdown needs one. */
-function currentResponse(socket: Socket): ServerResponse | undefined {
-  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
 }
 
 function gone(socket: Socket): Promise<void> {

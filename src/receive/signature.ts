@@ -3,14 +3,14 @@ import type { SignatureSettings, TemplatePart } from '../config.ts';
 import { macOf, type SignedPart } from './mac.ts';
 import { parseSignatureHeader, type SignatureHeader } from './signature-header.ts';
 
-/** What is verified, and with what. Nothing in it is read twice, and nothing outside it is read. */
+/** Value of a request header by its lower-case name, for `{header:NAME}`. */
+type HeaderOf = (name: string) => string | undefined;
+
+/** What is verified, and with what. Nothing outside it is read. */
 export interface SignedDelivery {
-  /** As received; a header that was sent twice arrives joined by `, `. */
-  headerValue: string | undefined;
   /** Exactly the bytes of the request's body. */
   body: Uint8Array;
-  /** Value of a request header by its lower-case name, for `{header:NAME}`. */
-  headerOf: (name: string) => string | undefined;
+  headerOf: HeaderOf;
   /** Any of these may have signed; already decoded. */
   secrets: readonly Uint8Array[];
   /** Whole seconds since 1970. */
@@ -38,17 +38,24 @@ export type SignatureRefusalReason =
   | 'timestamp_too_new'
   | 'timestamp_milliseconds';
 
+export interface BadSignature {
+  ok: false;
+  reason: SignatureRefusalReason;
+  /** As sent, where there is one; not necessarily a number. */
+  t: string | null;
+  /** True: someone who knows a secret signed exactly these bytes. */
+  macValid: boolean;
+}
+
 export type SignatureVerdict =
   /** `secretPosition` counts `secrets` from 0. */
-  | { ok: true; t: string; secretPosition: number }
-  | {
-      ok: false;
-      reason: SignatureRefusalReason;
-      /** As sent, where there is one; not necessarily a number. */
-      t: string | null;
-      /** True: someone who knows a secret signed exactly these bytes. */
-      macValid: boolean;
-    };
+  { ok: true; t: string; secretPosition: number } | BadSignature;
+
+/** A signature in the right form, of which nothing is proven yet. */
+export interface ClaimedSignature extends SignatureHeader {
+  /** False: `t` counts milliseconds, which is refused, but told from a forgery. */
+  inSeconds: boolean;
+}
 
 const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
 
@@ -57,20 +64,37 @@ const TIMESTAMP = /^(0|[1-9]\d{0,10})$/;
 const MILLISECONDS = /^[1-9]\d{12}$/;
 
 /**
+ * All that the headers decide by themselves, before any byte of the body is worth reading. Pure. `headerValue` as received;
+ * a header that was sent twice arrives joined by `, `.
+ */
+export function readSignature(
+  headerValue: string | undefined,
+  headerOf: HeaderOf,
+  settings: Pick<VerificationSettings, 'template' | 'algorithm'>,
+): ClaimedSignature | BadSignature {
+  const header = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
+  if (!header.ok) return { ok: false, reason: header.reason, t: header.t, macValid: false };
+  const { t, signatures } = header;
+  const inSeconds = TIMESTAMP.test(t);
+  if (!inSeconds && !MILLISECONDS.test(t)) return { ok: false, reason: 'bad_timestamp', t, macValid: false };
+  if (lacksSignedHeader(settings.template, headerOf)) {
+    return { ok: false, reason: 'missing_signed_header', t, macValid: false };
+  }
+  return { ok: true, t, signatures, inSeconds };
+}
+
+/**
  * Did a holder of one of the secrets sign these bytes, and lately? Pure. The age is judged only after the MAC,
  * so that a reason `timestamp_…` tells that a real delivery came at the wrong time, and not that somebody
  * typed a header: such a delivery is worth looking for through the API.
  */
-export function verifySignature(delivery: SignedDelivery, settings: VerificationSettings): SignatureVerdict {
-  const header = parseSignatureHeader(delivery.headerValue, DIGEST_BYTES[settings.algorithm]);
-  if (!header.ok) return { ok: false, reason: header.reason, t: header.t, macValid: false };
-  const { t } = header;
-  const inSeconds = TIMESTAMP.test(t);
-  if (!inSeconds && !MILLISECONDS.test(t)) return { ok: false, reason: 'bad_timestamp', t, macValid: false };
-
-  const missing = missingSignedHeader(settings.template, delivery.headerOf);
-  if (missing !== null) return { ok: false, reason: 'missing_signed_header', t, macValid: false };
-  const secretPosition = findSigner(header, delivery, settings);
+export function verifySignature(
+  claimed: ClaimedSignature,
+  delivery: SignedDelivery,
+  settings: VerificationSettings,
+): SignatureVerdict {
+  const { t, inSeconds } = claimed;
+  const secretPosition = findSigner(claimed, delivery, settings);
   if (secretPosition === -1) {
     return { ok: false, reason: inSeconds ? 'bad_signature' : 'bad_timestamp', t, macValid: false };
   }
@@ -117,13 +141,6 @@ export function signatureOf(
   return macOf(algorithm, secret, parts);
 }
 
-/** The first header that the template wants and the request lacks, or null. */
-function missingSignedHeader(
-  template: readonly TemplatePart[],
-  headerOf: SignedDelivery['headerOf'],
-): string | null {
-  for (const part of template) {
-    if (part.kind === 'header' && headerOf(part.name) === undefined) return part.name;
-  }
-  return null;
+function lacksSignedHeader(template: readonly TemplatePart[], headerOf: HeaderOf): boolean {
+  return template.some((part) => part.kind === 'header' && headerOf(part.name) === undefined);
 }

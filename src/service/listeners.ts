@@ -1,3 +1,4 @@
+import type { Addresses } from '../addresses.ts';
 import type { Config } from '../config.ts';
 import { type Listener, type ListenOptions, listen } from '../receive/server.ts';
 
@@ -15,6 +16,7 @@ export interface Listeners {
 /** Opens both listeners, or one where the settings name the same address twice, for platforms with one port. */
 export async function openListeners(
   config: Pick<Config, 'host' | 'port' | 'ops'>,
+  addresses: Addresses,
   apps: { receiver: Fetch; ops: Fetch },
 ): Promise<Listeners> {
   const { host, port, ops } = config;
@@ -22,11 +24,11 @@ export async function openListeners(
   const fetch: Fetch = shared
     ? (request, env) => (isDelivery(request) ? apps.receiver(request, env) : apps.ops(request, env))
     : apps.receiver;
-  const receiver = await listen({ fetch, host, port });
+  const receiver = await listen({ fetch, host, port, addresses });
   const receiverUrl = urlOf(host, receiver.port);
   if (shared) return { receiver, ops: null, receiverUrl, opsUrl: receiverUrl };
   try {
-    const opsListener = await listen({ fetch: apps.ops, host: ops.host, port: ops.port });
+    const opsListener = await listen({ fetch: apps.ops, host: ops.host, port: ops.port, addresses });
     return { receiver, ops: opsListener, receiverUrl, opsUrl: urlOf(ops.host, opsListener.port) };
   } catch (error) {
     await receiver.close(0);

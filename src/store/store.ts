@@ -69,6 +69,8 @@ export interface Refusal {
   header: string | null;
   /** At most the bytes that `REFUSAL_BODY_BYTES` allows. */
   body: Uint8Array | null;
+  /** The sender's, as far as it can be believed; null: not known. */
+  address?: string | null;
   wall: number;
 }
 

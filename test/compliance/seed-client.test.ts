@@ -13,7 +13,7 @@ import { patternSelects } from '../../src/compliance/registration.ts';
 import type { RegistrationRequest } from '../../src/compliance/schemas.ts';
 import { loadConfig } from '../../src/config.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
-import { verifySignature } from '../../src/receive/signature.ts';
+import { readSignature, verifySignature } from '../../src/receive/signature.ts';
 import { HeldClock } from './held-clock.ts';
 
 /** Our client against nothing but the literal exchanges of test/fixtures/seed; its README explains them. */
@@ -270,8 +270,11 @@ describe('deliveries signed by openssl', () => {
     const body = readFileSync(`${FOLDER}events/${type}.body`);
     const headerValue = readFileSync(`${FOLDER}events/${type}.header`, 'utf8');
     used.add(`events/${type}`);
-    const delivery = { headerValue, body, headerOf: () => undefined, secrets: webhook.secrets() };
-    expect(verifySignature({ ...delivery, nowSeconds: T_SECONDS + 5 }, webhook)).toMatchObject({ ok: true });
+    const headerOf = () => undefined;
+    const claimed = readSignature(headerValue, headerOf, webhook);
+    if (!claimed.ok) throw new Error(claimed.reason);
+    const delivery = { body, headerOf, secrets: webhook.secrets(), nowSeconds: T_SECONDS + 5 };
+    expect(verifySignature(claimed, delivery, webhook)).toMatchObject({ ok: true });
     const parsed = parseEnvelope(body, { pointers: idPointers, t: String(T_SECONDS) });
     expect(parsed).toMatchObject({
       ok: true,

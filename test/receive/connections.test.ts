@@ -3,9 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
 import { createConnections } from '../../src/receive/connections.ts';
+import { SERVER_LIMITS } from '../../src/receive/server.ts';
 
 it('remembers the connections that are open, and of those that have closed no more than twice as many', async () => {
-  const connections = createConnections();
+  const connections = createConnections(SERVER_LIMITS, () => false);
   const server = createServer(connections.add).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

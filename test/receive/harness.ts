@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { createAddresses } from '../../src/addresses.ts';
 import { StoreUnavailable } from '../../src/errors.ts';
 import type { Inbox } from '../../src/inbox/inbox.ts';
 import { createLogger } from '../../src/logger.ts';
@@ -77,6 +78,7 @@ export async function startReceiver(
       header: 'x-webhook-signature',
       toleranceSeconds: 300,
       maxBodyBytes: 4096,
+      bodiesInFlightBytes: 65_536,
       ...settings,
     },
     pointers: {
@@ -84,6 +86,7 @@ export async function startReceiver(
       risk_assessment: ['riskAssessmentId', 'id'],
       vendor: ['vendorId', 'id'],
     },
+    addresses: createAddresses(null),
     clock: { wall: () => Date.now() },
     logger: createLogger({
       level: 'info',

@@ -11,6 +11,8 @@ afterEach(() => receiver.close());
 const signed = (body: string | Uint8Array, t: number | string = nowSeconds(), secret = SECRET) => ({
   'x-webhook-signature': header(t, body, secret),
 });
+/** Right in form and proves nothing, so that the body is read. */
+const CLAIMED = `X-Webhook-Signature: t=1, v1=${'0'.repeat(64)}`;
 const problemOf = async (response: Response) => {
   expect(response.headers.get('content-type')).toBe('application/problem+json');
   const document = (await response.json()) as { status: number; code: string; type: string; title: string };
@@ -193,7 +195,7 @@ describe('refusals', () => {
     const chunk = `1000\r\n${'x'.repeat(4096)}\r\n`;
     const chunked = exchange(
       receiver.port,
-      'POST /webhooks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n',
+      `POST /webhooks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n${CLAIMED}\r\n\r\n`,
       chunk,
       chunk,
     );
@@ -381,7 +383,9 @@ describe('what is observed', () => {
     receiver = await startReceiver({ onDelivery: (each) => told(each) });
     const { connect } = await import('node:net');
     const socket = connect(receiver.port, '127.0.0.1');
-    socket.write('POST /webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{', () => socket.destroy());
+    socket.write(`POST /webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n${CLAIMED}\r\n\r\n{`, () =>
+      socket.destroy(),
+    );
     expect(await outcome).toBe('aborted');
   });
 });

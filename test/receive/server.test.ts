@@ -91,16 +91,6 @@ describe('limits', () => {
     );
     expect(answer).toMatch(/^HTTP\/1\.1 431 [\s\S]*"code":"headers_too_large"/);
   });
-
-  it('close connections beyond the largest number, and take new ones once others are gone', async () => {
-    const port = await start(echo().app, { limits: { maxConnections: 1 } });
-    const first = await open(port);
-    expect(await exchange(port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).toBe('');
-    first.socket.destroy();
-    await expect
-      .poll(() => fetch(`http://127.0.0.1:${port}/`).then((answer) => answer.text(), String))
-      .toBe('here');
-  });
 });
 
 describe('what is not HTTP', () => {
