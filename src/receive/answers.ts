@@ -48,6 +48,10 @@ export function tooLarge(maxBodyBytes: number): Response {
   return problem(413, 'too_large', 'The body is too large.', `At most ${maxBodyBytes} bytes are taken.`);
 }
 
+export function tooManyChunks(): Response {
+  return problem(413, 'too_large', 'The body comes in too many chunks.', 'Send it in fewer, larger ones.');
+}
+
 export function unsupportedEncoding(): Response {
   return problem(
     415,

@@ -66,8 +66,7 @@ const EMPTY = Buffer.alloc(0);
 /**
  * The public listener: `POST /webhooks` and `GET /livez`. Needs the request of Node itself (`env.incoming`),
  * which @hono/node-server passes along. Checks in this order: path, method, size, Content-Encoding,
- * signature, JSON, envelope. What the headers decide of it is answered before the body is read, and what still comes of that
- * the server discards for half a second. An event is answered after the commit that holds it.
+ * signature, JSON, envelope. What the headers decide of it is answered without reading the body. An event is answered after the commit that holds it.
  */
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
   const { inbox, settings, addresses, clock, metrics } = options;
@@ -101,6 +100,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (!claimed.ok) return refuseSignature(claimed, incoming, null, declaredBytes, startedAt);
       body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
       if (body === 'too_large') return turnAway('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
+      if (body === 'too_many_pieces') return turnAway('too_many_chunks', incoming, declaredBytes, startedAt);
       if (body === 'no_room') return tooMany('bodies_in_flight', startedAt);
       if (body === 'aborted') {
         settle('aborted', 'incomplete_body', startedAt);
@@ -164,7 +164,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       bytes,
       bodySha256: body === null ? null : hash('sha256', body, 'hex'),
       header: noted(incoming),
-      // A copy: the bytes may be a view of a larger buffer, which counts as free from now on.
+      // A copy: the body's room counts as free from now on.
       body: keepsBody && body !== null ? Uint8Array.from(body) : null,
       address: addresses.of(incoming),
       wall: clock.wall(),
@@ -176,7 +176,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
 
   /** Refused by its headers or its size alone. */
   function turnAway(
-    reason: 'too_large' | 'content_encoding',
+    reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
     incoming: IncomingMessage,
     bytes: number,
     startedAt: number,
@@ -188,7 +188,8 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       wall: clock.wall(),
     });
     settle('refused', reason, startedAt, { bytes });
-    return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.unsupportedEncoding();
+    if (reason === 'content_encoding') return answers.unsupportedEncoding();
+    return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.tooManyChunks();
   }
 
   /** The signature header as a rejection shows it. */

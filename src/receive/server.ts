@@ -65,6 +65,8 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(options.fetch as Parameters<typeof getRequestListener>[0], {
     hostname: options.host,
     errorHandler: answerBrokenRequest,
+    // It would read and discard up to 64 MiB: `leaveUnread` does without.
+    autoCleanupIncoming: false,
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
@@ -81,14 +83,15 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     },
     (request: IncomingMessage, response: ServerResponse) => {
       connections.used(request, response);
-      // Of a GET nobody reads a body, and Node would go on discarding what comes of it.
-      if (closing || (BODILESS.has(request.method!) && hasBody(request))) response.shouldKeepAlive = false;
+      if (closing) response.shouldKeepAlive = false;
       if (!isForOneHost(request)) {
         refuseHost(response);
         return;
       }
       // The adapter's own: it answers every failure, and never rejects.
-      void handle(request, response);
+      void handle(request, response).then(() => {
+        if (!request.complete) leaveUnread(request, response);
+      });
     },
   );
   server.on('clientError', answerClientError);
@@ -168,10 +171,32 @@ function isForOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolea
   return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
 }
 
-const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+/** A body that nobody wanted is read and forgotten up to this size, so that its connection can be used again. */
+const FORGOTTEN_BYTES = 65_536;
+/** How long a sender may take to read its answer before its connection is cut while it still sends. */
+const LINGER_MS = 500;
 
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined;
+/**
+ * A request was answered and its body has not come, or not whole. Node would read all that still comes, for as long as a
+ * request may take: chunks of one byte cost as much as requests. So nothing is read any more, unless it is little: the
+ * connection ends behind the answer, and what comes meanwhile is never taken for a request.
+ */
+function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
+  const { socket } = request;
+  const declared = request.headers['content-length'];
+  if (request.complete || (declared !== undefined && Number(declared) <= FORGOTTEN_BYTES)) {
+    request.resume();
+    return;
+  }
+  // Counts as reading, without which Node begins to at the end of the answer.
+  request.read(0);
+  socket.pause();
+  const end = () => {
+    if (socket.writable) socket.end();
+    setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  };
+  if (response.writableFinished) end();
+  else response.once('finish', end);
 }
 
 function refuseHost(response: ServerResponse): void {

@@ -66,7 +66,7 @@ export async function startReceiver(
     post: (body, headers = {}) => fetch(`${harness.url}/webhooks`, { method: 'POST', body, headers }),
     close: () => listener.close(0),
   };
-  const { settings, ...rest } = overrides;
+  const { settings, addresses = createAddresses(null), ...rest } = overrides;
   const app = createReceiver({
     inbox: harness.inbox,
     settings: {
@@ -86,7 +86,7 @@ export async function startReceiver(
       risk_assessment: ['riskAssessmentId', 'id'],
       vendor: ['vendorId', 'id'],
     },
-    addresses: createAddresses(null),
+    addresses,
     clock: { wall: () => Date.now() },
     logger: createLogger({
       level: 'info',
@@ -95,7 +95,7 @@ export async function startReceiver(
     metrics,
     ...rest,
   });
-  listener = await listen({ fetch: app.fetch as never, host: '127.0.0.1', port: 0 });
+  listener = await listen({ fetch: app.fetch as never, host: '127.0.0.1', port: 0, addresses });
   harness.port = listener.port;
   harness.url = `http://127.0.0.1:${listener.port}`;
   return harness;

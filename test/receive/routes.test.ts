@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto';
+import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createAddresses } from '../../src/addresses.ts';
+import { loadConfig } from '../../src/config.ts';
+import { MAX_CONNECTIONS_PER_ADDRESS } from '../../src/receive/connections.ts';
 import { REFUSAL_BODY_BYTES } from '../../src/receive/routes.ts';
+import { createFront } from '../../src/service/front.ts';
 import { exchange, type Harness, startReceiver } from './harness.ts';
 import { eventBody, header, mac, nowSeconds, SECRET } from './sign.ts';
 
@@ -269,6 +274,163 @@ describe('refusals', () => {
   });
 });
 
+describe('a body that is not worth reading', () => {
+  const headersOnly = (line: string, framing = 'Content-Length: 100000') =>
+    `POST /webhooks HTTP/1.1\r\nHost: x\r\n${framing}\r\n${line}\r\n`;
+
+  it.each([
+    ['no header', ''],
+    ['an empty header', 'X-Webhook-Signature:\r\n'],
+    [
+      'a header that is too long',
+      `X-Webhook-Signature: t=1, v1=${'0'.repeat(64)}, x=${'y'.repeat(1024)}\r\n`,
+    ],
+    ['a malformed header', 'X-Webhook-Signature: nonsense\r\n'],
+    ['no t', `X-Webhook-Signature: v1=${'0'.repeat(64)}\r\n`],
+    ['a t of no digits', `X-Webhook-Signature: t=now, v1=${'0'.repeat(64)}\r\n`],
+    ['no signature', 'X-Webhook-Signature: t=1\r\n'],
+  ])('is not waited for where the headers decide: %s', async (_what, line) => {
+    receiver = await startReceiver({ settings: { maxBodyBytes: 1_000_000 } });
+    // Nothing is sent behind the headers: the answer comes all the same, and the connection ends.
+    const answer = await exchange(receiver.port, headersOnly(line));
+    const wrong = await receiver.post('{}', { 'x-webhook-signature': `t=1, v1=${'0'.repeat(64)}` });
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+    expect(answer.split('\r\n\r\n')[1]).toBe(await wrong.text());
+    expect(receiver.refused[0]).toMatchObject({
+      ...{ bytes: 100_000, body: null, bodySha256: null, address: '127.0.0.1' },
+    });
+  });
+
+  it('is never taken for a request, nor read on and on', async () => {
+    receiver = await startReceiver();
+    const socket = connect(receiver.port, '127.0.0.1');
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+    });
+    socket.on('error', () => {});
+    const closed = new Promise((resolve) => socket.on('close', resolve));
+    socket.write(headersOnly('', 'Transfer-Encoding: chunked'));
+    const smuggled = 'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n';
+    const sending = setInterval(() => socket.write(`25\r\n${smuggled}\r\n${smuggled}`), 20);
+    await closed;
+    clearInterval(sending);
+    expect(received.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+    expect(received).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  it('is forgotten where it is little, and its connection goes on', async () => {
+    receiver = await startReceiver();
+    const body = eventBody();
+    const answers = await exchange(
+      receiver.port,
+      `${headersOnly('', 'Content-Length: 5')}hello`,
+      `POST /webhooks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${body.length}\r\n` +
+        `X-Webhook-Signature: ${header(nowSeconds(), body)}\r\n\r\n${body}`,
+    );
+    expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 401', 'HTTP/1.1 202']);
+  });
+
+  it('in chunks of one byte is answered 413', async () => {
+    receiver = await startReceiver({ settings: { maxBodyBytes: 1_000_000 } });
+    const answer = await exchange(
+      receiver.port,
+      headersOnly(`${CLAIMED}\r\n`, 'Transfer-Encoding: chunked'),
+      '1\r\nx\r\n'.repeat(3_000),
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"too_large"/);
+    expect(receiver.refused).toMatchObject([{ reason: 'too_many_chunks', body: null }]);
+  });
+});
+
+describe('bodies that together are too much', () => {
+  it('give way to a real delivery, the one that has been coming for the longest first', async () => {
+    receiver = await startReceiver({ settings: { maxBodyBytes: 20_000, bodiesInFlightBytes: 60_000 } });
+    const slow = Array.from({ length: 6 }, () => {
+      const socket = connect(receiver.port, '127.0.0.1');
+      const each = { received: '', socket };
+      socket.on('data', (chunk) => {
+        each.received += chunk.toString('latin1');
+      });
+      socket.on('error', () => {});
+      return each;
+    });
+    for (const { socket } of slow) {
+      socket.write(
+        `POST /webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n${CLAIMED}\r\n\r\n${'x'.repeat(9_990)}`,
+      );
+    }
+    const given = () => slow.filter(({ received }) => received.startsWith('HTTP/1.1 503 '));
+    const body = eventBody({ data: { policyId: 'pol_1', name: 'x'.repeat(8_000) } });
+    let posts = 0;
+    // Whenever it is that the six are in: a real sender never waits for them.
+    await expect
+      .poll(async () => {
+        posts += 1;
+        expect((await receiver.post(body, signed(body))).status).toBe(202);
+        return given().length;
+      })
+      .toBeGreaterThan(0);
+    expect(given()[0]!.received).toMatch(/retry-after: \d[\s\S]*"code":"too_many_deliveries"/i);
+    expect(receiver.accepted).toHaveLength(posts);
+    for (const { socket } of slow) socket.destroy();
+  });
+});
+
+describe('behind a proxy that is trusted', () => {
+  const proxied = { addresses: createAddresses(loadConfig({ TRUSTED_PROXIES: '127.0.0.1' }).trustedProxies) };
+
+  it('a rejection has the address that the proxy names', async () => {
+    receiver = await startReceiver(proxied);
+    await receiver.post('{}', { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' });
+    expect(receiver.refused).toMatchObject([{ address: '203.0.113.9' }]);
+  });
+
+  it('no address has more than its share of requests in progress', async () => {
+    receiver = await startReceiver(proxied);
+    let release: () => void = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { accept } = receiver.inbox;
+    receiver.inbox.accept = async (event) => {
+      await released;
+      return await accept(event);
+    };
+    const from = (address: string) =>
+      receiver.post(eventBody(), { ...signed(eventBody()), 'x-forwarded-for': address });
+    const many = Array.from({ length: MAX_CONNECTIONS_PER_ADDRESS + 1 }, () => from('203.0.113.9'));
+    expect((await Promise.race(many)).status).toBe(503);
+    const other = from('203.0.113.10');
+    release();
+    expect((await other).status).toBe(202);
+    const statuses = (await Promise.all(many)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 202)).toHaveLength(MAX_CONNECTIONS_PER_ADDRESS);
+    expect((await from('203.0.113.9')).status).toBe(202);
+  });
+});
+
+it('no answer to a stranger names a setting or a version', async () => {
+  receiver = await startReceiver({ settings: { secrets: () => [] } });
+  const front = createFront();
+  front.at('migrating');
+  const answers = [
+    await receiver.post('{}'),
+    await fetch(receiver.url),
+    await fetch(`${receiver.url}/webhooks`),
+    await receiver.post('x'.repeat(5_000)),
+    await receiver.post('{}', { 'content-encoding': 'gzip' }),
+    await front.receiver(new Request('http://x/webhooks', { method: 'POST' }), {}),
+    await front.ops(new Request('http://x/'), {}),
+  ];
+  for (const answer of answers) {
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    const shown = `${JSON.stringify([...answer.headers])}${await answer.text()}`;
+    expect(shown).not.toMatch(/[A-Z]{2,}_[A-Z]/);
+    expect(shown).not.toMatch(/migrat|\d+\.\d+\.\d+|hono|node|"server"/i);
+  }
+});
+
 describe('a signed delivery that is no event', () => {
   it('is kept, and then answered 400', async () => {
     receiver = await startReceiver();
@@ -381,7 +543,6 @@ describe('what is observed', () => {
       told = resolve;
     });
     receiver = await startReceiver({ onDelivery: (each) => told(each) });
-    const { connect } = await import('node:net');
     const socket = connect(receiver.port, '127.0.0.1');
     socket.write(`POST /webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n${CLAIMED}\r\n\r\n{`, () =>
       socket.destroy(),
