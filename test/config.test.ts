@@ -42,6 +42,7 @@ describe('with nothing set', () => {
       port: 8080,
       databaseUrl: 'file:./data/mirror.db',
       database: { schema: 'public', poolSize: 8, statementTimeoutMs: 30_000 },
+      trustedProxies: null,
       compliance: null,
       credentialsKey: null,
       idPointers: {
@@ -66,6 +67,7 @@ describe('with nothing set', () => {
       header: 'x-webhook-signature',
       toleranceSeconds: 300,
       maxBodyBytes: 1_048_576,
+      bodiesInFlightBytes: 67_108_864,
     });
   });
 
@@ -200,6 +202,10 @@ describe('a bad setting is named, with what it takes', () => {
       /^WEBHOOK_TOLERANCE_SECONDS: got "0"; takes a whole number of seconds/,
     ],
     [{ WEBHOOK_MAX_BODY_BYTES: '1MB' }, /^WEBHOOK_MAX_BODY_BYTES/],
+    [
+      { WEBHOOK_BODIES_IN_FLIGHT_BYTES: '1048575' },
+      /^WEBHOOK_BODIES_IN_FLIGHT_BYTES: got 1048575; takes at least WEBHOOK_MAX_BODY_BYTES \(1048576\)/,
+    ],
     [
       { ...API, COMPLIANCE_BASE_URL: 'http://api.example.com/v1' },
       /^COMPLIANCE_BASE_URL: .*takes an https URL/,

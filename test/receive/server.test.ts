@@ -1,7 +1,11 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import fc from 'fast-check';
 import { Hono } from 'hono';
 import { afterEach, describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
+import { prove } from '../../src/receive/connections.ts';
 import { type Listener, type ListenOptions, listen, SERVER_LIMITS } from '../../src/receive/server.ts';
 import { exchange } from './harness.ts';
 
@@ -47,8 +51,9 @@ function echo() {
 /** An open connection and all that has come over it. */
 async function open(
   port: number,
+  from = '127.0.0.1',
 ): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
-  const socket = connect(port, '127.0.0.1');
+  const socket = connect({ port, host: '127.0.0.1', localAddress: from });
   let text = '';
   socket.on('data', (chunk) => {
     text += chunk.toString('latin1');
@@ -93,6 +98,160 @@ describe('limits', () => {
   });
 });
 
+describe('where there are as many connections as may be', () => {
+  const HERE = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+
+  /** As `echo`, and `/proven` is what only somebody who knows a secret gets. */
+  function withProof() {
+    const parts = echo();
+    parts.app.get('/proven', (c) => {
+      prove((c.env as { incoming: IncomingMessage }).incoming);
+      return c.text('proven');
+    });
+    return parts;
+  }
+
+  async function asked(port: number, path = '/', from?: string) {
+    const each = await open(port, from);
+    each.socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await expect.poll(each.received).toMatch(/\r\n\r\n[a-z]+$/);
+    return each;
+  }
+
+  it('the one that was used longest ago is closed for a new one, whoever asks', async () => {
+    const port = await start(echo().app, { limits: { maxConnections: 3 } });
+    const first = await asked(port);
+    const second = await asked(port);
+    const silent = await open(port);
+    first.socket.write(HERE);
+    await expect.poll(() => first.received().match(/here/g)).toHaveLength(2);
+    const fourth = await asked(port);
+    await second.closed;
+    const fifth = await asked(port);
+    await silent.closed;
+    for (const each of [first, fourth, fifth]) expect(each.socket.closed).toBe(false);
+  });
+
+  it('strangers go first: their idle ones, then their busy ones; one that has proven itself and is busy stays', async () => {
+    const { app, release, inside } = withProof();
+    const port = await start(app, { limits: { maxConnections: 3 } });
+    const busyAndProven = await asked(port, '/proven');
+    busyAndProven.socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
+    await inside;
+    const idleAndProven = await asked(port, '/proven');
+    const busy = await open(port);
+    busy.socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n');
+    await expect.poll(busy.received).toContain('100 Continue');
+    const idle = await asked(port);
+    await busy.closed;
+    const next = await asked(port);
+    await idle.closed;
+    next.socket.write('GET /proven HTTP/1.1\r\nHost: x\r\n\r\n');
+    await expect.poll(next.received).toMatch(/proven$/);
+    await asked(port);
+    await idleAndProven.closed;
+    expect(busyAndProven.socket.closed).toBe(false);
+    release();
+    await expect.poll(busyAndProven.received).toMatch(/released$/);
+  });
+
+  it('a new one is turned away where all are proven and busy', async () => {
+    const { app, release, inside } = withProof();
+    const port = await start(app, { limits: { maxConnections: 1 } });
+    const only = await asked(port, '/proven');
+    only.socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
+    await inside;
+    expect(await exchange(port, HERE)).toBe('');
+    release();
+    await expect.poll(only.received).toMatch(/released$/);
+    only.socket.destroy();
+    await expect
+      .poll(() => exchange(port, HERE.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')))
+      .toContain('here');
+  });
+
+  it('an address has its share, and beyond it closes its own', async () => {
+    const port = await start(echo().app, { limits: { maxConnections: 10, maxConnectionsPerAddress: 2 } });
+    const other = await asked(port, '/', '127.0.0.3');
+    const first = await asked(port, '/', '127.0.0.2');
+    await asked(port, '/', '127.0.0.2');
+    await asked(port, '/', '127.0.0.2');
+    await first.closed;
+    expect(other.socket.closed).toBe(false);
+  });
+
+  it('a proxy that is trusted has no share', async () => {
+    const limits = { maxConnections: 10, maxConnectionsPerAddress: 2 };
+    const addresses = { isProxy: (address: string | undefined) => address === '127.0.0.2' };
+    const port = await start(echo().app, { limits, addresses });
+    const all = [];
+    for (let n = 0; n < 5; n += 1) all.push(await asked(port, '/', '127.0.0.2'));
+    for (const each of all) {
+      each.socket.write(HERE);
+      await expect.poll(() => each.received().match(/here/g)).toHaveLength(2);
+    }
+  });
+
+  it('900 of strangers that say nothing shut nobody out', async () => {
+    const port = await start(echo().app);
+    const silent: Socket[] = [];
+    for (let n = 0; n < SERVER_LIMITS.maxConnections; n += 1) {
+      const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.1.${1 + (n % 8)}` });
+      socket.on('error', () => {});
+      silent.push(socket);
+    }
+    await Promise.all(silent.map((socket) => once(socket, 'connect')));
+    for (let n = 0; n < 50; n += 1) expect((await asked(port)).received()).toMatch(/here$/);
+    for (const socket of silent) socket.destroy();
+  });
+});
+
+describe('a connection is kept alive', () => {
+  const limits = { strangerKeepAliveMs: 50, keepAliveTimeoutMs: 75_000, connectionsCheckMs: 20 };
+
+  it('briefly for a stranger, and he is told so', async () => {
+    const port = await start(echo().app, { limits: { ...limits, strangerKeepAliveMs: 1_000 } });
+    const { socket, received, closed } = await open(port);
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    await closed;
+    expect(received()).toMatch(/keep-alive: timeout=1\r\n/i);
+  });
+
+  it('long for who has shown to know a secret, from that answer on', async () => {
+    const app = new Hono()
+      .get('/', (c) => {
+        prove((c.env as { incoming: IncomingMessage }).incoming);
+        return c.text('here');
+      })
+      .get('/stranger', (c) => c.text('stranger'));
+    const port = await start(app, { limits });
+    const proven = await open(port);
+    proven.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    await expect.poll(proven.received).toMatch(/keep-alive: timeout=75\r\n[\s\S]*here$/i);
+    // A stranger's that came later is gone, and this one still answers.
+    const stranger = await open(port);
+    stranger.socket.write('GET /stranger HTTP/1.1\r\nHost: x\r\n\r\n');
+    await stranger.closed;
+    proven.socket.write('GET /stranger HTTP/1.1\r\nHost: x\r\n\r\n');
+    await expect
+      .poll(proven.received)
+      .toMatch(/keep-alive: timeout=75\r\n[\s\S]*timeout=75\r\n[\s\S]*stranger$/i);
+  });
+
+  it('while a request is on its way or in progress, however long that takes', async () => {
+    const { app, release, inside } = echo();
+    const port = await start(app, { limits });
+    const { socket, received } = await open(port);
+    socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
+    await inside;
+    const stranger = await open(port);
+    stranger.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    await stranger.closed;
+    release();
+    await expect.poll(received).toMatch(/released$/);
+  });
+});
+
 describe('what is not HTTP', () => {
   it.each([
     ['nonsense', 'hello\r\n\r\n'],
@@ -101,11 +260,69 @@ describe('what is not HTTP', () => {
       'length and chunks',
       'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
+    ['two hosts', 'GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n'],
+    ['the same host twice', 'GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n'],
+    ['no host', 'GET / HTTP/1.1\r\n\r\n'],
+    [
+      'chunks that are not the last coding',
+      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n',
+    ],
+    [
+      'chunks twice',
+      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    [
+      'a blank before the colon',
+      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n',
+    ],
+    ['a header over two lines', 'GET / HTTP/1.1\r\nHost: x\r\nX-A: a\r\n b\r\n\r\n'],
+    ['lines that end in LF alone', 'GET / HTTP/1.1\nHost: x\n\n'],
+    ['a length with a sign', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na'],
+    ['a length as a list', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\na'],
+    [
+      'the same length twice',
+      'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na',
+    ],
+    ['a chunk of no size', 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n\r\n'],
+    [
+      'a chunk whose end is LF alone',
+      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\na\n0\n\n',
+    ],
+    ['NUL in a header', 'GET / HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n'],
+    ['another version', 'GET / HTTP/1.2\r\nHost: x\r\n\r\n'],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['a bad Host', 'GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n'],
     ['a backslash', 'GET /a\\b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'],
   ])('is answered 400: %s', async (_what, request) => {
     const port = await start(echo().app);
     expect(await exchange(port, request)).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"bad_request"/);
+  });
+
+  it('of HTTP/1.0 no host is wanted', async () => {
+    const port = await start(echo().app);
+    expect(await exchange(port, 'GET / HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  it('is answered or closed, whatever the bytes are, and others are served', async () => {
+    const port = await start(echo().app, { limits: QUICK_REQUEST });
+    const piece = fc.oneof(
+      fc.constantFrom(
+        ...['GET / HTTP/1.1\r\n', 'POST / HTTP/1.1\r\n', 'Host: x\r\n', '\r\n', '\r\n\r\n', '\n', '\0', ' '],
+        ...['Content-Length: 5\r\n', 'Transfer-Encoding: chunked\r\n', '5\r\nhello\r\n', '0\r\n\r\n'],
+        ...['Connection: close\r\n', 'Connection: upgrade\r\nUpgrade: h2c\r\n', 'Expect: 100-continue\r\n'],
+        ...['CONNECT x:1 HTTP/1.1\r\n', 'OPTIONS * HTTP/1.1\r\n', 'GET http://[ HTTP/1.1\r\n', ': \r\n'],
+      ),
+      fc.string({ unit: 'binary', maxLength: 40 }),
+      fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { maxLength: 8 }), async (pieces) => {
+        const answer = await exchange(port, Buffer.from(pieces.join(''), 'latin1'));
+        expect(answer).toMatch(/^(HTTP\/1\.1 \d{3} |$)/);
+      }),
+      { numRuns: 60 },
+    );
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe('here');
   });
 
   it('does not write into an answer that has begun', async () => {
