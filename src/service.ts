@@ -17,6 +17,7 @@ import { createSnapshots } from './ops/snapshot.ts';
 import { signInLink } from './ops/tokens.ts';
 import { createTraffic } from './ops/traffic.ts';
 import { createWorker, GATHER_MS } from './process/worker.ts';
+import { prove } from './receive/connections.ts';
 import { createReceiver } from './receive/routes.ts';
 import { credentialFacts, refusalDiagnoses } from './service/facts.ts';
 import { createFront, type Front } from './service/front.ts';
@@ -127,6 +128,7 @@ async function compose(
   const timing = { settleMs: config.sync.settleMs };
   const eventsOnly = config.compliance === null;
   const pointers = config.idPointers;
+  const addresses = createAddresses(config.trustedProxies);
   const log = stage(logger, 'service');
 
   const stopping = new AbortController();
@@ -243,7 +245,7 @@ async function compose(
   });
   const receiver = createReceiver({
     ...{ inbox, clock, logger, metrics, pointers },
-    addresses: createAddresses(config.trustedProxies),
+    addresses,
     settings: { ...config.webhook, storedSecrets: secrets.keys },
     onDelivery: (outcome, reason) => {
       if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);
@@ -257,6 +259,7 @@ async function compose(
   const tokens = opsTokens(config);
   const stages = { store, clock, worker, backfill, held, setPause, beat, replicas };
   const operators: OpsContext = {
+    ...{ addresses, prove },
     store: operatorsStore(stages),
     actions: operatorsActions(stages),
     ...(replicas.isAlone ? {} : { sessionStore: store }),

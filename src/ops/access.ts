@@ -1,5 +1,6 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import { type AddressedRequest, createAddresses } from '../addresses.ts';
 import type { OpsToken } from '../config.ts';
 import { problem } from '../problem.ts';
 import { type Attempts, createAttempts } from './attempts.ts';
@@ -20,7 +21,7 @@ export interface Identity {
 
 /** Bindings are node-server's, and absent where the app is called without a socket. */
 export interface OpsEnv {
-  Bindings: { incoming?: { socket?: { remoteAddress?: string } } };
+  Bindings: { incoming?: AddressedRequest };
   Variables: { identity: Identity };
 }
 
@@ -75,6 +76,10 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
   for (const door of DOORS) {
     for (const outcome of OUTCOMES) context.metrics.tokensPresented.inc({ door, outcome }, 0);
   }
+  const addresses = context.addresses ?? createAddresses(null);
+  const remoteAddress = (c: OpsHandlerContext) => addresses.of(c.env?.incoming ?? {}) ?? 'unknown';
+  /** Strangers make room for an operator's connection, so that his page's stream survives their crowd. */
+  const proven = (c: OpsHandlerContext) => context.prove?.(c.env?.incoming ?? {});
 
   let slowedNow = 0;
   /** Holds the answer to a wrong token back, for as many at once as cost little. */
@@ -137,6 +142,7 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
         if (outcome.status === 'wait') return tooManyAttempts(outcome.retryAfterSeconds);
         if (outcome.status === 'refused') return unauthorized();
         c.set('identity', { name: outcome.token.name, role: outcome.token.role, csrf: null });
+        proven(c);
         return next();
       }
       const session = await sessionIdentity(c);
@@ -146,6 +152,7 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
         if ((await csrfToken(c)) !== session.csrf) return staleForm();
       }
       c.set('identity', session);
+      proven(c);
       return next();
     },
 
@@ -250,9 +257,4 @@ export async function formFields(c: OpsHandlerContext): Promise<URLSearchParams>
   const type = c.req.header('content-type') ?? '';
   const isForm = type.startsWith('application/x-www-form-urlencoded');
   return new URLSearchParams(isForm ? await c.req.text() : '');
-}
-
-/** The peer of the connection. Headers that name another are not believed: anyone can send them. */
-function remoteAddress(c: OpsHandlerContext): string {
-  return c.env?.incoming?.socket?.remoteAddress ?? 'unknown';
 }

@@ -1,3 +1,4 @@
+import type { AddressedRequest, Addresses } from '../addresses.ts';
 import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { OpsToken } from '../config.ts';
@@ -147,6 +148,10 @@ export interface LiveFacts {
 }
 
 export interface OpsContext {
+  /** Whom a request came from, as far as that can be believed. Default: the connection's peer. */
+  addresses?: Pick<Addresses, 'of'>;
+  /** Notes that who sent this request is one of ours. */
+  prove?: (request: AddressedRequest) => void;
   store: OpsStore;
   actions: OpsActions;
   /** Where sessions are kept that several replicas share; absent: in memory. */

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { OpsToken } from '../../src/config.ts';
+import { createAddresses } from '../../src/addresses.ts';
+import { loadConfig, type OpsToken } from '../../src/config.ts';
 import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/attempts.ts';
+import { createOps } from '../../src/ops/routes.ts';
 import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
 import { bearer, type Harness, OPERATE, opsHarness, READ, signIn } from './harness.ts';
 
@@ -51,6 +53,23 @@ describe('bearer tokens', () => {
     const { cookie } = await signIn(h.app, OPERATE);
     const response = await h.app.request('/api/status', { headers: { cookie, ...bearer('nonsense') } });
     expect(response.status).toBe(401);
+  });
+
+  test('behind a trusted proxy wrong ones count for whom the proxy names; only a right one proves its connection', async () => {
+    const { trustedProxies } = loadConfig({ TRUSTED_PROXIES: '10.0.0.7' });
+    const proven: unknown[] = [];
+    const prove = (request: unknown) => proven.push(request);
+    const app = createOps({ ...h.context, addresses: createAddresses(trustedProxies), prove });
+    const ask = (token: string, address: string) => {
+      const incoming = { socket: { remoteAddress: '10.0.0.7' }, headers: { 'x-forwarded-for': address } };
+      return app.request('/api/status', { headers: bearer(token) }, { incoming });
+    };
+    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) await ask('wrong', '203.0.113.9');
+    expect((await ask('wrong', '203.0.113.9')).status).toBe(429);
+    expect((await ask('wrong', '203.0.113.10')).status).toBe(401);
+    expect(proven).toEqual([]);
+    expect((await ask(READ, '203.0.113.10')).status).toBe(200);
+    expect(proven).toHaveLength(1);
   });
 
   test('too many wrong ones are answered 429, with when to come back; a right one always gets in', async () => {
