@@ -63,7 +63,12 @@ describe('examining a body made to be dear', () => {
     let most = 0;
     const diagnose = refusalDiagnoses(
       {
-        webhook: { ...WEBHOOK, maxBodyBytes: 1, secrets: () => SECRETS.map(({ text }) => Buffer.from(text)) },
+        webhook: {
+          ...WEBHOOK,
+          maxBodyBytes: 1,
+          bodiesInFlightBytes: 1,
+          secrets: () => SECRETS.map(({ text }) => Buffer.from(text)),
+        },
         credentialsKey: null,
       },
       {

@@ -412,7 +412,7 @@ describe('behind a proxy that is trusted', () => {
 
 it('no answer to a stranger names a setting or a version', async () => {
   receiver = await startReceiver({ settings: { secrets: () => [] } });
-  const front = createFront();
+  const front = createFront(null);
   front.at('migrating');
   const answers = [
     await receiver.post('{}'),
