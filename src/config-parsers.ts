@@ -385,7 +385,7 @@ function fingerprint(path: string): string {
 }
 
 function readSettingFile(path: string): string {
-  const content = readFileSync(path, 'utf8').replace(/(?<![\r\n])[\r\n]+$/, '');
+  const content = readFileSync(path, 'utf8').replace(/^(.*[^\r\n])?[\r\n]*$/s, '$1');
   if (content === '') throw new Error('the file is empty');
   return content;
 }

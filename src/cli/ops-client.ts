@@ -20,7 +20,7 @@ export interface OpsClient {
 const TIMEOUT_MS = 15_000;
 
 export function createOpsClient(options: { url: string; token: string }): OpsClient {
-  const url = options.url.replace(/(?<!\/)\/+$/, '');
+  const url = options.url.replace(/^(.*[^/])?\/*$/s, '$1');
 
   async function send(method: 'GET' | 'POST', path: string, body?: unknown): Promise<Response> {
     try {

@@ -67,7 +67,7 @@ export function createTokenEndpoint(options: {
   }
   const addressOf = (path: string) => {
     const url = new URL(authUrl);
-    url.pathname = `${url.pathname.replace(/(?<!\/)\/+$/, '')}${path}`;
+    url.pathname = `${url.pathname.replace(/^(.*[^/])?\/*$/s, '$1')}${path}`;
     return url;
   };
   const agent = userAgent();

@@ -29,7 +29,7 @@ export function urlFor(baseUrl: URL, path: string): URL {
   const mark = path.indexOf('?');
   const pathname = mark === -1 ? path : path.slice(0, mark);
   const url = new URL(baseUrl);
-  const intended = baseUrl.pathname.replace(/(?<!\/)\/+$/, '') + pathname;
+  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
   url.pathname = intended;
   url.search = mark === -1 ? '' : path.slice(mark);
   url.hash = '';

@@ -106,8 +106,11 @@ async function readBody(response: Response, limitBytes: number, whenOver: 'refus
 }
 
 /** Failures of the connection's making: no byte of the request can have left. */
-const NEVER_SENT =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|CERT_\w+|ERR_TLS_CERT_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/;
+const NEVER_SENT: ReadonlySet<string> = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
+  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
+]);
+const NEVER_SENT_FAMILIES = /^(EAI|CERT|ERR_TLS_CERT|UNABLE_TO)_/;
 
 function failureOf(error: unknown, status: number | null): ExchangeFailure {
   if (!(error instanceof Error) || error.cause === undefined) {
@@ -121,7 +124,7 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
     return new ExchangeFailure('malformed', 'the answer is a redirect, which is never followed', { status });
   }
   const code = String((cause as { code?: unknown } | null)?.code ?? '');
-  const maybeSent = !NEVER_SENT.test(code);
+  const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
   const kind = code === 'UND_ERR_CONNECT_TIMEOUT' ? 'timeout' : 'network';
   return new ExchangeFailure(kind, code || text, { status, maybeSent, cause: error });
 }

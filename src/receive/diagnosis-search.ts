@@ -197,7 +197,7 @@ function readingsOf(text: string, configured: SecretEncoding): Reading[] {
   };
   decoded('decoded from base64', 'base64', text);
   decoded('decoded from hex', 'hex', text);
-  const unprefixed = /^[a-z]+_(?=.)/i.exec(text)?.[0];
+  const unprefixed = /^([a-z]+_)./i.exec(text)?.[1];
   if (unprefixed !== undefined) {
     const rest = text.slice(unprefixed.length);
     readings.push({ name: `without "${unprefixed}"`, encoding: null, bytes: Buffer.from(rest, 'utf8') });

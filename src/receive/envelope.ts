@@ -146,7 +146,7 @@ function unreadable(body: Uint8Array, { t }: EnvelopeContext, reason: NotJson): 
 /** A signed body that was cut off or wrapped still says, as a rule, which kind of record it spoke of. */
 function sniffKind(body: Uint8Array): Kind | null {
   const start = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, SNIFFED_BYTES));
-  const type = /"type"\s*:\s*"([a-z_]{1,32}\.)/.exec(start.toString('latin1'))?.[1];
+  const type = /"type"\s*:\s*"([a-z_]+\.)/.exec(start.toString('latin1'))?.[1];
   return type === undefined ? null : kindOfType(type);
 }
 
