@@ -27,7 +27,10 @@ export function createFront(publicUrl: URL | null): Front {
 
   const live = () => secured(Response.json({ status: 'live' }), publicUrl);
   const away = () =>
-    secured(problem(503, 'starting', 'The service is starting.', 'Send it again later.', RETRY_AFTER), publicUrl);
+    secured(
+      problem(503, 'starting', 'The service is starting.', 'Send it again later.', RETRY_AFTER),
+      publicUrl,
+    );
   const notReady = () =>
     secured(Response.json({ status: 'not_ready', reason: state }, { status: 503 }), publicUrl);
 
