@@ -180,3 +180,63 @@ it('every body gets an answer, and every event of it has what the table needs', 
     }),
   );
 });
+
+describe('bytes that were changed on their way', () => {
+  /** What the platform itself makes of them; undefined: no JSON object. */
+  function objectIn(body: Uint8Array): object | undefined {
+    try {
+      const root: unknown = JSON.parse(
+        new TextDecoder('utf8', { fatal: true, ignoreBOM: true }).decode(body),
+      );
+      return typeof root === 'object' && root !== null && !Array.isArray(root) ? root : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  it('are read as the platform reads them, or not at all', () => {
+    const good = Buffer.from(eventBody({ data: { policyId: 'é', list: [1, { a: null }] } }));
+    const pieces = fc.oneof(
+      fc
+        .constantFrom('{', '}', '[', ']', '"', ',', ':', '\\', '\\ud800', '\u0000', '1e999', '\ufeff')
+        .map((text) => Buffer.from(text)),
+      fc.uint8Array({ maxLength: 3 }).map((bytes) => Buffer.from(bytes)),
+    );
+    const changes = fc.array(fc.tuple(fc.nat(good.length), fc.nat(3), pieces), { maxLength: 3 });
+    fc.assert(
+      fc.property(changes, (all) => {
+        const body = all.reduce<Buffer>(
+          (bytes, [at, cut, piece]) =>
+            Buffer.concat([bytes.subarray(0, at), piece, bytes.subarray(at + cut)]),
+          good,
+        );
+        const parsed = parse(body);
+        const root = objectIn(body);
+        expect(!parsed.ok && parsed.code === 'invalid_json').toBe(root === undefined);
+        if (parsed.ok) {
+          const { id, type, created, data } = parsed.event;
+          expect(root).toMatchObject({ id, type, created });
+          expect((root as { data: object }).data).toEqual(data);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it.each([
+    '[',
+    '{"a":',
+    '"type":"',
+    '"type" : ',
+    ' ',
+    '\u00a0',
+    '\\',
+    '\\u0041',
+    '1',
+    '{"type":"policy.',
+    '"type":"aaaaaaaa',
+  ])('are judged as quickly as they can be read, be it a megabyte of %j', (piece) => {
+    const body = Buffer.from(piece.repeat(Math.ceil(1_048_576 / piece.length)));
+    expect(parse(body)).toMatchObject({ ok: false, code: 'invalid_json' });
+  });
+});

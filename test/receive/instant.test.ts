@@ -93,4 +93,47 @@ describe('an ISO 8601 instant', () => {
       ),
     );
   });
+
+  it('is read from whatever two digits stand where they may, if Date writes them back as they were', () => {
+    const digits = (most: number) => fc.nat(most).map((n) => String(n).padStart(2, '0'));
+    const texts = fc
+      .tuple(fc.nat(9999), digits(13), digits(32), digits(25), digits(61), digits(59))
+      .map(([year, month, day, hour, minute, second]) => {
+        return `${String(year).padStart(4, '0')}-${month}-${day}T${hour}:${minute}:${second}.000Z`;
+      });
+    fc.assert(
+      fc.property(texts, (text) => {
+        const date = new Date(text);
+        const isReal = !Number.isNaN(date.getTime()) && date.toISOString() === text;
+        expect(parseInstant(text)).toBe(isReal ? date.getTime() : null);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('or nothing is what any bytes are', () => {
+    const good = '2026-01-01T01:30:00.123456+01:30';
+    const pieces = fc.constantFrom(...good, '２', '\u00a0', '\n', '\0', '-', '+', 'Z', '24', '60', '.', ',');
+    const changed = fc
+      .array(fc.tuple(fc.nat(good.length), fc.nat(2), pieces), { maxLength: 4 })
+      .map((changes) =>
+        changes.reduce((text, [at, cut, piece]) => text.slice(0, at) + piece + text.slice(at + cut), good),
+      );
+    fc.assert(
+      fc.property(fc.oneof(changed, fc.string({ maxLength: 20 })), (text) => {
+        const ms = parseInstant(text);
+        if (ms === null) return;
+        expect(Number.isSafeInteger(ms)).toBe(true);
+        expect(text).toMatch(/^[0-9TZ:.,+-]{17,35}$/);
+        if (ms >= Date.UTC(0)) expect(parseInstant(new Date(ms).toISOString())).toBe(ms);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each(['0', '2026-', 'T', ' ', '\u00a0', '.', '+', '00:'])('is not a million times %j', (piece) => {
+    const many = piece.repeat(1_000_000);
+    expect(parseInstant(many)).toBeNull();
+    expect(parseInstant(`2026-01-01T00:00:00.${many}Z`)).toBeNull();
+  });
 });
