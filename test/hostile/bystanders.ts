@@ -1,17 +1,19 @@
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { header, nowSeconds } from '../receive/sign.ts';
 
 /**
  * The others, in a process of their own: a sender that holds the secret, probes of both listeners, and an owner with his
- * token. Beside them a bare server of Node's, asked as often: what that one was late is the machine's fault.
- * `node bystanders.ts bare` is that server.
+ * token. On a busy machine they and the service wait for a processor too; how long is Linux' to tell, and is no fault of
+ * the service's.
  */
 export interface BystandersStart {
   port: number;
   opsPort: number;
   key: string;
   token: string;
+  /** The service's process. */
+  pid: number;
 }
 
 export interface Bystander {
@@ -27,13 +29,8 @@ export interface Bystander {
 export interface Wait {
   /** From the question to the answer's end. */
   ms: number;
-  /** By how much the bare server was late in the meantime. */
+  /** For so long the service, or who asked, stood in the queue for a processor: the longer of both. */
   machineMs: number;
-}
-
-interface Sample {
-  at: number;
-  ms: number;
 }
 
 const EVERY_MS = 50;
@@ -41,16 +38,7 @@ const EVERY_MS = 50;
 const PATIENCE_MS = 15_000;
 const FAILURES_KEPT = 3;
 
-if (process.argv[2] === 'bare') bare();
-else process.on('message', onMessage);
-
-function bare(): void {
-  const server = createServer((incoming, response) => {
-    incoming.resume().on('end', () => response.writeHead(204).end());
-  });
-  server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port));
-  process.on('disconnect', () => process.exit());
-}
+process.on('message', onMessage);
 
 interface Others {
   report(): Promise<Bystander[]>;
@@ -59,8 +47,8 @@ interface Others {
 
 let others: Others | undefined;
 
-async function onMessage(message: BystandersStart & { ask: 'start' | 'mark' | 'report'; barePort: number }) {
-  if (message.ask === 'start') others = start(message, message.barePort);
+async function onMessage(message: BystandersStart & { ask: 'start' | 'mark' | 'report' }) {
+  if (message.ask === 'start') others = start(message);
   if (message.ask === 'mark') others!.mark();
   process.send!(message.ask === 'report' ? await others!.report() : 'done');
 }
@@ -74,7 +62,7 @@ interface Question {
   expected: number;
 }
 
-function start({ port, opsPort, key, token }: BystandersStart, barePort: number): Others {
+function start({ port, opsPort, key, token, pid }: BystandersStart): Others {
   const bytes = Buffer.from(key, 'hex');
   const post = (nth: number) => {
     const data = { vendorId: `vendor-${nth % 50}`, name: `Vendor as of ${nth}` };
@@ -102,35 +90,28 @@ function start({ port, opsPort, key, token }: BystandersStart, barePort: number)
       expected: 200,
     },
   ];
-  const machine = ask({
-    name: 'bare',
-    port: barePort,
-    from: '127.0.0.13',
-    make: () => ({ path: '/' }),
-    expected: 204,
-  });
-  const asked = questions.map((question) => ({ question, run: ask(question) }));
+  const asked = questions.map((question) => ({ question, run: ask(question, pid) }));
   return {
     mark() {
-      for (const run of [machine, ...asked.map((each) => each.run)]) run.mark();
+      for (const { run } of asked) run.mark();
     },
     async report() {
-      await Promise.all([machine, ...asked.map((each) => each.run)].map((run) => run.settled()));
+      await Promise.all(asked.map(({ run }) => run.settled()));
       return asked.map(({ question, run }) => ({
         name: question.name,
         served: run.samples.length - run.failed(),
         failed: run.failed(),
         failures: run.failures.slice(0, FAILURES_KEPT),
-        worst: worstOf(run.samples, machine.samples),
+        worst: worstOf(run.samples),
       }));
     },
   };
 }
 
 /** Every second question over a connection of its own, since a sender opens new ones too; the others share one. */
-function ask(question: Question) {
+function ask(question: Question, pid: number) {
   const run = {
-    samples: [] as Sample[],
+    samples: [] as Wait[],
     failures: [] as string[],
     failed: () => run.failures.length,
     mark() {
@@ -147,7 +128,7 @@ function ask(question: Question) {
   const pending = new Set<Promise<void>>();
   setInterval(() => {
     const mine = nth++;
-    const asking = answerTo(question, mine).then(({ sample, failure }) => {
+    const asking = answerTo(question, mine, pid).then(({ sample, failure }) => {
       pending.delete(asking);
       // Asked before the mark: of another time.
       if (mine < from) return;
@@ -162,13 +143,19 @@ function ask(question: Question) {
 function answerTo(
   { port, from, make, expected }: Question,
   nth: number,
-): Promise<{ sample: Sample; failure: string | null }> {
+  pid: number,
+): Promise<{ sample: Wait; failure: string | null }> {
   const at = performance.now();
+  const before = [pid, process.pid].map(queuedMs);
   const { path, body, headers } = make(nth);
   return new Promise((resolve) => {
     const done = (failure: string | null) => {
       clearTimeout(timer);
-      resolve({ sample: { at, ms: performance.now() - at }, failure });
+      const ms = performance.now() - at;
+      // Not their sum: both may have stood there at the same time.
+      const queued = [pid, process.pid].map((each, nth) => queuedMs(each) - before[nth]!);
+      const machineMs = Math.min(ms, Math.max(0, ...queued));
+      resolve({ sample: { ms, machineMs }, failure });
     };
     const outgoing = request(
       {
@@ -191,13 +178,20 @@ function answerTo(
   });
 }
 
-function worstOf(samples: readonly Sample[], machine: readonly Sample[]): Wait {
+function worstOf(samples: readonly Wait[]): Wait {
   let worst: Wait = { ms: 0, machineMs: 0 };
-  for (const { at, ms } of samples) {
-    if (ms <= worst.ms - worst.machineMs) continue;
-    const meanwhile = machine.filter((each) => each.at < at + ms && each.at + each.ms > at);
-    const machineMs = Math.min(ms, Math.max(0, ...meanwhile.map((each) => each.ms)));
-    if (ms - machineMs > worst.ms - worst.machineMs) worst = { ms, machineMs };
+  for (const each of samples) {
+    if (each.ms - each.machineMs > worst.ms - worst.machineMs) worst = each;
   }
   return worst;
+}
+
+/** For how long the main thread of a process has stood ready to run, and did not. */
+function queuedMs(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
+  } catch {
+    // It has ended, which is for others to notice.
+    return 0;
+  }
 }

@@ -163,6 +163,15 @@ const streams: Attack = {
   },
 };
 
+/** The cookie of a session, as a browser would send it back. */
+async function signIn(target: Target): Promise<string | null> {
+  const wire = open({ port: target.opsPort, from: '127.0.17.3', keep: true });
+  wire.socket.write(guess(target, target.token, false));
+  await wire.answers(1);
+  wire.socket.destroy();
+  return /\r\nset-cookie: ([^;]+)/i.exec(wire.received)?.[1] ?? null;
+}
+
 const EVIL = 'evil.example';
 
 /** Names that a page elsewhere may have had resolved to this address, so as to read it with a visitor's browser. */
@@ -193,6 +202,9 @@ const hosts: Attack = {
       'POST /api/pause',
     ];
     const auth = `Authorization: Bearer ${token}\r\n`;
+    // What a browser adds by itself. A bearer it does not, and no page elsewhere knows one.
+    const cookie = await signIn(target);
+    if (cookie === null) counts.faults.push('the owner could not sign in');
     const faults = new Set<string>();
     const ask = async (text: string, from = '127.0.20.1') => {
       const wire = open({ port: opsPort, from, keep: true });
@@ -206,7 +218,7 @@ const hosts: Attack = {
       for (const request of requests) {
         for (const name of names) {
           const rest = `Origin: http://${name}\r\nContent-Length: 0\r\n\r\n`;
-          const wire = await ask(`${request} HTTP/1.1\r\nHost: ${name}\r\n${auth}${rest}`);
+          const wire = await ask(`${request} HTTP/1.1\r\nHost: ${name}\r\nCookie: ${cookie}\r\n${rest}`);
           const status = wire.statuses[0] ?? 400;
           if (status < 400) faults.add(`${request} with Host ${JSON.stringify(name)} is answered ${status}`);
         }

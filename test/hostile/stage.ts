@@ -107,14 +107,12 @@ export async function openStage(
     token: TOKEN,
   };
 
-  const bare = fork(here('./bystanders.ts'), ['bare']);
-  const [barePort] = (await once(bare, 'message')) as [number];
   const bystanders = fork(here('./bystanders.ts'));
   const ask = async (message: object) => {
     bystanders.send(message);
     return (await once(bystanders, 'message'))[0];
   };
-  await ask({ ask: 'start', barePort, ...target });
+  await ask({ ask: 'start', pid: service.pid!, ...target });
   await sleep(WARM_UP_MS);
 
   let [memoryBefore, logBefore] = [0, 0];
@@ -141,7 +139,6 @@ export async function openStage(
     async close() {
       const faults: string[] = [];
       bystanders.kill();
-      bare.kill();
       if (ended === null) {
         service.kill('SIGTERM');
         const ending = new AbortController();
