@@ -1,12 +1,13 @@
 import pino from 'pino';
 import { describeError } from './errors.ts';
+import { type LogOutput, standardOutput } from './log-output.ts';
 
 export type Logger = pino.Logger;
 
 export interface LoggerOptions {
   level: string;
-  /** Default: standard output, written without blocking and flushed at exit. */
-  destination?: pino.DestinationStream;
+  /** Default: standard output, which holds neither memory nor the process where nobody reads it. */
+  destination?: pino.DestinationStream | LogOutput;
   /** Texts that must never appear in a line. Asked at most once a second. */
   secrets?: () => readonly string[];
 }
@@ -38,6 +39,7 @@ const REDACTED = '[redacted]';
 export function createLogger(options: LoggerOptions): Logger {
   const withStacks = options.level === 'debug' || options.level === 'trace';
   const filter = (fields: Record<string, unknown>) => allowed(fields, withStacks);
+  const destination = options.destination ?? standardOutput();
   const logger: Logger = pino(
     {
       level: options.level,
@@ -48,8 +50,13 @@ export function createLogger(options: LoggerOptions): Logger {
       serializers: { err: (value: unknown) => value },
       hooks: { streamWrite: createScrubber(options.secrets ?? (() => [])) },
     },
-    options.destination ?? pino.destination({ dest: 1, sync: false }),
+    destination,
   );
+  if (isOutput(destination)) {
+    destination.onLost((count) =>
+      logger.warn({ outcome: 'lost', count }, 'log lines lost: standard output took no more'),
+    );
+  }
   // pino has a formatter for a child's bindings and does not pass it on to children.
   const { child } = logger;
   const filteredChild = function (this: unknown, bindings: pino.Bindings, ...rest: unknown[]): unknown {
@@ -57,6 +64,10 @@ export function createLogger(options: LoggerOptions): Logger {
   };
   logger.child = filteredChild as unknown as Logger['child'];
   return logger;
+}
+
+function isOutput(destination: pino.DestinationStream | LogOutput): destination is LogOutput {
+  return 'onLost' in destination;
 }
 
 /** The logger of one stage. */

@@ -14,7 +14,7 @@ const SWEEP_SECONDS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400];
  * Every metric, declared once. Labels are words from fixed lists (outcomes, reasons, kinds, route templates,
  * status codes, positions of secrets), never an id: their number stays bounded.
  */
-export function createMetrics() {
+export function createMetrics(told: { logLinesLost?: (() => number) | undefined } = {}) {
   const registry = new Registry();
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
@@ -55,6 +55,19 @@ export function createMetrics() {
 
   // Event-loop delay, memory, handles and garbage collection of the process.
   collectDefaultMetrics({ register: registry, prefix: PREFIX });
+
+  // Kept by the output, which is there before any metric.
+  let lostBefore = 0;
+  const logLinesDropped = new Counter({
+    name: `${PREFIX}log_lines_dropped_total`,
+    help: 'Log lines lost because standard output took no more.',
+    registers,
+    collect() {
+      const lost = told.logLinesLost?.() ?? 0;
+      logLinesDropped.inc(lost - lostBefore);
+      lostBefore = lost;
+    },
+  });
 
   return {
     registry,

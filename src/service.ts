@@ -7,8 +7,9 @@ import { credentialsFor } from './compliance/credentials-for.ts';
 import { KINDS } from './compliance/kinds.ts';
 import { createSharedBudget } from './compliance/shared-budget.ts';
 import type { Config } from './config.ts';
-import { describeError, StoreUnavailable } from './errors.ts';
+import { describeError, MirrorError, StoreUnavailable } from './errors.ts';
 import { createInbox } from './inbox/inbox.ts';
+import { createLogLimit } from './log-limit.ts';
 import { type Logger, stage } from './logger.ts';
 import { createMetrics } from './metrics.ts';
 import type { LiveFacts, OpsContext } from './ops/context.ts';
@@ -68,6 +69,8 @@ const OPS_DRAIN_MS = 1_000;
 export interface ServiceOptions {
   config: Config;
   logger: Logger;
+  /** Log lines that found no room since the start. Default: none is ever lost. */
+  logLinesLost?: () => number;
   /** Ends a start that waits for its database: `startService` rejects with its reason. Afterwards there is `stop`. */
   signal?: AbortSignal;
   /** For tests: time, and chance. */
@@ -134,14 +137,17 @@ async function compose(
   const stopping = new AbortController();
   const fatal = Promise.withResolvers<never>();
   fatal.promise.catch(() => undefined);
+  const lines = createLogLimit(clock);
   const onError = (error: unknown) => {
     // Only our own signals abort anything: a stop, or a lease that went to another replica.
     if (error instanceof Error && error.name === 'AbortError') return;
-    log.error({ outcome: 'failed', error: describeError(error) }, 'stage failed');
+    const reason = error instanceof MirrorError ? error.code : null;
+    if (lines.admits(log, 'error', 'stage failed', { outcome: 'failed', reason }))
+      log.error({ outcome: 'failed', error: describeError(error) }, 'stage failed');
     if (error instanceof StoreUnavailable && error.fatal) fatal.reject(error);
   };
 
-  const metrics = createMetrics();
+  const metrics = createMetrics({ logLinesLost: options.logLinesLost });
   const traffic = createTraffic({ store, clock });
   const heart = createHeartbeat({
     ...{ clock, onError },
@@ -244,7 +250,7 @@ async function compose(
     ...{ startedWall: startedAt, silenceMs: config.sync.silenceMs, sweepMs: config.sync.sweepMs },
   });
   const receiver = createReceiver({
-    ...{ inbox, clock, logger, metrics, pointers },
+    ...{ inbox, clock, logger, lines, metrics, pointers },
     addresses,
     settings: { ...config.webhook, storedSecrets: secrets.keys },
     onDelivery: (outcome, reason) => {
@@ -275,7 +281,7 @@ async function compose(
     tokens: tokens.all,
     host: config.ops.host,
     publicUrl: config.ops.publicUrl,
-    ...{ clock, metrics, logger },
+    ...{ clock, metrics, logger, lines },
     signal: stopping.signal,
   };
   const ops = createOps(operators);
@@ -373,6 +379,7 @@ async function compose(
     if (!replicas.isAlone) await store.leaveReplicas(replicas.id).catch(onError);
     await store.close();
     lock.release();
+    lines.flush();
     log.info({ outcome: 'stopped' }, 'stopped');
   }
   let stopped: Promise<void> | null = null;

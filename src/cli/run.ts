@@ -28,7 +28,8 @@ import { sweepsCommand } from './sweeps.ts';
 /** Runs one command. `args` as after the executable's name. Resolves to the exit code; never rejects. */
 export async function run(args: readonly string[]): Promise<number> {
   const cli: Cli = { env: process.env, out: screenOf(process.stdout), err: screenOf(process.stderr) };
-  endQuietlyWithReader();
+  if (args[0] === 'serve') goOnWithoutReader();
+  else endQuietlyWithReader();
   try {
     cli.env = withEnvFile(process.env);
     await program(cli).parseAsync([...args], { from: 'user' });
@@ -82,6 +83,11 @@ function program(cli: Cli): Command {
 
 function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
+}
+
+/** The service does its work for others than who reads its lines: a log that takes none is no reason to end. */
+function goOnWithoutReader(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
 /** Whoever reads our output may stop early, as `head` does: no failure, and nothing to say about it. */

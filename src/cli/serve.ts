@@ -24,8 +24,11 @@ export function serveCommand(cli: Cli): Command {
         cli.err.write(`compliance-mirror: ${warning}\n`);
       // Here and not above: the short commands should not load a web server each time.
       const { createLogger } = await import('../logger.ts');
+      const { LAST_LINES_MS, standardOutput } = await import('../log-output.ts');
       const { startService } = await import('../service.ts');
-      logger = createLogger({ level: config.logLevel, secrets: () => secretTexts(config) });
+      const output = standardOutput();
+      const secrets = () => secretTexts(config);
+      logger = createLogger({ level: config.logLevel, secrets, destination: output });
       // Twice: for the person who starts it, and for whoever is told of warnings only.
       const exposure = await exposureOfDatabase(config);
       if (exposure !== null) {
@@ -34,7 +37,10 @@ export function serveCommand(cli: Cli): Command {
       }
       const stop = stopSignals({ attached: options.attached === true });
       try {
-        const service = await startService({ config, logger, signal: stop.signal });
+        const service = await startService({
+          ...{ config, logger, signal: stop.signal },
+          logLinesLost: output.lost,
+        });
         try {
           cli.err.write(`Deliveries: ${service.receiverUrl}/webhooks\nOperators: ${service.opsUrl}\n`);
           if (service.signIn !== null) cli.err.write(signInLine(service.signIn, cli.err.isTerminal));
@@ -46,6 +52,7 @@ export function serveCommand(cli: Cli): Command {
         // Asked to end while it still waited for its database: nothing is left to stop.
         if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
       } finally {
+        await output.flush(LAST_LINES_MS);
         stop.release();
       }
     });

@@ -2,6 +2,7 @@ import type { AddressedRequest, Addresses } from '../addresses.ts';
 import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { OpsToken } from '../config.ts';
+import type { LogLimit } from '../log-limit.ts';
 import type { Logger } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
 import type { ReportStore, TrafficReport } from '../store/reports.ts';
@@ -173,6 +174,8 @@ export interface OpsContext {
   clock: Clock;
   metrics: Metrics;
   logger: Logger;
+  /** For lines that somebody without a token can cause. */
+  lines: LogLimit;
   /** Aborts when the service drains: open event streams end, so that the listener can close. */
   signal: AbortSignal;
 }

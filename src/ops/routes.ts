@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
-import { describeError, StoreUnavailable } from '../errors.ts';
+import { describeError, MirrorError, StoreUnavailable } from '../errors.ts';
 import { problem } from '../problem.ts';
 import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, notFound } from './api.ts';
@@ -49,7 +49,10 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   const app = new Hono<OpsEnv>();
 
   app.onError((error) => {
-    context.logger.error({ outcome: 'failed', error: describeError(error) }, 'operators’ request failed');
+    const { logger, lines } = context;
+    const reason = error instanceof MirrorError ? error.code : null;
+    if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))
+      logger.error({ outcome: 'failed', error: describeError(error) }, 'operators’ request failed');
     if (error instanceof StoreUnavailable) {
       return problem(503, error.code, 'The database cannot be used now.', error.hint, { 'retry-after': '5' });
     }

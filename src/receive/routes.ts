@@ -8,6 +8,7 @@ import type { IdPointers } from '../compliance/pointers.ts';
 import type { Config } from '../config.ts';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import type { Inbox } from '../inbox/inbox.ts';
+import type { LogLimit } from '../log-limit.ts';
 import { type Logger, stage } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
 import type { IncomingEvent } from '../store/store.ts';
@@ -36,6 +37,7 @@ export interface ReceiverOptions {
   addresses: Addresses;
   clock: Pick<Clock, 'wall'>;
   logger: Logger;
+  lines: LogLimit;
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
   /** A correctly signed delivery came at the wrong time: what it told is lost. Must not throw; anyone can replay one. */
   onRefusedTimestamp?: (reason: SignatureRefusalReason, t: string) => void;
@@ -210,6 +212,8 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     options.onDelivery?.(outcome, reason);
     const level = LEVELS[outcome];
     if (!log.isLevelEnabled(level)) return;
+    // All others a stranger can cause, a duplicate by sending again what was seen on its way.
+    if (outcome !== 'accepted' && !options.lines.admits(log, level, 'delivery', { outcome, reason })) return;
     const duration_ms = Math.round(milliseconds * 1000) / 1000;
     log[level]({ ...NAMELESS, outcome, reason: reason || null, duration_ms, ...fields }, 'delivery');
   }
@@ -223,7 +227,8 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   app.all('/livez', () => answers.methodNotAllowed('GET, HEAD'));
   app.notFound(answers.notFound);
   app.onError((error) => {
-    log.error({ outcome: 'failed', error: describeError(error) }, 'request');
+    if (options.lines.admits(log, 'error', 'request', { outcome: 'failed', reason: null }))
+      log.error({ outcome: 'failed', error: describeError(error) }, 'request');
     return answers.internalError();
   });
   return app;

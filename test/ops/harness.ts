@@ -5,6 +5,7 @@ import pino from 'pino';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { OpsToken } from '../../src/config.ts';
+import { createLogLimit } from '../../src/log-limit.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
 import { noDeliveries } from '../../src/ops/recent.ts';
@@ -150,6 +151,7 @@ export async function opsHarness(
     clock,
     metrics: createMetrics(),
     logger: pino({ level: 'silent' }),
+    lines: createLogLimit(clock),
     signal: abort.signal,
   };
   return {

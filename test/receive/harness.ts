@@ -1,7 +1,9 @@
 import { connect } from 'node:net';
 import { createAddresses } from '../../src/addresses.ts';
+import { systemClock } from '../../src/clock.ts';
 import { StoreUnavailable } from '../../src/errors.ts';
 import type { Inbox } from '../../src/inbox/inbox.ts';
+import { createLogLimit } from '../../src/log-limit.ts';
 import { createLogger } from '../../src/logger.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createReceiver, type ReceiverOptions } from '../../src/receive/routes.ts';
@@ -88,6 +90,7 @@ export async function startReceiver(
     },
     addresses,
     clock: { wall: () => Date.now() },
+    lines: createLogLimit(systemClock()),
     logger: createLogger({
       level: 'info',
       destination: { write: (line) => void harness.lines.push(JSON.parse(line) as LogLine) },

@@ -1,0 +1,150 @@
+import { fstatSync, write, writeSync } from 'node:fs';
+
+/**
+ * What may wait for a reader of standard output, together with what the system is just taking: some ten thousand
+ * lines. More would only grow while nobody reads.
+ */
+export const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+/** Handed over in one piece: what a pipe holds. */
+const PIECE_BYTES = 64 * 1024;
+/** Until a terminal or a pipe that somebody else made non-blocking is tried again. */
+const BUSY_MS = 100;
+/** What a stop waits for a reader of the last lines, at most: beside the service's own it stays within 10 s. */
+export const LAST_LINES_MS = 1_000;
+
+/** Where finished log lines go. */
+export interface LogOutput {
+  /** Never waits, never throws. A line that finds no room is lost, and counted. */
+  write(line: string): void;
+  /** Lines lost since the start. */
+  lost(): number;
+  /** `tell` hears how many lines were lost, each time that lines flow again after it. */
+  onLost(tell: (count: number) => void): void;
+  /** Resolves once nothing waits any more, or after `ms` milliseconds. */
+  flush(ms: number): Promise<void>;
+}
+
+/** Hands a piece to the system, and calls `done` once, and later than at once, when it is taken or cannot be. */
+export type LogSink = (piece: Buffer, done: (error?: Error | null) => void) => void;
+
+/** Lines through `sink`, one piece at a time. Memory stays bounded whatever the sink does. */
+export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): string } {
+  let waiting: { line: string; bytes: number }[] = [];
+  let bytes = 0;
+  let isWriting = false;
+  let isScheduled = false;
+  let lost = 0;
+  let toldOf = 0;
+  let tell: ((count: number) => void) | null = null;
+  const idle: (() => void)[] = [];
+
+  function schedule(): void {
+    if (isScheduled || isWriting) return;
+    isScheduled = true;
+    // What one turn of the event loop writes goes out together: a system call for each line is what is dear.
+    setImmediate(() => {
+      isScheduled = false;
+      next();
+    });
+  }
+
+  function next(): void {
+    if (isWriting) return;
+    if (waiting.length === 0) {
+      for (const resolve of idle.splice(0)) resolve();
+      return;
+    }
+    let count = 0;
+    let size = 0;
+    while (count < waiting.length && (count === 0 || size + waiting[count]!.bytes <= PIECE_BYTES)) {
+      size += waiting[count]!.bytes;
+      count += 1;
+    }
+    const lines = waiting.splice(0, count);
+    isWriting = true;
+    sink(Buffer.from(lines.map(({ line }) => line).join('')), (error) => {
+      isWriting = false;
+      bytes -= size;
+      // A full disk may have room again, and a reader that has gone costs no more than this.
+      if (error) lost += count;
+      else if (lost > toldOf) {
+        const since = lost - toldOf;
+        toldOf = lost;
+        tell?.(since);
+      }
+      next();
+    });
+  }
+
+  return {
+    write(line) {
+      const size = Buffer.byteLength(line);
+      if (bytes + size > MAX_WAITING_BYTES) {
+        lost += 1;
+        return;
+      }
+      waiting.push({ line, bytes: size });
+      bytes += size;
+      schedule();
+    },
+    lost: () => lost,
+    onLost(listener) {
+      tell = listener;
+    },
+    flush(ms) {
+      return new Promise((resolve) => {
+        const timer = setTimeout(resolve, ms);
+        idle.push(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+        schedule();
+      });
+    },
+    /** For the end of the process, when nothing asynchronous runs any more. */
+    takeWaiting() {
+      const text = waiting.map(({ line }) => line).join('');
+      waiting = [];
+      return text;
+    },
+  };
+}
+
+/**
+ * Standard output as a log. A file is written by Node's threads, as its system calls cannot wait for a reader. Whoever
+ * reads a pipe or a socket may stop for ever, and a thread that waits for it in a system call can be ended by nothing,
+ * not by `process.exit` either: there, Node's own stream waits without one. Call it once.
+ */
+export function standardOutput(): LogOutput {
+  const fd = 1;
+  const { isPipe, sink } = sinkOf(fd);
+  const output = createLogOutput(sink);
+  process.once('exit', () => {
+    const text = output.takeWaiting();
+    if (text === '') return;
+    try {
+      // A pipe takes what fits into it, and does not wait for the rest.
+      if (isPipe) process.stdout.write(text);
+      else writeSync(fd, text);
+    } catch {
+      // Nobody is left who could be told.
+    }
+  });
+  return output;
+}
+
+function sinkOf(fd: number): { isPipe: boolean; sink: LogSink } {
+  const stat = fstatSync(fd);
+  if (stat.isFIFO() || stat.isSocket()) {
+    // The error reaches `done`, too; without a listener it would end the process.
+    process.stdout.on('error', () => undefined);
+    return { isPipe: true, sink: (piece, done) => void process.stdout.write(piece, done) };
+  }
+  const sink: LogSink = (piece, done) =>
+    write(fd, piece, (error, written) => {
+      if (error?.code === 'EAGAIN') setTimeout(sink, BUSY_MS, piece, done);
+      else if (error !== null || written === piece.length) done(error);
+      else sink(piece.subarray(written), done);
+    });
+  return { isPipe: false, sink };
+}

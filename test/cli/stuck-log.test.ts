@@ -1,0 +1,106 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterAll, expect, it, onTestFinished } from 'vitest';
+import { header, nowSeconds } from '../receive/sign.ts';
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const SECRET = 'a-secret-of-the-stuck-log';
+/** Two lines each, of some 200 bytes: several times what a pipe holds. */
+const DELIVERIES = 1_000;
+/** What platforms allow between SIGTERM and SIGKILL. */
+const STOP_MS = 10_000;
+
+const folder = mkdtempSync(join(tmpdir(), 'stuck-log-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A service whose standard output is that descriptor, or a socket. */
+async function serveInto(name: string, stdout: number | 'pipe') {
+  const child = spawn(process.execPath, [MAIN, 'serve'], {
+    env: {
+      ...{ PATH: process.env['PATH'], HOME: process.env['HOME'], WEBHOOK_SECRETS: SECRET },
+      ...{ DATABASE_URL: `file:${join(folder, `${name}.db`)}`, PORT: '0', OPS_PORT: '0' },
+    },
+    stdio: ['ignore', stdout, 'pipe'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const exited = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
+  const url = await new Promise<string>((resolve) => {
+    createInterface({ input: child.stderr! }).on('line', (line) => {
+      if (line.startsWith('Deliveries: ')) resolve(line.replace('Deliveries: ', ''));
+    });
+  });
+  let number = 0;
+  return {
+    child,
+    /** The statuses, each once. */
+    async deliver(count: number): Promise<number[]> {
+      const statuses = new Set<number>();
+      const one = async () => {
+        number += 1;
+        const data = { id: `pol_${number}`, name: 'n' };
+        const created = new Date().toISOString();
+        const body = JSON.stringify({ id: `evt_${number}`, type: 'policy.updated', created, data });
+        const headers = { 'x-webhook-signature': header(nowSeconds(), body, SECRET) };
+        statuses.add((await fetch(url, { method: 'POST', body, headers })).status);
+      };
+      for (let sent = 0; sent < count; sent += 20) await Promise.all(Array.from({ length: 20 }, one));
+      return [...statuses];
+    },
+    async stop(): Promise<number | null | 'still runs'> {
+      child.kill('SIGTERM');
+      const late = new Promise<'still runs'>((resolve) => setTimeout(resolve, STOP_MS, 'still runs').unref());
+      return await Promise.race([exited, late]);
+    },
+  };
+}
+
+/** A named pipe: what `docker logs` and `| less` are, and what Node's own `pipe` is not. */
+function namedPipe(name: string): string {
+  const path = join(folder, name);
+  execFileSync('mkfifo', [path]);
+  return path;
+}
+
+it('a pipe that nobody reads holds neither deliveries nor a stop', async () => {
+  // For reading and writing: it has a reader, which never reads.
+  const fd = openSync(namedPipe('stuck'), constants.O_RDWR);
+  onTestFinished(() => closeSync(fd));
+  const service = await serveInto('stuck', fd);
+  expect(await service.deliver(DELIVERIES)).toEqual([202]);
+  expect(await service.stop()).toBe(0);
+}, 60_000);
+
+it('a socket that nobody reads holds neither deliveries nor a stop', async () => {
+  const service = await serveInto('socket', 'pipe');
+  expect(await service.deliver(DELIVERIES)).toEqual([202]);
+  expect(await service.stop()).toBe(0);
+}, 60_000);
+
+it('a reader that goes away leaves the service as it was', async () => {
+  const path = namedPipe('left');
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const fd = openSync(path, constants.O_WRONLY);
+  const service = await serveInto('left', fd);
+  closeSync(fd);
+  expect(await service.deliver(20)).toEqual([202]);
+  closeSync(reader);
+  expect(await service.deliver(200)).toEqual([202]);
+  expect(await service.stop()).toBe(0);
+}, 60_000);
+
+it('the last line of a stop comes out where somebody reads', async () => {
+  const path = namedPipe('read');
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  onTestFinished(() => closeSync(reader));
+  const fd = openSync(path, constants.O_WRONLY);
+  const service = await serveInto('read', fd);
+  closeSync(fd);
+  expect(await service.stop()).toBe(0);
+  const buffer = Buffer.alloc(65_536);
+  const text = buffer.toString('utf8', 0, readSync(reader, buffer));
+  expect(JSON.parse(text.trimEnd().split('\n').at(-1)!)).toMatchObject({ outcome: 'stopped' });
+});
