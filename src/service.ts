@@ -20,7 +20,7 @@ import { createTraffic } from './ops/traffic.ts';
 import { createWorker, GATHER_MS } from './process/worker.ts';
 import { prove } from './receive/connections.ts';
 import { createReceiver } from './receive/routes.ts';
-import { credentialFacts, refusalDiagnoses } from './service/facts.ts';
+import { credentialFacts, rejectionDiagnoses } from './service/facts.ts';
 import { createFront, type Front } from './service/front.ts';
 import { createHeartbeat } from './service/heartbeat.ts';
 import { createHeldBackfill } from './service/held-backfill.ts';
@@ -255,10 +255,10 @@ async function compose(
     settings: { ...config.webhook, storedSecrets: secrets.keys },
     onDelivery: (outcome, reason) => {
       if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);
-      else traffic.refused(reason || outcome);
+      else traffic.rejected(reason || outcome);
       watch.onDelivery(outcome, reason);
     },
-    onRefusedTimestamp: watch.onRefusedTimestamp,
+    onRejectedTimestamp: watch.onRejectedTimestamp,
     onSecretUsed: secretUse.used,
   });
 
@@ -277,7 +277,7 @@ async function compose(
     heldDeletions: () => heldDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),
     traffic: traffic.since,
-    diagnose: refusalDiagnoses(config, store, clock),
+    diagnose: rejectionDiagnoses(config, store, clock),
     tokens: tokens.all,
     host: config.ops.host,
     publicUrl: config.ops.publicUrl,

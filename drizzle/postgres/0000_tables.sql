@@ -175,17 +175,6 @@ CREATE TABLE "record_state" (
 	CONSTRAINT "record_state_kind_id_pk" PRIMARY KEY("kind","id")
 );
 --> statement-breakpoint
-CREATE TABLE "refusals" (
-	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "refusals_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
-	"at" timestamp with time zone NOT NULL,
-	"reason" text COLLATE "C" NOT NULL,
-	"t" text,
-	"bytes" bigint NOT NULL,
-	"body_sha256" text,
-	"header" text,
-	"body" "bytea"
-);
---> statement-breakpoint
 CREATE TABLE "registrations" (
 	"upstream_id" text COLLATE "C" PRIMARY KEY NOT NULL,
 	"url" text NOT NULL,
@@ -195,6 +184,20 @@ CREATE TABLE "registrations" (
 	"sealed_secret" text,
 	"created_at" timestamp with time zone NOT NULL,
 	"expires_at" timestamp with time zone
+);
+--> statement-breakpoint
+CREATE TABLE "rejections" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "rejections_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"at" timestamp with time zone NOT NULL,
+	"reason" text COLLATE "C" NOT NULL,
+	"t" text,
+	"bytes" bigint NOT NULL,
+	"body_sha256" text,
+	"header" text,
+	"body" "bytea",
+	"address" text,
+	"network" text COLLATE "C" NOT NULL,
+	"times" bigint NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "replicas" (
@@ -314,6 +317,7 @@ CREATE INDEX "quarantine_waiting" ON "quarantine" USING btree ("id") WHERE relea
 CREATE INDEX "quarantine_with_body" ON "quarantine" USING btree ("id") WHERE body IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "record_state_due" ON "record_state" USING btree ("kind","due_at") WHERE due_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "record_state_missing" ON "record_state" USING btree ("kind","missing_since") WHERE missing_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "rejections_by_sender" ON "rejections" USING btree ("reason","network");--> statement-breakpoint
 CREATE INDEX "risk_assessments_unverified" ON "risk_assessments" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "risk_assessments_name" ON "risk_assessments" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
 CREATE INDEX "risk_assessments_deleted" ON "risk_assessments" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint

@@ -185,17 +185,6 @@ CREATE TABLE `record_state` (
 --> statement-breakpoint
 CREATE INDEX `record_state_due` ON `record_state` (`kind`,`due_at`) WHERE due_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `record_state_missing` ON `record_state` (`kind`,`missing_since`) WHERE missing_since IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `refusals` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`at` text NOT NULL,
-	`reason` text NOT NULL,
-	`t` text,
-	`bytes` integer NOT NULL,
-	`body_sha256` text,
-	`header` text,
-	`body` blob
-);
---> statement-breakpoint
 CREATE TABLE `registrations` (
 	`upstream_id` text PRIMARY KEY NOT NULL,
 	`url` text NOT NULL,
@@ -207,6 +196,21 @@ CREATE TABLE `registrations` (
 	`expires_at` text
 );
 --> statement-breakpoint
+CREATE TABLE `rejections` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`at` text NOT NULL,
+	`reason` text NOT NULL,
+	`t` text,
+	`bytes` integer NOT NULL,
+	`body_sha256` text,
+	`header` text,
+	`body` blob,
+	`address` text,
+	`network` text NOT NULL,
+	`times` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `rejections_by_sender` ON `rejections` (`reason`,`network`);--> statement-breakpoint
 CREATE TABLE `replicas` (
 	`id` text PRIMARY KEY NOT NULL,
 	`started_at` text NOT NULL,

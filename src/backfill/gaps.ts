@@ -63,22 +63,22 @@ export function silenceLimitMs(configuredMs: number, longestPauseMs: number | nu
   return Math.min(configuredMs, Math.max(USUAL_AT_LEAST_MS, USUAL_TIMES * longestPauseMs));
 }
 
-/** Refused signatures in a row, without an accepted delivery between, that look like a rotated secret … */
-const REFUSED_BURST = 5;
+/** Rejected signatures in a row, without an accepted delivery between, that look like a rotated secret … */
+const REJECTED_BURST = 5;
 
 /** … rather than a stranger: counts them, and says when the burst begins and when it is over. Pure but for its count. */
 export function createBurstWatch() {
-  let refused = 0;
+  let rejected = 0;
   return {
     /** True: this one makes it a burst. */
-    refusedOne(): boolean {
-      refused += 1;
-      return refused === REFUSED_BURST;
+    rejectedOne(): boolean {
+      rejected += 1;
+      return rejected === REJECTED_BURST;
     },
     /** True: this one ends a burst. */
     acceptedOne(): boolean {
-      const ends = refused >= REFUSED_BURST;
-      refused = 0;
+      const ends = rejected >= REJECTED_BURST;
+      rejected = 0;
       return ends;
     },
   };

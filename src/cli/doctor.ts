@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
 import { loadConfig } from '../config.ts';
 import { UsageError } from '../errors.ts';
-import type { Explained } from '../receive/diagnosis-refusal.ts';
+import type { Explained } from '../receive/diagnosis-rejection.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { refuseFromAfar } from './database.ts';
 import { examine } from './doctor/examine.ts';
@@ -43,7 +43,7 @@ export function doctorCommand(cli: Cli): Command {
     .option('--received-at <instant>', 'when it arrived: ISO 8601, or seconds since 1970 (default: now)')
     .option(
       '--delivery <id>',
-      'one that came here: an event id, or a number as refusal:<number> or quarantine:<number>',
+      'one that came here: an event id, or a number as rejection:<number> or quarantine:<number>',
     )
     .addOption(jsonOption())
     .addHelpText(
@@ -89,7 +89,7 @@ function report(cli: Cli, explained: Explained, options: DoctorOptions): void {
   }
   if (explained.healthy) return;
   throw new DifferenceFound(
-    explained.known === undefined ? 'the delivery would be refused' : 'the delivery has not had its effect',
+    explained.known === undefined ? 'the delivery would be rejected' : 'the delivery has not had its effect',
   );
 }
 

@@ -34,7 +34,7 @@ export function exportCommand(cli: Cli): Command {
     .option('--force', 'replace a file that is there already')
     .option(
       '--bodies',
-      'with the raw bodies of events and of quarantined and refused deliveries, which takes longer',
+      'with the raw bodies of events and of quarantined and rejected deliveries, which takes longer',
     )
     .option('--spreadsheet', 'CSV: an apostrophe before what a spreadsheet would run as a formula')
     .addHelpText(

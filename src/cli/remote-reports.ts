@@ -40,8 +40,8 @@ export function remoteReports(service: OpsClient): Reports {
     showSweep: (sweep) => one(`/api/sweeps/${sweep}`),
     listQuarantine: (paging) => list('/api/quarantine', paged(paging)),
     showQuarantined: (delivery) => one(`/api/quarantine/${delivery}`),
-    listRefusals: (paging) => list('/api/refusals', paged(paging)),
-    showRefusal: (refusal) => one(`/api/refusals/${refusal}`),
+    listRejections: (paging) => list('/api/rejections', paged(paging)),
+    showRejection: (rejection) => one(`/api/rejections/${rejection}`),
     listAudit: (paging) => list('/api/audit', paged(paging)),
   };
 }

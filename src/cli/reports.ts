@@ -21,8 +21,8 @@ export type Reports = Pick<
   | 'showSweep'
   | 'listQuarantine'
   | 'showQuarantined'
-  | 'listRefusals'
-  | 'showRefusal'
+  | 'listRejections'
+  | 'showRejection'
   | 'listAudit'
 >;
 

@@ -19,6 +19,7 @@ import { recordsCommand } from './records.ts';
 import { refetchCommand } from './refetch.ts';
 import { registerCommand } from './register.ts';
 import { registrationsCommand } from './registrations.ts';
+import { rejectionsCommand } from './rejections.ts';
 import { sandboxCommand } from './sandbox.ts';
 import { serveCommand } from './serve.ts';
 import { statusCommand } from './status.ts';
@@ -60,6 +61,7 @@ function program(cli: Cli): Command {
     sweepCommand(cli),
     refetchCommand(cli),
     quarantineCommand(cli),
+    rejectionsCommand(cli),
     pauseCommand(cli),
     resumeCommand(cli),
     exportCommand(cli),

@@ -1,12 +1,14 @@
 import type { Clock } from '../clock.ts';
 import type {
   AcceptOutcome,
+  CountedRejection,
   HintTiming,
   InboxStore,
   IncomingEvent,
-  Refusal,
+  Rejection,
   UnusableDelivery,
 } from '../store/store.ts';
+import { createRejectionSampler, MINUTE_MS } from './rejections.ts';
 
 /** Where verified deliveries become durable. What `receive` needs of it, and no more. */
 export interface Inbox {
@@ -14,8 +16,8 @@ export interface Inbox {
   accept(event: IncomingEvent): Promise<AcceptOutcome>;
   /** Keeps a correctly signed delivery that no event can be made of. Same promise as `accept`. */
   quarantine(delivery: UnusableDelivery): Promise<void>;
-  /** Notes a refused delivery, at a bounded rate; never waits and never fails. */
-  refuse(refusal: Refusal): void;
+  /** Notes a rejected delivery, at a bounded rate; never waits and never fails. */
+  reject(rejection: Rejection): void;
 }
 
 /**
@@ -30,8 +32,8 @@ const LARGEST_GROUP = 128;
  */
 const CROWD = 16;
 
-/** Refusals noted per second, at most: anyone can cause one, and each costs a write. */
-const REFUSALS_PER_SECOND = 10;
+/** Rejections that may wait for a database that does not answer. */
+const MAX_WAITING_REJECTIONS = 500;
 
 interface Waiting<T> {
   item: T;
@@ -40,7 +42,7 @@ interface Waiting<T> {
 }
 
 export interface InboxOptions {
-  store: Pick<InboxStore, 'accept' | 'recordRefusals'>;
+  store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
   timing: HintTiming;
   /** Deliveries in one commit, at most. Default: what a file commits in a few milliseconds. */
@@ -62,9 +64,9 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   let flushing: Promise<void> = Promise.resolve();
   let answering = 0;
   let lastGroup = 0;
-  let refusals: Refusal[] = [];
-  let refusalBudget = REFUSALS_PER_SECOND;
-  let refusalsSince = 0;
+  const sampler = createRejectionSampler();
+  let rejections: CountedRejection[] = [];
+  let minute: AbortController | null = null;
 
   function schedule(): void {
     if (scheduled) return;
@@ -84,9 +86,9 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     if (group.length > 0) lastGroup = group.length;
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) await commit(group, kept);
-    const noted = refusals;
-    refusals = [];
-    if (noted.length > 0) await store.recordRefusals(noted).catch(options.onError);
+    const noted = rejections;
+    rejections = [];
+    if (noted.length > 0) await store.recordRejections(noted).catch(options.onError);
   }
 
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
@@ -122,6 +124,13 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     });
   }
 
+  function keep(some: readonly CountedRejection[]): void {
+    const room = MAX_WAITING_REJECTIONS - rejections.length;
+    if (some.length === 0 || room <= 0) return;
+    rejections.push(...some.slice(0, room));
+    schedule();
+  }
+
   function wait<T>(list: Waiting<T>[], item: T): Promise<AcceptOutcome> {
     return new Promise((resolve, reject) => {
       list.push({ item, resolve, reject });
@@ -136,20 +145,25 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       await wait(unusable, delivery);
     },
 
-    refuse(refusal) {
-      const second = Math.floor(clock.steady() / 1000);
-      if (second !== refusalsSince) {
-        refusalsSince = second;
-        refusalBudget = REFUSALS_PER_SECOND;
-      }
-      if (refusalBudget === 0) return;
-      refusalBudget -= 1;
-      refusals.push(refusal);
-      schedule();
+    reject(rejection) {
+      const steady = clock.steady();
+      keep(sampler.note(rejection, steady));
+      if (minute !== null) return;
+      const own = new AbortController();
+      minute = own;
+      // Also when nothing more comes, the minute's newest are written.
+      void clock.sleep(MINUTE_MS - (steady % MINUTE_MS), own.signal).then(() => {
+        if (minute !== own) return;
+        minute = null;
+        keep(sampler.close());
+      });
     },
 
     /** Resolves when nothing waits for a commit any more. */
     async drain() {
+      minute?.abort();
+      minute = null;
+      keep(sampler.close());
       while (scheduled || events.length > 0 || unusable.length > 0 || answering > 0) {
         await new Promise((resolve) => setImmediate(resolve));
         await flushing;

@@ -94,7 +94,7 @@ export const quarantined = table({
   body_base64: text.nullable().describe('The same bytes as they came.'),
 });
 
-export const refusal = table({
+export const rejection = table({
   id: whole,
   at: instant,
   reason: text,
@@ -102,6 +102,8 @@ export const refusal = table({
   bytes: whole,
   body_sha256: text.nullable(),
   header: text.nullable(),
+  address: text.nullable().describe('Whom it came from; null where that is not known.'),
+  times: whole.describe('How many of that reason, sender and minute it stands for.'),
   body: text.nullable().describe('As text; null in lists, and where none was kept.'),
   body_base64: text.nullable().describe('The same bytes as they came.'),
 });

@@ -83,10 +83,10 @@ export function createApi({ store, clock }: Pick<OpsContext, 'store' | 'clock'>,
       const id = numberParam(c);
       return found(c, id === null ? null : await store.showQuarantined(id));
     },
-    refusals: byNumber(store.listRefusals.bind(store), (refusal) => refusal.id),
-    refusal: async (c) => {
+    rejections: byNumber(store.listRejections.bind(store), (rejection) => rejection.id),
+    rejection: async (c) => {
       const id = numberParam(c);
-      return found(c, id === null ? null : await store.showRefusal(id));
+      return found(c, id === null ? null : await store.showRejection(id));
     },
     audit: byNumber(store.listAudit.bind(store), (entry) => entry.id),
   } satisfies Record<string, Handler>;

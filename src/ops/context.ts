@@ -17,7 +17,7 @@ export type OpsStore = ReportStore &
     | 'discardEvent'
     | 'releaseQuarantined'
     | 'confirmDeletions'
-    | 'readRefusal'
+    | 'readRejection'
     | 'currentNumber'
     | 'audit'
     | 'askAudit'
@@ -116,8 +116,8 @@ export interface CredentialFacts {
   refusal: string | null;
 }
 
-/** Why a delivery was refused, as `doctor` says it. */
-export interface RefusalDiagnosis {
+/** Why a delivery was rejected, as `doctor` says it. */
+export interface RejectionDiagnosis {
   causes: { code: string; what: string; remedy: string }[];
   /** What the signature fits; null: nothing that was tried. */
   fit: Record<string, string> | null;
@@ -134,7 +134,7 @@ export interface LiveFacts {
   /** Wall-clock milliseconds since which no heartbeat could be written; null: the last one was. */
   unwritableSince: number | null;
   eventsOnly: boolean;
-  /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is refused. */
+  /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */
   signingSecrets: number;
   /** The same ones, each with its last use. */
   secrets: SecretFacts[];
@@ -163,8 +163,8 @@ export interface OpsContext {
   credentials(): Promise<CredentialFacts | null>;
   /** Deliveries and lags by the minute since then (wall-clock milliseconds), up to this moment. */
   traffic(since: number): Promise<TrafficReport[]>;
-  /** Null: no such refusal is kept. `busy`: too many are being examined now. */
-  diagnose(refusalId: number): Promise<RefusalDiagnosis | 'busy' | null>;
+  /** Null: no such rejection is kept. `busy`: too many are being examined now. */
+  diagnose(rejectionId: number): Promise<RejectionDiagnosis | 'busy' | null>;
   /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
   tokens(): readonly OpsToken[];
   /** Where this listens, as configured: a name, or an address. */

@@ -39,18 +39,19 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} doctor`,
     note: 'A new key goes into COMPLIANCE_API_KEY, whose file is read again by itself; for OAuth, a person signs in with “login”.',
   },
-  refused_timestamp: {
+  rejected_timestamp: {
     symptom: 'Deliveries with a right signature came more than the tolerance too early or too late.',
     check:
       'The clocks on both sides (date -u, chronyc tracking), and whether something between holds deliveries back.',
     command: `${CLI} doctor`,
     note: 'A sweep has been asked for by itself.',
   },
-  refused_signatures: {
+  rejected_signatures: {
     symptom:
       'Five deliveries and more in a row carried a signature that no known secret makes: the sender rotated its secret, or somebody is knocking.',
-    check: 'What the page of refusals says of the newest: a rotated secret, a changed body, or a stranger.',
-    command: `${CLI} doctor --delivery refusal:NUMBER`,
+    check:
+      'What the page of rejected deliveries says of the newest from the sender’s address: a rotated secret, a changed body, or a stranger.',
+    command: `${CLI} doctor --delivery rejection:NUMBER`,
     note: 'A new secret goes beside the old one into WEBHOOK_SECRETS, or into its file. The first accepted delivery closes the gap and starts a sweep.',
   },
   unresolved: {

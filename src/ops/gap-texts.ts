@@ -28,14 +28,14 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
       'Issue new credentials there, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings) anew. For a person’s consent: compliance-mirror login.',
     needsPerson: true,
   },
-  refused_timestamp: {
-    title: 'Correctly signed deliveries were refused for their time',
+  rejected_timestamp: {
+    title: 'Correctly signed deliveries were rejected for their time',
     remedy:
-      "Compare this machine's clock with the sender's. What was refused is fetched by the sweep this asked for.",
+      "Compare this machine's clock with the sender's. What was rejected is fetched by the sweep this asked for.",
     needsPerson: false,
   },
-  refused_signatures: {
-    title: 'Deliveries were refused for their signature',
+  rejected_signatures: {
+    title: 'Deliveries were rejected for their signature',
     remedy:
       'If the sender rotated its secret, add the new one to WEBHOOK_SECRETS. Otherwise somebody is knocking.',
     needsPerson: true,

@@ -4,7 +4,12 @@ import type { Paging } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext } from './context.ts';
 import { AuditPage } from './dashboard/audit-page.tsx';
-import { QuarantinedPage, QuarantinePage, RefusalPage, RefusalsPage } from './dashboard/deliveries-pages.tsx';
+import {
+  QuarantinedPage,
+  QuarantinePage,
+  RejectionPage,
+  RejectionsPage,
+} from './dashboard/deliveries-pages.tsx';
 import { EventPage } from './dashboard/event-page.tsx';
 import { EventsPage } from './dashboard/events-page.tsx';
 import { GapsPage } from './dashboard/gaps-page.tsx';
@@ -174,19 +179,22 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       return c.html(page(<QuarantinedPage {...{ delivery, body }} {...shared(c)} />));
     },
 
-    async refusals(c: OpsHandlerContext): Promise<Response> {
+    async rejections(c: OpsHandlerContext): Promise<Response> {
       const query = pageQuery(c, pageQueries.byNumber);
       if (!query.ok) return query.response;
-      const rows = await store.listRefusals(paging(query.value.after));
-      return c.html(page(<RefusalsPage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
+      const rows = await store.listRejections(paging(query.value.after));
+      return c.html(page(<RejectionsPage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
     },
 
-    async refusal(c: OpsHandlerContext): Promise<Response> {
+    async rejection(c: OpsHandlerContext): Promise<Response> {
       const id = numbered(c);
-      const refusal = id === null ? null : await store.readRefusal(id);
-      if (id === null || refusal === null) return missing('This refusal is not kept; the last hundred are.');
+      const rejection = id === null ? null : await store.readRejection(id);
+      if (id === null || rejection === null)
+        return missing('This rejection is not kept any more, or never was.');
       const diagnosis = await context.diagnose(id);
-      return c.html(page(<RefusalPage refusal={{ id, ...refusal }} diagnosis={diagnosis} {...shared(c)} />));
+      return c.html(
+        page(<RejectionPage rejection={{ id, ...rejection }} diagnosis={diagnosis} {...shared(c)} />),
+      );
     },
 
     async audit(c: OpsHandlerContext): Promise<Response> {

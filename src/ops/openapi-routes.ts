@@ -119,13 +119,18 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: answer(schemas.quarantined, 'The delivery.'),
     problems: [404],
   }),
-  read('/api/refusals', 'listRefusals', 'The last deliveries that were refused', {
-    query: queries.byNumber,
-    answers: list(schemas.refusal),
-  }),
-  read('/api/refusals/{id}', 'showRefusal', 'One of them with its body', {
+  read(
+    '/api/rejections',
+    'listRejections',
+    'Deliveries that were rejected, newest first: of each reason, sender and minute the first and the newest',
+    {
+      query: queries.byNumber,
+      answers: list(schemas.rejection),
+    },
+  ),
+  read('/api/rejections/{id}', 'showRejection', 'One of them with its body', {
     params: { id: rowId },
-    answers: answer(schemas.refusal, 'The delivery.'),
+    answers: answer(schemas.rejection, 'The delivery.'),
     problems: [404],
   }),
   read('/api/audit', 'listAudit', 'Who changed what', {

@@ -22,7 +22,7 @@ const COMPONENTS = {
   Gap: schemas.gap,
   Sweep: schemas.sweep,
   QuarantinedDelivery: schemas.quarantined,
-  Refusal: schemas.refusal,
+  Rejection: schemas.rejection,
   AuditEntry: schemas.auditEntry,
 };
 

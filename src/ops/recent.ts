@@ -11,19 +11,19 @@ export interface DeliveryCounts {
   accepted: number;
   duplicate: number;
   /** By reason; only those that occurred. */
-  refused: Record<string, number>;
+  rejected: Record<string, number>;
 }
 
 export interface RecentDeliveries {
   lastMinute: DeliveryCounts;
   lastHour: DeliveryCounts;
   /** Sixty figures, oldest first, the last one being the minute now under way. */
-  perMinute: { delivered: number; refused: number }[];
+  perMinute: { delivered: number; rejected: number }[];
 }
 
 export interface RecentRing {
   count(outcome: 'accepted' | 'duplicate'): void;
-  countRefused(reason: string): void;
+  countRejected(reason: string): void;
   report(): RecentDeliveries;
 }
 
@@ -32,7 +32,7 @@ interface Bucket {
   epoch: number;
   accepted: number;
   duplicate: number;
-  refused: Map<string, number>;
+  rejected: Map<string, number>;
 }
 
 /** Deliveries of the last hour, in memory of constant size. A restart forgets them; the database holds what must last. */
@@ -45,7 +45,7 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
     const place = epoch % BUCKETS;
     const held = ring[place];
     if (held?.epoch === epoch) return held;
-    const fresh: Bucket = { epoch, accepted: 0, duplicate: 0, refused: new Map() };
+    const fresh: Bucket = { epoch, accepted: 0, duplicate: 0, rejected: new Map() };
     ring[place] = fresh;
     return fresh;
   };
@@ -54,16 +54,16 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
     count(outcome) {
       current()[outcome] += 1;
     },
-    countRefused(reason) {
-      const { refused } = current();
-      const key = refused.has(reason) || refused.size < MAX_REASONS ? reason : 'other';
-      refused.set(key, (refused.get(key) ?? 0) + 1);
+    countRejected(reason) {
+      const { rejected } = current();
+      const key = rejected.has(reason) || rejected.size < MAX_REASONS ? reason : 'other';
+      rejected.set(key, (rejected.get(key) ?? 0) + 1);
     },
     report() {
       const newest = epochNow();
       const lastMinute = noDeliveries();
       const lastHour = noDeliveries();
-      const perMinute = Array.from({ length: 60 }, () => ({ delivered: 0, refused: 0 }));
+      const perMinute = Array.from({ length: 60 }, () => ({ delivered: 0, rejected: 0 }));
       for (const bucket of ring) {
         // A place never written is a hole in the sparse array.
         if (bucket === undefined) continue;
@@ -74,7 +74,7 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
         const minute = perMinute[59 - Math.floor(age / BUCKETS_PER_MINUTE)];
         if (minute === undefined) continue;
         minute.delivered += bucket.accepted + bucket.duplicate;
-        for (const times of bucket.refused.values()) minute.refused += times;
+        for (const times of bucket.rejected.values()) minute.rejected += times;
       }
       return { lastMinute, lastHour, perMinute };
     },
@@ -82,17 +82,17 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
 }
 
 export function noDeliveries(): DeliveryCounts {
-  return { accepted: 0, duplicate: 0, refused: {} };
+  return { accepted: 0, duplicate: 0, rejected: {} };
 }
 
-export function refusedTotal(counts: DeliveryCounts): number {
-  return Object.values(counts.refused).reduce((sum, times) => sum + times, 0);
+export function rejectedTotal(counts: DeliveryCounts): number {
+  return Object.values(counts.rejected).reduce((sum, times) => sum + times, 0);
 }
 
 function add(counts: DeliveryCounts, bucket: Bucket): void {
   counts.accepted += bucket.accepted;
   counts.duplicate += bucket.duplicate;
-  for (const [reason, times] of bucket.refused) {
-    counts.refused[reason] = (Object.hasOwn(counts.refused, reason) ? counts.refused[reason]! : 0) + times;
+  for (const [reason, times] of bucket.rejected) {
+    counts.rejected[reason] = (Object.hasOwn(counts.rejected, reason) ? counts.rejected[reason]! : 0) + times;
   }
 }

@@ -104,8 +104,8 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/sweeps/:id', lists.sweep);
   app.get('/quarantine', lists.quarantine);
   app.get('/quarantine/:id', lists.quarantined);
-  app.get('/refusals', lists.refusals);
-  app.get('/refusals/:id', lists.refusal);
+  app.get('/rejections', lists.rejections);
+  app.get('/rejections/:id', lists.rejection);
   app.get('/audit', lists.audit);
   app.get('/metrics', async () => {
     // What the process itself knows costs nothing to ask for again.
@@ -144,8 +144,8 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/api/sweeps/:id/held-deletions', api.held);
   app.get('/api/quarantine', api.quarantine);
   app.get('/api/quarantine/:id', api.quarantined);
-  app.get('/api/refusals', api.refusals);
-  app.get('/api/refusals/:id', api.refusal);
+  app.get('/api/rejections', api.rejections);
+  app.get('/api/rejections/:id', api.rejection);
   app.get('/api/audit', api.audit);
 
   app.post('/api/events/:id/retry', changes.retryEvent);

@@ -7,7 +7,7 @@ export interface TrafficPoint {
   accepted: number;
   duplicate: number;
   /** By reason; only those that occurred. */
-  refused: Map<string, number>;
+  rejected: Map<string, number>;
   /** From an event's arrival to its preview, and from a record becoming unverified to its verification. */
   lag: Record<'preview' | 'verification', { times: number; totalMs: number; maxMs: number }>;
 }
@@ -43,7 +43,7 @@ export function seriesOf(
       at: start + step * span.stepMs,
       accepted: 0,
       duplicate: 0,
-      refused: new Map(),
+      rejected: new Map(),
       lag: {
         preview: { times: 0, totalMs: 0, maxMs: 0 },
         verification: { times: 0, totalMs: 0, maxMs: 0 },
@@ -59,9 +59,9 @@ export function seriesOf(
 
 function add(point: TrafficPoint, { what, times, total_ms, max_ms }: TrafficReport): void {
   if (what === 'accepted' || what === 'duplicate') point[what] += times;
-  else if (what.startsWith('refused:')) {
-    const reason = what.slice('refused:'.length);
-    point.refused.set(reason, (point.refused.get(reason) ?? 0) + times);
+  else if (what.startsWith('rejected:')) {
+    const reason = what.slice('rejected:'.length);
+    point.rejected.set(reason, (point.rejected.get(reason) ?? 0) + times);
   } else if (what === 'lag:preview' || what === 'lag:verification') {
     const lag = point.lag[what === 'lag:preview' ? 'preview' : 'verification'];
     lag.times += times;
@@ -73,8 +73,8 @@ function add(point: TrafficPoint, { what, times, total_ms, max_ms }: TrafficRepo
 /** Reasons of a chart, the most frequent first. */
 export function reasonsOf({ points }: TrafficSeries): [reason: string, times: number][] {
   const totals = new Map<string, number>();
-  for (const { refused } of points) {
-    for (const [reason, times] of refused) totals.set(reason, (totals.get(reason) ?? 0) + times);
+  for (const { rejected } of points) {
+    for (const [reason, times] of rejected) totals.set(reason, (totals.get(reason) ?? 0) + times);
   }
   return [...totals].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }

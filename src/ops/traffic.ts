@@ -12,7 +12,7 @@ export type Lag = 'preview' | 'verification';
 
 export interface Traffic {
   delivered(outcome: 'accepted' | 'duplicate'): void;
-  refused(reason: string): void;
+  rejected(reason: string): void;
   /** `ms` from an event's arrival to its preview, or from a record becoming unverified to its verification. */
   lagged(what: Lag, ms: number): void;
   /** Of the last hour, to the second. */
@@ -64,11 +64,11 @@ export function createTraffic(options: {
       recent.count(outcome);
       count(outcome);
     },
-    refused(reason) {
-      recent.countRefused(reason);
+    rejected(reason) {
+      recent.countRejected(reason);
       const known = reasons.has(reason) || reasons.size < MAX_REASONS;
       if (known) reasons.add(reason);
-      count(`refused:${known ? reason : 'other'}`);
+      count(`rejected:${known ? reason : 'other'}`);
     },
     lagged: (what, ms) => count(`lag:${what}`, Math.max(0, ms)),
     recent: recent.report,

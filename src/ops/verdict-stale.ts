@@ -62,13 +62,13 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
       action: null,
     };
   }
-  const refused = openSince(gaps, 'refused_signatures');
-  if (refused !== null) {
+  const rejected = openSince(gaps, 'rejected_signatures');
+  if (rejected !== null) {
     return say(
-      'refused_signatures',
-      'Deliveries are refused for their signature, so the mirror does not hear of changes.',
-      GAP_TEXTS.refused_signatures.remedy,
-      refused,
+      'rejected_signatures',
+      'Deliveries are rejected for their signature, so the mirror does not hear of changes.',
+      GAP_TEXTS.rejected_signatures.remedy,
+      rejected,
     );
   }
   const lastDelivery = instant(summary.last_delivery_at);

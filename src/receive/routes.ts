@@ -20,7 +20,7 @@ import {
   type BadSignature,
   type ClaimedSignature,
   readSignature,
-  type SignatureRefusalReason,
+  type SignatureRejectionReason,
   type SignedDelivery,
   verifySignature,
 } from './signature.ts';
@@ -40,7 +40,7 @@ export interface ReceiverOptions {
   lines: LogLimit;
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
   /** A correctly signed delivery came at the wrong time: what it told is lost. Must not throw; anyone can replay one. */
-  onRefusedTimestamp?: (reason: SignatureRefusalReason, t: string) => void;
+  onRejectedTimestamp?: (reason: SignatureRejectionReason, t: string) => void;
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
   /** Every delivery, once it is answered. Must not throw. */
@@ -51,16 +51,16 @@ export type DeliveryOutcome =
   | 'accepted'
   | 'duplicate'
   | 'quarantined'
-  | 'refused'
+  | 'rejected'
   | 'aborted'
   | 'unavailable'
   | 'failed';
 
 /**
- * Bodies of refused deliveries are kept up to this size, whole or not at all: `doctor` tries other settings
+ * Bodies of rejected deliveries are kept up to this size, whole or not at all: `doctor` tries other settings
  * on them, and a part of a body has no signature. A hundred of them are 1.6 MB.
  */
-export const REFUSAL_BODY_BYTES = 16_384;
+export const REJECTION_BODY_BYTES = 16_384;
 
 const NO_HEADERS = () => undefined;
 const EMPTY = Buffer.alloc(0);
@@ -99,7 +99,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       }
       const headerOf = signsHeaders ? (name: string) => headerIn(incoming, name) : NO_HEADERS;
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
-      if (!claimed.ok) return refuseSignature(claimed, incoming, null, declaredBytes, startedAt);
+      if (!claimed.ok) return rejectSignature(claimed, incoming, null, declaredBytes, startedAt);
       body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
       if (body === 'too_large') return turnAway('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
       if (body === 'too_many_pieces') return turnAway('too_many_chunks', incoming, declaredBytes, startedAt);
@@ -130,7 +130,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   ): Promise<Response> {
     const nowSeconds = Math.floor(clock.wall() / 1000);
     const verdict = verifySignature(claimed, { body, ...signed, nowSeconds }, settings);
-    if (!verdict.ok) return refuseSignature(verdict, incoming, body, body.length, startedAt);
+    if (!verdict.ok) return rejectSignature(verdict, incoming, body, body.length, startedAt);
     prove(incoming);
     options.onSecretUsed?.(signed.secrets[verdict.secretPosition]!);
 
@@ -152,15 +152,15 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   }
 
   /** `body` is null where the headers decided. */
-  function refuseSignature(
+  function rejectSignature(
     { reason, t, macValid }: BadSignature,
     incoming: IncomingMessage,
     body: Buffer | null,
     bytes: number,
     startedAt: number,
   ): Response {
-    const keepsBody = (macValid || reason === 'bad_signature') && bytes <= REFUSAL_BODY_BYTES;
-    inbox.refuse({
+    const keepsBody = (macValid || reason === 'bad_signature') && bytes <= REJECTION_BODY_BYTES;
+    inbox.reject({
       reason,
       t,
       bytes,
@@ -171,25 +171,25 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       address: addresses.of(incoming),
       wall: clock.wall(),
     });
-    settle('refused', reason, startedAt, { bytes });
-    if (macValid && t !== null) options.onRefusedTimestamp?.(reason, t);
+    settle('rejected', reason, startedAt, { bytes });
+    if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
     return answers.unauthorized();
   }
 
-  /** Refused by its headers or its size alone. */
+  /** Rejected by its headers or its size alone. */
   function turnAway(
     reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
     incoming: IncomingMessage,
     bytes: number,
     startedAt: number,
   ): Response {
-    inbox.refuse({
+    inbox.reject({
       ...{ reason, t: null, bytes, bodySha256: null, body: null },
       header: noted(incoming),
       address: addresses.of(incoming),
       wall: clock.wall(),
     });
-    settle('refused', reason, startedAt, { bytes });
+    settle('rejected', reason, startedAt, { bytes });
     if (reason === 'content_encoding') return answers.unsupportedEncoding();
     return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.tooManyChunks();
   }
@@ -238,7 +238,7 @@ const LEVELS = {
   accepted: 'info',
   duplicate: 'info',
   quarantined: 'warn',
-  refused: 'warn',
+  rejected: 'warn',
   aborted: 'warn',
   unavailable: 'error',
   failed: 'error',

@@ -19,8 +19,8 @@ export interface SignedDelivery {
 
 export type VerificationSettings = Pick<SignatureSettings, 'template' | 'algorithm' | 'toleranceSeconds'>;
 
-/** Why a delivery is refused. Stable words: they stand in metrics, logs and the table of refusals. */
-export type SignatureRefusalReason =
+/** Why a delivery is rejected. Stable words: they stand in metrics, logs and the table of rejections. */
+export type SignatureRejectionReason =
   | 'missing_header'
   | 'header_too_long'
   | 'malformed_header'
@@ -40,7 +40,7 @@ export type SignatureRefusalReason =
 
 export interface BadSignature {
   ok: false;
-  reason: SignatureRefusalReason;
+  reason: SignatureRejectionReason;
   /** As sent, where there is one; not necessarily a number. */
   t: string | null;
   /** True: someone who knows a secret signed exactly these bytes. */
@@ -53,7 +53,7 @@ export type SignatureVerdict =
 
 /** A signature in the right form, of which nothing is proven yet. */
 export interface ClaimedSignature extends SignatureHeader {
-  /** False: `t` counts milliseconds, which is refused, but told from a forgery. */
+  /** False: `t` counts milliseconds, which is rejected, but told from a forgery. */
   inSeconds: boolean;
 }
 

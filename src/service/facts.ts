@@ -1,8 +1,8 @@
 import PQueue from 'p-queue';
 import type { Credentials } from '../compliance/credentials.ts';
 import type { ComplianceSettings, Config } from '../config.ts';
-import type { CredentialFacts, RefusalDiagnosis } from '../ops/context.ts';
-import { diagnoseRefusal } from '../receive/diagnosis-refusal.ts';
+import type { CredentialFacts, RejectionDiagnosis } from '../ops/context.ts';
+import { diagnoseRejection } from '../receive/diagnosis-rejection.ts';
 import { inSlices } from '../receive/diagnosis-steps.ts';
 import type { Store } from '../store/store.ts';
 import { diagnosisSettings, secretsInUse } from './candidate-secrets.ts';
@@ -21,29 +21,29 @@ export async function credentialFacts(
   };
 }
 
-/** Of a refused delivery only the signature's own header is kept. */
+/** Of a rejected delivery only the signature's own header is kept. */
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 
 /** Examinations that may wait for the one under way; each is an operator who looks at a page. */
 const MAX_WAITING = 8;
 
 /**
- * What `doctor` says of a refused delivery. It may be a second's work for a body made for it, and anyone can send one:
+ * What `doctor` says of a rejected delivery. It may be a second's work for a body made for it, and anyone can send one:
  * so it is done in slices, beside deliveries, and one at a time, so that many operators cost no more than one.
  * Null: it is not kept. `busy`: too many wait already.
  */
-export function refusalDiagnoses(
+export function rejectionDiagnoses(
   config: Pick<Config, 'webhook' | 'credentialsKey'>,
-  store: Pick<Store, 'readRefusal' | 'listRegistrations'>,
+  store: Pick<Store, 'readRejection' | 'listRegistrations'>,
   clock: { wall(): number },
-): (id: number) => Promise<RefusalDiagnosis | 'busy' | null> {
+): (id: number) => Promise<RejectionDiagnosis | 'busy' | null> {
   const queue = new PQueue({ concurrency: 1 });
-  const examine = async (id: number): Promise<RefusalDiagnosis | null> => {
-    const refusal = await store.readRefusal(id);
-    if (refusal === null) return null;
+  const examine = async (id: number): Promise<RejectionDiagnosis | null> => {
+    const rejection = await store.readRejection(id);
+    if (rejection === null) return null;
     const secrets = secretsInUse(config, await store.listRegistrations(), clock.wall());
     const { causes, fit } = await inSlices(
-      diagnoseRefusal(refusal, secrets, diagnosisSettings(config), NO_HEADERS),
+      diagnoseRejection(rejection, secrets, diagnosisSettings(config), NO_HEADERS),
     );
     return { causes, fit };
   };

@@ -21,7 +21,7 @@ const LIVE_FACT = 'backfill_live';
 const TELL_AGAIN_MS = 5_000;
 const BELIEVED_MS = 15_000;
 /** Requests that a stranger can provoke are made once by all replicas within the distance that each of them keeps. */
-const FORGEABLE = 'refused deliveries';
+const FORGEABLE = 'rejected deliveries';
 
 interface Live {
   at: number;

@@ -11,14 +11,14 @@ const FORGEABLE_SWEEP_DISTANCE_MS = 10 * 60_000;
 /** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
 const USUAL_AMONG = 200;
 
-const REFUSED_SIGNATURES = { reason: 'refused_signatures', kind: null, recordId: null } as const;
-const REFUSED_TIMESTAMP = { reason: 'refused_timestamp', kind: null, recordId: null } as const;
+const REJECTED_SIGNATURES = { reason: 'rejected_signatures', kind: null, recordId: null } as const;
+const REJECTED_TIMESTAMP = { reason: 'rejected_timestamp', kind: null, recordId: null } as const;
 const SILENCE = { reason: 'silence', kind: null, recordId: null } as const;
 
 /** What the stream of deliveries itself says is missing. */
 export interface DeliveryWatch {
   onDelivery: NonNullable<ReceiverOptions['onDelivery']>;
-  onRefusedTimestamp: NonNullable<ReceiverOptions['onRefusedTimestamp']>;
+  onRejectedTimestamp: NonNullable<ReceiverOptions['onRejectedTimestamp']>;
   /** Looks whether deliveries have stopped, and opens what was put off. For the heartbeat. */
   check(): Promise<void>;
 }
@@ -54,35 +54,35 @@ export function createDeliveryWatch(options: {
 
   async function openPutOff(): Promise<void> {
     if (putOff === null || clock.steady() - lastReplaySweep < distanceMs) return;
-    const error = `a correctly signed delivery was refused: ${putOff}`;
-    if (options.takeTurn !== undefined && !(await options.takeTurn('refused_timestamp', distanceMs))) return;
+    const error = `a correctly signed delivery was rejected: ${putOff}`;
+    if (options.takeTurn !== undefined && !(await options.takeTurn('rejected_timestamp', distanceMs))) return;
     putOff = null;
     lastReplaySweep = clock.steady();
-    await gaps.open(REFUSED_TIMESTAMP, error);
+    await gaps.open(REJECTED_TIMESTAMP, error);
     backfill?.wake();
   }
 
   return {
     onDelivery(outcome, reason) {
-      if (outcome === 'refused' && reason === 'bad_signature' && burst.refusedOne()) {
+      if (outcome === 'rejected' && reason === 'bad_signature' && burst.rejectedOne()) {
         const error = 'several deliveries in a row carry a signature of no secret we know';
-        gaps.open(REFUSED_SIGNATURES, error).catch(onError);
+        gaps.open(REJECTED_SIGNATURES, error).catch(onError);
       } else if (outcome === 'accepted') {
         if (burst.acceptedOne()) burstIsOver = true;
-        // The sweep of the start has made good what was refused before it.
-        if (mayHaveBeenLeftOpen && !burstIsOver) gaps.heal(REFUSED_SIGNATURES).catch(onError);
+        // The sweep of the start has made good what was rejected before it.
+        if (mayHaveBeenLeftOpen && !burstIsOver) gaps.heal(REJECTED_SIGNATURES).catch(onError);
         mayHaveBeenLeftOpen = false;
         // Until then its gap stays open.
         if (!burstIsOver || clock.steady() - lastBurstSweep < distanceMs) return;
         burstIsOver = false;
         lastBurstSweep = clock.steady();
-        // What was refused meanwhile is lost on us, unless the sender still tries.
-        backfill?.requestSweep(KINDS, 'refused deliveries');
-        gaps.heal(REFUSED_SIGNATURES).catch(onError);
+        // What was rejected meanwhile is lost on us, unless the sender still tries.
+        backfill?.requestSweep(KINDS, 'rejected deliveries');
+        gaps.heal(REJECTED_SIGNATURES).catch(onError);
       }
     },
 
-    onRefusedTimestamp(reason) {
+    onRejectedTimestamp(reason) {
       // Put off, not dropped: what it told is lost all the same.
       putOff = reason;
       openPutOff().catch(onError);

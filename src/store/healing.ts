@@ -6,7 +6,7 @@ import type { GapChange, GapKey, GapReason } from './store.ts';
 export const HEALED_BY_SWEEP: readonly GapReason[] = [
   'downtime',
   'upstream_unavailable',
-  'refused_timestamp',
+  'rejected_timestamp',
   'unusable_delivery',
   'conflicting_content',
   'dead_letter',

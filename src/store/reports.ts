@@ -107,7 +107,7 @@ export interface QuarantineReport {
   body_base64: string | null;
 }
 
-export interface RefusalReport {
+export interface RejectionReport {
   id: number;
   at: string;
   reason: string;
@@ -115,6 +115,10 @@ export interface RefusalReport {
   bytes: number;
   body_sha256: string | null;
   header: string | null;
+  /** Whom it came from; null where that is not known. */
+  address: string | null;
+  /** How many rejections of that reason, sender and minute it stands for. */
+  times: number;
   /** As text, with replacement characters where it is not UTF-8; null in lists, and where none was kept. */
   body: string | null;
   /** Its bytes as they came; null as `body` is. */
@@ -186,7 +190,7 @@ export interface StoreSummary {
 export interface TrafficReport {
   /** When the minute began. */
   minute: string;
-  /** `accepted`, `duplicate`, `refused:REASON`, `lag:preview` or `lag:verification`. */
+  /** `accepted`, `duplicate`, `rejected:REASON`, `lag:preview` or `lag:verification`. */
   what: string;
   times: number;
   /** Of lags: their sum and the longest one, milliseconds; else 0. */
@@ -271,8 +275,8 @@ export interface ReportStore {
   showSweep(id: number): Promise<SweepReport | null>;
   listQuarantine(paging: Paging): Promise<QuarantineReport[]>;
   showQuarantined(id: number): Promise<QuarantineReport | null>;
-  listRefusals(paging: Paging): Promise<RefusalReport[]>;
-  showRefusal(id: number): Promise<RefusalReport | null>;
+  listRejections(paging: Paging): Promise<RejectionReport[]>;
+  showRejection(id: number): Promise<RejectionReport | null>;
   listAudit(paging: Paging): Promise<AuditReport[]>;
   /** Ids held under that sweep, in order; the key is the id. */
   listHeldDeletions(sweepId: number, paging: Paging): Promise<HeldDeletionReport[]>;

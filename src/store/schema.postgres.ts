@@ -242,16 +242,25 @@ export const quarantine = pgTable(
   ],
 );
 
-export const refusals = pgTable('refusals', {
-  id: serial('id'),
-  at: instant('at').notNull(),
-  reason: key('reason').notNull(),
-  t: text('t'),
-  bytes: number('bytes').notNull(),
-  bodySha256: text('body_sha256'),
-  header: text('header'),
-  body: bytes('body'),
-});
+export const rejections = pgTable(
+  'rejections',
+  {
+    id: serial('id'),
+    at: instant('at').notNull(),
+    reason: key('reason').notNull(),
+    t: text('t'),
+    bytes: number('bytes').notNull(),
+    bodySha256: text('body_sha256'),
+    header: text('header'),
+    body: bytes('body'),
+    address: text('address'),
+    /** What the address stands for where places are shared out: `networkOf`. */
+    network: key('network').notNull(),
+    /** How many of its minute it stands for. */
+    times: number('times').notNull(),
+  },
+  (t) => [index('rejections_by_sender').on(t.reason, t.network)],
+);
 
 export const audit = pgTable('audit', {
   id: serial('id'),
@@ -332,7 +341,7 @@ export const traffic = pgTable(
   'traffic',
   {
     minute: instant('minute').notNull(),
-    /** `accepted`, `duplicate`, `refused:REASON`, `lag:preview` or `lag:verification`. */
+    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:preview` or `lag:verification`. */
     what: key('what').notNull(),
     times: number('times').notNull(),
     /** Of lags only, milliseconds. */

@@ -225,16 +225,25 @@ export const quarantine = sqliteTable(
   ],
 );
 
-export const refusals = sqliteTable('refusals', {
-  id: integer('id').primaryKey({ autoIncrement: true }),
-  at: text('at').notNull(),
-  reason: text('reason').notNull(),
-  t: text('t'),
-  bytes: integer('bytes').notNull(),
-  bodySha256: text('body_sha256'),
-  header: text('header'),
-  body: blob('body', { mode: 'buffer' }),
-});
+export const rejections = sqliteTable(
+  'rejections',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    at: text('at').notNull(),
+    reason: text('reason').notNull(),
+    t: text('t'),
+    bytes: integer('bytes').notNull(),
+    bodySha256: text('body_sha256'),
+    header: text('header'),
+    body: blob('body', { mode: 'buffer' }),
+    address: text('address'),
+    /** What the address stands for where places are shared out: `networkOf`. */
+    network: text('network').notNull(),
+    /** How many of its minute it stands for. */
+    times: integer('times').notNull(),
+  },
+  (t) => [index('rejections_by_sender').on(t.reason, t.network)],
+);
 
 export const audit = sqliteTable('audit', {
   id: integer('id').primaryKey({ autoIncrement: true }),
@@ -315,7 +324,7 @@ export const traffic = sqliteTable(
   'traffic',
   {
     minute: text('minute').notNull(),
-    /** `accepted`, `duplicate`, `refused:REASON`, `lag:preview` or `lag:verification`. */
+    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:preview` or `lag:verification`. */
     what: text('what').notNull(),
     times: integer('times').notNull(),
     /** Of lags only, milliseconds. */

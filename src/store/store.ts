@@ -59,7 +59,7 @@ export interface UnusableDelivery {
 }
 
 /** A delivery that was turned away before its content was believed. */
-export interface Refusal {
+export interface Rejection {
   reason: string;
   /** As sent, where it could be read. */
   t: string | null;
@@ -67,12 +67,24 @@ export interface Refusal {
   bodySha256: string | null;
   /** The signature header as sent, cut to a bounded length. A MAC is not a secret. */
   header: string | null;
-  /** At most the bytes that `REFUSAL_BODY_BYTES` allows. */
+  /** At most the bytes that `REJECTION_BODY_BYTES` allows. */
   body: Uint8Array | null;
   /** The sender's, as far as it can be believed; null: not known. */
-  address?: string | null;
+  address: string | null;
   wall: number;
 }
+
+/** A rejection that is written, and stands for `times` of its reason and sender within a minute. */
+export interface CountedRejection extends Rejection {
+  times: number;
+}
+
+/** Rejections kept of each reason. Fourteen reasons, of which four keep bodies of 16 KB at most: 33 MB if all are full. */
+export const REJECTIONS_KEPT = 500;
+/** A sender that is told of nothing tries for two days; a week leaves time to look at it. */
+export const REJECTION_KEPT_MS = 7 * 86_400_000;
+/** Too old ones that one write takes away, at most. */
+export const OLD_REJECTIONS_LOOKED_AT = 100;
 
 export interface InboxStore {
   /** Events and unusable deliveries of one group commit. Outcomes stand in the order of `events`. */
@@ -81,8 +93,12 @@ export interface InboxStore {
     now: Now,
     timing: HintTiming,
   ): Promise<AcceptOutcome[]>;
-  /** Keeps the newest `REFUSALS_KEPT`. */
-  recordRefusals(refusals: readonly Refusal[]): Promise<void>;
+  /**
+   * Of each reason at most `REJECTIONS_KEPT` stay: the newest of every sender first, then the second newest of every
+   * sender, and so on. So the many of one sender push out its own, and never the few of another. After
+   * `REJECTION_KEPT_MS` they go in any case.
+   */
+  recordRejections(rejections: readonly CountedRejection[]): Promise<void>;
 
   /**
    * Up to `limit` pending events that are due, in number order, for `owner` until `leaseMs` from now. An event
@@ -229,8 +245,8 @@ export type GapReason =
   | 'downtime'
   | 'upstream_unavailable'
   | 'credentials_rejected'
-  | 'refused_timestamp'
-  | 'refused_signatures'
+  | 'rejected_timestamp'
+  | 'rejected_signatures'
   | 'unresolved'
   | 'unaddressable'
   | 'dead_letter'
@@ -522,8 +538,8 @@ export interface OperatorStore {
   /** Adds to what is counted of each minute, and forgets minutes that began before `keepSince` (wall-clock milliseconds). */
   addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void>;
 
-  /** A refused delivery with its bytes, as far as they were kept. */
-  readRefusal(id: number): Promise<Refusal | null>;
+  /** A rejected delivery with its bytes, as far as they were kept. */
+  readRejection(id: number): Promise<Rejection | null>;
 
   /** Small durable facts: paused or not, the secret's version, … Null: never set. */
   readFact(name: string): Promise<string | null>;

@@ -38,10 +38,17 @@ const paths = ({ events, records }: Size): string[] => {
     '/openapi.json',
     '/sweeps',
     '/audit',
-    '/refusals',
+    '/rejections',
   ];
-  const numbered = ['/gaps', '/gaps?show=healed', '/quarantine', '/quarantine/9', '/sweeps/9', '/refusals/9'];
-  const lists = ['gaps', 'gaps?open=true', 'sweeps', 'sweeps/9', 'quarantine', 'refusals', 'audit'];
+  const numbered = [
+    '/gaps',
+    '/gaps?show=healed',
+    '/quarantine',
+    '/quarantine/9',
+    '/sweeps/9',
+    '/rejections/9',
+  ];
+  const lists = ['gaps', 'gaps?open=true', 'sweeps', 'sweeps/9', 'quarantine', 'rejections', 'audit'];
   const filters = [
     ...['', 'state=dead', 'state=done', 'state=pending', 'state=ignored', 'state=discarded', 'kind=policy'],
     // What no event fits, or one of the oldest, is the dearest to look for.

@@ -49,7 +49,7 @@ export async function startStored(folder: string, name: string, { events, record
     ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sweep', 'ok' FROM n;
     ${numbers(records / 10)} INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
       SELECT ${at}, 'invalid_json', '1', CAST('{' AS BLOB), printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
-    ${numbers(100)} INSERT INTO refusals (at, reason, t, bytes, header) SELECT ${at}, 'no_match', '1', 480, 't=1' FROM n;
+    ${numbers(100)} INSERT INTO rejections (at, reason, t, bytes, header, network, times) SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM n;
     ${numbers(records / 10)} INSERT INTO sweeps (kind, reason, started_at, finished_at, outcome, number)
       SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i FROM n;
     COMMIT;`);

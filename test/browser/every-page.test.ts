@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-const EMPTY = ['/', '/events', '/records/vendor', '/gaps', '/sweeps', '/quarantine', '/refusals', '/audit'];
+const EMPTY = ['/', '/events', '/records/vendor', '/gaps', '/sweeps', '/quarantine', '/rejections', '/audit'];
 const pagesOf = ({ held, swept, quarantined }: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
   ['events', '/events'],
   ['events-dead', '/events?state=dead&told=retried.3.1'],
@@ -34,8 +34,8 @@ const pagesOf = ({ held, swept, quarantined }: Awaited<ReturnType<typeof fillDay
   ['sweep-held', `/sweeps/${held}`],
   ['quarantine', '/quarantine'],
   ['quarantined', `/quarantine/${quarantined}`],
-  ['refusals', '/refusals'],
-  ['refusal', '/refusals/1'],
+  ['rejections', '/rejections'],
+  ['rejection', '/rejections/1'],
   ['audit', '/audit'],
   ['problem', '/nowhere'],
   // Last: what it draws of the day is as old as a few seconds.

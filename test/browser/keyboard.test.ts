@@ -88,7 +88,7 @@ const PAGES = [
   '/sweeps',
   'sweep-held',
   '/quarantine/1',
-  '/refusals/1',
+  '/rejections/1',
   '/audit',
 ];
 

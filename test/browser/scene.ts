@@ -66,7 +66,7 @@ export async function fillDay(h: Harness): Promise<{ held: number; swept: number
     h.now(),
     TIMING,
   );
-  await refuse(h);
+  await reject(h);
   await h.store.audit({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '127.0.0.1' }, h.now());
   await h.store.audit(
     { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/actions/pause' },
@@ -208,15 +208,15 @@ async function fillTraffic(h: Harness): Promise<void> {
     return [
       row('accepted', busy),
       row('duplicate', Math.round(busy / 18)),
-      ...(back % 13 === 4 ? [row('refused:bad_signature', 4)] : []),
-      ...(back % 171 === 9 ? [row('refused:timestamp_too_old', 2)] : []),
-      ...(back % 400 === 30 ? [row('refused:missing_header', 1)] : []),
+      ...(back % 13 === 4 ? [row('rejected:bad_signature', 4)] : []),
+      ...(back % 171 === 9 ? [row('rejected:timestamp_too_old', 2)] : []),
+      ...(back % 400 === 30 ? [row('rejected:missing_header', 1)] : []),
       row('lag:verification', busy, 11_000 + 5_000 * Math.sin(back / 60)),
       row('lag:preview', busy, 40),
     ];
   }).flat();
   await h.store.addTraffic(rows, now - 25 * 3_600_000);
-  h.live.deliveries.lastMinute = { accepted: 31, duplicate: 2, refused: {} };
+  h.live.deliveries.lastMinute = { accepted: 31, duplicate: 2, rejected: {} };
   h.live.secrets = [
     { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
     { position: 2, registration: null, lastUsedAt: null },
@@ -224,10 +224,10 @@ async function fillTraffic(h: Harness): Promise<void> {
   ];
 }
 
-async function refuse(h: Harness): Promise<void> {
+async function reject(h: Harness): Promise<void> {
   const body = Buffer.from('{"id":"evt_forged","type":"vendor.updated","data":{}}');
   const bodySha256 = createHash('sha256').update(body).digest('hex');
-  await h.store.recordRefusals([
+  await h.store.recordRejections([
     {
       reason: 'bad_signature',
       t: '1793534400',
@@ -235,6 +235,8 @@ async function refuse(h: Harness): Promise<void> {
       bodySha256,
       header: `t=1793534400, v1=${'ab'.repeat(32)}`,
       body,
+      address: '192.0.2.7',
+      times: 1,
       wall: h.now().wall,
     },
     {
@@ -244,6 +246,8 @@ async function refuse(h: Harness): Promise<void> {
       bodySha256: null,
       header: null,
       body: null,
+      address: '192.0.2.7',
+      times: 1,
       wall: h.now().wall,
     },
     {
@@ -253,6 +257,8 @@ async function refuse(h: Harness): Promise<void> {
       bodySha256,
       header: `t=1793530000, v1=${'cd'.repeat(32)}`,
       body,
+      address: '192.0.2.7',
+      times: 1,
       wall: h.now().wall,
     },
   ]);

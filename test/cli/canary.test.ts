@@ -224,7 +224,7 @@ describe('no secret of any kind is in any output', () => {
         ['events', 'show', 'e1', '--json'],
         ['gaps', 'list', '--json'],
         ['doctor', '--json'],
-        ['doctor', '--delivery', 'refusal:1', '--secret', WEBHOOK_SECRET],
+        ['doctor', '--delivery', 'rejection:1', '--secret', WEBHOOK_SECRET],
         ['doctor', '--delivery', 'quarantine:1'],
         ['register', '--url', hook],
         ['api', 'GET', '/policies'],

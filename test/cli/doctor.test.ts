@@ -17,7 +17,8 @@ const HEADER = 't=1793620800, v1=79997e3bbe8e11b7013752bff993a71a07a2e744272c8cf
 const API_KEY = 'an-api-key-for-the-doctor';
 
 const BASE64 = 'jx0sO0pZaHeGlaSzwtHg/wARIjNEVWZ3iJmqu8zd7v8=';
-const REFUSAL = {
+const REJECTION = {
+  ...{ address: null, times: 1 },
   ...{ reason: 'bad_signature', t: '1793620800', bytes: 3, bodySha256: null },
   wall: Date.parse('2026-11-02T12:00:00Z'),
 };
@@ -70,7 +71,7 @@ describe('doctor on one recorded delivery', () => {
       expect(code).toBe(3);
       expect(out).toContain('byte order mark');
       expect(out).toContain('What to do');
-      expect(err).toContain('refused');
+      expect(err).toContain('rejected');
       const bare = await cli(['doctor', ...body('healthy')], settings);
       expect(bare.out).toContain('[header_missing]');
     });
@@ -115,21 +116,23 @@ describe('doctor on one recorded delivery', () => {
 });
 
 describe('doctor on a delivery that was kept', () => {
-  it('explains refusals and quarantined ones by their numbers', async () => {
+  it('explains rejected deliveries and quarantined ones by their numbers', async () => {
     await inTemporaryDirectory(async (directory) => {
       const url = `file:${join(directory, 'mirror.db')}`;
       const store = await openStore(url);
-      const refusal = {
+      const rejection = {
         t: '1793620800',
         bytes: 3,
         bodySha256: null,
+        address: null,
+        times: 1,
         wall: Date.parse('2026-11-02T12:00:00Z'),
       };
       const signed = Buffer.from('{}');
-      await store.recordRefusals([
-        { ...refusal, reason: 'bad_signature', header: HEADER, body: signed },
-        { ...refusal, reason: 'missing_header', header: null, body: null },
-        { ...refusal, reason: 'bad_signature', header: HEADER, body: null },
+      await store.recordRejections([
+        { ...rejection, reason: 'bad_signature', header: HEADER, body: signed },
+        { ...rejection, reason: 'missing_header', header: null, body: null },
+        { ...rejection, reason: 'bad_signature', header: HEADER, body: null },
       ]);
       const unusable = { reason: 'not_json', t: '1', body: Buffer.from('{'), kind: null, recordId: null };
       const now = { wall: Date.now(), steady: 1 };
@@ -141,10 +144,10 @@ describe('doctor on a delivery that was kept', () => {
         if (code !== 3) return err;
         return (JSON.parse(out) as { causes: { code: string }[] }).causes.map((cause) => cause.code);
       };
-      expect(await causes('1')).toContain('say refusal:1 or quarantine:1');
-      expect(await causes('refusal:1')).toEqual(['wrong_secret']);
+      expect(await causes('1')).toContain('say rejection:1 or quarantine:1');
+      expect(await causes('rejection:1')).toEqual(['wrong_secret']);
       expect(await causes('2')).toEqual(['header_missing']);
-      expect(await causes('refusals/3')).toEqual(['bad_signature']);
+      expect(await causes('rejections/3')).toEqual(['bad_signature']);
       expect(await causes('quarantine:1')).toEqual(['not_json']);
       expect(await causes('9')).toContain('no delivery 9');
     });
@@ -155,15 +158,15 @@ describe('doctor on a delivery that was kept', () => {
       const url = `file:${join(directory, 'mirror.db')}`;
       const store = await openStore(url);
       const now = { wall: Date.parse('2026-11-02T12:00:00Z'), steady: 1 };
-      await accepted(store, ['evt_waits', 'evt_dead', '1', 'refusal:1'], now);
+      await accepted(store, ['evt_waits', 'evt_dead', '1', 'rejection:1'], now);
       const claimed = await store.claimEvents('test', 9, 1000, now);
       const event = claimed.find(({ id }) => id === 'evt_dead')!;
       const failure = { event, retryAtMs: null, error: 'no record in it' };
       await store.deferEvents([failure], now, { settleMs: 1 });
-      const signed = Buffer.from('{"id":"evt_refused","type":"policy.updated"}');
-      await store.recordRefusals([
-        { ...REFUSAL, header: HEADER, body: signed },
-        { ...REFUSAL, header: HEADER, body: Buffer.from('{"id":"evt_waits"}') },
+      const signed = Buffer.from('{"id":"evt_rejected","type":"policy.updated"}');
+      await store.recordRejections([
+        { ...REJECTION, header: HEADER, body: signed },
+        { ...REJECTION, header: HEADER, body: Buffer.from('{"id":"evt_waits"}') },
       ]);
       await store.close();
       const settings = { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
@@ -174,22 +177,22 @@ describe('doctor on a delivery that was kept', () => {
       expect(waiting.out).toContain('its signature was right');
       expect(waiting.out).toContain('Which secret fitted is not kept');
       expect(waiting.out).toContain('waits to be processed, about policy p1');
-      expect(waiting.out).toContain('doctor --delivery refusal:2');
+      expect(waiting.out).toContain('doctor --delivery rejection:2');
       const given = await doctor('event:evt_dead', '--json');
       expect(given.code).toBe(3);
       expect(JSON.parse(given.out)).toMatchObject({
         healthy: false,
         causes: [{ code: 'dead_letter', remedy: expect.stringContaining('events retry evt_dead') }],
       });
-      const refused = await doctor('evt_refused');
-      expect(refused.code).toBe(3);
-      expect(refused.out).toContain('[wrong_secret]');
-      expect(refused.err).toContain('refusal:1');
-      expect((await doctor('1')).err).toContain('say refusal:1 or event:1');
+      const rejected = await doctor('evt_rejected');
+      expect(rejected.code).toBe(3);
+      expect(rejected.out).toContain('[wrong_secret]');
+      expect(rejected.err).toContain('rejection:1');
+      expect((await doctor('1')).err).toContain('say rejection:1 or event:1');
       expect((await doctor('event:1')).code).toBe(0);
       // An event whose id looks like a prefix is found by the whole of it.
-      expect((await doctor('refusal:1')).out).toContain('Event refusal:1');
-      expect((await doctor('refusals/1')).out).toContain('[wrong_secret]');
+      expect((await doctor('rejection:1')).out).toContain('Event rejection:1');
+      expect((await doctor('rejections/1')).out).toContain('[wrong_secret]');
     });
   });
 });
@@ -220,17 +223,17 @@ describe('doctor where a header is signed too', () => {
     });
   });
 
-  it('takes it beside a kept refusal as well', async () => {
+  it('takes it beside a kept rejection as well', async () => {
     await inTemporaryDirectory(async (directory) => {
       const store = await openStore(`file:${join(directory, 'm.db')}`);
-      await store.recordRefusals([{ ...REFUSAL, header: header.split(': ')[1]!, body: BODY }]);
+      await store.recordRejections([{ ...REJECTION, header: header.split(': ')[1]!, body: BODY }]);
       await store.close();
-      expect(codes((await doctor(directory, '--delivery', 'refusal:1')).out)).toEqual([
+      expect(codes((await doctor(directory, '--delivery', 'rejection:1')).out)).toEqual([
         'missing_signed_header',
       ]);
-      const given = await doctor(directory, '--delivery', 'refusal:1', '--header', 'X-Tenant: north');
+      const given = await doctor(directory, '--delivery', 'rejection:1', '--header', 'X-Tenant: north');
       expect(codes(given.out)).toEqual([]);
-      const twice = await doctor(directory, '--delivery', 'refusal:1', '--header', header);
+      const twice = await doctor(directory, '--delivery', 'rejection:1', '--header', header);
       expect(twice.code).toBe(2);
     });
   });
@@ -330,7 +333,7 @@ describe('doctor on the running configuration', () => {
         'signing secrets': 'wrong',
         registration: 'skipped',
         'last delivery': 'skipped',
-        refusals: 'skipped',
+        rejections: 'skipped',
         sweeps: 'skipped',
       });
 

@@ -107,7 +107,7 @@ describe('export and the commands from afar', () => {
     'gaps',
     'sweeps',
     'quarantine',
-    'refusals',
+    'rejections',
     'audit',
   ])('the table %s comes with its columns, empty or not, from afar too', async (table) => {
     const { code, out } = await cli(['export', table, '--format', 'csv'], afar);
@@ -122,7 +122,7 @@ describe('export and the commands from afar', () => {
     expect(JSON.parse((await ask('--bodies')).body)).toMatchObject({ id: 'evt_1' });
   });
 
-  it('bytes that are no text are kept, of what is in quarantine and of what was refused', async () => {
+  it('bytes that are no text are kept, of what is in quarantine and of what was rejected', async () => {
     const body = Buffer.from([0xff, 0x00, 0x7b]);
     const t = String(Math.floor(Date.now() / 1000));
     const post = (v1: string) =>
@@ -132,7 +132,7 @@ describe('export and the commands from afar', () => {
     const mac = createHmac('sha256', here['WEBHOOK_SECRETS']!).update(`${t}.`).update(body).digest('hex');
     expect((await post(mac)).status).toBe(400);
     expect((await post('0'.repeat(64))).status).toBe(401);
-    for (const table of ['quarantine', 'refusals']) {
+    for (const table of ['quarantine', 'rejections']) {
       const ask = async (settings: Record<string, string>, ...more: string[]) => {
         const { out } = await cli(['export', table, '--format', 'ndjson', ...more], settings);
         return out === '' ? null : JSON.parse(lines(out)[0]!);

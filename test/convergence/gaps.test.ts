@@ -64,7 +64,7 @@ const CASES: readonly Case[] = [
     heal: works,
   },
   {
-    reason: 'refused_timestamp',
+    reason: 'rejected_timestamp',
     when: 'a delivery is signed rightly, and too long ago',
     async open(stage) {
       const late = stage.touchVendor('ven-1');
@@ -73,7 +73,7 @@ const CASES: readonly Case[] = [
     heal: nothing,
   },
   {
-    reason: 'refused_signatures',
+    reason: 'rejected_signatures',
     when: 'several deliveries in a row are signed with another secret',
     async open(stage) {
       for (let count = 0; count < 6; count += 1) {

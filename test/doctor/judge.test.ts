@@ -48,7 +48,7 @@ const WELL: Findings = {
     },
   ],
   lastDelivery: NOW - 60_000,
-  lastRefusal: null,
+  lastRejection: null,
   kinds: kinds(isoAgo(60_000)),
 };
 
@@ -196,8 +196,13 @@ describe('the check of a configuration', () => {
       'last delivery',
       'ok',
     ],
-    ['a refusal', { lastRefusal: { id: 3, at: isoAgo(1), reason: 'bad_signature' } }, 'refusals', 'warning'],
-    ['no database to look for refusals in', { lastRefusal: undefined }, 'refusals', 'skipped'],
+    [
+      'a rejection',
+      { lastRejection: { id: 3, at: isoAgo(1), reason: 'bad_signature' } },
+      'rejections',
+      'warning',
+    ],
+    ['no database to look for rejections in', { lastRejection: undefined }, 'rejections', 'skipped'],
     ['a sweep within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sweeps', 'ok'],
     ['a sweep that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sweeps', 'wrong'],
     ['no complete sweep', { kinds: kinds(null) }, 'sweeps', 'wrong'],
@@ -225,7 +230,9 @@ describe('the check of a configuration', () => {
   });
 
   it('says which delivery to have explained', () => {
-    const found = { ...WELL, lastRefusal: { id: 3, at: isoAgo(1), reason: 'bad_signature' } };
-    expect(judge(found).find(({ name }) => name === 'refusals')?.remedy).toContain('--delivery refusal:3');
+    const found = { ...WELL, lastRejection: { id: 3, at: isoAgo(1), reason: 'bad_signature' } };
+    expect(judge(found).find(({ name }) => name === 'rejections')?.remedy).toContain(
+      '--delivery rejection:3',
+    );
   });
 });

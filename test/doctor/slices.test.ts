@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { bodyForms } from '../../src/receive/diagnosis-bodies.ts';
-import { diagnoseRefusal } from '../../src/receive/diagnosis-refusal.ts';
+import { diagnoseRejection } from '../../src/receive/diagnosis-rejection.ts';
 import { allAtOnce, inSlices } from '../../src/receive/diagnosis-steps.ts';
-import { refusalDiagnoses } from '../../src/service/facts.ts';
-import type { Refusal } from '../../src/store/store.ts';
+import { rejectionDiagnoses } from '../../src/service/facts.ts';
+import type { Rejection } from '../../src/store/store.ts';
 
 /** As much as is kept of a rejected delivery. */
 const KEPT_BYTES = 16_384;
@@ -29,10 +29,11 @@ const DEAR: readonly (readonly [string, string])[] = [
   ['keys again and again', `{${Array.from({ length: 2000 }, () => '"a":1').join(',')}}`],
 ];
 
-const rejected = (text: string): Refusal => ({
+const rejected = (text: string): Rejection => ({
   ...{ reason: 'bad_signature', t: '1793534400', bytes: text.length, bodySha256: null, wall: 1793534400000 },
   header: `t=1793534400, v1=${'ab'.repeat(32)}, v2=${'cd'.repeat(48)}, v3=${'ef'.repeat(20)}`,
   body: Buffer.from(text),
+  address: null,
 });
 
 describe('examining a body made to be dear', () => {
@@ -51,7 +52,7 @@ describe('examining a body made to be dear', () => {
     };
     setImmediate(turn);
     const { causes } = await inSlices(
-      diagnoseRefusal(rejected(text), SECRETS, { ...WEBHOOK, template: [...WEBHOOK.template] }, new Map()),
+      diagnoseRejection(rejected(text), SECRETS, { ...WEBHOOK, template: [...WEBHOOK.template] }, new Map()),
     );
     isOver = true;
     expect(causes.map(({ code }) => code)).toEqual(['wrong_secret']);
@@ -61,7 +62,7 @@ describe('examining a body made to be dear', () => {
   it('is done for one operator at a time, and refused to a crowd', async () => {
     let under = 0;
     let most = 0;
-    const diagnose = refusalDiagnoses(
+    const diagnose = rejectionDiagnoses(
       {
         webhook: {
           ...WEBHOOK,
@@ -72,7 +73,7 @@ describe('examining a body made to be dear', () => {
         credentialsKey: null,
       },
       {
-        readRefusal: async () => {
+        readRejection: async () => {
           under += 1;
           most = Math.max(most, under);
           return rejected('{}');

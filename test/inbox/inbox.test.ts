@@ -1,8 +1,8 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { StoreUnavailable } from '../../src/errors.ts';
 import { createInbox } from '../../src/inbox/inbox.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { IncomingEvent, Refusal, Store, UnusableDelivery } from '../../src/store/store.ts';
+import type { IncomingEvent, Rejection, Store, UnusableDelivery } from '../../src/store/store.ts';
 import { HeldClock, settled } from '../compliance/held-clock.ts';
 
 const TIMING = { settleMs: 10_000 };
@@ -32,16 +32,16 @@ async function opened() {
   let accepted = 0;
   let gate: Promise<void> = Promise.resolve();
   let failure: Error | null = null;
-  const gated: Pick<Store, 'accept' | 'recordRefusals'> = {
+  const gated: Pick<Store, 'accept' | 'recordRejections'> = {
     async accept(batch, now, timing) {
       commits.push(batch.events.length + batch.unusable.length);
       await gate;
       if (failure !== null) throw failure;
       return store.accept(batch, now, timing);
     },
-    async recordRefusals(refusals) {
+    async recordRejections(rejections) {
       if (failure !== null) throw failure;
-      return store.recordRefusals(refusals);
+      return store.recordRejections(rejections);
     },
   };
   const inbox = createInbox({
@@ -62,16 +62,19 @@ async function opened() {
     fail(error: Error | null) {
       failure = error;
     },
-    refuse(count: number) {
-      const refusal: Refusal = {
-        ...{ reason: 'no_match', t: null, bytes: 1, bodySha256: null, header: null, body: null },
-        wall: clock.wall(),
+    reject(count: number, address = '192.0.2.1', reason = 'bad_signature') {
+      const rejection: Rejection = {
+        ...{ reason, t: null, bytes: 1, bodySha256: null, header: null, body: null },
+        ...{ address, wall: clock.wall() },
       };
-      for (let n = 0; n < count; n += 1) inbox.refuse(refusal);
+      for (let n = 0; n < count; n += 1) inbox.reject(rejection);
     },
-    refusals: async () => (await store.listRefusals({ limit: 500 })).length,
+    rejections: async () =>
+      (await store.listRejections({ limit: 500 })).map((row) => `${row.address} ${row.times}`).reverse(),
   };
 }
+
+const repeat = (times: number, what: string) => Array.from({ length: times }, () => what);
 
 describe('the inbox', () => {
   it('commits together what arrives together', async () => {
@@ -187,32 +190,37 @@ describe('the inbox', () => {
     expect(await inbox.accept(event('a'))).toMatchObject({ status: 'accepted' });
   });
 
-  it('notes refusals at no more than ten a second', async () => {
-    const { inbox, clock, refuse, refusals } = await opened();
-    refuse(40);
-    await inbox.drain();
-    refuse(40);
-    await inbox.drain();
-    expect(await refusals()).toBe(10);
-    await clock.advance(1_000);
-    refuse(4);
-    await inbox.drain();
-    expect(await refusals()).toBe(14);
-    refuse(40);
-    await inbox.drain();
-    expect(await refusals()).toBe(20);
+  it('notes the first rejections of a sender at once, and the newest at the end of the minute for all others', async () => {
+    const { clock, reject, rejections } = await opened();
+    await clock.advance(60_000 - (clock.steady() % 60_000));
+    reject(20_000, '203.0.113.1');
+    reject(3, '192.0.2.1');
+    await vi.waitUntil(async () => (await rejections()).length === 4);
+    await clock.advance(59_999);
+    expect(await rejections()).toEqual([...repeat(2, '203.0.113.1 1'), ...repeat(2, '192.0.2.1 1')]);
+    await clock.advance(1);
+    await vi.waitUntil(async () => (await rejections()).length === 6);
+    expect((await rejections()).slice(4)).toEqual(['203.0.113.1 19998', '192.0.2.1 1']);
   });
 
-  it('lets no refusal fail, whatever becomes of the note', async () => {
-    const { inbox, errors, fail, refuse, refusals } = await opened();
+  it('notes what the minute still holds when it is drained', async () => {
+    const { inbox, clock, reject, rejections } = await opened();
+    reject(5);
+    await inbox.drain();
+    expect(await rejections()).toEqual(['192.0.2.1 1', '192.0.2.1 1', '192.0.2.1 3']);
+    expect(clock.sleepers).toBe(0);
+  });
+
+  it('lets no rejection fail, whatever becomes of the note', async () => {
+    const { inbox, errors, fail, reject, rejections } = await opened();
     fail(new StoreUnavailable('the disk is full'));
-    refuse(3);
+    reject(2);
     await inbox.drain();
     expect(errors).toHaveLength(1);
     fail(null);
-    refuse(1);
+    reject(1);
     await inbox.drain();
-    expect(await refusals()).toBe(1);
+    expect(await rejections()).toHaveLength(1);
   });
 
   it('is drained once everything that came in is committed', async () => {

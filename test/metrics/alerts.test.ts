@@ -71,11 +71,11 @@ describe.skipIf(!installed('prometheus'))(
         const one = event();
         expect(await sender.attempt(one, signature(one.body, { secret: WRONG_SECRET }))).toBe(401);
       }
-      await Promise.all([fires('SignaturesRefused'), wasTold('refused_signatures')]);
+      await Promise.all([fires('SignaturesRejected'), wasTold('rejected_signatures')]);
       // A scrape later than the one that the alert is of may be needed.
       await expect
         .poll(() =>
-          prometheus.query('compliance_mirror_deliveries_total{outcome="refused",reason="bad_signature"}'),
+          prometheus.query('compliance_mirror_deliveries_total{outcome="rejected",reason="bad_signature"}'),
         )
         .toBe(6);
       expect(await sender.attempt(event())).toBe(202);

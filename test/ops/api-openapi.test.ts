@@ -69,8 +69,19 @@ it('what is answered is what the document says', async () => {
     h.now(),
     TIMING,
   );
-  await h.store.recordRefusals([
-    { reason: 'bad_signature', t: '1', bytes: 2, bodySha256: 'x', header: 't=1', body: null, wall: 1000 },
+  await h.store.recordRejections([
+    {
+      ...{
+        reason: 'bad_signature',
+        t: '1',
+        bytes: 2,
+        bodySha256: 'x',
+        header: 't=1',
+        body: null,
+        wall: 1000,
+      },
+      ...{ address: '192.0.2.1', times: 1 },
+    },
   ]);
   const sweep = await h.store.startSweep('vendor', 'test', h.now());
   const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SWEPT };
@@ -86,7 +97,7 @@ it('what is answered is what the document says', async () => {
     '/api/sweeps/{id}': `/api/sweeps/${sweep.id}`,
     '/api/sweeps/{id}/held-deletions': `/api/sweeps/${held}/held-deletions`,
     '/api/sweeps/{id}/confirm-deletions': `/api/sweeps/${held}/confirm-deletions`,
-    '/api/refusals/{id}': '/api/refusals/1',
+    '/api/rejections/{id}': '/api/rejections/1',
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',
   };

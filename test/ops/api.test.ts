@@ -138,7 +138,7 @@ describe('lists', () => {
     'gaps',
     'sweeps',
     'quarantine',
-    'refusals',
+    'rejections',
     'audit',
     'events',
     'records/policy',

@@ -56,7 +56,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     deliveries: {
       lastMinute: noDeliveries(),
       lastHour: noDeliveries(),
-      perMinute: Array.from({ length: 60 }, () => ({ delivered: 0, refused: 0 })),
+      perMinute: Array.from({ length: 60 }, () => ({ delivered: 0, rejected: 0 })),
     },
     ...over,
   };

@@ -192,8 +192,8 @@ test('what is in quarantine is shown as text or in hex, and released once', asyn
   expect((await page('/quarantine/2')).text).not.toContain('/actions/release');
 });
 
-test('a refusal is shown with what doctor says of it', async () => {
-  await h.store.recordRefusals([
+test('a rejection is shown with what doctor says of it', async () => {
+  await h.store.recordRejections([
     {
       reason: 'bad_signature',
       t: '1',
@@ -201,6 +201,8 @@ test('a refusal is shown with what doctor says of it', async () => {
       bodySha256: null,
       header: 't=1, v1=ab',
       body: Buffer.from('abc'),
+      address: '192.0.2.7',
+      times: 41,
       wall: Date.now(),
     },
   ]);
@@ -208,11 +210,20 @@ test('a refusal is shown with what doctor says of it', async () => {
     causes: [{ code: 'wrong_secret', what: 'No known secret fits.', remedy: 'Copy it anew.' }],
     fit: { hash: 'HMAC-SHA256' },
   });
-  const { text } = await page('/refusals/1');
-  for (const part of ['t=1, v1=ab', 'No known secret fits.', 'Copy it anew.', 'HMAC-SHA256', 'abc']) {
+  const { text } = await page('/rejections/1');
+  for (const part of [
+    't=1, v1=ab',
+    'No known secret fits.',
+    'Copy it anew.',
+    'HMAC-SHA256',
+    'abc',
+    '192.0.2.7',
+  ]) {
     expect(text).toContain(part);
   }
-  expect((await page('/refusals/99')).status).toBe(404);
+  const list = (await page('/rejections')).text;
+  for (const part of ['Rejected deliveries', '192.0.2.7', '>41<']) expect(list).toContain(part);
+  expect((await page('/rejections/99')).status).toBe(404);
 });
 
 test('gaps stand under their reasons with symptom, check and command; the healed ones apart', async () => {

@@ -43,7 +43,7 @@ test('ids, errors and reasons from outside are shown as text and never as markup
   }
   h.live.upstream = { ...h.live.upstream, ok: false, lastError: HOSTILE[1]!, origin: HOSTILE[0]! };
   const minute = new Date(Math.floor(Date.now() / 60_000) * 60_000).toISOString();
-  await h.store.addTraffic([{ minute, what: `refused:${HOSTILE[0]}`, times: 3, total_ms: 0, max_ms: 0 }], 0);
+  await h.store.addTraffic([{ minute, what: `rejected:${HOSTILE[0]}`, times: 3, total_ms: 0, max_ms: 0 }], 0);
   const html = await page();
   expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
   expect(html).not.toMatch(/<script>|<img|<iframe|<b>/);

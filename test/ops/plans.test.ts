@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
-/** Tables that grow with what happens; the others hold a row for each kind, state, registration or recent refusal. */
+/** Tables that grow with what happens; the others hold a row for each kind, state, registration or recent rejection. */
 const GROWING = 'events|changes|policies|risk_assessments|vendors|record_state|gaps|sweeps|quarantine|audit';
 
 /** Reads of a table's end that are as long as their LIMIT, whatever is stored. */
@@ -98,7 +98,7 @@ function paths(): string[] {
       '/sweeps?after=9',
       '/audit?after=9',
       '/quarantine?after=9',
-      '/refusals?after=9',
+      '/rejections?after=9',
       '/records/vendor/v1?after=9',
     ],
   ];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRecent, refusedTotal } from '../../src/ops/recent.ts';
+import { createRecent, rejectedTotal } from '../../src/ops/recent.ts';
 
 function ring(startMs = 1_700_000_000_000) {
   const clock = { now: startMs, steady: () => clock.now };
@@ -11,11 +11,11 @@ test('deliveries of this minute count in the minute and in the hour', () => {
   recent.count('accepted');
   recent.count('accepted');
   recent.count('duplicate');
-  recent.countRefused('bad_signature');
+  recent.countRejected('bad_signature');
   const report = recent.report();
-  expect(report.lastMinute).toEqual({ accepted: 2, duplicate: 1, refused: { bad_signature: 1 } });
+  expect(report.lastMinute).toEqual({ accepted: 2, duplicate: 1, rejected: { bad_signature: 1 } });
   expect(report.lastHour).toEqual(report.lastMinute);
-  expect(report.perMinute.at(-1)).toEqual({ delivered: 3, refused: 1 });
+  expect(report.perMinute.at(-1)).toEqual({ delivered: 3, rejected: 1 });
 });
 
 test('what is older than a minute leaves the minute, and what is older than an hour leaves both', () => {
@@ -24,7 +24,7 @@ test('what is older than a minute leaves the minute, and what is older than an h
   clock.now += 70_000;
   expect(recent.report().lastMinute.accepted).toBe(0);
   expect(recent.report().lastHour.accepted).toBe(1);
-  expect(recent.report().perMinute.at(-2)).toEqual({ delivered: 1, refused: 0 });
+  expect(recent.report().perMinute.at(-2)).toEqual({ delivered: 1, rejected: 0 });
   clock.now += 3_600_000;
   expect(recent.report().lastHour.accepted).toBe(0);
 });
@@ -39,9 +39,9 @@ test('a place that comes round again starts from nothing', () => {
 
 test('reasons beyond the limit are counted together', () => {
   const { recent } = ring();
-  for (let n = 0; n < 100; n += 1) recent.countRefused(`reason_${n}`);
-  const { refused } = recent.report().lastHour;
-  expect(Object.keys(refused)).toHaveLength(65);
-  expect(refused['other']).toBe(36);
-  expect(refusedTotal(recent.report().lastHour)).toBe(100);
+  for (let n = 0; n < 100; n += 1) recent.countRejected(`reason_${n}`);
+  const { rejected } = recent.report().lastHour;
+  expect(Object.keys(rejected)).toHaveLength(65);
+  expect(rejected['other']).toBe(36);
+  expect(rejectedTotal(recent.report().lastHour)).toBe(100);
 });

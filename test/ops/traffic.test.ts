@@ -16,7 +16,7 @@ const MINUTE = '2026-11-20T12:00:00.000Z';
 test('what is counted shows at once, and is counted once whether it is written yet or not', async () => {
   const traffic = createTraffic({ store: h.store, clock });
   traffic.delivered('accepted');
-  traffic.refused('bad_signature');
+  traffic.rejected('bad_signature');
   traffic.lagged('verification', 300);
   const total = async () => {
     const times = new Map<string, number>();
@@ -24,7 +24,7 @@ test('what is counted shows at once, and is counted once whether it is written y
       times.set(row.what, (times.get(row.what) ?? 0) + row.times);
     return Object.fromEntries(times);
   };
-  const once = { accepted: 1, 'refused:bad_signature': 1, 'lag:verification': 1 };
+  const once = { accepted: 1, 'rejected:bad_signature': 1, 'lag:verification': 1 };
   expect(await total()).toEqual(once);
   await traffic.flush();
   expect(await total()).toEqual(once);
@@ -56,11 +56,11 @@ test('what could not be written is written the next time', async () => {
 
 test('a sender’s words cannot fill the table', async () => {
   const traffic = createTraffic({ store: h.store, clock });
-  for (let n = 0; n < 500; n += 1) traffic.refused(`reason ${n}`);
+  for (let n = 0; n < 500; n += 1) traffic.rejected(`reason ${n}`);
   await traffic.flush();
   const rows = await h.store.listTraffic(0);
   expect(rows.length).toBeLessThan(100);
-  expect(rows.find(({ what }) => what === 'refused:other')!.times).toBeGreaterThan(400);
+  expect(rows.find(({ what }) => what === 'rejected:other')!.times).toBeGreaterThan(400);
 });
 
 test('a secret keeps its last use when a rotation moves it', () => {

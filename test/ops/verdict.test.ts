@@ -190,11 +190,11 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   ['the silence is a gap already', input({ gaps: [gap('silence')] }), 'stale', 'silence', /3 minutes/],
   [
-    'signatures are refused',
-    input({ gaps: [gap('refused_signatures')] }),
+    'signatures are rejected',
+    input({ gaps: [gap('rejected_signatures')] }),
     'stale',
-    'refused_signatures',
-    /refused for their signature/,
+    'rejected_signatures',
+    /rejected for their signature/,
   ],
   [
     'events wait for long',

@@ -8,7 +8,7 @@ import { createLogger } from '../../src/logger.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createReceiver, type ReceiverOptions } from '../../src/receive/routes.ts';
 import { type Listener, listen } from '../../src/receive/server.ts';
-import type { AcceptOutcome, IncomingEvent, Refusal, UnusableDelivery } from '../../src/store/store.ts';
+import type { AcceptOutcome, IncomingEvent, Rejection, UnusableDelivery } from '../../src/store/store.ts';
 import { SECRET } from './sign.ts';
 
 export type LogLine = Record<string, unknown> & { outcome?: string; reason?: string };
@@ -19,7 +19,7 @@ export interface Harness {
   port: number;
   accepted: IncomingEvent[];
   quarantined: UnusableDelivery[];
-  refused: Refusal[];
+  rejected: Rejection[];
   lines: LogLine[];
   metrics: ReturnType<typeof createMetrics>;
   inbox: Inbox;
@@ -44,7 +44,7 @@ export async function startReceiver(
     port: 0,
     accepted: [],
     quarantined: [],
-    refused: [],
+    rejected: [],
     lines: [],
     metrics,
     answer: () => ({ status: 'accepted', seq: harness.accepted.length }),
@@ -63,7 +63,7 @@ export async function startReceiver(
         if (answer instanceof Error) throw answer;
         harness.quarantined.push(delivery);
       },
-      refuse: (refusal) => harness.refused.push(refusal),
+      reject: (rejection) => harness.rejected.push(rejection),
     },
     post: (body, headers = {}) => fetch(`${harness.url}/webhooks`, { method: 'POST', body, headers }),
     close: () => listener.close(0),

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createAddresses } from '../../src/addresses.ts';
 import { loadConfig } from '../../src/config.ts';
 import { MAX_CONNECTIONS_PER_ADDRESS } from '../../src/receive/connections.ts';
-import { REFUSAL_BODY_BYTES } from '../../src/receive/routes.ts';
+import { REJECTION_BODY_BYTES } from '../../src/receive/routes.ts';
 import { createFront } from '../../src/service/front.ts';
 import { exchange, type Harness, startReceiver } from './harness.ts';
 import { eventBody, header, mac, nowSeconds, SECRET } from './sign.ts';
@@ -116,7 +116,7 @@ describe('a signed event', () => {
   });
 });
 
-describe('refusals', () => {
+describe('rejections', () => {
   it('with 401 are alike to the byte whatever is wrong', async () => {
     receiver = await startReceiver();
     const body = eventBody();
@@ -139,7 +139,7 @@ describe('refusals', () => {
     expect(answers[0]).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n/);
     expect(answers[0]).toContain('"code":"invalid_signature"');
     expect(new Set(answers).size).toBe(1);
-    expect(receiver.refused.map(({ reason }) => reason)).toEqual([
+    expect(receiver.rejected.map(({ reason }) => reason)).toEqual([
       'missing_header',
       'missing_header',
       'header_too_long',
@@ -156,7 +156,7 @@ describe('refusals', () => {
     receiver = await startReceiver();
     const value = `t=123, v1=${'0'.repeat(64)}`;
     await receiver.post(eventBody(), { 'x-webhook-signature': value });
-    expect(receiver.refused).toMatchObject([
+    expect(receiver.rejected).toMatchObject([
       {
         reason: 'bad_signature',
         t: '123',
@@ -170,11 +170,11 @@ describe('refusals', () => {
 
   it('keep no body that is large or that no signature came with, and no more than 1 KiB of a header', async () => {
     receiver = await startReceiver({ settings: { maxBodyBytes: 100_000 } });
-    await receiver.post('x'.repeat(REFUSAL_BODY_BYTES + 1), {
+    await receiver.post('x'.repeat(REJECTION_BODY_BYTES + 1), {
       'x-webhook-signature': `t=1, v1=${'0'.repeat(64)}`,
     });
     await receiver.post('x', { 'x-webhook-signature': 'y'.repeat(5000) });
-    expect(receiver.refused).toMatchObject([
+    expect(receiver.rejected).toMatchObject([
       { reason: 'bad_signature', body: null },
       { reason: 'header_too_long', body: null, header: 'y'.repeat(1024) },
     ]);
@@ -182,7 +182,7 @@ describe('refusals', () => {
 
   it('of a correctly signed delivery at the wrong time are reported, others are not', async () => {
     const reported: string[] = [];
-    receiver = await startReceiver({ onRefusedTimestamp: (reason, t) => reported.push(`${reason} ${t}`) });
+    receiver = await startReceiver({ onRejectedTimestamp: (reason, t) => reported.push(`${reason} ${t}`) });
     const old = nowSeconds() - 4000;
     await receiver.post(eventBody(), signed(eventBody(), old));
     await receiver.post(eventBody(), signed('another', old));
@@ -205,7 +205,7 @@ describe('refusals', () => {
       chunk,
     );
     expect(await chunked).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"too_large"/);
-    expect(receiver.refused).toMatchObject([
+    expect(receiver.rejected).toMatchObject([
       { reason: 'too_large', bytes: 999_999_999, bodySha256: null, body: null },
       { reason: 'too_large', bytes: 4097 },
     ]);
@@ -296,7 +296,7 @@ describe('a body that is not worth reading', () => {
     const wrong = await receiver.post('{}', { 'x-webhook-signature': `t=1, v1=${'0'.repeat(64)}` });
     expect(answer).toMatch(/^HTTP\/1\.1 401 /);
     expect(answer.split('\r\n\r\n')[1]).toBe(await wrong.text());
-    expect(receiver.refused[0]).toMatchObject({
+    expect(receiver.rejected[0]).toMatchObject({
       ...{ bytes: 100_000, body: null, bodySha256: null, address: '127.0.0.1' },
     });
   });
@@ -339,7 +339,7 @@ describe('a body that is not worth reading', () => {
       '1\r\nx\r\n'.repeat(3_000),
     );
     expect(answer).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"too_large"/);
-    expect(receiver.refused).toMatchObject([{ reason: 'too_many_chunks', body: null }]);
+    expect(receiver.rejected).toMatchObject([{ reason: 'too_many_chunks', body: null }]);
   });
 });
 
@@ -383,7 +383,7 @@ describe('behind a proxy that is trusted', () => {
   it('a rejection has the address that the proxy names', async () => {
     receiver = await startReceiver(proxied);
     await receiver.post('{}', { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' });
-    expect(receiver.refused).toMatchObject([{ address: '203.0.113.9' }]);
+    expect(receiver.rejected).toMatchObject([{ address: '203.0.113.9' }]);
   });
 
   it('no address has more than its share of requests in progress', async () => {
@@ -439,7 +439,7 @@ describe('a signed delivery that is no event', () => {
     expect(response.status).toBe(400);
     expect(await problemOf(response)).toMatchObject({ code: 'invalid_event' });
     expect(receiver.quarantined).toMatchObject([{ reason: 'invalid_id', kind: 'policy', recordId: 'pol_1' }]);
-    expect(receiver.refused).toEqual([]);
+    expect(receiver.rejected).toEqual([]);
     expect(receiver.lines.at(-1)).toMatchObject({
       outcome: 'quarantined',
       reason: 'invalid_id',
@@ -520,12 +520,12 @@ describe('what is observed', () => {
       seq: 1,
       duration_ms: expect.any(Number) as number,
     });
-    expect(receiver.lines[1]).toMatchObject({ level: 'warn', outcome: 'refused', reason: 'missing_header' });
-    expect(told).toEqual(['accepted:', 'refused:missing_header', 'quarantined:missing_id']);
+    expect(receiver.lines[1]).toMatchObject({ level: 'warn', outcome: 'rejected', reason: 'missing_header' });
+    expect(told).toEqual(['accepted:', 'rejected:missing_header', 'quarantined:missing_id']);
     const { values } = await receiver.metrics.deliveries.get();
     expect(values.map(({ labels, value }) => [labels.outcome, labels.reason, value])).toEqual([
       ['accepted', '', 1],
-      ['refused', 'missing_header', 1],
+      ['rejected', 'missing_header', 1],
       ['quarantined', 'missing_id', 1],
     ]);
   });

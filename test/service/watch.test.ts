@@ -29,7 +29,7 @@ function scene(sweepMs: number) {
     failures,
     /** What a stranger can do at will, and then an honest delivery. */
     forgeAndDeliver() {
-      for (let count = 0; count < 5; count += 1) watch.onDelivery('refused', 'bad_signature');
+      for (let count = 0; count < 5; count += 1) watch.onDelivery('rejected', 'bad_signature');
       this.deliver();
     },
     deliver: () => watch.onDelivery('accepted', ''),
@@ -43,7 +43,7 @@ it('a burst of wrong signatures that is over is followed by one sweep, and its g
   const here = scene(MINUTE_MS);
   here.forgeAndDeliver();
   here.deliver();
-  expect(here.sweeps).toEqual(['refused deliveries']);
+  expect(here.sweeps).toEqual(['rejected deliveries']);
   expect([...here.open]).toEqual([]);
 });
 
@@ -56,7 +56,7 @@ it.each([
     const here = scene(sweepMinutes * MINUTE_MS);
     for (let round = 0; round < 4; round += 1) here.forgeAndDeliver();
     expect(here.sweeps).toHaveLength(1);
-    expect([...here.open]).toEqual(['refused_signatures']);
+    expect([...here.open]).toEqual(['rejected_signatures']);
 
     here.pass(distanceMinutes * MINUTE_MS - 1);
     here.deliver();
@@ -71,21 +71,21 @@ it.each([
 
 it('a gap of wrong signatures that the last process left open is mended by the first delivery', () => {
   const here = scene(MINUTE_MS);
-  here.open.add('refused_signatures');
+  here.open.add('rejected_signatures');
   here.deliver();
   expect([...here.open]).toEqual([]);
 });
 
-it('a delivery refused for its time soon after another is put off, and not forgotten', async () => {
+it('a delivery rejected for its time soon after another is put off, and not forgotten', async () => {
   const here = scene(0);
-  here.watch.onRefusedTimestamp('timestamp_too_old', '1');
+  here.watch.onRejectedTimestamp('timestamp_too_old', '1');
   await here.watch.check();
   here.open.clear();
   here.pass(5 * MINUTE_MS);
-  here.watch.onRefusedTimestamp('timestamp_too_old', '2');
+  here.watch.onRejectedTimestamp('timestamp_too_old', '2');
   await here.watch.check();
   expect([...here.open]).toEqual([]);
   here.pass(5 * MINUTE_MS);
   await here.watch.check();
-  expect([...here.open]).toEqual(['refused_timestamp']);
+  expect([...here.open]).toEqual(['rejected_timestamp']);
 });

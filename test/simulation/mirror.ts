@@ -228,7 +228,7 @@ export function startMirror(options: MirrorOptions): Mirror {
     if (running === null) return 'none';
     const { inbox, watch } = running;
     if (Math.abs(clock.wall() - signedWall) > TOLERANCE_MS) {
-      watch.onRefusedTimestamp(
+      watch.onRejectedTimestamp(
         clock.wall() > signedWall ? 'timestamp_too_old' : 'timestamp_too_new',
         sent.id,
       );

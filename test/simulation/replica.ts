@@ -224,7 +224,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
       if (running === null) return 'none';
       const { inbox, watch } = running;
       if (Math.abs(world.trueWall() - signedWall) > TOLERANCE_MS) {
-        watch.onRefusedTimestamp('timestamp_too_old', sent.id);
+        watch.onRejectedTimestamp('timestamp_too_old', sent.id);
         return 'refused';
       }
       const t = String(Math.floor(signedWall / 1000));

@@ -1,5 +1,5 @@
 import type { Config } from '../../config.ts';
-import type { Explained } from '../../receive/diagnosis-refusal.ts';
+import type { Explained } from '../../receive/diagnosis-rejection.ts';
 import { templateText } from '../../receive/diagnosis-search.ts';
 import type { EventReport, QuarantineReport } from '../../store/reports.ts';
 
@@ -44,7 +44,7 @@ export function unusableText(reason: string): string {
 export function explainEvent(
   event: EventReport,
   webhook: Config['webhook'],
-  refusedAs: number | null,
+  rejectedAs: number | null,
 ): Explained {
   const { id, type, received_at, deliveries, last_delivered_at } = event;
   const again = deliveries > 1 ? `, the last of ${deliveries} deliveries at ${last_delivered_at}` : '';
@@ -53,9 +53,11 @@ export function explainEvent(
     `Event ${id} (${type}) was accepted at ${received_at}${again}: its signature was right, under the settings of then.`,
     `Which secret fitted is not kept, nor is its header. Taken now: HMAC-${webhook.algorithm.toUpperCase()} over ${JSON.stringify(content)}, ${webhook.secrets().length} secrets in WEBHOOK_SECRETS read as ${webhook.secretEncoding}.`,
     stateOf(event),
-    ...(refusedAs === null
+    ...(rejectedAs === null
       ? []
-      : [`A delivery that names it was refused besides: doctor --delivery refusal:${refusedAs} says why.`]),
+      : [
+          `A delivery that names it was rejected besides: doctor --delivery rejection:${rejectedAs} says why.`,
+        ]),
   ];
   return { healthy: event.state !== 'dead', causes: causesOf(event), fit: null, known };
 }

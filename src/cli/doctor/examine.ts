@@ -46,7 +46,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
       sealed: store === null ? null : await sealedIn(store, config),
       registrations,
       lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
-      lastRefusal: store === null ? undefined : await lastRefusal(store),
+      lastRejection: store === null ? undefined : await lastRejection(store),
       kinds: summary?.kinds ?? null,
     };
   } finally {
@@ -119,8 +119,8 @@ function instantOf(iso: string | null): number | null {
   return iso === null ? null : Date.parse(iso);
 }
 
-async function lastRefusal(store: Store): Promise<Findings['lastRefusal']> {
-  const [last] = await store.listRefusals({ limit: 1 });
+async function lastRejection(store: Store): Promise<Findings['lastRejection']> {
+  const [last] = await store.listRejections({ limit: 1 });
   if (last === undefined || Date.now() - Date.parse(last.at) > DAY_MS) return null;
   return { id: last.id, at: last.at, reason: last.reason };
 }

@@ -27,8 +27,8 @@ export interface Findings {
   registrations: readonly { upstreamId: string; url: string; delivers: readonly string[] }[] | null;
   /** Null: there was none. Undefined: no database. */
   lastDelivery: number | null | undefined;
-  /** The newest refusal of a delivery's signature, if it is newer than a day. Undefined: no database. */
-  lastRefusal: { id: number; at: string; reason: string } | null | undefined;
+  /** The newest rejected delivery, if it is newer than a day. Undefined: no database. */
+  lastRejection: { id: number; at: string; reason: string } | null | undefined;
   kinds: readonly KindStatus[] | null;
 }
 
@@ -67,7 +67,7 @@ export interface Check {
   remedy: string | null;
 }
 
-/** Clocks this far apart deserve a look long before deliveries are refused. */
+/** Clocks this far apart deserve a look long before deliveries are rejected. */
 const SKEW_WARNING_MS = 5_000;
 /** A sweep is late when two of its intervals have passed without a complete one. */
 const LATE_AFTER_SWEEPS = 2;
@@ -84,7 +84,7 @@ export function judge(found: Findings): Check[] {
     secretsCheck(found),
     registrationCheck(found),
     deliveryCheck(found),
-    refusalsCheck(found),
+    rejectionsCheck(found),
     sweepsCheck(found),
   ];
 }
@@ -228,7 +228,7 @@ function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds
   const detail = `the service's clock is ${Math.abs(skewMs / 1000)} s ${skewMs > 0 ? 'ahead of' : 'behind'} ours`;
   const remedy = 'have this machine keep its time by NTP; if it does, the other side is off';
   if (Math.abs(skewMs) > toleranceSeconds * 1000) {
-    return wrong(`${detail}, and deliveries are refused beyond ${toleranceSeconds} s`, remedy);
+    return wrong(`${detail}, and deliveries are rejected beyond ${toleranceSeconds} s`, remedy);
   }
   return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in step with the service');
 }
@@ -313,14 +313,17 @@ function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {
   return { name, ...(isSilent ? wrong(`${detail}: longer than SYNC_SILENCE_HOURS`, remedy) : ok(detail)) };
 }
 
-function refusalsCheck({ lastRefusal }: Findings): Check {
-  const name = 'refusals';
-  if (lastRefusal === undefined) return { name, ...skipped(NO_DATABASE) };
-  if (lastRefusal === null) return { name, ...ok('none within a day') };
-  const { id, at, reason } = lastRefusal;
+function rejectionsCheck({ lastRejection }: Findings): Check {
+  const name = 'rejections';
+  if (lastRejection === undefined) return { name, ...skipped(NO_DATABASE) };
+  if (lastRejection === null) return { name, ...ok('none within a day') };
+  const { id, at, reason } = lastRejection;
   return {
     name,
-    ...warning(`the last one at ${at}: ${reason}`, `have it explained: doctor --delivery refusal:${id}`),
+    ...warning(
+      `the last one at ${at}: ${reason}`,
+      `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`,
+    ),
   };
 }
 

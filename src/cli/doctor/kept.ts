@@ -1,9 +1,10 @@
 import { type Config, loadConfig } from '../../config.ts';
 import { MirrorError, UsageError } from '../../errors.ts';
-import { diagnoseRefusal, type Explained } from '../../receive/diagnosis-refusal.ts';
+import { diagnoseRejection, type Explained } from '../../receive/diagnosis-rejection.ts';
 import { allAtOnce } from '../../receive/diagnosis-steps.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
-import type { Refusal, Store } from '../../store/store.ts';
+import { PAGE_LIMIT_MAX, type RejectionReport } from '../../store/reports.ts';
+import type { Rejection, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { withStore } from '../database.ts';
 import { explainEvent, explainQuarantined } from './accepted.ts';
@@ -15,11 +16,11 @@ export interface KeptOptions extends GivenSecrets {
   header?: string[];
 }
 
-const LISTS = ['refusal', 'quarantine', 'event'] as const;
+const LISTS = ['rejection', 'quarantine', 'event'] as const;
 type List = (typeof LISTS)[number];
 
-/** `refusal:7`, `quarantines/7`, `event:evt_7`; anything else is looked for in all three. */
-const PREFIXED = /^(refusal|quarantine|event)s?[:/](.+)$/s;
+/** `rejection:7`, `quarantines/7`, `event:evt_7`; anything else is looked for in all three. */
+const PREFIXED = /^(rejection|quarantine|event)s?[:/](.+)$/s;
 /** Ids of the two numbered lists. */
 const NUMBER = /^\d{1,15}$/;
 
@@ -35,7 +36,7 @@ export async function keptDelivery(cli: Cli, given: string, options: KeptOptions
         ? whole
         : await found(store, rest ?? given, prefix === undefined ? LISTS : [prefix as List]);
     const [match, ...others] = matches;
-    if (match === undefined) return await explainRefusedId(cli, store, config, rest ?? given, options);
+    if (match === undefined) return await explainRejectedId(cli, store, config, rest ?? given, options);
     if (others.length > 0) {
       const names = matches.map(({ list }) => `${list}:${given}`).join(' or ');
       throw new UsageError(`several deliveries go by "${given}"`, `say ${names}`);
@@ -52,12 +53,12 @@ interface Match {
 async function found(store: Store, id: string, lists: readonly List[]): Promise<Match[]> {
   const number = NUMBER.test(id) ? Number(id) : null;
   const matches: Match[] = [];
-  if (lists.includes('refusal') && number !== null) {
-    const refusal = await store.readRefusal(number);
-    if (refusal !== null) {
+  if (lists.includes('rejection') && number !== null) {
+    const rejection = await store.readRejection(number);
+    if (rejection !== null) {
       const explain: Match['explain'] = (_, config, options) =>
-        explainRefusal(store, config, refusal, options);
-      matches.push({ list: 'refusal', explain });
+        explainRejection(store, config, rejection, options);
+      matches.push({ list: 'rejection', explain });
     }
   }
   if (lists.includes('quarantine') && number !== null) {
@@ -67,9 +68,9 @@ async function found(store: Store, id: string, lists: readonly List[]): Promise<
   if (lists.includes('event')) {
     const event = await store.showEvent(id);
     if (event !== null) {
-      const refusedAs = async () => (await refusalOfEvent(store, id))?.id ?? null;
+      const rejectedAs = async () => (await rejectionOfEvent(store, id))?.id ?? null;
       const explain: Match['explain'] = async (_, config) =>
-        explainEvent(event, config.webhook, await refusedAs());
+        explainEvent(event, config.webhook, await rejectedAs());
       matches.push({ list: 'event', explain });
     }
   }
@@ -77,30 +78,30 @@ async function found(store: Store, id: string, lists: readonly List[]): Promise<
 }
 
 /** An id that no event has may be in the body of a delivery that was turned away. */
-async function explainRefusedId(
+async function explainRejectedId(
   cli: Cli,
   store: Store,
   config: Config,
   id: string,
   options: KeptOptions,
 ): Promise<Explained> {
-  const refused = await refusalOfEvent(store, id);
-  if (refused === null) {
+  const rejected = await rejectionOfEvent(store, id);
+  if (rejected === null) {
     throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-      hint: 'events are, the last 100 refusals, and what is in "quarantine list"',
+      hint: 'events are, what "rejections list" shows, and what is in "quarantine list"',
     });
   }
-  cli.err.write(`Refused, as refusal:${refused.id}\n`);
-  return await explainRefusal(store, config, refused.refusal, options);
+  cli.err.write(`Rejected, as rejection:${rejected.id}\n`);
+  return await explainRejection(store, config, rejected.rejection, options);
 }
 
-async function explainRefusal(
+async function explainRejection(
   store: Store,
   config: Config,
-  refusal: Refusal,
+  rejection: Rejection,
   options: KeptOptions,
 ): Promise<Explained> {
-  const secrets = refusal.body === null ? [] : candidates(config, await store.listRegistrations(), options);
+  const secrets = rejection.body === null ? [] : candidates(config, await store.listRegistrations(), options);
   const headers = headersIn(options.header ?? [], config.webhook.header);
   if (headers.has(config.webhook.header)) {
     throw new UsageError(
@@ -108,21 +109,28 @@ async function explainRefusal(
       "--header takes others beside --delivery, as 'Name: value'",
     );
   }
-  return allAtOnce(diagnoseRefusal(refusal, secrets, diagnosisSettings(config), headers));
+  return allAtOnce(diagnoseRejection(rejection, secrets, diagnosisSettings(config), headers));
 }
 
-/** As many as are kept. */
-const REFUSALS = 100;
-
-/** The newest refused delivery whose body, as far as it was kept, names this event. */
-async function refusalOfEvent(
+/** The newest rejected delivery whose body, as far as it was kept, names this event. */
+async function rejectionOfEvent(
   store: Store,
   eventId: string,
-): Promise<{ id: number; refusal: Refusal } | null> {
-  for (const { id } of await store.listRefusals({ limit: REFUSALS })) {
-    const refusal = await store.readRefusal(id);
-    if (refusal?.body != null && idIn(refusal.body) === eventId) return { id, refusal };
-  }
+): Promise<{ id: number; rejection: Rejection } | null> {
+  let rows: RejectionReport[];
+  let after: number | undefined;
+  do {
+    rows = await store.listRejections({
+      limit: PAGE_LIMIT_MAX,
+      ...(after === undefined ? {} : { after: String(after) }),
+    });
+    for (const { id, reason } of rows) {
+      if (!keepsBody(reason)) continue;
+      const rejection = await store.readRejection(id);
+      if (rejection?.body != null && idIn(rejection.body) === eventId) return { id, rejection };
+    }
+    after = rows.at(-1)?.id;
+  } while (rows.length === PAGE_LIMIT_MAX);
   return null;
 }
 
@@ -137,4 +145,9 @@ function idIn(body: Uint8Array): unknown {
   } catch {
     return null;
   }
+}
+
+/** The receiver keeps bodies on which a signature can be tried: none of the others need to be read. */
+function keepsBody(reason: string): boolean {
+  return reason === 'bad_signature' || reason.startsWith('timestamp_');
 }

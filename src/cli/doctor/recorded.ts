@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { type Config, loadConfig } from '../../config.ts';
 import { describeError, UsageError } from '../../errors.ts';
 import { diagnose } from '../../receive/diagnosis.ts';
-import type { Explained } from '../../receive/diagnosis-refusal.ts';
+import type { Explained } from '../../receive/diagnosis-rejection.ts';
 import { allAtOnce } from '../../receive/diagnosis-steps.ts';
 import { ASK_SENDER } from '../../receive/diagnosis-terms.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';

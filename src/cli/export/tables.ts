@@ -77,11 +77,11 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
     key: byNumber('id'),
     whole: (reports, row) => reports.showQuarantined((row as { id: number }).id),
   },
-  refusals: {
+  rejections: {
     columns: ['id', 'at', 'reason', 't', 'bytes', 'body_sha256', 'header', 'body', 'body_base64'],
-    read: (reports, paging) => reports.listRefusals(paging),
+    read: (reports, paging) => reports.listRejections(paging),
     key: byNumber('id'),
-    whole: (reports, row) => reports.showRefusal((row as { id: number }).id),
+    whole: (reports, row) => reports.showRejection((row as { id: number }).id),
   },
   audit: {
     columns: ['id', 'at', 'actor', 'action', 'outcome', 'target'],

@@ -1,6 +1,6 @@
-import type { QuarantineReport, RefusalReport } from '../../store/reports.ts';
+import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import type { RefusalDiagnosis } from '../context.ts';
+import type { RejectionDiagnosis } from '../context.ts';
 import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../texts.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { Frame } from './layout.tsx';
@@ -99,11 +99,11 @@ export function QuarantinedPage({
   );
 }
 
-export function RefusalsPage({ rows, identity, now, next, first }: List<RefusalReport>) {
+export function RejectionsPage({ rows, identity, now, next, first }: List<RejectionReport>) {
   return (
-    <Frame title="Refusals" current="Refusals" identity={identity} now={now}>
-      <Title note="The last deliveries that were turned away, before anything in them was believed. A hundred are kept.">
-        Refusals
+    <Frame title="Rejected deliveries" current="Rejections" identity={identity} now={now}>
+      <Title note="Turned away before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.">
+        Rejected deliveries
       </Title>
       {rows.length === 0 ? (
         <Empty>
@@ -111,17 +111,27 @@ export function RefusalsPage({ rows, identity, now, next, first }: List<RefusalR
           it.
         </Empty>
       ) : (
-        <Table label="Refusals" head={['Number', 'At', 'Why', 'Size', 'Signed at']} figures={['Size']}>
+        <Table
+          label="Rejected deliveries"
+          head={['Number', 'At', 'Why', 'From', 'Count', 'Size', 'Signed at']}
+          figures={['Count', 'Size']}
+        >
           {rows.map((row) => (
             <tr>
               <th scope="row">
-                <a href={`/refusals/${row.id}`}>Refusal {row.id}</a>
+                <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>
               </th>
               <td class="wide" data-label="At">
                 <Instant at={row.at} now={now} />
               </td>
               <td class="wide" data-label="Why">
                 {codeWords(row.reason)}
+              </td>
+              <td class="wide" data-label="From">
+                {row.address === null ? <span class="quiet">not known</span> : <code>{row.address}</code>}
+              </td>
+              <td class="n" data-label="Count">
+                {figure(row.times)}
               </td>
               <td class="n" data-label="Size">
                 {bytesWords(row.bytes)}
@@ -133,12 +143,12 @@ export function RefusalsPage({ rows, identity, now, next, first }: List<RefusalR
           ))}
         </Table>
       )}
-      <Pager next={next} first={first} words="Older refusals" />
+      <Pager next={next} first={first} words="Older rejections" />
     </Frame>
   );
 }
 
-export interface KeptRefusal {
+export interface KeptRejection {
   id: number;
   reason: string;
   t: string | null;
@@ -146,37 +156,39 @@ export interface KeptRefusal {
   bodySha256: string | null;
   header: string | null;
   body: Uint8Array | null;
+  address: string | null;
   wall: number;
 }
 
-const NOT_EXAMINED: RefusalDiagnosis = { causes: [], fit: null };
+const NOT_EXAMINED: RejectionDiagnosis = { causes: [], fit: null };
 const NOT_KEPT = 'It is not kept any more.';
 const BUSY = 'Others are being examined. Reload this page in a few seconds.';
 const MENDED = 'With the settings of now it would be taken: what was wrong has been mended since.';
 
-export function RefusalPage({
-  refusal,
+export function RejectionPage({
+  rejection,
   diagnosis,
   identity,
   now,
 }: {
-  refusal: KeptRefusal;
-  diagnosis: RefusalDiagnosis | 'busy' | null;
+  rejection: KeptRejection;
+  diagnosis: RejectionDiagnosis | 'busy' | null;
   identity: Identity;
   now: number;
 }) {
   const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
   const fits = Object.entries(fit ?? {});
   return (
-    <Frame title={`Refusal ${refusal.id}`} current="Refusals" identity={identity} now={now}>
-      <Title>Refusal {refusal.id}</Title>
+    <Frame title={`Rejection ${rejection.id}`} current="Rejections" identity={identity} now={now}>
+      <Title>Rejection {rejection.id}</Title>
       <Facts
         facts={[
-          ['Refused for', codeWords(refusal.reason)],
-          ['Arrived', <Instant at={new Date(refusal.wall).toISOString()} now={now} />],
-          ['Size', `${figure(refusal.bytes)} bytes`],
-          refusal.bodySha256 === null ? null : ['SHA-256', <code>{refusal.bodySha256}</code>],
-          ['Signature header', refusal.header === null ? 'none' : <code>{refusal.header}</code>],
+          ['Rejected for', codeWords(rejection.reason)],
+          ['Arrived', <Instant at={new Date(rejection.wall).toISOString()} now={now} />],
+          ['From', rejection.address === null ? 'not known' : <code>{rejection.address}</code>],
+          ['Size', `${figure(rejection.bytes)} bytes`],
+          rejection.bodySha256 === null ? null : ['SHA-256', <code>{rejection.bodySha256}</code>],
+          ['Signature header', rejection.header === null ? 'none' : <code>{rejection.header}</code>],
         ]}
       />
       <h2>What doctor says</h2>
@@ -200,7 +212,7 @@ export function RefusalPage({
           <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
         </>
       )}
-      <Body body={refusal.body} trimmed={false} />
+      <Body body={rejection.body} trimmed={false} />
     </Frame>
   );
 }

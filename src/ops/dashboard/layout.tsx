@@ -32,7 +32,7 @@ const PAGES = [
   ['/gaps', 'Gaps'],
   ['/sweeps', 'Sweeps'],
   ['/quarantine', 'Quarantine'],
-  ['/refusals', 'Refusals'],
+  ['/rejections', 'Rejections'],
   ['/audit', 'Audit'],
 ] as const;
 

@@ -6,7 +6,7 @@ import { Frame } from './layout.tsx';
 import { RecordsTile } from './records-tile.tsx';
 import { ServiceTile } from './service-tile.tsx';
 import { SweepsTile } from './sweeps-tile.tsx';
-import { DeliveriesTile, LagTile, RefusalsTile } from './traffic-tiles.tsx';
+import { DeliveriesTile, LagTile, RejectionsTile } from './traffic-tiles.tsx';
 import { UpstreamTile } from './upstream-tile.tsx';
 import { VerdictSection } from './verdict-section.tsx';
 
@@ -23,7 +23,7 @@ export function StatusParts({ snapshot, identity }: Props) {
       <div class="grid">
         <DeliveriesTile snapshot={snapshot} />
         <BacklogTile snapshot={snapshot} />
-        <RefusalsTile snapshot={snapshot} />
+        <RejectionsTile snapshot={snapshot} />
         <LagTile snapshot={snapshot} />
         <RecordsTile snapshot={snapshot} />
         <GapsTile snapshot={snapshot} />

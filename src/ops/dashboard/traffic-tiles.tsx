@@ -16,7 +16,7 @@ export function DeliveriesTile({ snapshot: { traffic, live, summary, at } }: { s
   const layers = [
     { className: 'ok', name: 'accepted' },
     { className: 'again', name: 'duplicate' },
-    { className: 'bad', name: 'refused' },
+    { className: 'bad', name: 'rejected' },
   ];
   const { lastMinute } = live.deliveries;
   const hour = deliveredIn(traffic.hour.points);
@@ -38,12 +38,12 @@ export function DeliveriesTile({ snapshot: { traffic, live, summary, at } }: { s
       <div class="charts">
         {SPANS.map(({ of, words, step, from }) => {
           const { points } = traffic[of];
-          const values = points.map((point) => [point.accepted, point.duplicate, refusedIn(point)]);
+          const values = points.map((point) => [point.accepted, point.duplicate, rejectedIn(point)]);
           const most = highest(values);
           const totals = deliveredIn(points);
           return (
             <Chart
-              label={`Deliveries of the ${words.toLowerCase()}: ${figure(totals.accepted)} accepted, ${figure(totals.duplicate)} duplicate, ${figure(totals.refused)} refused; at most ${figure(most)} in ${step}`}
+              label={`Deliveries of the ${words.toLowerCase()}: ${figure(totals.accepted)} accepted, ${figure(totals.duplicate)} duplicate, ${figure(totals.rejected)} rejected; at most ${figure(most)} in ${step}`}
               span={words}
               from={from}
               peak={`at most ${figure(most)} in ${step}`}
@@ -52,7 +52,7 @@ export function DeliveriesTile({ snapshot: { traffic, live, summary, at } }: { s
               bars={points.map((point, index) => ({
                 at: point.at,
                 values: values[index]!,
-                words: `${clock(point.at)} · ${figure(point.accepted)} accepted, ${figure(point.duplicate)} duplicate, ${figure(refusedIn(point))} refused`,
+                words: `${clock(point.at)} · ${figure(point.accepted)} accepted, ${figure(point.duplicate)} duplicate, ${figure(rejectedIn(point))} rejected`,
               }))}
             />
           );
@@ -69,7 +69,7 @@ export function DeliveriesTile({ snapshot: { traffic, live, summary, at } }: { s
   );
 }
 
-export function RefusalsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) {
+export function RejectionsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) {
   const named = reasonsOf(traffic.day)
     .slice(0, REASON_LAYERS)
     .map(([reason]) => reason);
@@ -77,17 +77,17 @@ export function RefusalsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) 
     ...named.map((reason, index) => ({ className: `r${index}`, name: codeWords(reason) })),
     { className: `r${REASON_LAYERS}`, name: 'other reasons' },
   ];
-  const valuesOf = ({ refused }: TrafficPoint) => {
-    const parts = named.map((reason) => refused.get(reason) ?? 0);
-    const all = [...refused.values()].reduce((sum, times) => sum + times, 0);
+  const valuesOf = ({ rejected }: TrafficPoint) => {
+    const parts = named.map((reason) => rejected.get(reason) ?? 0);
+    const all = [...rejected.values()].reduce((sum, times) => sum + times, 0);
     return [...parts, all - parts.reduce((sum, times) => sum + times, 0)];
   };
   const total = (series: TrafficSeries, layer: number) =>
     series.points.reduce((sum, point) => sum + valuesOf(point)[layer]!, 0);
   return (
-    <Tile part="refusals" title="Refused, by reason" width="half">
+    <Tile part="rejections" title="Rejected, by reason" width="half">
       {named.length === 0 ? (
-        <p class="note">No delivery was refused in the last day.</p>
+        <p class="note">No delivery was rejected in the last day.</p>
       ) : (
         <>
           <div class="charts">
@@ -99,7 +99,7 @@ export function RefusalsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) 
                 .join(', ');
               return (
                 <Chart
-                  label={`Refused deliveries of the ${words.toLowerCase()}: ${told === '' ? 'none' : told}`}
+                  label={`Rejected deliveries of the ${words.toLowerCase()}: ${told === '' ? 'none' : told}`}
                   span={words}
                   from={from}
                   peak={most === 0 ? 'none' : `at most ${figure(most)} in ${step}`}
@@ -109,9 +109,9 @@ export function RefusalsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) 
                     at: point.at,
                     values: valuesOf(point),
                     words: `${clock(point.at)} · ${
-                      [...point.refused]
+                      [...point.rejected]
                         .map(([reason, times]) => `${codeWords(reason)} ${figure(times)}`)
-                        .join(', ') || 'none refused'
+                        .join(', ') || 'none rejected'
                     }`,
                   }))}
                 />
@@ -129,7 +129,7 @@ export function RefusalsTile({ snapshot: { traffic } }: { snapshot: Snapshot }) 
               .map(({ day, hour, ...layer }) => ({ ...layer, total: `${figure(hour)} · ${figure(day)}` }))}
           />
           <p class="note small">
-            Figures: the last hour, then the last day. <a href="/refusals">Why each was refused</a>
+            Figures: the last hour, then the last day. <a href="/rejections">Why each was rejected</a>
           </p>
         </>
       )}
@@ -196,16 +196,16 @@ export function LagTile({ snapshot: { traffic } }: { snapshot: Snapshot }) {
   );
 }
 
-function refusedIn({ refused }: TrafficPoint): number {
-  return [...refused.values()].reduce((sum, times) => sum + times, 0);
+function rejectedIn({ rejected }: TrafficPoint): number {
+  return [...rejected.values()].reduce((sum, times) => sum + times, 0);
 }
 
 function deliveredIn(points: readonly TrafficPoint[]) {
-  const total = { accepted: 0, duplicate: 0, refused: 0 };
+  const total = { accepted: 0, duplicate: 0, rejected: 0 };
   for (const point of points) {
     total.accepted += point.accepted;
     total.duplicate += point.duplicate;
-    total.refused += refusedIn(point);
+    total.rejected += rejectedIn(point);
   }
   return total;
 }

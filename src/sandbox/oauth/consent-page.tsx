@@ -37,7 +37,7 @@ export function ConsentPage({ request, ticket }: { request: ConsentRequest; tick
   );
 }
 
-export function RefusalPage({ reason }: { reason: string }) {
+export function RejectionPage({ reason }: { reason: string }) {
   return (
     <Layout title="Not possible">
       <main class="door">

@@ -3,7 +3,7 @@ import { requireOwnOrigin } from '../page/access.ts';
 import { pageHeaders } from '../page/headers.ts';
 import { judgeAuthorization, PendingConsents, redirectTo } from './authorization.ts';
 import type { Clients } from './clients.ts';
-import { ConsentPage, RefusalPage } from './consent-page.tsx';
+import { ConsentPage, RejectionPage } from './consent-page.tsx';
 import type { Grants } from './grants.ts';
 
 /** `/oauth/authorize`: the page on which a person allows or denies, and where its form goes. */
@@ -16,7 +16,7 @@ export function consentRoutes(clients: Clients, grants: Grants): Hono {
 
   routes.get('/authorize', (c) => {
     const verdict = judgeAuthorization(new URL(c.req.url).searchParams, clients);
-    if (verdict.outcome === 'refuse') return c.html(<RefusalPage reason={verdict.reason} />, 400);
+    if (verdict.outcome === 'refuse') return c.html(<RejectionPage reason={verdict.reason} />, 400);
     if (verdict.outcome === 'redirect') return c.redirect(verdict.to, 302);
     const { request } = verdict;
     return c.html(<ConsentPage request={request} ticket={pending.add(request)} />);
@@ -26,7 +26,10 @@ export function consentRoutes(clients: Clients, grants: Grants): Hono {
     const { ticket, answer } = await c.req.parseBody();
     const request = typeof ticket === 'string' ? pending.take(ticket) : null;
     if (request === null) {
-      return c.html(<RefusalPage reason="This page was answered before, or is too old. Start again." />, 400);
+      return c.html(
+        <RejectionPage reason="This page was answered before, or is too old. Start again." />,
+        400,
+      );
     }
     if (answer !== 'allow') return c.redirect(redirectTo(request, { error: 'access_denied' }), 302);
     const { clientId, scopes, challenge } = request;

@@ -1,17 +1,21 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import { networkOf } from '../../inbox/rejections.ts';
 import type { EventState } from '../reports.ts';
-import type {
-  AcceptOutcome,
-  ClaimedEvent,
-  GapKey,
-  GapReason,
-  HintTiming,
-  InboxStore,
-  IncomingEvent,
-  Now,
-  UnusableDelivery,
+import {
+  type AcceptOutcome,
+  type ClaimedEvent,
+  type GapKey,
+  type GapReason,
+  type HintTiming,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+  OLD_REJECTIONS_LOOKED_AT,
+  REJECTION_KEPT_MS,
+  REJECTIONS_KEPT,
+  type UnusableDelivery,
 } from '../store.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
@@ -22,9 +26,6 @@ import { trimBodiesAgainFrom } from './retention.ts';
 import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
-
-/** Enough to tell what was going on; older ones say nothing new. */
-const REFUSALS_KEPT = 100;
 
 /** Events that were given up: the API is asked for what they were about. */
 export async function bury(
@@ -78,26 +79,39 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
       });
     },
 
-    async recordRefusals(refusals) {
+    async recordRejections(rejections) {
       await database.transact(async (unit) => {
         await unit.change(
-          `INSERT INTO refusals (at, reason, t, bytes, body_sha256, header, body)
-           SELECT at, reason, t, bytes, sha, header, decode(body, 'base64') FROM json_to_recordset($1::json)
-             AS x (at timestamptz, reason text, t text, bytes bigint, sha text, header text, body text)`,
+          `INSERT INTO rejections (at, reason, t, bytes, body_sha256, header, body, address, network, times)
+           SELECT at, reason, t, bytes, sha, header, decode(body, 'base64'), address, network, times
+           FROM json_to_recordset($1::json)
+             AS x (at timestamptz, reason text, t text, bytes bigint, sha text, header text, body text,
+               address text, network text, times bigint)`,
           [
             rowsOf(
-              refusals.map(({ wall, bodySha256, body, ...rest }) => ({
+              rejections.map(({ wall, bodySha256, body, ...rest }) => ({
                 ...rest,
                 at: instantOf(wall),
                 sha: bodySha256,
+                network: networkOf(rest.address),
                 body: body === null ? null : Buffer.from(body).toString('base64'),
               })),
             ),
           ],
         );
+        const newest = Math.max(...rejections.map(({ wall }) => wall));
         await unit.change(
-          'DELETE FROM refusals WHERE id < (SELECT id FROM refusals ORDER BY id DESC OFFSET $1::bigint LIMIT 1)',
-          [REFUSALS_KEPT - 1],
+          'DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT $1::bigint) AND at < $2',
+          [OLD_REJECTIONS_LOOKED_AT, instantOf(newest - REJECTION_KEPT_MS)],
+        );
+        await unit.change(
+          `DELETE FROM rejections WHERE id IN (
+             SELECT id FROM (
+               SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
+                 SELECT id, reason, row_number() OVER (PARTITION BY reason, network ORDER BY id DESC) AS nth
+                 FROM rejections WHERE reason = ANY($1::text[])) AS senders) AS places
+             WHERE place > $2::bigint)`,
+          [[...new Set(rejections.map(({ reason }) => reason))], REJECTIONS_KEPT],
         );
       });
     },

@@ -90,7 +90,7 @@ export function createOperatorVerbs(database: Database): OperatorStore {
       });
     },
 
-    async readRefusal(id) {
+    async readRejection(id) {
       const [row] = await sql.query<{
         reason: string;
         t: string | null;
@@ -98,14 +98,15 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         bodySha256: string | null;
         header: string | null;
         body: Buffer | null;
+        address: string | null;
         at: string;
       }>(
-        'SELECT reason, t, bytes, body_sha256 AS "bodySha256", header, body, at FROM refusals WHERE id = $1',
+        'SELECT reason, t, bytes, body_sha256 AS "bodySha256", header, body, address, at FROM rejections WHERE id = $1',
         [id],
       );
       if (row === undefined) return null;
-      const { at, ...refusal } = row;
-      return { ...refusal, wall: Date.parse(at) };
+      const { at, ...rejection } = row;
+      return { ...rejection, wall: Date.parse(at) };
     },
 
     async readFact(name) {

@@ -12,7 +12,7 @@ import {
   type Paging,
   type QuarantineReport,
   type RecordReport,
-  type RefusalReport,
+  type RejectionReport,
   type ReportStore,
   type SweepReport,
   type TrafficReport,
@@ -36,7 +36,7 @@ const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead
 const CHANGE_COLUMNS = 'seq, kind, record_id, operation, before, after, cause, at';
 const SWEEP_COLUMNS =
   'id, kind, reason, started_at, finished_at, pages, seen, inserted, updated, deleted, unchanged, outcome, error, drift';
-const REFUSAL_COLUMNS = 'id, at, reason, t, bytes, body_sha256, header';
+const REJECTION_COLUMNS = 'id, at, reason, t, bytes, body_sha256, header, address, times';
 const QUARANTINE_COLUMNS = 'id, received_at, reason, t, body_sha256, released_at';
 
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
@@ -154,18 +154,18 @@ export function createReports({ sql }: Database): ReportStore {
       );
     },
 
-    async listRefusals(paging) {
-      return await newest<RefusalReport>(
+    async listRejections(paging) {
+      return await newest<RejectionReport>(
         sql,
-        `SELECT ${REFUSAL_COLUMNS}, NULL AS body, NULL AS body_base64 FROM refusals`,
+        `SELECT ${REJECTION_COLUMNS}, NULL AS body, NULL AS body_base64 FROM rejections`,
         paging,
       );
     },
 
-    async showRefusal(id) {
-      const row = await one<WithBytes<RefusalReport>>(
+    async showRejection(id) {
+      const row = await one<WithBytes<RejectionReport>>(
         sql,
-        `SELECT ${REFUSAL_COLUMNS}, body FROM refusals WHERE id = $1`,
+        `SELECT ${REJECTION_COLUMNS}, body FROM rejections WHERE id = $1`,
         id,
       );
       return row === null ? null : withBody(row);

@@ -1,24 +1,25 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
-import type {
-  AcceptOutcome,
-  HintTiming,
-  InboxStore,
-  IncomingEvent,
-  Now,
-  UnusableDelivery,
+import { networkOf } from '../../inbox/rejections.ts';
+import {
+  type AcceptOutcome,
+  type HintTiming,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+  OLD_REJECTIONS_LOOKED_AT,
+  REJECTION_KEPT_MS,
+  REJECTIONS_KEPT,
+  type UnusableDelivery,
 } from '../store.ts';
 import type { Numbers } from './connection.ts';
 import type { InboxParts } from './inbox.ts';
 import { iso } from './records.ts';
 
-/** Enough to tell what was going on; older ones say nothing new. */
-const REFUSALS_KEPT = 100;
+type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections' | 'releaseQuarantined'>;
 
-type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRefusals' | 'releaseQuarantined'>;
-
-/** What comes in: events, deliveries of which no event can be made, and refusals. */
+/** What comes in: events, deliveries of which no event can be made, and rejections. */
 export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally }: InboxParts): AcceptVerbs {
   const insertEvent = db.prepare(
     `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
@@ -36,10 +37,21 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
   const insertQuarantine = db.prepare(
     'INSERT INTO quarantine (received_at, reason, t, kind, record_id, body, body_sha256) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
-  const insertRefusal = db.prepare(
-    'INSERT INTO refusals (at, reason, t, bytes, body_sha256, header, body) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  const insertRejection = db.prepare(
+    `INSERT INTO rejections (at, reason, t, bytes, body_sha256, header, body, address, network, times)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const trimRefusals = db.prepare('DELETE FROM refusals WHERE id <= (SELECT max(id) FROM refusals) - ?');
+  const trimRejections = db.prepare(
+    `DELETE FROM rejections WHERE id IN (
+       SELECT id FROM (
+         SELECT id, row_number() OVER (ORDER BY nth, id DESC) AS place FROM (
+           SELECT id, row_number() OVER (PARTITION BY network ORDER BY id DESC) AS nth
+           FROM rejections WHERE reason = ?))
+       WHERE place > ?)`,
+  );
+  const forgetRejections = db.prepare(
+    'DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ?) AND at < ?',
+  );
   const release = db.prepare(
     'UPDATE quarantine SET released_at = ? WHERE id = ? AND released_at IS NULL RETURNING kind, record_id',
   );
@@ -149,12 +161,19 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
       return outcomes;
     },
 
-    async recordRefusals(refusals) {
+    async recordRejections(rejections) {
       transact(() => {
-        for (const r of refusals) {
-          insertRefusal.run(iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body);
+        for (const r of rejections) {
+          insertRejection.run(
+            ...[iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body],
+            ...[r.address, networkOf(r.address), r.times],
+          );
         }
-        trimRefusals.run(REFUSALS_KEPT);
+        const newest = Math.max(...rejections.map((r) => r.wall));
+        forgetRejections.run(OLD_REJECTIONS_LOOKED_AT, iso(newest - REJECTION_KEPT_MS));
+        for (const reason of new Set(rejections.map((r) => r.reason))) {
+          trimRejections.run(reason, REJECTIONS_KEPT);
+        }
       });
     },
 

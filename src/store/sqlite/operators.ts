@@ -26,7 +26,7 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
        max_ms = max(max_ms, excluded.max_ms)`,
   );
   const forgetTraffic = db.prepare('DELETE FROM traffic WHERE minute < ?');
-  const readRefusal = db.prepare('SELECT * FROM refusals WHERE id = ?');
+  const readRejection = db.prepare('SELECT * FROM rejections WHERE id = ?');
 
   return {
     ...createTokenVerbs(db, transact),
@@ -87,8 +87,8 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
       });
     },
 
-    async readRefusal(id) {
-      const row = readRefusal.get(id) as Record<string, unknown> | undefined;
+    async readRejection(id) {
+      const row = readRejection.get(id) as Record<string, unknown> | undefined;
       if (row === undefined) return null;
       return {
         reason: String(row['reason']),
@@ -97,6 +97,7 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
         bodySha256: row['body_sha256'] as string | null,
         header: row['header'] as string | null,
         body: row['body'] as Buffer | null,
+        address: row['address'] as string | null,
         wall: Date.parse(String(row['at'])),
       };
     },

@@ -14,7 +14,7 @@ import {
   type Paging,
   type QuarantineReport,
   type RecordReport,
-  type RefusalReport,
+  type RejectionReport,
   type ReportStore,
   type SweepReport,
   type TrafficReport,
@@ -41,7 +41,7 @@ const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
 export function createReports(connection: Connection): ReportStore {
   const db = drizzle(connection);
-  const { events, changes, gaps, sweeps, quarantine, refusals, audit, heldDeletions } = tables;
+  const { events, changes, gaps, sweeps, quarantine, rejections, audit, heldDeletions } = tables;
 
   const changesOfRecord = createBlockSearch(connection, {
     ...{ table: 'changes', index: 'changes_record', match: 't.kind = ? AND t.record_id = ?' },
@@ -98,14 +98,16 @@ export function createReports(connection: Connection): ReportStore {
     released_at: quarantine.releasedAt,
   };
 
-  const refusalColumns = {
-    id: refusals.id,
-    at: refusals.at,
-    reason: refusals.reason,
-    t: refusals.t,
-    bytes: refusals.bytes,
-    body_sha256: refusals.bodySha256,
-    header: refusals.header,
+  const rejectionColumns = {
+    id: rejections.id,
+    at: rejections.at,
+    reason: rejections.reason,
+    t: rejections.t,
+    bytes: rejections.bytes,
+    body_sha256: rejections.bodySha256,
+    header: rejections.header,
+    address: rejections.address,
+    times: rejections.times,
   };
 
   const countEvents = connection.prepare('SELECT state, count FROM event_counts');
@@ -308,23 +310,23 @@ export function createReports(connection: Connection): ReportStore {
       return listTraffic.all(new Date(since).toISOString()) as TrafficReport[];
     },
 
-    async listRefusals(paging) {
+    async listRejections(paging) {
       const after = keyOf(paging);
       const rows = db
-        .select(refusalColumns)
-        .from(refusals)
-        .where(lt(refusals.id, after))
-        .orderBy(desc(refusals.id))
+        .select(rejectionColumns)
+        .from(rejections)
+        .where(lt(rejections.id, after))
+        .orderBy(desc(rejections.id))
         .limit(limitOf(paging))
         .all();
-      return rows.map((row): RefusalReport => ({ ...row, ...bodyOf(null) }));
+      return rows.map((row): RejectionReport => ({ ...row, ...bodyOf(null) }));
     },
 
-    async showRefusal(id) {
+    async showRejection(id) {
       const row = db
-        .select({ ...refusalColumns, body: refusals.body })
-        .from(refusals)
-        .where(eq(refusals.id, id))
+        .select({ ...rejectionColumns, body: rejections.body })
+        .from(rejections)
+        .where(eq(rejections.id, id))
         .get();
       return row === undefined ? null : { ...row, ...bodyOf(row.body) };
     },

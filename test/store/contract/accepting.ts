@@ -1,5 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { createScene, inScene, isoOf, type OpenEngine, TIMING } from '../scene.ts';
+import { PAGE_LIMIT_MAX, type RejectionReport } from '../../../src/store/reports.ts';
+import { REJECTION_KEPT_MS, REJECTIONS_KEPT } from '../../../src/store/store.ts';
+import { createScene, inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
+
+/** Newest first. */
+async function allRejections(scene: Scene): Promise<RejectionReport[]> {
+  const rows: RejectionReport[] = [];
+  for (;;) {
+    const after = rows.at(-1)?.id;
+    const page = await scene.store.listRejections({
+      limit: PAGE_LIMIT_MAX,
+      ...(after === undefined ? {} : { after: String(after) }),
+    });
+    rows.push(...page);
+    if (page.length < PAGE_LIMIT_MAX) return rows;
+  }
+}
 
 export function describeAccepting(open: OpenEngine): void {
   describe('accepting deliveries', () => {
@@ -140,17 +156,60 @@ export function describeAccepting(open: OpenEngine): void {
       }),
     );
 
+    const rejection = (from: string, bytes: number, wall: number, reason = 'bad_signature') => ({
+      ...{ reason, t: null, bytes, bodySha256: null, header: 'v1=00', body: null },
+      ...{ address: from, wall, times: 1 },
+    });
+
     it(
-      'keeps the newest hundred refusals, also when more come at once',
+      'keeps the few rejections of one sender through the many of another, and the newest of those',
       inScene(open, async (scene) => {
-        const refusal = (n: number) => ({
-          ...{ reason: `no_match ${n}`, t: null, bytes: n, bodySha256: null, header: 'v1=00', body: null },
-          wall: scene.now().wall,
-        });
-        await scene.store.recordRefusals(Array.from({ length: 60 }, (_, n) => refusal(n)));
-        await scene.store.recordRefusals(Array.from({ length: 90 }, (_, n) => refusal(60 + n)));
-        const kept = await scene.store.listRefusals({ limit: 500 });
-        expect(kept.map((one) => one.bytes)).toEqual(Array.from({ length: 100 }, (_, n) => 149 - n));
+        const { wall } = scene.now();
+        const record = scene.store.recordRejections.bind(scene.store);
+        await record([1, 2, 3].map((n) => rejection('192.0.2.1', n, wall)));
+        await record([4, 5].map((n) => rejection('198.51.100.1', n, wall, 'missing_header')));
+        for (let n = 0; n < REJECTIONS_KEPT * 2; n += 100) {
+          await record(Array.from({ length: 100 }, (_, m) => rejection('203.0.113.1', 1000 + n + m, wall)));
+        }
+        const kept = await allRejections(scene);
+        expect(kept.filter(({ reason }) => reason === 'missing_header')).toHaveLength(2);
+        const ofReason = kept.filter(({ reason }) => reason === 'bad_signature');
+        expect(ofReason).toHaveLength(REJECTIONS_KEPT);
+        expect(ofReason.filter(({ address }) => address === '192.0.2.1').map(({ bytes }) => bytes)).toEqual([
+          3, 2, 1,
+        ]);
+        expect(ofReason[0]!.bytes).toBe(1000 + REJECTIONS_KEPT * 2 - 1);
+        expect(ofReason[REJECTIONS_KEPT - 4]!.bytes).toBe(1000 + REJECTIONS_KEPT + 3);
+      }),
+    );
+
+    it(
+      'of more senders than there is room for keeps the newest of each, the latest ones',
+      inScene(open, async (scene) => {
+        const { wall } = scene.now();
+        const many = Array.from({ length: REJECTIONS_KEPT + 20 }, (_, n) => `10.0.${n >> 8}.${n & 255}`);
+        await scene.store.recordRejections(many.map((from) => rejection(from, 1, wall)));
+        await scene.store.recordRejections(many.slice(0, 30).map((from) => rejection(from, 2, wall)));
+        const kept = await allRejections(scene);
+        expect(kept).toHaveLength(REJECTIONS_KEPT);
+        expect(new Set(kept.map(({ address }) => address)).size).toBe(REJECTIONS_KEPT);
+        expect(kept.filter(({ bytes }) => bytes === 2)).toHaveLength(30);
+      }),
+    );
+
+    it(
+      'takes an IPv6 network for one sender, and forgets what is older than a week',
+      inScene(open, async (scene) => {
+        const { wall } = scene.now();
+        const old = wall - REJECTION_KEPT_MS - 1;
+        await scene.store.recordRejections([rejection('192.0.2.9', 1, old)]);
+        const many = Array.from({ length: REJECTIONS_KEPT }, (_, n) =>
+          rejection(`2001:db8:0:1::${n.toString(16)}`, 2, wall),
+        );
+        await scene.store.recordRejections([rejection('192.0.2.1', 3, wall), ...many]);
+        const kept = await allRejections(scene);
+        expect(kept.filter(({ bytes }) => bytes !== 2).map(({ bytes }) => bytes)).toEqual([3]);
+        expect(kept).toHaveLength(REJECTIONS_KEPT);
       }),
     );
   });

@@ -79,7 +79,7 @@ export function describeGaps(open: OpenEngine): void {
     it(
       'of a kind are healed by a complete sweep that began after them, and by no other',
       inScene(open, async (scene) => {
-        const lost = { reason: 'refused_timestamp', kind: 'vendor', recordId: null } as const;
+        const lost = { reason: 'rejected_timestamp', kind: 'vendor', recordId: null } as const;
         const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
         await scene.store.openGap(lost, 'x', scene.now());
         scene.toldOfGaps();
@@ -87,10 +87,10 @@ export function describeGaps(open: OpenEngine): void {
         await sweepOnce(scene, 'policy');
         await sweepOnce(scene, 'vendor', 'incomplete');
         expect(scene.toldOfGaps()).toEqual([]);
-        expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
+        expect(await scene.openGaps()).toEqual(['rejected_timestamp vendor -']);
         scene.pass(60_000);
         await sweepOnce(scene, 'vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed refused_timestamp vendor - after 60 s']);
+        expect(scene.toldOfGaps()).toEqual(['healed rejected_timestamp vendor - after 60 s']);
         expect(await scene.openGaps()).toEqual([]);
       }),
     );
@@ -98,12 +98,12 @@ export function describeGaps(open: OpenEngine): void {
     it(
       'that occurred again during a sweep wait for the next',
       inScene(open, async (scene) => {
-        const lost = { reason: 'refused_timestamp', kind: 'vendor', recordId: null } as const;
+        const lost = { reason: 'rejected_timestamp', kind: 'vendor', recordId: null } as const;
         await scene.store.openGap(lost, 'x', scene.now());
         const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
         await scene.store.openGap(lost, 'x', scene.now());
         await finish(scene, sweep.id);
-        expect(await scene.openGaps()).toEqual(['refused_timestamp vendor -']);
+        expect(await scene.openGaps()).toEqual(['rejected_timestamp vendor -']);
       }),
     );
 

@@ -134,12 +134,12 @@ export function describeLists(open: OpenEngine): void {
         expect(await scene.store.showQuarantined(row!.id)).toMatchObject(bytes);
         expect(row).toMatchObject({ body: null, body_base64: null });
 
-        const refusal = { reason: 'no_match', t: '1', bytes: 3, bodySha256: null, header: null, wall: 0 };
-        await scene.store.recordRefusals([{ ...refusal, body }]);
-        const [refused] = await scene.store.listRefusals({ limit: 1 });
-        expect(refused).toMatchObject({ body: null, body_base64: null });
-        expect(await scene.store.showRefusal(refused!.id)).toMatchObject(bytes);
-        expect(await scene.store.showRefusal(refused!.id + 1)).toBeNull();
+        const rejection = { reason: 'no_match', t: '1', bytes: 3, bodySha256: null, header: null, wall: 0 };
+        await scene.store.recordRejections([{ ...rejection, body, address: null, times: 1 }]);
+        const [rejected] = await scene.store.listRejections({ limit: 1 });
+        expect(rejected).toMatchObject({ body: null, body_base64: null });
+        expect(await scene.store.showRejection(rejected!.id)).toMatchObject(bytes);
+        expect(await scene.store.showRejection(rejected!.id + 1)).toBeNull();
       }),
     );
   });

@@ -87,10 +87,10 @@ export function describeReplicas(open: OpenEngine): void {
       await inScene(async ({ store, now }) => {
         await store.requestSweeps(['policy', 'vendor'], 'operator:olga', now());
         await store.requestSweeps(['policy'], 'operator:olga', now());
-        await store.requestSweeps(['policy'], 'refused deliveries', now());
+        await store.requestSweeps(['policy'], 'rejected deliveries', now());
         const asked = await store.takeSweepRequests();
         expect(asked.map(({ kind, reason }) => `${kind} ${reason}`).sort()).toEqual([
-          ...['policy operator:olga', 'policy refused deliveries', 'vendor operator:olga'],
+          ...['policy operator:olga', 'policy rejected deliveries', 'vendor operator:olga'],
         ]);
         expect(await store.takeSweepRequests()).toEqual([]);
       });

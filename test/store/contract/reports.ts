@@ -27,8 +27,8 @@ async function fill(scene: Scene): Promise<void> {
     await scene.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: `x${n}` }, null, scene.now());
     await scene.store.startSweep('policy', 'timer', scene.now());
     await scene.store.audit({ actor: 'olga', action: 'retry', outcome: 'ok', target: `${n}` }, scene.now());
-    const refusal = { reason: 'no_match', t: `${n}`, bytes: n, bodySha256: null, header: null, body: null };
-    await scene.store.recordRefusals([{ ...refusal, wall: scene.now().wall }]);
+    const rejection = { reason: 'no_match', t: `${n}`, bytes: n, bodySha256: null, header: null, body: null };
+    await scene.store.recordRejections([{ ...rejection, address: null, times: 1, wall: scene.now().wall }]);
     const unusable = {
       reason: 'invalid_json',
       t: `${n}`,
@@ -66,11 +66,11 @@ export function describeReports(open: OpenEngine): void {
           (row) => row.id,
         );
         expect(audit.map((row) => row.target)).toEqual(NEWEST_FIRST);
-        const refusals = await pages(
-          (paging) => store.listRefusals(paging),
+        const rejections = await pages(
+          (paging) => store.listRejections(paging),
           (row) => row.id,
         );
-        expect(refusals.map((row) => row.t)).toEqual(NEWEST_FIRST);
+        expect(rejections.map((row) => row.t)).toEqual(NEWEST_FIRST);
         const quarantine = await pages(
           (paging) => store.listQuarantine(paging),
           (row) => row.id,

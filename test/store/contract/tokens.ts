@@ -82,20 +82,26 @@ export function describeTokens(open: OpenEngine): void {
     });
   });
 
-  describe('a refused delivery', () => {
+  describe('a rejected delivery', () => {
     it('is read back with its bytes, as far as they were kept', async () => {
       const scene = await createScene(open);
       const { wall } = scene.now();
-      const common = { t: '1', bytes: 3, bodySha256: 'ab', header: 't=1', wall };
-      await scene.store.recordRefusals([
-        { ...common, reason: 'bad_signature', body: Buffer.from([0, 255, 10]) },
-        { ...common, reason: 'missing_header', header: null, t: null, body: null },
+      const common = { t: '1', bytes: 3, bodySha256: 'ab', header: 't=1', address: '192.0.2.1', wall };
+      await scene.store.recordRejections([
+        { ...common, reason: 'bad_signature', body: Buffer.from([0, 255, 10]), times: 1 },
+        { ...common, reason: 'missing_header', header: null, t: null, body: null, address: null, times: 7 },
       ]);
-      const first = await scene.store.readRefusal(1);
+      const first = await scene.store.readRejection(1);
       expect(first).toMatchObject({ ...common, reason: 'bad_signature' });
       expect([...first!.body!]).toEqual([0, 255, 10]);
-      expect(await scene.store.readRefusal(2)).toMatchObject({ header: null, body: null, t: null });
-      expect(await scene.store.readRefusal(3)).toBeNull();
+      expect(await scene.store.readRejection(2)).toMatchObject({
+        header: null,
+        address: null,
+        body: null,
+        t: null,
+      });
+      expect((await scene.store.listRejections({ limit: 9 })).map(({ times }) => times)).toEqual([7, 1]);
+      expect(await scene.store.readRejection(3)).toBeNull();
       await scene.close();
     });
   });

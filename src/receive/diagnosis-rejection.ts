@@ -1,10 +1,10 @@
-import type { Refusal } from '../store/store.ts';
+import type { Rejection } from '../store/store.ts';
 import { type Diagnosis, diagnose } from './diagnosis.ts';
 import type { CandidateSecret } from './diagnosis-search.ts';
 import type { Steps } from './diagnosis-steps.ts';
 import type { DiagnosisSettings } from './diagnosis-terms.ts';
 
-/** A diagnosis whose causes may also be the refusal's own reason, where there is nothing left to try. */
+/** A diagnosis whose causes may also be the rejection's own reason, where there is nothing left to try. */
 export type Explained = Omit<Diagnosis, 'causes'> & {
   causes: { code: string; what: string; remedy: string }[];
   /** What else is known of a delivery that was kept, in sentences. */
@@ -12,22 +12,22 @@ export type Explained = Omit<Diagnosis, 'causes'> & {
 };
 
 /**
- * Why a kept delivery was refused. Pure. Without its body only its form can be judged. `headers`: those of its other
+ * Why a kept delivery was rejected. Pure. Without its body only its form can be judged. `headers`: those of its other
  * headers that somebody knows, since none is kept.
  */
-export function* diagnoseRefusal(
-  refusal: Refusal,
+export function* diagnoseRejection(
+  rejection: Rejection,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
   headers: ReadonlyMap<string, string>,
 ): Steps<Explained> {
   const specimen = {
-    headerValue: refusal.header ?? undefined,
+    headerValue: rejection.header ?? undefined,
     headers,
-    body: refusal.body ?? Buffer.alloc(0),
-    receivedSeconds: Math.floor(refusal.wall / 1000),
+    body: rejection.body ?? Buffer.alloc(0),
+    receivedSeconds: Math.floor(rejection.wall / 1000),
   };
-  if (refusal.body !== null) return yield* diagnose(specimen, secrets, settings);
+  if (rejection.body !== null) return yield* diagnose(specimen, secrets, settings);
   const { causes } = yield* diagnose(specimen, [], settings);
   const form = causes.filter(({ code }) => code !== 'no_secret');
   if (form.length > 0) return { healthy: false, causes: form, fit: null };
@@ -35,8 +35,8 @@ export function* diagnoseRefusal(
     healthy: false,
     causes: [
       {
-        code: refusal.reason,
-        what: `It was refused for "${refusal.reason}", and its body of ${refusal.bytes} bytes was not kept, so its signature cannot be tried.`,
+        code: rejection.reason,
+        what: `It was rejected for "${rejection.reason}", and its body of ${rejection.bytes} bytes was not kept, so its signature cannot be tried.`,
         remedy:
           'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
       },
