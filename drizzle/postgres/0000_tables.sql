@@ -125,7 +125,8 @@ CREATE TABLE "policies" (
 	"last_event_at" timestamp with time zone,
 	"cause" text NOT NULL,
 	"change_seq" bigint DEFAULT 0 NOT NULL,
-	"previewed_created" bigint
+	"previewed_created" bigint,
+	"shown" jsonb
 );
 --> statement-breakpoint
 CREATE TABLE "quarantine" (
@@ -227,7 +228,8 @@ CREATE TABLE "risk_assessments" (
 	"last_event_at" timestamp with time zone,
 	"cause" text NOT NULL,
 	"change_seq" bigint DEFAULT 0 NOT NULL,
-	"previewed_created" bigint
+	"previewed_created" bigint,
+	"shown" jsonb
 );
 --> statement-breakpoint
 CREATE TABLE "sweep_requests" (
@@ -294,7 +296,8 @@ CREATE TABLE "vendors" (
 	"last_event_at" timestamp with time zone,
 	"cause" text NOT NULL,
 	"change_seq" bigint DEFAULT 0 NOT NULL,
-	"previewed_created" bigint
+	"previewed_created" bigint,
+	"shown" jsonb
 );
 --> statement-breakpoint
 CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq");--> statement-breakpoint

@@ -127,7 +127,8 @@ CREATE TABLE `policies` (
 	`last_event_at` text,
 	`cause` text NOT NULL,
 	`change_seq` integer DEFAULT 0 NOT NULL,
-	`previewed_created` integer
+	`previewed_created` integer,
+	`shown` text
 );
 --> statement-breakpoint
 CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
@@ -238,7 +239,8 @@ CREATE TABLE `risk_assessments` (
 	`last_event_at` text,
 	`cause` text NOT NULL,
 	`change_seq` integer DEFAULT 0 NOT NULL,
-	`previewed_created` integer
+	`previewed_created` integer,
+	`shown` text
 );
 --> statement-breakpoint
 CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
@@ -311,7 +313,8 @@ CREATE TABLE `vendors` (
 	`last_event_at` text,
 	`cause` text NOT NULL,
 	`change_seq` integer DEFAULT 0 NOT NULL,
-	`previewed_created` integer
+	`previewed_created` integer,
+	`shown` text
 );
 --> statement-breakpoint
 CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint

@@ -23,6 +23,8 @@ export interface RecordState {
   write: number;
   /** `created` of the last event whose payload was shown, wall. */
   previewedCreated: number | null;
+  /** Fields of the row's `data` that events have shown and no read covers yet, each with `hintAt` as that was. Null: none. */
+  shown: Readonly<Record<string, number>> | null;
   /** The counter as the last applied read began. */
   readNumber: number;
   readEndedAt: number | null;
@@ -48,6 +50,7 @@ export const UNKNOWN_STATE: Readonly<RecordState> = {
   unverifiedSince: null,
   write: 0,
   previewedCreated: null,
+  shown: null,
   readNumber: 0,
   readEndedAt: null,
   returned: false,
@@ -147,7 +150,15 @@ export function decidePreview(
 }
 
 function preview(state: RecordState, before: RowContent | null, after: RowContent): PreviewDecision {
-  return { outcome: 'previewed', state, row: after, change: diffContent(before, after) };
+  const change = diffContent(before, after);
+  return { outcome: 'previewed', state: noteShown(state, change), row: after, change };
+}
+
+function noteShown(state: RecordState, change: RowChange | null): RecordState {
+  const at = state.hintAt;
+  const fields = Object.keys((change?.after['data'] as JsonObject | undefined) ?? {});
+  if (at === null || fields.length === 0) return state;
+  return { ...state, shown: { ...state.shown, ...Object.fromEntries(fields.map((field) => [field, at])) } };
 }
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
@@ -159,15 +170,15 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
 }
 
 /**
- * Does the state differ from `stored` in nothing but what the adapters keep in the record's row: its last write, and what was
- * shown last? As a rule that is all that an event moves.
+ * Does the state differ from `stored` in nothing but what the adapters keep in the record's row: its last write, and what
+ * events have shown? As a rule that is all that an event moves.
  */
 export function standsInRow(
   stored: RecordState,
   { state: now, row }: { state: RecordState; row: RowContent | null },
 ): boolean {
   return (
-    (row !== null || stored.previewedCreated === now.previewedCreated) &&
+    (row !== null || (stored.previewedCreated === now.previewedCreated && stored.shown === now.shown)) &&
     stored.deleteEvent === now.deleteEvent &&
     stored.hint === now.hint &&
     stored.hintAt === now.hintAt &&
@@ -206,14 +217,15 @@ export function decideApply(
   timing: HintTiming,
 ): ApplyDecision {
   const { state, row } = held;
-  const shown = contentOf(kind, data, null);
-  const change = diffContent(row, shown);
-
   const newerRow = state.write > read.number;
   if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
+    const change = diffContent(row, contentOf(kind, data, null));
     return { outcome: 'refused', state: { ...state, refusals }, row: null, change, confirmed: false };
   }
+  const kept = stillShown(state, read, timing);
+  const shown = contentOf(kind, withShown(data, row, kept), null);
+  const change = diffContent(row, shown);
   if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {
     const again = lookAgain(state, read, timing);
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false };
@@ -221,6 +233,7 @@ export function decideApply(
 
   const applied: RecordState = {
     ...state,
+    shown: kept,
     readNumber: read.number,
     readEndedAt: read.endedAt,
     returned: true,
@@ -239,6 +252,26 @@ export function decideApply(
     change,
     confirmed: true,
   };
+}
+
+/**
+ * What events have shown less than SETTLE before the read began: of that it may be a stale answer, and readers of the
+ * feed would see a change undone and made again. Never more than what keeps the record unverified, whatever the clock.
+ */
+function stillShown(state: RecordState, read: ReadMoment, timing: HintTiming): RecordState['shown'] {
+  const { hintAt, shown } = state;
+  if (shown === null || hintAt === null) return null;
+  const kept = Object.entries(shown).filter(
+    ([, at]) => Math.min(at, hintAt) > read.beganAt - timing.settleMs,
+  );
+  return kept.length === 0 ? null : Object.fromEntries(kept);
+}
+
+/** The record as it was read, but for these fields of the row: a hot record moves on in all others. */
+function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['shown']): JsonObject {
+  if (row === null || kept === null) return data;
+  const fields = Object.keys(kept).filter((field) => Object.hasOwn(row.data, field));
+  return { ...data, ...Object.fromEntries(fields.map((field) => [field, row.data[field]])) };
 }
 
 /**
@@ -401,7 +434,7 @@ export function decideBurial(
     change,
     state: {
       ...state,
-      ...{ hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null },
+      ...{ hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null, shown: null },
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
       // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
       returned: true,

@@ -46,6 +46,8 @@ const contentColumns = () => ({
   changeSeq: number('change_seq').notNull().default(0),
   /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
   previewedCreated: number('previewed_created'),
+  /** Fields of `data` that events have shown and no read covers yet. Null: none. */
+  shown: jsonb('shown'),
 });
 
 export const policies = pgTable(

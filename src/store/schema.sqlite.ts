@@ -27,6 +27,8 @@ const contentColumns = () => ({
   changeSeq: integer('change_seq').notNull().default(0),
   /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
   previewedCreated: integer('previewed_created'),
+  /** JSON: fields of `data` that events have shown and no read covers yet. Null: none. */
+  shown: text('shown'),
 });
 
 export const policies = sqliteTable(

@@ -44,7 +44,7 @@ describe('what a preview need not save of a state', () => {
   it('is what stands in the row, and nothing else, whatever fields a state has', () => {
     const fields = Object.keys(UNKNOWN_STATE) as (keyof RecordState)[];
     const inRow = fields.filter((field) => standsInRow(stored, { state: moved(field), row: row({}) }));
-    expect(inRow).toEqual(['write', 'previewedCreated']);
+    expect(inRow).toEqual(['write', 'previewedCreated', 'shown']);
     expect(standsInRow(stored, { state: moved('previewedCreated'), row: null })).toBe(false);
     expect(standsInRow(stored, { state: { ...stored }, row: null })).toBe(true);
   });
@@ -196,6 +196,16 @@ describe('a preview', () => {
     if (decision.row !== null) expect(decision.row.deletedAt).toBe(example.deletedAt ?? null);
     if (example.outcome === 'overtaken')
       expect(decision.state.previewedCreated).toBe(held.state.previewedCreated);
+  });
+
+  it('notes the fields that it has changed, with the time of the last hint, and no others', () => {
+    const held = {
+      state: state({ shown: { owner: 90 } }),
+      row: row({ name: 'Old', status: 'a', owner: 'Ann' }),
+    };
+    const shows = event({ content: { name: 'New', status: 'a', owner: 'Ann' } });
+    const decision = decidePreview(shows, { ...held, verifiedWall: null }, settings, NOW_ISO);
+    expect(decision.state.shown).toEqual({ owner: 90, name: 100 });
   });
 
   it.each([
@@ -357,6 +367,44 @@ describe('a read', () => {
     const applied = !['refused', 'deferred'].includes(outcome);
     expect(decision.confirmed).toBe(applied);
     expect(decision.row?.name).toBe(applied && decision.change !== null ? data['name'] : undefined);
+  });
+
+  describe.each([
+    { hinted: 101, says: 'keeps what an event has shown less than SETTLE before it began' },
+    { hinted: 100, says: 'is newer than what an event has shown SETTLE before it began' },
+  ])('begun at 110, of an event at $hinted', ({ hinted, says }) => {
+    const told = row({ name: 'Told', owner: 'Ann', note: 'old' });
+    const held = { state: { hintAt: hinted, shown: { name: hinted } }, row: told };
+
+    it(says, () => {
+      const decision = apply({ name: 'Old', owner: 'Bob' }, held);
+      expect(decision.row?.data).toEqual({ name: hinted > 100 ? 'Told' : 'Old', owner: 'Bob' });
+      expect(decision.row?.name).toBe(hinted > 100 ? 'Told' : 'Old');
+      expect(decision.state.shown).toEqual(hinted > 100 ? { name: 101 } : null);
+      expect(decision.state.unverifiedSince === null).toBe(hinted <= 100);
+    });
+  });
+
+  it('keeps only what events have shown lately, however often others tell of the record', () => {
+    const held = {
+      state: { hintAt: 105, shown: { name: 50, status: 105 } },
+      row: row({ name: 'A', status: 'b' }),
+    };
+    expect(apply({ name: 'New', status: 'a' }, held)).toMatchObject({
+      ...{ outcome: 'updated', row: { data: { name: 'New', status: 'b' } } },
+      state: { shown: { status: 105 } },
+    });
+  });
+
+  it('that verifies a record shows it as it was read, whatever a clock has made of the times before', () => {
+    fc.assert(
+      fc.property(fc.nat(200), fc.nat(400), fc.nat(300), (hintAt, at, beganAt) => {
+        const held = { state: state({ hintAt, shown: { name: at } }), row: old };
+        const decision = decideApply('policy', { name: 'Read' }, { ...read, beganAt }, held, TIMING);
+        if (decision.state.unverifiedSince === null) expect(decision.row?.data).toEqual({ name: 'Read' });
+        if (decision.state.unverifiedSince === null) expect(decision.state.shown).toBeNull();
+      }),
+    );
   });
 
   it('that is applied forgets absence, announced deletions, refusals and failures', () => {

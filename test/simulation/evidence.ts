@@ -10,6 +10,7 @@ export interface Row {
   state_unverified: string | null;
   write: number;
   refusals: number;
+  cause: string | null;
 }
 
 /** What the invariants are judged by: the database itself, never what the mirror says of it. */
@@ -30,7 +31,7 @@ export const QUESTIONS = {
   rows: KINDS.map(
     (kind) =>
       `SELECT '${kind}' AS kind, r.id, CAST(r.data AS text) AS data, r.deleted_at, r.unverified_since,
-         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals
+         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals, r.cause
        FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
   ).join(' UNION ALL '),
   stored: 'SELECT id FROM events',

@@ -3,7 +3,7 @@ import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { IncomingEvent } from '../../src/store/store.ts';
 import type { Evidence, Row } from './evidence.ts';
-import type { Model } from './model.ts';
+import type { Model, Version } from './model.ts';
 
 /**
  * What must hold after every commit. The model counts the versions of each record, and a verified row shows exactly
@@ -17,6 +17,9 @@ import type { Model } from './model.ts';
  *   Besides, no read undoes what was written to a row after that read began, verified or not, until the fourth in
  *   a row tries.
  * - I5: no tombstone on a record that never was deleted up to now.
+ * - I8: no read takes a field, or the life of a record, back to a version before the one it showed last, verified or
+ *   not: a follower of the feed sees no change undone and made again that was not. An event that comes late may, since
+ *   nothing in it says what has been read meanwhile.
  *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
  * forgets its records for a while shows them deleted; then only what the hold promises can be asked of the mirror:
@@ -50,6 +53,15 @@ export interface Invariants {
 /** A read is refused this often for what was written since it began. */
 const REFUSALS = 3;
 
+/** Of the fields, one that no record has. */
+const ALIVE = '(alive)';
+
+/** Payloads and records keep their ids in different ones. */
+const ID_FIELDS: ReadonlySet<string> = new Set(['id', 'policyId', 'vendorId', 'riskAssessmentId']);
+
+const fieldOf = (version: Version, field: string): unknown =>
+  field === ALIVE ? version.content !== null : version.content?.[field];
+
 /** Rules of the hold, as the design words them. */
 const isMany = (count: number, live: number) =>
   (count > 2 && count > 0.2 * live) || (count >= 2 && count >= live);
@@ -57,7 +69,7 @@ const isMany = (count: number, live: number) =>
 export function createInvariants(options: {
   evidence: Evidence;
   model: Model;
-  eventOf: (body: string) => { kind: Kind; recordId: string; rev: number } | null;
+  eventOf: (body: string) => { id: string; kind: Kind; recordId: string; rev: number } | null;
 }): Invariants {
   const { model, evidence } = options;
   const countOf = (question: 'pending' | 'unverified') =>
@@ -71,6 +83,10 @@ export function createInvariants(options: {
   /** The version that the record last showed as verified. */
   const shown = new Map<string, number>();
   const seen = new Map<string, { print: string; row: Row }>();
+  /** The version that each event announces. */
+  const revOfEvent = new Map<string, number>();
+  /** By record and field, the version that its value is of; where several fit, the one that forgives most. */
+  const versionOfField = new Map<string, Map<string, number>>();
   const forgets = new Set<Kind>();
   const rememberedAt = new Map<Kind, number>();
   /** Records that were forgotten at some time since they were last verified alive. */
@@ -146,6 +162,39 @@ export function createInvariants(options: {
     return `I4: ${key} was changed by a read that began at ${readNumber}, before its write ${last.write}`;
   }
 
+  function takenBack(key: string, row: Row, last: Row | undefined): string | null {
+    if (last !== undefined && last.data === row.data && last.deleted_at === row.deleted_at) return null;
+    const { kind, id } = row;
+    const history = model.history(kind, id);
+    const versions = versionOfField.get(key) ?? new Map<string, number>();
+    versionOfField.set(key, versions);
+    const isEvent = row.cause?.startsWith('event:') === true;
+    const announcedRev = isEvent ? (revOfEvent.get(row.cause!.slice('event:'.length)) ?? 0) : 0;
+    const [before, after] = [fieldsOf(last), fieldsOf(row)];
+    for (const field of new Set([...before.keys(), ...after.keys()])) {
+      const value = after.get(field);
+      if (last !== undefined && isDeepStrictEqual(before.get(field), value)) continue;
+      const shows = (version: Version) => isDeepStrictEqual(fieldOf(version, field), value);
+      const least = versions.get(field) ?? 0;
+      const fitting = isEvent
+        ? history.findLast((version) => version.rev <= announcedRev && shows(version))
+        : history.find((version) => version.rev >= least && shows(version));
+      if (fitting !== undefined) versions.set(field, fitting.rev);
+      else if (isEvent) versions.set(field, 0);
+      // Deletions have an invariant of their own: I5.
+      else if (field !== ALIVE || row.deleted_at === null) {
+        return `I8: ${key} showed ${field} of version ${least}, and a read took it back to ${JSON.stringify(value)}`;
+      }
+    }
+    return null;
+  }
+
+  function fieldsOf(row: Row | undefined): Map<string, unknown> {
+    if (row === undefined) return new Map();
+    const fields = Object.entries(contentOf(row.data!)).filter(([field]) => !ID_FIELDS.has(field));
+    return new Map([...fields, [ALIVE, row.deleted_at === null]]);
+  }
+
   return {
     check(readNumber) {
       const lost: Row[] = [];
@@ -159,7 +208,9 @@ export function createInvariants(options: {
         seen.set(key, { print, row });
         if (last?.print === print) continue;
         const violation =
-          checkRow(row, last?.row.deleted_at === null ? lost : []) ?? undone(key, row, last?.row, readNumber);
+          checkRow(row, last?.row.deleted_at === null ? lost : []) ??
+          undone(key, row, last?.row, readNumber) ??
+          takenBack(key, row, last?.row);
         if (violation !== null) return violation;
       }
       for (const kind of KINDS) {
@@ -175,6 +226,8 @@ export function createInvariants(options: {
       if (about === null) return;
       const key = `${about.kind} ${about.recordId}`;
       announced.set(key, Math.max(about.rev, announced.get(key) ?? -1));
+      // Of two that share an id the first is stored.
+      if (!revOfEvent.has(about.id)) revOfEvent.set(about.id, about.rev);
     },
 
     named(assessments) {

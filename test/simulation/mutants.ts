@@ -44,6 +44,13 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'shown-guard',
+    without: 'a read that begins too soon after an event takes back what that has shown',
+    edits: [
+      { file: DECIDE, find: 'const kept = stillShown(state, read, timing);', put: 'const kept = null;' },
+    ],
+  },
+  {
     name: 'second-walk',
     tryFirst: 10,
     without: 'what one walk did not show is gone',

@@ -126,8 +126,8 @@ export function createWitness(database: TestDatabase): Witness {
       return notes as unknown as Note[];
     },
     learn(note) {
-      const { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals } = note;
-      const row = { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals };
+      const { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause } = note;
+      const row = { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause };
       rows.set(`${kind} ${id}`, row);
     },
     async look() {

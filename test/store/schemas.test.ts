@@ -17,10 +17,13 @@ const JSON_COLUMNS = [
   'changes.after',
   'changes.before',
   'policies.data',
+  'policies.shown',
   'registrations.events',
   'risk_assessments.data',
+  'risk_assessments.shown',
   'sweeps.drift',
   'vendors.data',
+  'vendors.shown',
 ];
 
 /** The type of a column in SQLite, and those that hold the same in PostgreSQL. */

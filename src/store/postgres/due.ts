@@ -221,6 +221,13 @@ async function layAnew(sql: Sql, now: Now, timing: HintTiming): Promise<number> 
   await sql.change('UPDATE record_state SET read_ended_at = $1 WHERE read_ended_at IS NOT NULL', [
     now.steady,
   ]);
+  for (const table of Object.values(TABLES)) {
+    await sql.change(
+      `UPDATE ${table} SET shown = (SELECT jsonb_object_agg(key, $1::bigint) FROM jsonb_object_keys(shown) AS key)
+       WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
+      [now.steady],
+    );
+  }
   return await sql.change(
     `UPDATE record_state SET hint_at = $1, first_hint_at = $1, due_at = $2, attempts = 0, missing_since = NULL,
        missing_number = NULL, proven = false WHERE unverified_since IS NOT NULL`,

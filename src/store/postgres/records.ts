@@ -75,6 +75,7 @@ interface LoadedRow {
   last_event_at: string | null;
   cause: string;
   change_seq: number | null;
+  shown: RecordState['shown'];
 }
 
 /** Every one of `ids`, by id; those nobody knows among them. */
@@ -86,7 +87,7 @@ export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): 
        CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created,
        s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
        s.delete_event, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
-       r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq
+       r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq, r.shown
      FROM unnest($1::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = x.id
      LEFT JOIN ${TABLES[kind]} r ON r.id = x.id`,
     [wanted],
@@ -232,6 +233,7 @@ function contentColumns(kind: Kind): Column[] {
     ['cause', 'text'],
     ['change_seq', 'bigint'],
     ['previewed_created', 'bigint'],
+    ['shown', 'text', '::jsonb'],
   ];
 }
 
@@ -240,9 +242,10 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
   unit.send(
     `UPDATE ${TABLES[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
-       last_event_id = x.last_event_id, last_event_at = x.last_event_at, previewed_created = x.previewed_created
+       last_event_id = x.last_event_id, last_event_at = x.last_event_at, previewed_created = x.previewed_created,
+       shown = x.shown::jsonb
      FROM json_to_recordset($1::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
-       last_event_id text, last_event_at timestamptz, previewed_created bigint) WHERE r.id = x.id`,
+       last_event_id text, last_event_at timestamptz, previewed_created bigint, shown text) WHERE r.id = x.id`,
     [
       rowsOf(
         records.map((held) => ({
@@ -252,6 +255,7 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
           last_event_id: held.row?.lastEventId ?? null,
           last_event_at: stored(held.row?.lastEventAt),
           previewed_created: held.state.previewedCreated,
+          shown: shownText(held.state.shown),
         })),
       ),
     ],
@@ -340,6 +344,7 @@ function stateFrom(row: LoadedRow): RecordState {
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
     write: row.change_seq ?? 0,
     previewedCreated: row.previewed_created,
+    shown: row.shown,
     readNumber: row.read_number,
     readEndedAt: row.read_ended_at,
     returned: row.returned,
@@ -410,11 +415,13 @@ function contentRow({ id, row, state }: Held) {
     cause: row?.cause,
     change_seq: state.write,
     previewed_created: state.previewedCreated,
+    shown: shownText(state.shown),
   };
 }
 
 /** Of the row's instants only the sender's may lie in any year. */
 const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
+const shownText = (shown: RecordState['shown']) => (shown === null ? null : keepJson(shown));
 const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
 /** The columns hold whole milliseconds; clocks give fractions. */
 const whole = (ms: number | null) => (ms === null ? null : Math.round(ms));

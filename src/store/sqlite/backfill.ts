@@ -44,6 +44,12 @@ export function createBackfillVerbs(
        missing_number = NULL, proven = 0 WHERE unverified_since IS NOT NULL`,
   );
   // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
+  const showAnew = KINDS.map((kind) =>
+    db.prepare(
+      `UPDATE ${TABLES[kind]} SET shown = (SELECT json_group_object(key, ?) FROM json_each(shown))
+       WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
+    ),
+  );
   const settleReads = db.prepare('UPDATE record_state SET read_ended_at = ? WHERE read_ended_at IS NOT NULL');
   const selectDue = db.prepare(
     `SELECT id, attempts, missing_since, hint_at AS hintAt, first_hint_at AS firstHintAt FROM record_state
@@ -198,6 +204,7 @@ export function createBackfillVerbs(
     async rehintUnverified(now, timing) {
       return transact(() => {
         settleReads.run(now.steady);
+        for (const statement of showAnew) statement.run(now.steady);
         return rehint.run(now.steady, now.steady, now.steady + timing.settleMs).changes;
       });
     },

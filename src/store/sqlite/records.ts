@@ -62,6 +62,7 @@ interface TableRow {
   cause: string;
   change_seq: number;
   previewed_created: number | null;
+  shown: string | null;
 }
 
 const STATE_COLUMNS =
@@ -241,7 +242,12 @@ export function createRecords(db: Connection) {
     saveTrust(held: Held): void {
       if (held.row === null) return;
       const since = held.state.unverifiedSince;
-      byKind[held.kind].trust.run(held.row.verifiedAt, since === null ? null : iso(since), held.id);
+      byKind[held.kind].trust.run(
+        held.row.verifiedAt,
+        since === null ? null : iso(since),
+        shownText(held.state.shown),
+        held.id,
+      );
     },
 
     countLive(kind: Kind): number {
@@ -255,7 +261,7 @@ function tableStatements(db: Connection, kind: Kind) {
   const version = kind === 'policy' ? 'version' : null;
   const columns = ['id', 'name', version, 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at']
     .concat(['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'])
-    .concat(['change_seq', 'previewed_created'])
+    .concat(['change_seq', 'previewed_created', 'shown'])
     .filter((column) => column !== null);
   const updates = columns
     .filter((column) => column !== 'id' && column !== 'first_seen_at')
@@ -266,23 +272,23 @@ function tableStatements(db: Connection, kind: Kind) {
   );
   const saveContent = db.prepare(
     `UPDATE ${table} SET ${version === null ? '' : 'version = ?, '}status = ?, data = ?, synced_at = ?, verified_at = ?,
-       last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, previewed_created = ? WHERE id = ?`,
+       last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, previewed_created = ?, shown = ? WHERE id = ?`,
   );
   return {
     select: db.prepare(
       `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at,
-       unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, previewed_created
+       unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, previewed_created, shown
        FROM ${table} WHERE id = ?`,
     ),
     markUnverified: db.prepare(
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
-    trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ? WHERE id = ?`),
+    trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ?, shown = ? WHERE id = ?`),
     countLive: db.prepare(`SELECT live FROM record_counts WHERE kind = '${kind}'`).pluck(),
     save(
       id: string,
       row: HeldRow,
-      { write, previewedCreated }: RecordState,
+      { write, previewedCreated, shown }: RecordState,
       unverifiedSince: string | null,
       stored: StoredKeys | null,
     ): number {
@@ -306,6 +312,7 @@ function tableStatements(db: Connection, kind: Kind) {
             row.cause,
             write,
             previewedCreated,
+            shownText(shown),
             id,
           ],
         );
@@ -322,12 +329,15 @@ function tableStatements(db: Connection, kind: Kind) {
           row.cause,
           write,
           previewedCreated,
+          shownText(shown),
         ],
       );
       return data.length;
     },
   };
 }
+
+const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON.stringify(shown));
 
 /** The row tells of what it shows; the state tells of what was shown before there was one. */
 function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
@@ -338,6 +348,7 @@ function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
     write: shown?.change_seq ?? 0,
     previewedCreated: shown === undefined ? row.previewed_created : shown.previewed_created,
+    shown: shown?.shown ? (JSON.parse(shown.shown) as RecordState['shown']) : null,
     readNumber: row.read_number,
     readEndedAt: row.read_ended_at,
     returned: row.returned === 1,

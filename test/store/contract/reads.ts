@@ -66,6 +66,44 @@ export function describeReads(open: OpenEngine): void {
     );
 
     it(
+      'keeps what an event has just shown, in all else follows a read that may be stale, and gives way to a later one',
+      inScene(open, async (scene) => {
+        const was = { id: 'pol_1', name: 'Old', status: 'draft', owner: 'Ann' };
+        await scene.show('policy', 'pol_1', was);
+        scene.pass(60_000);
+        await scene.accept(scene.event({ id: 'evt_a', shows: { status: 'approved' } }));
+        await scene.work();
+        scene.pass(SETTLE_MS - 1);
+        // Of what a process has in memory nothing outlives another's write.
+        await scene.store.makeKnown('vendor', ['v'], scene.now());
+        const early = await scene.show('policy', 'pol_1', { ...was, owner: 'Bob' });
+        expect(early).toMatchObject({ outcome: 'updated', differences: ['data.owner'], verified: false });
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({
+          ...{ status: 'approved', data: { ...was, status: 'approved', owner: 'Bob' } },
+        });
+        scene.pass(SETTLE_MS);
+        const late = await scene.show('policy', 'pol_1', { ...was, owner: 'Bob' });
+        expect(late).toMatchObject({ outcome: 'updated', verified: true });
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({ status: 'draft', cause: 'refetch' });
+      }),
+    );
+
+    it(
+      'keeps it over a start as well, by whatever clock',
+      inScene(open, async (scene) => {
+        await scene.show('policy', 'pol_1', { id: 'pol_1', status: 'draft' });
+        scene.pass(60_000);
+        await scene.accept(scene.event({ shows: { status: 'approved' } }));
+        await scene.work();
+        scene.pass(3_600_000);
+        await scene.store.rehintUnverified(scene.now(), { settleMs: SETTLE_MS });
+        scene.pass(1_000);
+        await scene.show('policy', 'pol_1', { id: 'pol_1', status: 'draft', owner: 'Bob' });
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({ status: 'approved' });
+      }),
+    );
+
+    it(
       'covers an event that is SETTLE older than the read, and says how long it had been open',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ shows: { name: 'New' } }));
@@ -123,7 +161,7 @@ export function describeReads(open: OpenEngine): void {
     );
 
     it(
-      'gives way after three refusals, and stays unverified',
+      'gives way after three refusals but for what an event has just shown, and stays unverified',
       inScene(open, async (scene) => {
         await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Read' });
         const outcomes: string[] = [];
@@ -132,7 +170,7 @@ export function describeReads(open: OpenEngine): void {
           scene.pass(2 * SETTLE_MS);
           await scene.accept(scene.event({ shows: { name: `Event ${round}` } }));
           await scene.work();
-          const data = { id: 'pol_1', name: `Read ${round}` };
+          const data = { id: 'pol_1', name: `Read ${round}`, owner: `Read ${round}` };
           const applied = await scene.show('policy', 'pol_1', data, {
             ...began,
             beganAt: scene.now().steady,
@@ -141,7 +179,8 @@ export function describeReads(open: OpenEngine): void {
           expect(applied.verified).toBe(false);
         }
         expect(outcomes).toEqual(['refused', 'refused', 'refused', 'updated']);
-        expect((await scene.row('policy', 'pol_1'))?.name).toBe('Read 3');
+        const data = { id: 'pol_1', name: 'Event 3', owner: 'Read 3' };
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({ name: 'Event 3', data });
       }),
     );
 
