@@ -2,6 +2,7 @@ import { createAddresses } from './addresses.ts';
 import type { Backfill } from './backfill/backfill.ts';
 import { createGapKeeper } from './backfill/gaps.ts';
 import { type Clock, type SharedClock, systemClock } from './clock.ts';
+import { accessPrint } from './compliance/access-print.ts';
 import { createBudget } from './compliance/budget.ts';
 import { credentialsFor } from './compliance/credentials-for.ts';
 import { KINDS } from './compliance/kinds.ts';
@@ -174,6 +175,8 @@ async function compose(
   await secrets.refresh();
   const secretUse = createSecretUse(clock);
 
+  const access = config.compliance === null ? () => '' : accessPrint(config.compliance, await store.epoch());
+  let beatenWith: string | null = null;
   let state: LiveFacts['state'] = 'starting';
   let pause: Pause | null = null;
   let unwritableSince: number | null = null;
@@ -206,7 +209,7 @@ async function compose(
       ? null
       : repairsWith({
           ...{ config, settings: config.compliance, credentials, budget, tell },
-          ...{ gaps, clock, timing, random, onError, riskIds: riskIds.read },
+          ...{ gaps, clock, timing, random, onError, riskIds: riskIds.read, access },
           onSkew: (ms) => {
             skewMs = ms;
           },
@@ -296,7 +299,11 @@ async function compose(
 
   async function writeBeat(): Promise<void> {
     const { settleMs, sweepMs } = config.sync;
-    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: pause !== null });
+    const present = access();
+    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: pause !== null, access: present });
+    // Nothing is known of what the new ones may read until they have read it.
+    if (beatenWith !== null && beatenWith !== present) backfill?.requestSweep(KINDS, 'credentials');
+    beatenWith = present;
   }
 
   async function beat(): Promise<void> {

@@ -93,7 +93,10 @@ CREATE TABLE "held_deletions" (
 --> statement-breakpoint
 CREATE TABLE "kind_state" (
 	"kind" text COLLATE "C" PRIMARY KEY NOT NULL,
-	"in_step_since" timestamp with time zone
+	"in_step_since" timestamp with time zone,
+	"read_with" text,
+	"probed_with" text,
+	"read_at" timestamp with time zone
 );
 --> statement-breakpoint
 CREATE TABLE "leases" (

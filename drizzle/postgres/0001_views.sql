@@ -176,11 +176,16 @@ WITH kinds AS (
     (SELECT value::timestamptz FROM facts WHERE name = 'heartbeat') AS heartbeat,
     coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
     coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    (SELECT value FROM facts WHERE name = 'access') AS access,
     coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0')::float8 * interval '1 millisecond' AS settle,
     coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0')::float8 AS sweep_ms
 ), told AS (
   SELECT k.*, service.*,
     (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
+    -- Nothing read with the present credentials is nothing known: with no record there is nothing that could be wrong either.
+    (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
+      OR (s.probed_with = service.access AND (SELECT known FROM record_counts c WHERE c.kind = k.kind) = 0
+        AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
     last.finished_at AS last_full_sweep_at,
     round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sweep_seconds,
     last.seen AS listed,
@@ -192,7 +197,7 @@ WITH kinds AS (
   FROM kinds k CROSS JOIN service
   LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sweeps s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
-    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')), 0) AS blocking_gaps,
+    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer')), 0) AS blocking_gaps,
     coalesce(sum(open) FILTER (WHERE g.reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')), 0) AS pressing_gaps
     FROM gap_counts g WHERE g.kind IN (k.kind, '')) gap
 ), judged AS (
@@ -200,15 +205,16 @@ WITH kinds AS (
     WHEN events_only THEN 'unverified'
     WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat > interval '60 seconds' THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
-    WHEN last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    WHEN readable_since IS NULL OR last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
     WHEN sweep_ms > 0 AND clock_timestamp() - last_full_sweep_at > (2 * sweep_ms + 600000) * interval '1 millisecond' THEN 'stale'
     ELSE 'in_step' END AS verdict
   FROM told
 )
 -- What the next heartbeat is to note holds since now, as far as can be shown.
 SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN coalesce(since, date_trunc('milliseconds', clock_timestamp())) END AS in_step_since, records, deleted, known, unverified,
-  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, open_gaps,
-  CASE WHEN events_only THEN 'payloads of events only' WHEN reach IS NOT NULL THEN reach
+  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, readable_since, open_gaps,
+  CASE WHEN events_only THEN 'payloads of events only' WHEN readable_since IS NULL THEN 'not read with the present credentials yet'
+    WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
     ELSE 'all ' || listed || ' the API lists' END AS coverage
 FROM judged ORDER BY kind;

@@ -95,7 +95,10 @@ CREATE TABLE `held_deletions` (
 CREATE INDEX `held_deletions_sweep` ON `held_deletions` (`sweep_id`,`id`);--> statement-breakpoint
 CREATE TABLE `kind_state` (
 	`kind` text PRIMARY KEY NOT NULL,
-	`in_step_since` text
+	`in_step_since` text,
+	`read_with` text,
+	`probed_with` text,
+	`read_at` text
 );
 --> statement-breakpoint
 CREATE TABLE `leases` (

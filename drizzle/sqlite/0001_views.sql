@@ -116,12 +116,17 @@ WITH kinds AS (
     (SELECT value FROM facts WHERE name = 'heartbeat') AS heartbeat,
     coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
     coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    (SELECT value FROM facts WHERE name = 'access') AS access,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0') AS REAL) AS settle_ms,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0') AS REAL) AS sweep_ms
 ), told AS (
   SELECT k.*, service.*,
     (SELECT known FROM record_counts c WHERE c.kind = k.kind) AS known,
     (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
+    -- Nothing read with the present credentials is nothing known: with no record there is nothing that could be wrong either.
+    (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
+      OR (s.probed_with = service.access AND (SELECT known FROM record_counts c WHERE c.kind = k.kind) = 0
+        AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
     (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
     (SELECT round((julianday(finished_at) - julianday(started_at)) * 86400, 1) FROM sweeps
       WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_seconds,
@@ -130,7 +135,7 @@ WITH kinds AS (
       WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
-      AND reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven')) AS blocking_gaps,
+      AND reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer')) AS blocking_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')) AS pressing_gaps,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
@@ -142,15 +147,16 @@ WITH kinds AS (
     WHEN events_only THEN 'unverified'
     WHEN heartbeat IS NULL OR julianday('now') - julianday(heartbeat) > 60.0 / 86400 THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
-    WHEN last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    WHEN readable_since IS NULL OR last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
     WHEN sweep_ms > 0 AND (julianday('now') - julianday(last_full_sweep_at)) * 86400000 > 2 * sweep_ms + 600000 THEN 'stale'
     ELSE 'in_step' END AS verdict
   FROM told
 )
 -- What the next heartbeat is to note holds since now, as far as can be shown.
 SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN coalesce(since, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) END AS in_step_since, records, deleted, known, unverified,
-  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, open_gaps,
-  CASE WHEN events_only THEN 'payloads of events only' WHEN reach IS NOT NULL THEN reach
+  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, readable_since, open_gaps,
+  CASE WHEN events_only THEN 'payloads of events only' WHEN readable_since IS NULL THEN 'not read with the present credentials yet'
+    WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
     ELSE 'all ' || listed || ' the API lists' END AS coverage
 FROM judged;

@@ -46,6 +46,8 @@ export interface BackfillOptions {
   random: () => number;
   /** Ids to hold besides those seen; asked anew before each cycle. */
   riskIds: () => Promise<readonly string[]>;
+  /** The print of the credentials and the address that requests go out with now. */
+  access: () => string;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
   onSweep: (result: SweepResult) => void;
@@ -111,11 +113,30 @@ export function createBackfill(options: BackfillOptions): Backfill {
   let woken = false;
 
   const shared = { ...options, firstPage: options.paging.firstPage, signal };
-  const upstream = createUpstream(shared);
+  /** By which credentials each kind was last noted as readable: it is noted once, not at each read. */
+  const noted = new Map<string, string>();
+  const upstream = createUpstream({
+    ...shared,
+    async onReadable(kind, how) {
+      const access = options.access();
+      if (noted.get(`${kind} ${how}`) === access) return;
+      await store.noteAccess(kind, access, how, now());
+      noted.set(`${kind} ${how}`, access);
+    },
+  });
   const refetch = createRefetch({ ...shared, upstream });
   const walk = createWalk({ ...shared, upstream });
   const conclude = createConclude(options);
-  const sweeper = createSweeper({ ...shared, walk, refetch, conclude, reserved, onEnded: options.onSweep });
+  const { probe } = upstream;
+  const sweeper = createSweeper({
+    ...shared,
+    probe,
+    walk,
+    refetch,
+    conclude,
+    reserved,
+    onEnded: options.onSweep,
+  });
   const dryRun = createDryRun(shared);
   const resumable = new Map(
     options.interrupted

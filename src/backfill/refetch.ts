@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
-import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
+import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type IdPointers, isAddressable, recordIdIn } from '../compliance/pointers.ts';
 import { describeError } from '../errors.ts';
@@ -136,6 +136,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         return { outcome: 'applied', applied };
       }
       let outcome = await missing(request, read, true);
+      await gaps.heal({ reason: 'unreadable_answer', kind, recordId: id });
       if (outcome === 'unwitnessed' && seeksWitness) {
         const witness = await seekWitness(request);
         // It counts for absences read after it: else the last 404 of a path that was lost for a while and the first
@@ -166,6 +167,9 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error.cause instanceof OtherRecordAnswered) {
           await gaps.open({ reason: 'unresolved', kind, recordId: id }, describeError(error));
+        }
+        if (error instanceof UpstreamError && isUnreadable(error)) {
+          await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
         }
         return later(
           request,

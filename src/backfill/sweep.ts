@@ -11,7 +11,7 @@ import type { ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
 import type { FetchedKind, Refetch } from './refetch.ts';
-import type { Lane } from './upstream.ts';
+import type { Lane, Upstream } from './upstream.ts';
 import type { DoWalk } from './walk.ts';
 
 /** Without a total, nothing but one more walk tells that a list did not move. */
@@ -63,6 +63,7 @@ export interface SweeperOptions {
   store: BackfillStore;
   walk: DoWalk;
   refetch: Refetch;
+  probe: Upstream['probe'];
   conclude: Conclude;
   gaps: GapKeeper;
   clock: Clock;
@@ -209,6 +210,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function cycle(sweep: Running, lane: Lane): Promise<Ending> {
     const kind = 'risk_assessment';
     sweep.estimatedTotal = await store.countKnown(kind);
+    if (sweep.estimatedTotal === 0) await options.probe(kind, lane);
     const missing: string[] = [];
     let failed = 0;
     for (;;) {

@@ -1,9 +1,10 @@
 import type { Clock } from '../clock.ts';
 import type { ComplianceClient, Page, RecordAnswer } from '../compliance/client.ts';
-import { UpstreamError } from '../compliance/errors.ts';
+import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import { COLLECTIONS } from '../compliance/paths.ts';
 import type { CallOptions } from '../compliance/requester.ts';
-import { describeError } from '../errors.ts';
+import { describeError, MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
@@ -14,6 +15,9 @@ const PATIENCE_FAILURES = 3;
 
 /** An outage is a gap once it has lasted this long: by then the upstream may have given up deliveries, too. */
 const OUTAGE_AFTER_MS = 30_000;
+
+/** No service gives its records such an id. */
+const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
 export interface UpstreamHealth {
   ok: boolean | null;
@@ -44,6 +48,11 @@ export interface Upstream {
     id: string,
     lane: Lane,
   ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
+  /**
+   * Asks for an assessment that nobody has made: nothing lists them, and where none is known, that it is unknown shows that
+   * they can be asked for at all. Throws UpstreamError, and MirrorError `unreadable_answer` when it is answered otherwise.
+   */
+  probe(kind: 'risk_assessment', lane: Lane): Promise<void>;
   health(): UpstreamHealth;
   /** A person asks: what waits because of failures is sent now. */
   tryNow(): void;
@@ -60,6 +69,8 @@ export function createUpstream(options: {
   clock: Clock;
   random: () => number;
   signal: AbortSignal;
+  /** Told of each kind that can be read with the credentials as they are, and how that showed. Absent: nobody is told. */
+  onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
 }): Upstream {
   const { client, store, gaps, clock, signal } = options;
   const health: UpstreamHealth = {
@@ -74,6 +85,8 @@ export function createUpstream(options: {
   /** Kinds read since the start, or since their last refusal: the first read heals what an earlier process opened, too. */
   const accepted = new Set<Kind>();
   let silentSince: number | null = null;
+  /** Requests in a row that brought nothing, answered or not. */
+  let useless = 0;
   let outage = false;
   let waitUntil = 0;
   let waiting = new AbortController();
@@ -133,6 +146,7 @@ export function createUpstream(options: {
     health.ok = true;
     health.lastOkWall = clock.wall();
     health.consecutiveFailures = 0;
+    useless = 0;
     answered();
     waitNoMore();
     if (accepted.has(kind)) return;
@@ -154,9 +168,20 @@ export function createUpstream(options: {
   }
 
   async function failed(kind: Kind, error: UpstreamError): Promise<void> {
-    health.ok = false;
     health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
+    useless += 1;
+    if (useless >= PATIENCE_FAILURES) {
+      const ms = backoffMs(OUTAGE_BACKOFF, useless - PATIENCE_FAILURES + 1, options.random());
+      waitUntil = clock.steady() + ms;
+    }
+    if (isUnreadable(error)) {
+      // It does answer: what that means is a question for the gap of this very request.
+      health.consecutiveFailures = 0;
+      answered();
+      return;
+    }
+    health.ok = false;
     health.consecutiveFailures += 1;
     const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
     if (isRefused) {
@@ -168,14 +193,6 @@ export function createUpstream(options: {
       await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
       if (first) await gaps.credentials(kind, String(error.status ?? error.kind));
     }
-    if (health.consecutiveFailures >= PATIENCE_FAILURES) {
-      const ms = backoffMs(
-        OUTAGE_BACKOFF,
-        health.consecutiveFailures - PATIENCE_FAILURES + 1,
-        options.random(),
-      );
-      waitUntil = clock.steady() + ms;
-    }
     if (isRefused) return;
     silentSince ??= clock.steady();
     const isLasting =
@@ -186,10 +203,30 @@ export function createUpstream(options: {
     }
   }
 
+  async function probe(kind: 'risk_assessment', lane: Lane): Promise<void> {
+    const { answer } = await read(kind, (call) => client.getRecord(kind, MADE_UP_ID, { ...call, lane }));
+    if (answer.outcome === 'missing' && answer.isPage !== true) {
+      await options.onReadable?.(kind, 'absence');
+      return;
+    }
+    const what = answer.outcome === 'found' ? 'with a record' : 'with a web page';
+    const text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered ${what}`;
+    await gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
+    throw new MirrorError('unreadable_answer', text);
+  }
+
   return {
-    page: (kind, page, lane, isBehindLast = false) =>
-      read(kind, (call) => client.listPage(kind, page, { ...call, lane, isBehindLast })),
-    record: (kind, id, lane) => read(kind, (call) => client.getRecord(kind, id, { ...call, lane })),
+    async page(kind, page, lane, isBehindLast = false) {
+      const seen = await read(kind, (call) => client.listPage(kind, page, { ...call, lane, isBehindLast }));
+      await options.onReadable?.(kind, 'read');
+      return seen;
+    },
+    async record(kind, id, lane) {
+      const seen = await read(kind, (call) => client.getRecord(kind, id, { ...call, lane }));
+      if (seen.answer.outcome === 'found') await options.onReadable?.(kind, 'read');
+      return seen;
+    },
+    probe,
     health: () => ({ ...health }),
     tryNow: waitNoMore,
     witness(kind, { beganAt, endedAt }) {

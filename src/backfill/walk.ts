@@ -1,8 +1,10 @@
 import type { Clock } from '../clock.ts';
+import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import { MirrorError } from '../errors.ts';
+import { describeError, MirrorError } from '../errors.ts';
 import type { Applied, BackfillStore, HintTiming, SweepProgress } from '../store/store.ts';
+import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages, type ListedKind } from './pages.ts';
 import type { Lane, Upstream } from './upstream.ts';
 
@@ -31,6 +33,7 @@ export interface WalkOptions {
   clock: Clock;
   timing: HintTiming;
   pointers: IdPointers;
+  gaps: GapKeeper;
   firstPage: number;
   random: () => number;
   signal: AbortSignal;
@@ -99,9 +102,17 @@ export function createWalk(options: WalkOptions): DoWalk {
       if (options.signal.aborted || !(error instanceof MirrorError) || error.code === 'store_unavailable')
         throw error;
       walk.error = error.message;
+      const text = unreadablePage(error);
+      if (text !== null) await options.gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
     }
     return walk;
   };
+}
+
+/** What nobody can make out of a page; null: that is not what ended the walk. */
+function unreadablePage(error: MirrorError): string | null {
+  if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
+  return error.code === 'malformed_page' ? describeError(error) : null;
 }
 
 function judgeEnd(walk: Walk, skipped: number): Pick<Walk, 'ended' | 'complete' | 'error' | 'mismatch'> {

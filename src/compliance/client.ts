@@ -1,7 +1,14 @@
-import { listIn, MalformedAnswer, OtherRecordAnswered, objectIn, WRAPPERS } from './envelope.ts';
+import {
+  checkIsRecord,
+  listIn,
+  MalformedAnswer,
+  OtherRecordAnswered,
+  objectIn,
+  WRAPPERS,
+} from './envelope.ts';
 import type { Kind } from './kinds.ts';
 import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath, routeOf } from './paths.ts';
-import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
+import { hasRecordId, type IdPointers, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
 import {
   type CallOptions,
   createRequester,
@@ -23,7 +30,12 @@ export interface Page extends Timing {
   status: number;
 }
 
-export type RecordAnswer = Timing & ({ outcome: 'found'; object: JsonObject } | { outcome: 'missing' });
+export type RecordAnswer = Timing &
+  (
+    | { outcome: 'found'; object: JsonObject }
+    /** `isPage`: for people to look at, as a proxy or a web server has it, and no answer of an API's own. */
+    | { outcome: 'missing'; isPage?: boolean }
+  );
 
 export interface Created {
   object: JsonObject;
@@ -38,7 +50,7 @@ export interface Created {
  */
 export interface ComplianceClient {
   listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
-  /** `missing` is a 404 and nothing else. A found object carries the id that was asked for. */
+  /** `missing` is a 404 and nothing else. A found object carries the id that was asked for, or none at all. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
   createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
   createRiskAssessment(body: JsonObject, options: CallOptions): Promise<Created>;
@@ -106,21 +118,28 @@ export function createClient(options: ClientOptions): ComplianceClient {
       const path = recordPath(kind, id);
       const read = (body: unknown) => {
         const object = objectIn(body, WRAPPERS[kind], idOf(kind));
-        const found = idOf(kind)(object);
-        if (found === id) return object;
-        const other = found === null ? 'no id where the pointers look' : `the id ${JSON.stringify(found)}`;
-        throw new OtherRecordAnswered(`the ${kind} answered has ${other}`);
+        if (hasRecordId(object, kind, id, pointers)) return object;
+        const other = idOf(kind)(object);
+        if (other !== null) {
+          throw new OtherRecordAnswered(`the ${kind} answered has the id ${JSON.stringify(other)}`);
+        }
+        checkIsRecord(object);
+        return object;
       };
+      let isPage = false;
       const { value, began, ended } = await send<JsonObject | null>({
         ...call,
         method: 'GET',
         path,
         accepts: isOk,
         read,
-        missing: () => null,
+        missing: ({ headers }) => {
+          isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
+          return null;
+        },
       });
       return value === null
-        ? { outcome: 'missing', began, ended }
+        ? { outcome: 'missing', isPage, began, ended }
         : { outcome: 'found', object: value, began, ended };
     },
 

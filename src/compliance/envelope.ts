@@ -11,7 +11,7 @@ import { type Meta, metaSchema } from './schemas.ts';
 /** The answer is JSON, and still not what was asked for. */
 export class MalformedAnswer extends Error {}
 
-/** The address of one record answered with another, or with what has no id: the cause of its `malformed` error. */
+/** The address of one record answered with another: the cause of its `malformed` error. */
 export class OtherRecordAnswered extends MalformedAnswer {}
 
 /** Deeper objects are refused: JSON.stringify, which storing them takes, overflows the stack on deep ones. */
@@ -41,18 +41,45 @@ export function listIn(body: unknown, idOf: IdOf): { objects: JsonObject[]; meta
 
 /**
  * The single object of an answer: `data`, the body itself, or what either of them wraps in a field of one of
- * these names. The first that carries an id is taken; without any id, the outermost `data`.
+ * these names; where an array stands instead, the one that it holds. The first that carries an id is taken; without
+ * any id, the outermost `data`.
  * @throws MalformedAnswer
  */
 export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf): JsonObject {
-  if (!isObject(body)) throw new MalformedAnswer('the answer is not an object');
-  const own = unwrap(body, wrappers, idOf);
-  const candidates = isObject(body['data']) ? [unwrap(body['data'], wrappers, idOf), own] : [own];
-  return checkDepth(candidates.find((candidate) => idOf(candidate) !== null) ?? candidates[0]!);
+  if (body === undefined) throw new MalformedAnswer('the answer is empty');
+  const whole = onlyOne(body);
+  if (!isObject(whole)) throw new MalformedAnswer('the answer is not an object');
+  const own = unwrap(whole, wrappers, idOf);
+  if (!Object.hasOwn(whole, 'data')) return checkDepth(own);
+  const data = onlyOne(whole['data']);
+  const candidates = isObject(data) ? [unwrap(data, wrappers, idOf), own] : [own];
+  const found = candidates.find((candidate) => idOf(candidate) !== null);
+  if (found === undefined && !isObject(data)) throw new MalformedAnswer('`data` holds no object');
+  return checkDepth(found ?? candidates[0]!);
+}
+
+/** What an answer without an id of its own says when it is about no record: an error, in whatever words. */
+const ERROR_FIELDS = ['error', 'errors', 'message'];
+
+/**
+ * An object without an id, from the address of one record: it is about that one, if it looks like a record at all.
+ * @throws MalformedAnswer
+ */
+export function checkIsRecord(object: JsonObject): void {
+  const said = ERROR_FIELDS.find((field) => Object.hasOwn(object, field));
+  if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
+  if (Object.keys(object).length === 0) throw new MalformedAnswer('the answer holds an empty object');
 }
 
 function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** An array of one is that one. @throws MalformedAnswer for one of more, or of none. */
+function onlyOne(value: unknown): unknown {
+  if (!Array.isArray(value)) return value;
+  if (value.length === 1) return value[0];
+  throw new MalformedAnswer(`the answer is an array of ${value.length} where one record was asked for`);
 }
 
 function rowsOf(body: unknown, idOf: IdOf): unknown[] {
@@ -79,11 +106,14 @@ function metaOf(body: JsonObject): Meta {
 }
 
 function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
-  const present = wrappers.filter((name) => Object.hasOwn(object, name) && isObject(object[name]));
+  const present = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
   if (present.length !== 1) return object;
-  const { [present[0]!]: inner, ...rest } = object;
+  const { [present[0]!]: wrapped, ...rest } = object;
+  const inner = onlyOne(wrapped);
   // Asked of the rest, since a pointer such as `vendor.id` finds an id through the wrapper as well.
-  return idOf(rest) === null && idOf(inner as JsonObject) !== null ? (inner as JsonObject) : object;
+  if (!isObject(inner) || idOf(rest) !== null) return object;
+  // Without an id in it either, only a wrapper around all there is can be told from a part of a record.
+  return idOf(inner) !== null || Object.keys(rest).length === 0 ? inner : object;
 }
 
 function checkDepth(object: JsonObject): JsonObject {

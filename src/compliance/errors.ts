@@ -1,4 +1,5 @@
 import { MirrorError } from '../errors.ts';
+import { OtherRecordAnswered } from './envelope.ts';
 
 /**
  * Why the upstream's answer could not be used.
@@ -58,6 +59,31 @@ export class UpstreamError extends MirrorError {
     this.excerpt = details.excerpt ?? null;
     this.outcomeUnknown = outcomeUnknown;
   }
+}
+
+/** Of an answer that cannot be used, so much is shown to people. */
+const SHOWN_CHARACTERS = 200;
+
+/**
+ * The service answered, and not with a refusal or a failure of its own; and still nobody can tell what it says. Only a
+ * person can mend that. Another record's answer is not meant: that one says clearly what it is.
+ */
+export function isUnreadable(error: UpstreamError): boolean {
+  if (error.cause instanceof OtherRecordAnswered) return false;
+  return error.kind === 'malformed' || error.kind === 'unexpected_status';
+}
+
+/** Which request it was, what is wrong with its answer, and how that begins. One line, without control characters. */
+export function unreadableText(error: UpstreamError): string {
+  if (error.excerpt === null) return error.message;
+  const plain = error.excerpt
+    .slice(0, SHOWN_CHARACTERS)
+    .replace(/\s+/g, ' ')
+    .replace(
+      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}]/gu,
+      (unit) => `\\u{${unit.codePointAt(0)!.toString(16)}}`,
+    );
+  return `${error.message}; it begins: ${plain.trim()}`;
 }
 
 /** The path or id would reach another resource than the one it names; nothing was sent. */

@@ -42,6 +42,11 @@ export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointer
   return null;
 }
 
+/** Whether any of the kind's pointers finds `id`, whatever those before it find: an id may stand beside another one. */
+export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointers: IdPointers): boolean {
+  return pathsOf(pointers).own[kind].some((path) => idAt(document, path) === id);
+}
+
 /**
  * The object in `document` that holds the record's own fields: the one its id sits in (`vendor` for `vendor.id`),
  * else the document itself.

@@ -12,7 +12,7 @@ export interface Expectation<T> {
   /** Turns the JSON answer (undefined: an empty one) into the result; throws MalformedAnswer. */
   read: (json: unknown) => T;
   /** The result of a 404, where that is an answer. */
-  missing?: () => T;
+  missing?: (answer: Answer) => T;
   /** Keeps the answer's text out of errors. */
   isSecret?: boolean;
 }
@@ -37,7 +37,7 @@ export function judge<T>(
     });
   }
   const { status } = reply;
-  if (status === 404 && expected.missing !== undefined) return { value: expected.missing() };
+  if (status === 404 && expected.missing !== undefined) return { value: expected.missing(reply) };
   const excerpt = expected.isSecret ? null : excerptOf(reply.body, context.authorization);
   if (!expected.accepts(status)) {
     const details = { status, excerpt, retryAfterMs: context.retryAfterMs };

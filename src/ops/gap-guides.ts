@@ -60,6 +60,14 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} refetch KIND ID`,
     note: 'If it never was there, the gap may stay: it keeps nothing from being in step.',
   },
+  unreadable_answer: {
+    symptom:
+      'The API answered a request with what nobody can make a record or a list of: a web page, nothing, an unexpected status, several records for one, rows without an id. What it should have shown is not known, so its kind is not in sync.',
+    check:
+      'The error beside it: the request, and how its answer begins. A web page comes from a proxy or from a wrong COMPLIANCE_BASE_URL; rows without an id want ID_POINTERS_*.',
+    command: `${CLI} doctor`,
+    note: 'It closes by itself with the first usable answer: of a record with its next read, of a list with the next complete reading.',
+  },
   unaddressable: {
     symptom: 'The id is one that no request path can carry, such as two dots.',
     check: 'The record in the compliance service itself: what its events said is all that is known here.',

@@ -46,6 +46,12 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
       'An event named it, and the API never showed it. Nothing was deleted; it is asked for again in each sweep.',
     needsPerson: false,
   },
+  unreadable_answer: {
+    title: 'An answer of the API could not be understood',
+    remedy:
+      'See beside it which request it was and how its answer begins. Check COMPLIANCE_BASE_URL, what stands between, and ID_POINTERS_*. It closes with the first usable answer to that request.',
+    needsPerson: true,
+  },
   unaddressable: {
     title: 'This id cannot be asked for',
     remedy: 'No request path can carry it. What the events said about it is all there is.',

@@ -82,6 +82,15 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       { since: new Date(outageSince).toISOString() },
     );
   }
+  const unreadable = openSince(gaps, 'unreadable_answer');
+  if (unreadable !== null) {
+    return say(
+      'unreadable_answer',
+      'Answers of the compliance service could not be understood.',
+      GAP_TEXTS.unreadable_answer.remedy,
+      { since: unreadable },
+    );
+  }
   const unproven = openSince(gaps, 'deletions_unproven');
   if (unproven !== null) {
     return say(

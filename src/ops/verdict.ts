@@ -125,6 +125,16 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
       underWay ? null : 'It starts by itself; the last sweeps below say what kept it from finishing.',
     );
   }
+  const unread = summary.kinds.filter((kind) => kind.readable_since === null);
+  if (unread.length > 0) {
+    return say(
+      'nothing_read',
+      `The ${LIST.format(unread.map((kind) => kindPlural(kind.kind)))} have not been read with the present credentials yet.`,
+      new Date(live.startedAt).toISOString(),
+      upstreamNote(live) ??
+        'They are asked for by themselves. If this lasts, the last sweeps below and “doctor” say what came of it.',
+    );
+  }
   const oldestPending = instant(summary.oldest_pending_at);
   if (oldestPending !== null && now - oldestPending > BACKLOG_LATE_MS) {
     return say(

@@ -7,7 +7,7 @@ import type { BackfillStore } from '../store/store.ts';
 import type { Narrator } from './narrator.ts';
 
 export interface RepairsOptions
-  extends Pick<BackfillOptions, 'gaps' | 'clock' | 'timing' | 'random' | 'riskIds' | 'onError'> {
+  extends Pick<BackfillOptions, 'gaps' | 'clock' | 'timing' | 'random' | 'riskIds' | 'access' | 'onError'> {
   config: Config;
   settings: ComplianceSettings;
   credentials: Credentials;

@@ -12,6 +12,7 @@ export const HEALED_BY_SWEEP: readonly GapReason[] = [
   'dead_letter',
   'total_mismatch',
   'walk_incomplete',
+  'unreadable_answer',
 ];
 
 /** What a verified record makes good. */
@@ -21,6 +22,7 @@ export const HEALED_BY_READ: readonly GapReason[] = [
   'dead_letter',
   'conflicting_content',
   'unusable_delivery',
+  'unreadable_answer',
 ];
 
 /** A gap that was healed, as the database gives it back. */

@@ -163,6 +163,8 @@ export interface KindStatus {
   last_full_sweep_seconds: number | null;
   /** Everything that the upstream held at this instant has been read since, as far as `coverage` goes. */
   covered_until: string | null;
+  /** Since when the present credentials have been seen to read it; null: not yet, so that it cannot be in step. */
+  readable_since: string | null;
   open_gaps: number;
   coverage: string;
 }

@@ -342,10 +342,18 @@ export const facts = sqliteTable('facts', {
   value: text('value').notNull(),
 });
 
-/** When each kind came into step, kept by the heartbeat; null while it is not. */
+/**
+ * When each kind came into step, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
+ * be readable, as a print that tells nothing of them.
+ */
 export const kindState = sqliteTable('kind_state', {
   kind: text('kind').primaryKey(),
   inStepSince: text('in_step_since'),
+  /** A list or a record of it was read with these. */
+  readWith: text('read_with'),
+  /** With these an id that nobody has made was answered as unknown. */
+  probedWith: text('probed_with'),
+  readAt: text('read_at'),
 });
 
 // ─── what several processes share; instants are milliseconds of the steady clock, which they share too ───────

@@ -248,6 +248,7 @@ export type GapReason =
   | 'rejected_timestamp'
   | 'rejected_signatures'
   | 'unresolved'
+  | 'unreadable_answer'
   | 'unaddressable'
   | 'dead_letter'
   | 'unusable_delivery'
@@ -418,6 +419,13 @@ export interface BackfillStore {
   openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
   healGap(gap: GapKey, now: Now): Promise<void>;
 
+  /**
+   * The credentials of this print have been seen to read the kind: a list or a record of it (`read`), or only that an id
+   * which nobody has made is unknown (`absence`). The latter counts while no id of the kind is known and another kind
+   * has been read with them.
+   */
+  noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void>;
+
   /** Says that the process lives and can write; a time without beats is our downtime. */
   beat(now: Now, facts: ServiceFacts): Promise<void>;
   /** Wall-clock milliseconds of the last beat, or null. */
@@ -435,6 +443,8 @@ export interface ServiceFacts {
   settleMs: number;
   sweepMs: number;
   blocked: boolean;
+  /** The print of the present credentials, as `noteAccess` is given it. */
+  access: string;
 }
 
 // ─── operators ──────────────────────────────────────────────────────────────────────────────────────────

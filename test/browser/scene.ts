@@ -159,7 +159,13 @@ async function fillSweeps(h: Harness): Promise<number> {
       ...{ recordsPerSecond: 21, leftMs: 190_000 },
     },
   ];
-  await h.store.beat(h.now(), { eventsOnly: false, settleMs: 10_000, sweepMs: 3_600_000, blocked: false });
+  await h.store.beat(h.now(), {
+    eventsOnly: false,
+    settleMs: 10_000,
+    sweepMs: 3_600_000,
+    blocked: false,
+    access: 'key',
+  });
   return swept;
 }
 

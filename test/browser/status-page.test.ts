@@ -72,7 +72,13 @@ async function sweepAll(): Promise<void> {
     };
     await h.store.finishSweep(sweep.id, { outcome: 'complete', error: null, progress }, h.now());
   }
-  await h.store.beat(h.now(), { eventsOnly: false, settleMs: 10_000, sweepMs: 3_600_000, blocked: false });
+  await h.store.beat(h.now(), {
+    eventsOnly: false,
+    settleMs: 10_000,
+    sweepMs: 3_600_000,
+    blocked: false,
+    access: 'key',
+  });
 }
 
 test('an operator signs in by the link and sees the verdict change without a reload', async () => {

@@ -117,8 +117,9 @@ describe('failures', () => {
     ['an empty answer', raw(200, ''), { kind: 'malformed', status: 200 }],
     ['invalid UTF-8', raw(200, Buffer.from('{"id":"v1","name":"\xff"}', 'latin1')), { kind: 'malformed' }],
     ['another id', raw(200, '{"data":{"id":"v2"}}'), { kind: 'malformed', message: /the id "v2"/ }],
-    ['no id', raw(200, '{"data":{"name":"x"}}'), { kind: 'malformed', message: /no id/ }],
-    ['an array', raw(200, '[{"id":"v1"}]'), { kind: 'malformed' }],
+    ['an error without an id', raw(200, '{"error":"no"}'), { kind: 'malformed', message: /no id/ }],
+    ['an empty object', raw(200, '{"data":{}}'), { kind: 'malformed', message: /empty object/ }],
+    ['an array of two', raw(200, '[{"id":"v1"},{"id":"v2"}]'), { kind: 'malformed' }],
     ['brotli', raw(200, 'x', { 'content-encoding': 'br' }), { kind: 'malformed', message: /encoded/ }],
     ['broken gzip', raw(200, 'x', { 'content-encoding': 'gzip' }), { kind: 'malformed' }],
     ['a cut connection', (response) => void response.socket!.destroy(), { kind: 'network', status: null }],
@@ -460,5 +461,29 @@ describe('any request', () => {
     const request = { method: 'GET', path: '/../admin', ...call } as const;
     await expect(client.request(request)).rejects.toThrow(UnaddressableError);
     expect(received).toEqual([]);
+  });
+});
+
+describe('one record', () => {
+  test.each<[string, unknown, object]>([
+    ['without an id', { data: { name: 'x' } }, { name: 'x' }],
+    ['in an array of one', { data: [{ id: 'v1', name: 'x' }] }, { id: 'v1', name: 'x' }],
+    ['in a bare array, without an id', [{ name: 'x' }], { name: 'x' }],
+    ['in a wrapper, without an id', { data: { vendor: { name: 'x' } } }, { name: 'x' }],
+    ['whose own id stands behind another', { vendorId: 'other', id: 'v1' }, { vendorId: 'other', id: 'v1' }],
+  ])('%s is the one that was asked for', async (_case, body, object) => {
+    const { client } = await start((response) => json(response, 200, body));
+    expect(await client.getRecord('vendor', 'v1', call)).toMatchObject({ outcome: 'found', object });
+  });
+
+  test.each([
+    ['text/html; charset=utf-8', true],
+    ['application/json', false],
+    ['text/plain', false],
+  ])('is missing by a 404 of type %s, of which it is told whether it is a page', async (type, isPage) => {
+    const { client } = await start(
+      (response) => void response.writeHead(404, { 'content-type': type }).end('x'),
+    );
+    expect(await client.getRecord('vendor', 'v1', call)).toMatchObject({ outcome: 'missing', isPage });
   });
 });

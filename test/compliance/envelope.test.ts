@@ -88,11 +88,20 @@ describe('a single record', () => {
       { id: 'v1', vendor: { id: 'v2' } },
     ],
     [
-      'a wrapper that itself has no id inside',
+      'what a wrapper around all there is holds, without an id too',
       'vendor',
       { data: { vendor: { name: 'x' } } },
-      { vendor: { name: 'x' } },
+      { name: 'x' },
     ],
+    [
+      'data that has a part of its own name and no id',
+      'vendor',
+      { data: { vendor: { name: 'x' }, status: 'ok' } },
+      { vendor: { name: 'x' }, status: 'ok' },
+    ],
+    ['an array of one', 'vendor', [vendor], vendor],
+    ['data as an array of one', 'vendor', { data: [vendor] }, vendor],
+    ['data wrapping an array of one', 'vendor', { data: { vendor: [vendor] } }, vendor],
     ['data without any id', 'policy', { data: { name: 'x' } }, { name: 'x' }],
   ])('is found as %s', (_form, kind, body, expected) => {
     expect(objectIn(body, WRAPPERS[kind], idOf(kind))).toEqual(expected);
@@ -100,8 +109,15 @@ describe('a single record', () => {
 
   test.each<[string, unknown]>([
     ['nothing', undefined],
-    ['an array', [vendor]],
+    ['an array of two', [vendor, { id: 'v2' }]],
+    ['an empty array', []],
+    ['data that is an array of two', { data: [vendor, { id: 'v2' }] }],
+    ['data that is empty', { data: [] }],
+    ['data that is null', { data: null }],
+    ['data that is text', { data: 'v1' }],
     ['text', 'v1'],
+    ['a number', 5],
+    ['null', null],
     ['an object nested too deep', { data: { id: 'v1', ...nested(MAX_DEPTH + 1) } }],
   ])('is malformed as %s', (_form, body) => {
     expect(() => objectIn(body, WRAPPERS.vendor, idOf('vendor'))).toThrow(MalformedAnswer);

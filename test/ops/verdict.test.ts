@@ -20,6 +20,7 @@ function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
     unverified: 0,
     deleted: 0,
     covered_until: null,
+    readable_since: ago(60),
     oldest_unverified_at: null,
     last_full_sweep_seconds: 1,
     known: 1,

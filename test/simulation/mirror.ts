@@ -168,6 +168,7 @@ export function startMirror(options: MirrorOptions): Mirror {
       paging: { firstPage: 1, pageSize: settings.pageSize },
       sweepMs: settings.sweepMs,
       riskIds: async () => settings.riskIds,
+      access: () => 'key',
       onApplied: (kind, applied) => {
         for (const { id, outcome, verified } of applied) {
           trace(`apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
@@ -212,7 +213,7 @@ export function startMirror(options: MirrorOptions): Mirror {
 
   async function beat(): Promise<void> {
     const { settleMs, sweepMs } = settings;
-    await store.beat(now(), { eventsOnly: false, settleMs, sweepMs, blocked: false });
+    await store.beat(now(), { eventsOnly: false, settleMs, sweepMs, blocked: false, access: 'key' });
   }
 
   /** A service that cannot write at its start ends, and is started again. */

@@ -140,6 +140,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
         paging: { firstPage: 1, pageSize: settings.pageSize },
         sweepMs: settings.sweepMs,
         riskIds: async () => settings.riskIds,
+        access: () => 'key',
         onApplied: (kind, applied) => {
           for (const { id, outcome, verified } of applied) {
             trace(`${name} apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
@@ -187,7 +188,8 @@ export function startStages(site: Site, name: string, life: object, store: Store
       look: held.look,
     });
     const { settleMs, sweepMs } = settings;
-    const beat = () => store.beat(now(), { eventsOnly: false, settleMs, sweepMs, blocked: false });
+    const beat = () =>
+      store.beat(now(), { eventsOnly: false, settleMs, sweepMs, blocked: false, access: 'key' });
     await beat();
     running = { inbox, held, watch, sharing, wake: worker.wake };
     const runs = [

@@ -409,6 +409,7 @@ describe('several replicas over one database', () => {
       settleMs: SETTLE_MS,
       sweepMs: 0,
       blocked: false,
+      access: 'key',
     });
     await scene.accept(scene.event({ kind: 'vendor', recordId: 'v' }));
     const due = scene.now().steady + SETTLE_MS;
@@ -427,6 +428,7 @@ describe('several replicas over one database', () => {
       settleMs: SETTLE_MS,
       sweepMs: 0,
       blocked: false,
+      access: 'key',
     });
     const ahead = { ...scene.now(), steady: scene.now().steady + 86_400_000 };
     await scene.store.accept(

@@ -15,6 +15,7 @@ type SweepVerbs = Pick<
   | 'openGap'
   | 'healGap'
   | 'kindsWantingSweep'
+  | 'noteAccess'
   | 'beat'
   | 'lastBeat'
   | 'lastDelivery'
@@ -95,6 +96,18 @@ export function createSweepVerbs(database: Database): SweepVerbs {
       return await kindsWantingSweep(sql);
     },
 
+    async noteAccess(kind, access, how, now) {
+      const column = how === 'read' ? 'read_with' : 'probed_with';
+      await database.transact((unit) =>
+        unit.change(
+          `INSERT INTO kind_state AS k (kind, ${column}, read_at) VALUES ($1, $2, $3)
+           ON CONFLICT (kind) DO UPDATE SET read_at = excluded.read_at, ${column} = excluded.${column}
+           WHERE k.${column} IS DISTINCT FROM excluded.${column}`,
+          [kind, access, instantOf(now.wall)],
+        ),
+      );
+    },
+
     async beat(now, service) {
       await database.transact(async (unit) => {
         const nowIso = instantOf(now.wall);
@@ -104,6 +117,7 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           settle_ms: String(service.settleMs),
           sweep_ms: String(service.sweepMs),
           blocked: service.blocked ? '1' : '0',
+          access: service.access,
         };
         const rows = Object.entries(facts).map(([name, value]) => ({ name, value }));
         await unit.change(

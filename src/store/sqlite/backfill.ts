@@ -26,6 +26,7 @@ type RecordVerbs = Omit<
   | 'openGap'
   | 'healGap'
   | 'kindsWantingSweep'
+  | 'noteAccess'
   | 'beat'
   | 'lastBeat'
   | 'lastDelivery'

@@ -13,6 +13,7 @@ type SweepVerbs = Pick<
   | 'openGap'
   | 'healGap'
   | 'kindsWantingSweep'
+  | 'noteAccess'
   | 'beat'
   | 'lastBeat'
   | 'lastDelivery'
@@ -60,6 +61,14 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
      ON CONFLICT (kind) DO UPDATE SET in_step_since = CASE WHEN excluded.in_step_since IS NULL THEN NULL
        ELSE coalesce(in_step_since, excluded.in_step_since) END`,
   );
+
+  const noteAccess = (column: 'read_with' | 'probed_with') =>
+    db.prepare(
+      `INSERT INTO kind_state (kind, ${column}, read_at) VALUES (?, ?, ?)
+       ON CONFLICT (kind) DO UPDATE SET read_at = excluded.read_at, ${column} = excluded.${column}
+       WHERE ${column} IS NOT excluded.${column}`,
+    );
+  const noteOf = { read: noteAccess('read_with'), absence: noteAccess('probed_with') };
 
   const restartSince = db.prepare(
     'UPDATE kind_state SET in_step_since = ? WHERE kind = ? AND in_step_since IS NOT NULL',
@@ -120,6 +129,10 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
       return gaps.kindsWantingSweep();
     },
 
+    async noteAccess(kind, access, how, now) {
+      transact(() => noteOf[how].run(kind, access, iso(now.wall)));
+    },
+
     async beat(now, service) {
       transact(() => {
         const nowIso = iso(now.wall);
@@ -128,6 +141,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
         writeFact.run('settle_ms', String(service.settleMs));
         writeFact.run('sweep_ms', String(service.sweepMs));
         writeFact.run('blocked', service.blocked ? '1' : '0');
+        writeFact.run('access', service.access);
         for (const { kind, verdict } of verdicts.all() as { kind: string; verdict: string }[]) {
           keepSince.run(kind, verdict === 'in_step' ? nowIso : null);
         }

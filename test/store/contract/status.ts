@@ -7,8 +7,20 @@ const MINUTE_MS = 60_000;
 const progress = { pages: 0, seen: 7, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
 async function beat(scene: Scene, over: Partial<ServiceFacts> = {}) {
-  const facts = { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 60 * MINUTE_MS, blocked: false, ...over };
+  const facts = {
+    eventsOnly: false,
+    settleMs: SETTLE_MS,
+    sweepMs: 60 * MINUTE_MS,
+    blocked: false,
+    access: 'key',
+    ...over,
+  };
   await scene.store.beat(scene.now(), facts);
+}
+
+/** Every kind has been read with these credentials. */
+async function readAll(scene: Scene, access = 'key') {
+  for (const kind of KINDS) await scene.store.noteAccess(kind, access, 'read', scene.now());
 }
 
 async function sweepAll(scene: Scene, takesMs = 0) {
@@ -33,10 +45,11 @@ async function verified(scene: Scene, kind: Kind) {
 }
 
 /** The view asks the database's own clock, so these stories play in the present. */
-function inPresent(open: OpenEngine, story: (scene: Scene) => Promise<void>, agoMs = 0) {
+function inPresent(open: OpenEngine, story: (scene: Scene) => Promise<void>, agoMs = 0, reads = readAll) {
   return async () => {
     const scene = await createScene(open, { wall: Date.now() - agoMs });
     try {
+      await reads(scene);
       await story(scene);
     } finally {
       await scene.close();
@@ -51,6 +64,85 @@ export function describeStatus(open: OpenEngine): void {
       inPresent(open, async (scene) => {
         const rows = await scene.query('SELECT kind, verdict FROM sync_status ORDER BY kind');
         expect(rows).toEqual(KINDS.map((kind) => ({ kind, verdict: 'unverified' })));
+      }),
+    );
+
+    const asked = async () => undefined;
+
+    it(
+      'is catching up until the present credentials have been seen to read the kind, and again with others',
+      inPresent(
+        open,
+        async (scene) => {
+          await beat(scene);
+          await sweepAll(scene);
+          expect(await status(scene)).toMatchObject({
+            ...{ verdict: 'catching_up', readable_since: null },
+            coverage: 'not read with the present credentials yet',
+          });
+          await scene.store.noteAccess('policy', 'another key', 'read', scene.now());
+          expect((await status(scene)).verdict).toBe('catching_up');
+          scene.pass(1_000);
+          await scene.store.noteAccess('policy', 'key', 'read', scene.now());
+          const since = isoOf(scene.now().wall);
+          scene.pass(1_000);
+          await scene.store.noteAccess('policy', 'key', 'read', scene.now());
+          await beat(scene);
+          expect(await status(scene)).toMatchObject({ verdict: 'in_step', readable_since: since });
+          expect((await status(scene, 'vendor')).verdict).toBe('catching_up');
+          await beat(scene, { access: 'a new key' });
+          expect(await status(scene)).toMatchObject({ verdict: 'catching_up', readable_since: null });
+        },
+        5_000,
+        asked,
+      ),
+    );
+
+    it(
+      'takes a made-up id that is unknown for access, while no id is known and another kind has been read',
+      inPresent(
+        open,
+        async (scene) => {
+          const kind = 'risk_assessment';
+          await beat(scene);
+          await sweepAll(scene);
+          await scene.store.noteAccess(kind, 'key', 'absence', scene.now());
+          expect((await status(scene, kind)).verdict).toBe('catching_up');
+          await scene.store.noteAccess('vendor', 'another key', 'read', scene.now());
+          expect((await status(scene, kind)).verdict).toBe('catching_up');
+          await scene.store.noteAccess('vendor', 'key', 'read', scene.now());
+          await beat(scene);
+          expect((await status(scene, kind)).verdict).toBe('in_step');
+          await scene.store.makeKnown(kind, ['ra_1'], scene.now());
+          await scene.missing(kind, 'ra_1');
+          await scene.store.openGap({ reason: 'unresolved', kind, recordId: 'ra_1' }, null, scene.now());
+          expect(await status(scene, kind)).toMatchObject({ verdict: 'catching_up', readable_since: null });
+          await scene.store.noteAccess(kind, 'key', 'read', scene.now());
+          await beat(scene);
+          expect((await status(scene, kind)).verdict).toBe('in_step');
+        },
+        5_000,
+        asked,
+      ),
+    );
+
+    it(
+      'is blocked by an answer that nobody understands, until that very request is answered',
+      inPresent(open, async (scene) => {
+        await beat(scene);
+        await sweepAll(scene);
+        await beat(scene);
+        const gap = { reason: 'unreadable_answer', kind: 'vendor' } as const;
+        await scene.store.openGap({ ...gap, recordId: 'ven_1' }, 'a web page', scene.now());
+        await scene.store.openGap({ ...gap, recordId: null }, 'a web page', scene.now());
+        expect((await status(scene)).verdict).toBe('in_step');
+        expect((await status(scene, 'vendor')).verdict).toBe('blocked');
+        await sweepAll(scene);
+        expect(await scene.openGaps()).toEqual(['unreadable_answer vendor ven_1']);
+        expect((await status(scene, 'vendor')).verdict).toBe('blocked');
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await beat(scene);
+        expect((await status(scene, 'vendor')).verdict).toBe('in_step');
       }),
     );
 

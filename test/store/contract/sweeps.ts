@@ -110,7 +110,13 @@ export function describeSweeps(open: OpenEngine): void {
       inScene(open, async (scene) => {
         expect(await scene.store.lastBeat()).toBeNull();
         expect(await scene.store.readFact('paused')).toBeNull();
-        const facts = { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 3_600_000, blocked: false };
+        const facts = {
+          eventsOnly: false,
+          settleMs: SETTLE_MS,
+          sweepMs: 3_600_000,
+          blocked: false,
+          access: 'key',
+        };
         await scene.store.beat(scene.now(), facts);
         scene.pass(1_234);
         await scene.store.beat(scene.now(), facts);
