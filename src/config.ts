@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import type { BlockList } from 'node:net';
 import querystring from 'node:querystring';
+import type { PagingSettings } from './compliance/paging.ts';
 import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
 import * as parse from './config-parsers.ts';
 import { UsageError } from './errors.ts';
@@ -97,7 +98,7 @@ export interface ComplianceSettings {
   scopes: readonly string[];
   pkce: boolean;
   requestsPerMinute: number;
-  paging: { pageParam: string; perPageParam: string; firstPage: number; pageSize: number };
+  paging: PagingSettings;
   timeoutMs: number;
 }
 

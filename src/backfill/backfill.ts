@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -38,7 +39,7 @@ export interface BackfillOptions {
   clock: Clock;
   timing: HintTiming;
   pointers: IdPointers;
-  paging: { firstPage: number; pageSize: number };
+  paging: PagingSettings;
   /** 0: sweeps run at start and on demand only. */
   sweepMs: number;
   /** How far the last process had come with sweeps that it did not finish. */
@@ -112,7 +113,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
   let wakeUp: () => void = () => undefined;
   let woken = false;
 
-  const shared = { ...options, firstPage: options.paging.firstPage, signal };
+  const shared = { ...options, signal };
   /** By which credentials each kind was last noted as readable: it is noted once, not at each read. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({

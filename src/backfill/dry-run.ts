@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import type { PagingSettings } from '../compliance/paging.ts';
 import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -23,7 +24,7 @@ export interface DryRunOptions {
   client: ComplianceClient;
   clock: Clock;
   pointers: IdPointers;
-  firstPage: number;
+  paging: PagingSettings;
   random: () => number;
   /** Ids of assessments to look for besides those known. */
   riskIds: () => Promise<readonly string[]>;

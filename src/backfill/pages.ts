@@ -1,6 +1,17 @@
 import type { Clock } from '../clock.ts';
-import type { Page } from '../compliance/client.ts';
-import { UpstreamError } from '../compliance/errors.ts';
+import type { Page, PageCallOptions } from '../compliance/client.ts';
+import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
+import {
+  type AskForPage,
+  explainBefore,
+  explainRepeat,
+  findingText,
+  isOffset,
+  isWholeList,
+  type PagingFinding,
+  type PagingSettings,
+  type SeenPage,
+} from '../compliance/paging.ts';
 import { type IdPointers, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -26,7 +37,7 @@ export interface PagesOptions {
   upstream: Pick<Upstream, 'page'>;
   clock: Clock;
   pointers: IdPointers;
-  firstPage: number;
+  paging: PagingSettings;
   random: () => number;
   signal: AbortSignal;
 }
@@ -40,19 +51,25 @@ export interface PagesRequest {
 
 /**
  * The pages of a list one after another, the empty one that ends it included. Once all is seen that the list says it
- * holds, a 404 counts as one, and so does the first page again, from a service that ignores paging. Throws
- * UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`)
- * for one that no list has.
+ * holds, a 404 counts as one, and so does the first page again, from a service without pages. Throws UpstreamError for a
+ * page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has,
+ * or `paging`, whose message says which setting does not fit.
  */
 export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
 
 export function createPages(options: PagesOptions): Pages {
-  const { upstream, clock, signal } = options;
+  const { upstream, clock, paging, signal } = options;
 
-  async function readPage({ kind, lane }: PagesRequest, page: number, isBehindLast: boolean) {
+  const byOffset = isOffset(paging.pageParam);
+
+  async function readPage(
+    { kind, lane }: PagesRequest,
+    page: number,
+    how: Pick<PageCallOptions, 'isBehindLast' | 'query'>,
+  ) {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await upstream.page(kind, page, lane, isBehindLast);
+        return await upstream.page(kind, page, lane, how);
       } catch (error) {
         const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_PAGE;
         if (!again) throw error;
@@ -62,31 +79,73 @@ export function createPages(options: PagesOptions): Pages {
     }
   }
 
+  const seenIn = ({ kind }: PagesRequest, answer: Page): SeenPage => ({
+    ids: answer.objects.flatMap((object) => recordIdIn(object, kind, options.pointers) ?? []),
+    meta: answer.meta,
+    next: answer.next ?? null,
+  });
+
+  /** A page that nothing but curiosity asks for; null: the service has no such page. */
+  function askWith(request: PagesRequest): AskForPage {
+    return async (page, query) => {
+      try {
+        const { answer } = await readPage(request, page, query === null ? {} : { query });
+        return seenIn(request, answer);
+      } catch (error) {
+        if (error instanceof UpstreamError && isUnreadable(error)) return null;
+        throw error;
+      }
+    };
+  }
+
   return async function* pages(request) {
     let before = '';
     let total: number | null = null;
+    let first: SeenPage | null = null;
+    let offset = request.skip * paging.pageSize;
     const seen = new Set<string>();
     for (let page = request.skip; page < PAGES_MAX; page += 1) {
       const isBehindLast = request.skip === 0 && seen.size > 0 && seen.size === total;
-      const { answer, read } = await readPage(request, options.firstPage + page, isBehindLast);
+      const number = byOffset ? offset : paging.firstPage + page;
+      const { answer, read } = await readPage(request, number, { isBehindLast });
       const objects = identify(request.kind, answer.objects, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
       if (objects.length > 0 && ids === before) {
-        // Its first page showed as many as it says it holds: the service pays no heed to the paging parameter.
-        if (page === 1 && isBehindLast && answer.meta.total === total) {
-          yield { objects: [], meta: answer.meta, read };
-          return;
+        if (page !== 1 || first === null) {
+          throw new MirrorError('page_repeated', `page ${number} repeats the one before it`);
         }
-        throw new MirrorError('page_repeated', `page ${options.firstPage + page} repeats the one before it`);
+        if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
+          throw misfit(await explainRepeat(first, paging, askWith(request)));
+        }
+        yield { objects: [], meta: answer.meta, read };
+        return;
       }
       before = ids;
       total = answer.meta.total ?? total;
       for (const { id } of objects) seen.add(id);
+      if (page === 0) first = seenIn(request, answer);
+      offset += objects.length;
+      if (
+        objects.length === 0 &&
+        first !== null &&
+        !byOffset &&
+        paging.firstPage > 0 &&
+        seen.size !== total
+      ) {
+        // Read from its second page on, a list looks like a whole one, unless it says how many it holds.
+        const earlier = await askWith(request)(paging.firstPage - 1, null);
+        const finding = explainBefore(earlier, first, seen, paging);
+        if (finding !== null) throw misfit(finding);
+      }
       yield { objects, meta: answer.meta, read };
       if (objects.length === 0) return;
     }
     throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
   };
+}
+
+function misfit(finding: PagingFinding): MirrorError {
+  return new MirrorError('paging', `the paging does not fit: ${findingText(finding)}`);
 }
 
 /** What is wrong with a list that was read to its end; null: nothing contradicts that it was the whole one. */

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import { isOffset, type PagingSettings } from '../compliance/paging.ts';
 import { type IdPointers, isAddressable, recordIdIn } from '../compliance/pointers.ts';
 import { describeError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -31,7 +32,7 @@ export interface RefetchOptions {
   clock: Clock;
   timing: HintTiming;
   pointers: IdPointers;
-  firstPage: number;
+  paging: PagingSettings;
   random: () => number;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
 }
@@ -76,7 +77,11 @@ export function createRefetch(options: RefetchOptions): Refetch {
   }
 
   async function seePolicies(request: RefetchRequest): Promise<'seen' | 'none'> {
-    const { answer, read } = await upstream.page('policy', options.firstPage, request.lane);
+    const { answer, read } = await upstream.page(
+      'policy',
+      isOffset(options.paging.pageParam) ? 0 : options.paging.firstPage,
+      request.lane,
+    );
     const objects = answer.objects.flatMap((data) => {
       const id = recordIdIn(data, 'policy', options.pointers);
       return id === null ? [] : [{ id, data }];

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
-import type { ComplianceClient, Page, RecordAnswer } from '../compliance/client.ts';
-import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
+import type { ComplianceClient, Page, PageCallOptions, RecordAnswer } from '../compliance/client.ts';
+import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { COLLECTIONS } from '../compliance/paths.ts';
 import type { CallOptions } from '../compliance/requester.ts';
@@ -41,7 +41,7 @@ export interface Upstream {
     kind: 'policy' | 'vendor',
     page: number,
     lane: Lane,
-    isBehindLast?: boolean,
+    how?: Pick<PageCallOptions, 'isBehindLast' | 'query'>,
   ): Promise<{ answer: Page; read: ReadMoment }>;
   record(
     kind: 'risk_assessment' | 'vendor',
@@ -204,20 +204,25 @@ export function createUpstream(options: {
   }
 
   async function probe(kind: 'risk_assessment', lane: Lane): Promise<void> {
-    const { answer } = await read(kind, (call) => client.getRecord(kind, MADE_UP_ID, { ...call, lane }));
+    const gap = { reason: 'unreadable_answer', kind, recordId: null } as const;
+    const ask = read(kind, (call) => client.getRecord(kind, MADE_UP_ID, { ...call, lane }));
+    const { answer } = await ask.catch(async (error) => {
+      if (error instanceof UpstreamError && isUnreadable(error)) await gaps.open(gap, unreadableText(error));
+      throw error;
+    });
     if (answer.outcome === 'missing' && answer.isPage !== true) {
       await options.onReadable?.(kind, 'absence');
       return;
     }
     const what = answer.outcome === 'found' ? 'with a record' : 'with a web page';
     const text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered ${what}`;
-    await gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
+    await gaps.open(gap, text);
     throw new MirrorError('unreadable_answer', text);
   }
 
   return {
-    async page(kind, page, lane, isBehindLast = false) {
-      const seen = await read(kind, (call) => client.listPage(kind, page, { ...call, lane, isBehindLast }));
+    async page(kind, page, lane, how = {}) {
+      const seen = await read(kind, (call) => client.listPage(kind, page, { ...call, ...how, lane }));
       await options.onReadable?.(kind, 'read');
       return seen;
     },

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { describeError, MirrorError } from '../errors.ts';
 import type { Applied, BackfillStore, HintTiming, SweepProgress } from '../store/store.ts';
@@ -34,7 +35,7 @@ export interface WalkOptions {
   timing: HintTiming;
   pointers: IdPointers;
   gaps: GapKeeper;
-  firstPage: number;
+  paging: PagingSettings;
   random: () => number;
   signal: AbortSignal;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
@@ -112,7 +113,7 @@ export function createWalk(options: WalkOptions): DoWalk {
 /** What nobody can make out of a page; null: that is not what ended the walk. */
 function unreadablePage(error: MirrorError): string | null {
   if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
-  return error.code === 'malformed_page' ? describeError(error) : null;
+  return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
 }
 
 function judgeEnd(walk: Walk, skipped: number): Pick<Walk, 'ended' | 'complete' | 'error' | 'mismatch'> {

@@ -63,7 +63,7 @@ async function compareHere(cli: Cli, config: Config, kind: Kind) {
       ...{ store, clock, random: Math.random, pointers: config.idPointers },
       signal: new AbortController().signal,
       riskIds: riskIdsReader(config.riskIdsFile, { warn: (what: unknown) => complain(cli, what) }).read,
-      firstPage: complianceSettings(config).paging.firstPage,
+      paging: complianceSettings(config).paging,
     });
     return await compare(kind, 'person');
   };

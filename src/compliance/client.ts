@@ -27,6 +27,8 @@ export interface Page extends Timing {
   objects: JsonObject[];
   /** What the answer says of itself. Its perPage and total win over whatever was asked for. */
   meta: Meta;
+  /** The field that says how the list goes on otherwise than by pages; absent: none does. */
+  next?: string | null;
   status: number;
 }
 
@@ -49,6 +51,7 @@ export interface Created {
  * (UnaddressableError), credentials that cannot be had (their own error), and the caller's abort (its reason).
  */
 export interface ComplianceClient {
+  /** `page`: its number, or how many records to leave out, as the setting of its parameter has it. */
   listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
   /** `missing` is a 404 and nothing else. A found object carries the id that was asked for, or none at all. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
@@ -68,6 +71,8 @@ export interface ComplianceClient {
 export interface PageCallOptions extends CallOptions {
   /** A 404 then is an empty page, which is how some services answer behind the last one. */
   isBehindLast?: boolean;
+  /** Sent instead of the parameters that are set: to find out which ones the service listens to. */
+  query?: Record<string, string>;
 }
 
 export interface ClientOptions extends RequesterOptions {
@@ -99,11 +104,13 @@ export function createClient(options: ClientOptions): ComplianceClient {
   }
 
   return {
-    async listPage(kind, page, { isBehindLast = false, ...call }) {
+    async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
       const { pageParam, perPageParam, pageSize } = settings.paging;
       // Always the same size, even after an answer that names another: changing it mid-walk would shift the pages.
-      const query = new URLSearchParams({ [pageParam]: String(page), [perPageParam]: String(pageSize) });
-      const { value, ...rest } = await send<Pick<Page, 'objects' | 'meta'>>({
+      const query = new URLSearchParams(
+        asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
+      );
+      const { value, ...rest } = await send<Pick<Page, 'objects' | 'meta' | 'next'>>({
         ...call,
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,

@@ -30,13 +30,36 @@ type IdOf = (object: JsonObject) => string | null;
  * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`.
  * @throws MalformedAnswer
  */
-export function listIn(body: unknown, idOf: IdOf): { objects: JsonObject[]; meta: Meta } {
+export function listIn(
+  body: unknown,
+  idOf: IdOf,
+): { objects: JsonObject[]; meta: Meta; next: string | null } {
   const rows = Array.isArray(body) ? body : rowsOf(body, idOf);
   const objects = rows.map((row, index) => {
     if (!isObject(row)) throw new MalformedAnswer(`row ${index} of the list is not an object`);
     return checkDepth(row);
   });
-  return { objects, meta: isObject(body) ? metaOf(body) : {} };
+  return { objects, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
+}
+
+/** Where services say how a list goes on, and under which names: each as it is without case and underscores. */
+const NEXT_PLACES = ['meta', 'links', '_links', 'pagination', 'paging'];
+const NEXT_NAMES = ['next', 'nextcursor', 'nextpagetoken', 'nexttoken', 'cursor', 'hasmore'];
+
+function nextIn(body: unknown): string | null {
+  if (!isObject(body)) return null;
+  const places: [string, unknown][] = [
+    ['', body],
+    ...NEXT_PLACES.map((place): [string, unknown] => [`${place}.`, body[place]]),
+  ];
+  for (const [prefix, place] of places) {
+    if (!isObject(place)) continue;
+    const says = (field: string) =>
+      NEXT_NAMES.includes(field.toLowerCase().replaceAll('_', '')) && Boolean(place[field]);
+    const field = Object.keys(place).find(says);
+    if (field !== undefined) return prefix + field;
+  }
+  return null;
 }
 
 /**

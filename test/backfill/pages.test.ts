@@ -22,7 +22,7 @@ async function read(answers: readonly { ids: readonly string[]; total: number | 
     },
     clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
     pointers: DEFAULT_ID_POINTERS,
-    firstPage: 1,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     random: () => 0,
     signal: new AbortController().signal,
   });
@@ -40,7 +40,6 @@ it('a service that knows no pages answers the whole list each time: its own tota
 
 it.each([
   ['its total says that there are more', [ALL, ALL], 4],
-  ['it names no total', [ALL, ALL], null],
   [
     'one record stands on it twice',
     [
@@ -53,11 +52,23 @@ it.each([
 ])(
   'a page that repeats the one before ends the reading without a proof where %s',
   async (_why, lists, total) => {
-    await expect(read(lists.map((ids) => ({ ids, total })))).rejects.toThrow('repeats the one before it');
+    await expect(read(lists.map((ids) => ({ ids, total })))).rejects.toThrow(/repeats|paging does not fit/);
   },
 );
 
 it('one that begins behind the first page learns of no whole list', async () => {
   const whole = { ids: ALL, total: 3 };
   await expect(read([whole, whole, whole], 1)).rejects.toThrow('repeats the one before it');
+});
+
+it('a service without pages and totals shows the whole list twice, if it is not as long as a page would be', async () => {
+  const list = (length: number) => {
+    const ids = Array.from({ length }, (_, index) => `v${index}`);
+    return read([
+      { ids, total: null },
+      { ids, total: null },
+    ]);
+  };
+  expect(await list(7)).toEqual([7, 0]);
+  for (const length of [10, 20, 50, 100]) await expect(list(length)).rejects.toThrow('COMPLIANCE_PAGE_PARAM');
 });

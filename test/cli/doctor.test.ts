@@ -328,6 +328,7 @@ describe('doctor on the running configuration', () => {
         credentials: 'ok',
         scopes: 'wrong',
         'write scope': 'skipped',
+        paging: 'ok',
         'risk assessments': 'skipped',
         clock: 'wrong',
         'signing secrets': 'wrong',

@@ -26,7 +26,18 @@ describe('a list', () => {
     ['a meta that is null', { data: rows, meta: null }, {}],
     ['a total that is null', { data: rows, meta: { total: null } }, {}],
   ])('is found as %s', (_form, body, meta) => {
-    expect(listIn(body, idOf('policy'))).toEqual({ objects: rows, meta });
+    expect(listIn(body, idOf('policy'))).toMatchObject({ objects: rows, meta });
+  });
+
+  test.each<[string | null, object]>([
+    [null, { meta: { page: 1, next_cursor: null } }],
+    [null, { links: { next: '' }, meta: { hasMore: false } }],
+    ['meta.next_cursor', { meta: { next_cursor: 'abc' } }],
+    ['links.next', { links: { next: 'https://x/?cursor=1' } }],
+    ['pagination.hasMore', { pagination: { hasMore: true } }],
+    ['nextPageToken', { nextPageToken: 'abc' }],
+  ])('goes on by %s with %j beside it', (next, beside) => {
+    expect(listIn({ data: rows, ...beside }, idOf('policy')).next).toBe(next);
   });
 
   test.each<[string, unknown]>([

@@ -16,6 +16,7 @@ const UPSTREAM: UpstreamFindings = {
   reads: [{ route: 'GET /policies', outcome: 'ok', message: '', hint: null }],
   answered: true,
   skewMs: 0,
+  paging: [],
   assessment: { id: 'ra_1', outcome: 'found' },
   write: { granted: true, why: null },
 };
@@ -112,6 +113,22 @@ describe('the check of a configuration', () => {
       'warning',
     ],
     ['refused credentials, for writing', { upstream: failed('unauthorized') }, 'write scope', 'skipped'],
+    [
+      'a page parameter that nobody heeds',
+      {
+        upstream: {
+          ...UPSTREAM,
+          paging: [
+            {
+              kind: 'policy',
+              finding: { set: { name: 'COMPLIANCE_PAGE_PARAM', value: 'offset' }, sentence: 'x' },
+            },
+          ],
+        },
+      },
+      'paging',
+      'wrong',
+    ],
     [
       'no assessment to ask for',
       { upstream: { ...UPSTREAM, assessment: null } },

@@ -165,7 +165,7 @@ export function startMirror(options: MirrorOptions): Mirror {
       ...{ store, gaps, clock, timing, random, onError, interrupted },
       client: options.client({ clock, budget }),
       pointers: POINTERS,
-      paging: { firstPage: 1, pageSize: settings.pageSize },
+      paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
       sweepMs: settings.sweepMs,
       riskIds: async () => settings.riskIds,
       access: () => 'key',

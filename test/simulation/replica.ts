@@ -137,7 +137,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
       createBackfill({
         ...{ store: over, client, gaps, clock, timing, random, onError, interrupted },
         pointers: POINTERS,
-        paging: { firstPage: 1, pageSize: settings.pageSize },
+        paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
         sweepMs: settings.sweepMs,
         riskIds: async () => settings.riskIds,
         access: () => 'key',

@@ -1,3 +1,5 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { PagingFinding } from '../../compliance/paging.ts';
 import { coverageOf } from '../../compliance/registration.ts';
 import type { KindStatus } from '../../store/reports.ts';
 import { isReceiverPath, RECEIVER_PATH } from '../register/held.ts';
@@ -40,6 +42,8 @@ export interface UpstreamFindings {
   answered: boolean;
   /** Their clock minus ours, as far as a Date header tells. */
   skewMs: number | null;
+  /** The lists whose paging does not fit. */
+  paging: readonly { kind: Kind; finding: PagingFinding }[];
   /** The one that was asked for; null: none is known. */
   assessment: { id: string; outcome: 'found' | 'missing' | 'failed' } | null;
   write: WriteScope;
@@ -138,7 +142,7 @@ function serviceCheck({ service }: Findings): Check {
 function upstreamChecks({ upstream, settings, registrations }: Findings): Check[] {
   if (upstream === null) {
     const why = skipped(EVENTS_ONLY);
-    const names = ['base URL', 'credentials', 'scopes', 'write scope', 'risk assessments', 'clock'];
+    const names = ['base URL', 'credentials', 'scopes', 'write scope', 'paging', 'risk assessments', 'clock'];
     return names.map((name) => ({ name, ...why }));
   }
   const { reads, answered, baseUrl, auth, skewMs } = upstream;
@@ -178,6 +182,7 @@ function upstreamChecks({ upstream, settings, registrations }: Findings): Check[
           : skipped('not known while the credentials are not accepted')),
     },
     { name: 'write scope', ...writeVerdict(upstream, accepted, (registrations ?? []).length > 0) },
+    { name: 'paging', ...pagingVerdict(upstream, accepted) },
     { name: 'risk assessments', ...assessmentVerdict(upstream, accepted) },
     { name: 'clock', ...clockVerdict(skewMs, answered, settings.toleranceSeconds) },
   ];
@@ -199,6 +204,18 @@ function writeVerdict({ auth, write }: UpstreamFindings, accepted: boolean, isRe
   return isRegistered
     ? ok('not granted, and not needed: the webhook is registered; creates would be refused')
     : warning('not granted, and registering the webhook from here needs it', remedy);
+}
+
+function pagingVerdict({ paging, reads }: UpstreamFindings, accepted: boolean): Verdict {
+  const [worst] = paging;
+  if (worst !== undefined) {
+    const set = worst.finding.set;
+    const remedy = set === null ? 'look into the service’s documentation' : `set ${set.name}=${set.value}`;
+    return wrong(`${worst.kind}: ${worst.finding.sentence}`, remedy);
+  }
+  const isRead = reads.some(({ route, outcome }) => outcome === 'ok' && !route.includes('{id}'));
+  if (!accepted || !isRead) return skipped('not known while no list can be read');
+  return ok('nothing in the first pages speaks against the settings');
 }
 
 function assessmentVerdict({ assessment, reads }: UpstreamFindings, accepted: boolean): Verdict {

@@ -3,7 +3,9 @@ import { systemClock } from '../../clock.ts';
 import type { ComplianceClient } from '../../compliance/client.ts';
 import { credentialsFor } from '../../compliance/credentials-for.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
-import { isAddressable } from '../../compliance/pointers.ts';
+import { examinePaging, isOffset, type PagingFinding } from '../../compliance/paging.ts';
+import type { ListedKind } from '../../compliance/paths.ts';
+import { isAddressable, recordIdIn } from '../../compliance/pointers.ts';
 import type { ComplianceSettings, Config } from '../../config.ts';
 import { describeError, MirrorError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
@@ -34,7 +36,7 @@ export async function upstreamOf(
       seen.skewMs = dateHeaderSkewMs ?? seen.skewMs;
     },
   });
-  const { firstPage } = settings.paging;
+  const firstPage = isOffset(settings.paging.pageParam) ? 0 : settings.paging.firstPage;
   const read: ReadOne = async (route, request) => {
     const before = sent;
     const one = await readOf(route, request);
@@ -43,9 +45,33 @@ export async function upstreamOf(
   };
   await read('GET /policies', () => client.listPage('policy', firstPage, call()));
   await read('GET /vendors', () => client.listPage('vendor', firstPage, call()));
+  const paging = await pagingOf(client, config, settings);
   const assessment = await assessmentOf(client, await knownAssessment(config, store), read);
   const write = await writeScopeOf(config, settings, store);
-  return { baseUrl: baseUrl.href, auth, reads, ...seen, assessment, write };
+  return { baseUrl: baseUrl.href, auth, reads, ...seen, paging, assessment, write };
+}
+
+/** What of each list's paging does not fit. A list that cannot be read tells nothing of that. */
+async function pagingOf(
+  client: ComplianceClient,
+  { idPointers }: Config,
+  { paging }: ComplianceSettings,
+): Promise<UpstreamFindings['paging']> {
+  const found: { kind: ListedKind; finding: PagingFinding }[] = [];
+  for (const kind of ['policy', 'vendor'] as const) {
+    const finding = await examinePaging(paging, async (page, query) => {
+      try {
+        const answer = await client.listPage(kind, page, { ...call(), ...(query === null ? {} : { query }) });
+        const ids = answer.objects.flatMap((object) => recordIdIn(object, kind, idPointers) ?? []);
+        return { ids, meta: answer.meta, next: answer.next ?? null };
+      } catch (error) {
+        if (error instanceof MirrorError) return null;
+        throw error;
+      }
+    });
+    if (finding !== null) found.push({ kind, finding });
+  }
+  return found;
 }
 
 type ReadOne = (route: string, request: () => Promise<unknown>) => Promise<void>;

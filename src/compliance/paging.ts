@@ -1,0 +1,142 @@
+import type { Meta } from './schemas.ts';
+
+/** How a list is asked for in pages. */
+export interface PagingSettings {
+  pageParam: string;
+  perPageParam: string;
+  /** Of no account where pages are asked for by offset. */
+  firstPage: number;
+  pageSize: number;
+}
+
+/** What one page of a list showed. */
+export interface SeenPage {
+  ids: readonly string[];
+  meta: Meta;
+  /** The field that says where the list goes on, by its name; null: none does. */
+  next: string | null;
+}
+
+/** What of the paging does not fit. */
+export interface PagingFinding {
+  /** What to set, proven by a request; null: no setting that was tried mends it. */
+  set: { name: string; value: string } | null;
+  sentence: string;
+}
+
+/** Parameters that count records to leave out, where others count pages. */
+const OFFSET_PARAMS: ReadonlySet<string> = new Set(['offset', 'skip', 'start']);
+
+/** Tried in this order where a service pays no heed to the one that is set. */
+const KNOWN_PARAMS = ['page', 'pageNumber', 'page_number', 'page[number]', ...OFFSET_PARAMS];
+
+/** Sizes that services cut their pages to by themselves: so many records may be all, or only the first of them. */
+const USUAL_SIZES: ReadonlySet<number> = new Set([10, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1000]);
+
+export function isOffset(pageParam: string): boolean {
+  return OFFSET_PARAMS.has(pageParam);
+}
+
+/** Is a page that came again for the next one the whole list, from a service without pages? Pure. */
+export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings): boolean {
+  const distinct = new Set(ids).size;
+  if (meta.total !== undefined) return meta.total === distinct;
+  if (next !== null || distinct !== ids.length) return false;
+  // A service that cuts its only page would show no more than this for ever, and look the same.
+  return distinct !== asked.pageSize && distinct !== meta.perPage && !USUAL_SIZES.has(distinct);
+}
+
+/** Asks for one page by these parameters; null: it was not answered with a list. */
+export type AskForPage = (page: number, query: Record<string, string> | null) => Promise<SeenPage | null>;
+
+/** Failures in a row after which nothing more is tried: a service that dislikes our questions is not asked on. */
+const FAILURES_MAX = 2;
+
+/**
+ * Why the second page was the first one again. Tries, one request each, what else the service may listen to, and takes
+ * only for proven what shows records that the first page did not show, while the second as it is set still repeats that.
+ */
+export async function explainRepeat(
+  first: SeenPage,
+  asked: PagingSettings,
+  ask: AskForPage,
+): Promise<PagingFinding> {
+  const { pageParam, perPageParam, firstPage, pageSize } = asked;
+  const seen = new Set(first.ids);
+  const isNew = (page: SeenPage | null) =>
+    page !== null && page.ids.length > 0 && page.ids.every((id) => !seen.has(id));
+  const stillRepeats = async () => {
+    const again = await ask(isOffset(pageParam) ? seen.size : firstPage + 1, null);
+    return again?.ids.every((id) => seen.has(id)) ?? false;
+  };
+  const proven = async (name: string, value: string, sentence: string): Promise<PagingFinding | null> =>
+    (await stillRepeats()) ? { set: { name, value }, sentence } : null;
+
+  if (firstPage === 0 && !isOffset(pageParam) && isNew(await ask(2, null))) {
+    const why =
+      'pages 0 and 1 are the same, and page 2 is another: the first page of this list has the number 1';
+    const found = await proven('COMPLIANCE_FIRST_PAGE', '1', why);
+    if (found !== null) return found;
+  }
+  let failures = 0;
+  for (const param of KNOWN_PARAMS) {
+    if (param === pageParam || failures >= FAILURES_MAX) continue;
+    const value = isOffset(param) ? seen.size : 2;
+    const page = await ask(value, { [param]: String(value), [perPageParam]: String(pageSize) });
+    failures = page === null ? failures + 1 : 0;
+    if (!isNew(page)) continue;
+    const why = `the service pays no heed to “${pageParam}”, and “${param}=${value}” shows what comes next`;
+    const found = await proven('COMPLIANCE_PAGE_PARAM', param, why);
+    if (found !== null) return found;
+  }
+  const shown = `the second page shows the same ${first.ids.length} records as the first`;
+  if (first.next !== null) {
+    return {
+      set: null,
+      sentence: `${shown}, and the list goes on by its field “${first.next}”: paging by cursors or links is not supported`,
+    };
+  }
+  const inAll =
+    first.meta.total === undefined
+      ? 'and nothing says whether that is all of them: so many is what services cut a page to'
+      : `of ${first.meta.total}`;
+  return {
+    set: null,
+    sentence: `${shown}, ${inAll}. The service pays no heed to “${pageParam}”; none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to what its documentation names`,
+  };
+}
+
+/** What the page before the first one shows, of a list that was read to its end; null: nothing that was missed. Pure. */
+export function explainBefore(
+  before: SeenPage | null,
+  first: SeenPage,
+  seen: ReadonlySet<string>,
+  { firstPage }: PagingSettings,
+): PagingFinding | null {
+  if (before === null || before.ids.every((id) => seen.has(id))) return null;
+  // A service that takes every number below its first for the first shows records of that; a new one may be among them.
+  if (before.ids.some((id) => first.ids.includes(id))) return null;
+  const number = String(firstPage - 1);
+  return {
+    set: { name: 'COMPLIANCE_FIRST_PAGE', value: number },
+    sentence: `page ${number} shows ${before.ids.length} records that are on no page from ${firstPage} on`,
+  };
+}
+
+export function findingText({ set, sentence }: PagingFinding): string {
+  return set === null ? sentence : `${sentence}; set ${set.name}=${set.value}`;
+}
+
+/** What does not fit, by the first two pages of a list and the one before them; null: nothing that they show. */
+export async function examinePaging(asked: PagingSettings, ask: AskForPage): Promise<PagingFinding | null> {
+  const byOffset = isOffset(asked.pageParam);
+  const first = await ask(byOffset ? 0 : asked.firstPage, null);
+  if (first === null) return null;
+  const second = await ask(byOffset ? first.ids.length : asked.firstPage + 1, null);
+  const repeats =
+    first.ids.length > 0 && second !== null && JSON.stringify(second.ids) === JSON.stringify(first.ids);
+  if (repeats) return isWholeList(first, asked) ? null : await explainRepeat(first, asked, ask);
+  if (byOffset || asked.firstPage === 0) return null;
+  const seen = new Set([...first.ids, ...(second?.ids ?? [])]);
+  return explainBefore(await ask(asked.firstPage - 1, null), first, seen, asked);
+}

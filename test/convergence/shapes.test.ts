@@ -1,0 +1,236 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, it } from 'vitest';
+import { API_KEY } from '../support/independent-upstream.ts';
+import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
+import { createService, eventually, type Service } from './service.ts';
+
+/** The built service against services that answer otherwise than it expects: in step, or not, and why. */
+
+interface Answer {
+  status?: number;
+  type?: string;
+  body: unknown;
+}
+type Upstream = (path: string, query: URLSearchParams) => Answer;
+
+interface Kind {
+  kind: string;
+  verdict: string;
+  records: number;
+}
+interface Gap {
+  reason: string;
+  kind: string | null;
+  record_id: string | null;
+  error: string | null;
+}
+
+let service: Service | null = null;
+let close: () => Promise<void> = async () => undefined;
+afterEach(async () => {
+  await service?.end();
+  await close();
+});
+
+async function against(answerOf: Upstream, settings: Record<string, string> = {}): Promise<Service> {
+  const server = createServer(
+    { keepAliveTimeout: 0 },
+    (request: IncomingMessage, response: ServerResponse) => {
+      const url = new URL(request.url ?? '', 'http://x');
+      const {
+        status = 200,
+        type = 'application/json',
+        body,
+      } = request.headers.authorization === `Bearer ${API_KEY}`
+        ? answerOf(url.pathname.replace(/^\/v1/, ''), url.searchParams)
+        : { status: 401, body: { error: 'no' } };
+      const text = typeof body === 'string' ? body : body === undefined ? '' : JSON.stringify(body);
+      response.writeHead(status, { 'content-type': type }).end(text);
+    },
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  service = await createService(
+    { baseUrl },
+    { SYNC_SETTLE_SECONDS: '0.2', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', LOG_LEVEL: 'fatal', ...settings },
+  );
+  await service.start();
+  return service;
+}
+
+async function kinds(): Promise<Record<string, string>> {
+  const { kinds: all } = await service!.get<{ kinds: Kind[] }>('/api/status');
+  return Object.fromEntries(all.map(({ kind, verdict }) => [kind, verdict]));
+}
+const openGaps = async () => (await service!.get<{ items: Gap[] }>('/api/gaps?open=true&limit=500')).items;
+const gapOf = (reason: string, kind: string) =>
+  eventually(
+    `the gap ${reason} of ${kind}`,
+    async () => (await openGaps()).find((gap) => gap.reason === reason && gap.kind === kind) ?? null,
+  );
+/** What the page shows may be a moment old. */
+const verdictOf = (kind: string, verdict: string) =>
+  eventually(`${kind} ${verdict}`, async () => (await kinds())[kind] === verdict);
+const inStep = (...names: string[]) =>
+  eventually(`${names.join(', ')} in step`, async () => {
+    const now = await kinds();
+    return names.every((name) => now[name] === 'in_step');
+  });
+
+const EMPTY = { body: { data: [], meta: { total: 0 } } };
+const UNKNOWN = { status: 404, body: { error: 'no such record' } };
+/** Lists of nothing, and no records. */
+const bare: Upstream = (path) => (/^\/(policies|vendors)$/.test(path) ? EMPTY : UNKNOWN);
+
+it('nothing to read, and all of it allowed, is in step: a made-up assessment is unknown', async () => {
+  await against(bare);
+  await inStep('policy', 'vendor', 'risk_assessment');
+  expect(await openGaps()).toEqual([]);
+});
+
+it.each<[string, Upstream, Record<string, string>, string]>([
+  ['a wrong key', bare, { COMPLIANCE_API_KEY: 'wrong-key-0123456789' }, 'credentials_rejected'],
+  [
+    'a wrong path',
+    () => ({ status: 404, type: 'text/html', body: '<html>Not found' }),
+    {},
+    'unreadable_answer',
+  ],
+  [
+    'a web page for everything',
+    () => ({ type: 'text/html', body: '<html>Sign in' }),
+    {},
+    'unreadable_answer',
+  ],
+  [
+    'a record for every id',
+    (path) =>
+      path.includes('assessments/') ? { body: { data: { name: 'x' } } } : bare(path, new URLSearchParams()),
+    {},
+    'unreadable_answer',
+  ],
+  [
+    '403 to assessments alone',
+    (path) => (path.includes('assessments/') ? { status: 403, body: {} } : bare(path, new URLSearchParams())),
+    {},
+    'credentials_rejected',
+  ],
+])('with %s assessments are never in step', async (_what, upstream, settings, reason) => {
+  await against(upstream, settings);
+  await gapOf(reason, 'risk_assessment');
+  await verdictOf('risk_assessment', 'blocked');
+});
+
+it('with a 500 from the start nothing is in step', async () => {
+  let asked = 0;
+  await against(() => {
+    asked += 1;
+    return { status: 500, body: 'no' };
+  });
+  await eventually('several requests', () => asked > 4);
+  expect(Object.values(await kinds())).toEqual(['catching_up', 'catching_up', 'catching_up']);
+});
+
+it.each<[string, unknown]>([
+  ['without an id', { data: { name: 'A', status: 'open' } }],
+  ['in an array of one', { data: [{ id: 'ra-1', name: 'A', status: 'open' }] }],
+  ['in a bare array', [{ name: 'A', status: 'open' }]],
+  ['wrapped, without an id', { data: { riskAssessment: { name: 'A', status: 'open' } } }],
+])('an assessment that is answered %s is mirrored', async (_what, body) => {
+  await against((path, query) => (path === '/risk-assessments/ra-1' ? { body } : bare(path, query)));
+  await tell('ra-1');
+  const row = await eventually('the row', async () => {
+    const { items } = await service!.get<{ items: { id: string; name: string }[] }>(
+      '/api/records/risk_assessment',
+    );
+    return items[0] ?? null;
+  });
+  expect(row).toMatchObject({ id: 'ra-1', name: 'A' });
+  await inStep('risk_assessment');
+});
+
+it.each<[string, Answer]>([
+  ['a web page', { type: 'text/html', body: '<html>\nSign in' }],
+  ['nothing', { body: undefined }],
+  ['no content', { status: 204, body: undefined }],
+  ['null', { body: { data: null } }],
+  ['a number', { body: 5 }],
+  ['several records', { body: { data: [{ id: 'ra-1' }, { id: 'ra-2' }] } }],
+  ['an error', { body: { error: 'maintenance' } }],
+])('an assessment that is answered with %s is a gap until it is answered', async (_what, answer) => {
+  let current: Answer = answer;
+  await against((path, query) => (path === '/risk-assessments/ra-1' ? current : bare(path, query)));
+  await inStep('risk_assessment');
+  await tell('ra-1');
+  const gap = await gapOf('unreadable_answer', 'risk_assessment');
+  expect(gap).toMatchObject({
+    record_id: 'ra-1',
+    error: expect.stringContaining('GET /risk-assessments/ra-1: '),
+  });
+  await verdictOf('risk_assessment', 'blocked');
+  expect((await kinds())['policy']).toBe('in_step');
+  expect(await service!.get('/api/status')).toMatchObject({
+    verdict: 'blocked',
+    reason: 'unreadable_answer',
+  });
+  current = { body: { data: { id: 'ra-1', name: 'A' } } };
+  await service!.post('/api/records/risk_assessment/ra-1/refetch');
+  await inStep('risk_assessment');
+  expect(await openGaps()).toEqual([]);
+});
+
+const VENDORS = Array.from({ length: 120 }, (_, index) => ({ id: `v${index}`, name: `V${index}` }));
+/** Vendors in pages of fifty, from where the parameters say. */
+const paged =
+  (from: (query: URLSearchParams) => number, more: object = {}): Upstream =>
+  (path, query) => {
+    if (path !== '/vendors') return bare(path, query);
+    const start = from(query);
+    return { body: { data: VENDORS.slice(start, start + 50), ...more } };
+  };
+const number = (query: URLSearchParams, name: string) => Number(query.get(name) ?? 0);
+
+it.each<[string, Upstream, Record<string, string>]>([
+  ['a first page of 0', paged((query) => 50 * number(query, 'page')), { COMPLIANCE_FIRST_PAGE: '0' }],
+  ['an offset', paged((query) => number(query, 'offset')), { COMPLIANCE_PAGE_PARAM: 'offset' }],
+  [
+    'another name for the page',
+    paged((query) => 50 * (Math.max(1, number(query, 'page_number')) - 1)),
+    { COMPLIANCE_PAGE_PARAM: 'page_number' },
+  ],
+])(
+  'a list with %s is not in step, says what to set, and is once it is set',
+  async (_what, upstream, settings) => {
+    await against(upstream);
+    const { error } = await gapOf('unreadable_answer', 'vendor');
+    const [[name, value] = []] = Object.entries(settings);
+    expect(error).toContain(`set ${name}=${value}`);
+    await verdictOf('vendor', 'blocked');
+    await verdictOf('policy', 'in_step');
+    await service!.end();
+    await close();
+
+    await against(upstream, settings);
+    await inStep('vendor');
+    const { kinds: all } = await service!.get<{ kinds: Kind[] }>('/api/status');
+    expect(all.find(({ kind }) => kind === 'vendor')?.records).toBe(VENDORS.length);
+  },
+);
+
+it('a list that goes on by cursors is not in step, and says that this is not supported', async () => {
+  await against(paged(() => 0, { meta: { nextCursor: 'abc' } }));
+  expect((await gapOf('unreadable_answer', 'vendor')).error).toMatch(/meta\.nextCursor.*not supported/);
+  await verdictOf('vendor', 'blocked');
+});
+
+async function tell(id: string): Promise<void> {
+  const sender = createSender(service!.webhookUrl, 1);
+  const event = eventAbout('risk.assessed', 'assessments', { id });
+  expect(await sender.attempt(event)).toBe(202);
+  sender.close();
+}
