@@ -133,6 +133,7 @@ async function compose(
   const eventsOnly = config.compliance === null;
   const pointers = config.idPointers;
   const addresses = createAddresses(config.trustedProxies);
+  const rules = { pointers, eventsOnly, toleranceMs: config.webhook.toleranceSeconds * 1000, timing };
   const log = stage(logger, 'service');
 
   const stopping = new AbortController();
@@ -209,7 +210,7 @@ async function compose(
       ? null
       : repairsWith({
           ...{ config, settings: config.compliance, credentials, budget, tell },
-          ...{ gaps, clock, timing, random, onError, riskIds: riskIds.read, access },
+          ...{ gaps, clock, timing, rules, random, onError, riskIds: riskIds.read, access },
           onSkew: (ms) => {
             skewMs = ms;
           },
@@ -225,8 +226,7 @@ async function compose(
   const backfill: Backfill | null = held ?? createRepairs?.(store, interrupted) ?? null;
 
   const worker = createWorker({
-    ...{ store, clock, random, onError },
-    rules: { pointers, eventsOnly, toleranceMs: config.webhook.toleranceSeconds * 1000, timing },
+    ...{ store, clock, random, onError, rules },
     concurrency: config.process.concurrency,
     maxAttempts: config.process.retryMaxAttempts,
     gatherMs: GATHER_MS,
@@ -266,7 +266,7 @@ async function compose(
   });
 
   const tokens = opsTokens(config);
-  const stages = { store, clock, worker, backfill, held, setPause, beat, replicas };
+  const stages = { store, clock, rules, backfill, held, setPause, beat, replicas };
   const operators: OpsContext = {
     ...{ addresses, prove },
     store: operatorsStore(stages),

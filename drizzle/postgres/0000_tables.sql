@@ -79,7 +79,8 @@ CREATE TABLE "gaps" (
 	"healed_at" timestamp with time zone,
 	"attempts" integer DEFAULT 1 NOT NULL,
 	"error" text,
-	"number" bigint NOT NULL
+	"number" bigint NOT NULL,
+	"coverable_at" bigint
 );
 --> statement-breakpoint
 CREATE TABLE "held_deletions" (
@@ -97,6 +98,15 @@ CREATE TABLE "kind_state" (
 	"read_with" text,
 	"probed_with" text,
 	"read_at" timestamp with time zone
+);
+--> statement-breakpoint
+CREATE TABLE "learned_pointers" (
+	"kind" text COLLATE "C" NOT NULL,
+	"path" text COLLATE "C" NOT NULL,
+	"event_id" text COLLATE "C" NOT NULL,
+	"record_id" text COLLATE "C" NOT NULL,
+	"learned_at" timestamp with time zone NOT NULL,
+	CONSTRAINT "learned_pointers_kind_path_pk" PRIMARY KEY("kind","path")
 );
 --> statement-breakpoint
 CREATE TABLE "leases" (
@@ -257,7 +267,8 @@ CREATE TABLE "sweeps" (
 	"outcome" text,
 	"error" text,
 	"drift" jsonb,
-	"number" bigint NOT NULL
+	"number" bigint NOT NULL,
+	"began_at" bigint NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "tokens" (
@@ -308,6 +319,7 @@ CREATE INDEX "claims_record" ON "claims" USING btree ("record_id","kind");--> st
 CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
 CREATE INDEX "events_pending" ON "events" USING btree ("seq","next_attempt_at") WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX "events_dead" ON "events" USING btree ("seq") WHERE state = 'dead';--> statement-breakpoint
+CREATE INDEX "events_sought" ON "events" USING btree ("next_attempt_at") WHERE state = 'dead' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "events_record" ON "events" USING btree ("record_id","seq");--> statement-breakpoint
 CREATE INDEX "gaps_open" ON "gaps" USING btree ("reason","kind","record_id") WHERE healed_at IS NULL;--> statement-breakpoint
 CREATE INDEX "gaps_record" ON "gaps" USING btree ("kind","record_id");--> statement-breakpoint

@@ -52,6 +52,7 @@ CREATE TABLE `events` (
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`,`next_attempt_at`) WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX `events_dead` ON `events` (`seq`) WHERE state = 'dead';--> statement-breakpoint
+CREATE INDEX `events_sought` ON `events` (`next_attempt_at`) WHERE state = 'dead' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `events_record` ON `events` ("seq" >> 12,`record_id`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
@@ -75,7 +76,8 @@ CREATE TABLE `gaps` (
 	`healed_at` text,
 	`attempts` integer DEFAULT 1 NOT NULL,
 	`error` text,
-	`number` integer NOT NULL
+	`number` integer NOT NULL,
+	`coverable_at` integer
 );
 --> statement-breakpoint
 CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE healed_at IS NULL;--> statement-breakpoint
@@ -99,6 +101,15 @@ CREATE TABLE `kind_state` (
 	`read_with` text,
 	`probed_with` text,
 	`read_at` text
+);
+--> statement-breakpoint
+CREATE TABLE `learned_pointers` (
+	`kind` text NOT NULL,
+	`path` text NOT NULL,
+	`event_id` text NOT NULL,
+	`record_id` text NOT NULL,
+	`learned_at` text NOT NULL,
+	PRIMARY KEY(`kind`, `path`)
 );
 --> statement-breakpoint
 CREATE TABLE `leases` (
@@ -272,7 +283,8 @@ CREATE TABLE `sweeps` (
 	`outcome` text,
 	`error` text,
 	`drift` text,
-	`number` integer NOT NULL
+	`number` integer NOT NULL,
+	`began_at` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE INDEX `sweeps_kind` ON `sweeps` (`kind`,`id`);--> statement-breakpoint

@@ -5,8 +5,9 @@ import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { Applied, BackfillStore, Conclusion, HintTiming } from '../store/store.ts';
+import type { Applied, Conclusion, HintTiming, PreviewRules, RepairStore } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
+import { createDiscovery } from './discovery.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import type { GapKeeper } from './gaps.ts';
 import { SWEEP_BACKOFF, sweepDueAt, walkCost, wayToVerify } from './plan.ts';
@@ -33,12 +34,15 @@ const PAGES_WORTH_RESUMING = 10;
 const STORE_PAUSE_MS = 1_000;
 
 export interface BackfillOptions {
-  store: BackfillStore;
+  store: RepairStore;
   client: ComplianceClient;
   gaps: GapKeeper;
   clock: Clock;
   timing: HintTiming;
   pointers: IdPointers;
+  /** How events are processed that were found out to be about some record. */
+  rules: PreviewRules;
+  requestsPerMinute: number;
   paging: PagingSettings;
   /** 0: sweeps run at start and on demand only. */
   sweepMs: number;
@@ -139,6 +143,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
     onEnded: options.onSweep,
   });
   const dryRun = createDryRun(shared);
+  const discovery = createDiscovery({ ...shared, upstream, onFound: wake });
+  let seeking: Promise<void> | null = null;
   const resumable = new Map(
     options.interrupted
       .filter(({ kind, pages }) => kind !== 'risk_assessment' && pages >= PAGES_WORTH_RESUMING)
@@ -205,7 +211,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
   }
 
   async function planSweeps(): Promise<void> {
-    for (const kind of await store.kindsWantingSweep()) {
+    for (const kind of await store.kindsWantingSweep(now())) {
       const plan = planOf(kind);
       if (plan.running === null && plan.failures === 0) plan.reasons.add('gap');
     }
@@ -276,6 +282,20 @@ export function createBackfill(options: BackfillOptions): Backfill {
     await conclude(kind, { proof: null, cause: 'refetch', sweepId: null, onlyAnnounced });
   }
 
+  /** One at a time, beside everything else. */
+  function planDiscovery(): void {
+    if (seeking !== null) return;
+    seeking = discovery
+      .look()
+      .then((more) => {
+        if (more) wake();
+      })
+      .catch(options.onError)
+      .finally(() => {
+        seeking = null;
+      });
+  }
+
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
 
   /** Never, where the database does not say: the longest nap is short. */
@@ -338,6 +358,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
           if (!paused) {
             await planSweeps();
             for (const kind of KINDS) await planRepairs(kind);
+            planDiscovery();
           }
         } catch (error) {
           options.onError(error);
@@ -345,7 +366,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
         }
         await nap();
       }
-      await Promise.all([...repairs.values(), ...[...plans.values()].map((plan) => plan.running)]);
+      await Promise.all([...repairs.values(), seeking, ...[...plans.values()].map((plan) => plan.running)]);
     },
   };
 }

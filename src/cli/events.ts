@@ -1,13 +1,14 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError, UsageError } from '../errors.ts';
 import type { EventPage, EventReport, EventState, Paging } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
-import { withOperator } from './operator.ts';
+import { type Operator, withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
 import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
+import { printable } from './text.ts';
 
 const STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
 
@@ -75,12 +76,21 @@ export function eventsCommand(cli: Cli): Command {
 
   events
     .command('retry')
-    .description('process a dead or waiting event again, now')
-    .argument('<id>')
-    .action((id: string) =>
+    .description('read a failed event anew and process it, now')
+    .argument('[id]')
+    .addOption(
+      new Option('--failed-for <gap>', 'instead of one: all that failed for this').choices(['no_record_id']),
+    )
+    .action((id: string | undefined, options: { failedFor?: string }) =>
       withOperator(cli, async (operator) => {
-        if (!(await operator.retryEvent(id))) throw notInState(id, 'dead or pending');
-        cli.out.write('The event is pending again.\n');
+        if ((id === undefined) === (options.failedFor === undefined)) {
+          throw new UsageError('give the id of an event, or --failed-for', 'see "events list --state dead"');
+        }
+        if (id === undefined) return await retryAll(cli, operator);
+        const why = await operator.retryEvent(id);
+        if (why !== null)
+          throw new MirrorError('not_processed', `${id}: ${why}`, { hint: 'see "events show"' });
+        cli.out.write('The event is processed.\n');
       }),
     );
 
@@ -96,6 +106,17 @@ export function eventsCommand(cli: Cli): Command {
     );
 
   return events;
+}
+
+async function retryAll(cli: Cli, operator: Operator): Promise<void> {
+  const { processed, failed, errors } = await operator.retryWithoutRecord();
+  cli.out.write(`${processed} processed, ${failed} failed again\n`);
+  for (const { id, error } of errors) cli.out.write(`${printable(id)}: ${printable(error)}\n`);
+  if (failed > 0) {
+    throw new MirrorError('not_processed', `${failed} failed again`, {
+      hint: 'set ID_POINTERS_* to where the id stands in their bodies: see "events show"',
+    });
+  }
 }
 
 /** One page looks at a bounded number of events. A command has time: it goes on until its rows are full. */

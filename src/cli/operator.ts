@@ -5,12 +5,12 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import { heldUnder } from '../ops/held.ts';
-import { CONSENT_MS, idsOf } from '../ops/operations.ts';
+import { CONSENT_MS, idsOf, type RetriedAll, retryAllWithoutRecord, whyNot } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
 import { REPLICA_LIFE_MS } from '../service/replicas.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import type { HintTiming, Store } from '../store/store.ts';
+import type { Now, PreviewRules, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { databasePath, holderOfDatabase, withLockedStore, withStore } from './database.ts';
 import { clockOf } from './local-clock.ts';
@@ -24,7 +24,10 @@ export interface Operator {
   isServed: boolean;
   /** False: no service runs, and it is what sweeps. */
   requestSweeps(kinds: readonly Kind[]): Promise<boolean>;
-  retryEvent(id: string): Promise<boolean>;
+  /** Null: it was processed. Else why not, in a sentence. */
+  retryEvent(id: string): Promise<string | null>;
+  /** All failed events that name no record. */
+  retryWithoutRecord(): Promise<RetriedAll>;
   discardEvent(id: string): Promise<boolean>;
   releaseQuarantined(id: number): Promise<boolean>;
   /** What waits for a consent under that sweep; null: there is no such sweep. */
@@ -61,7 +64,7 @@ export async function withOperator<T>(cli: Cli, work: (operator: Operator) => Pr
   await withStore(cli, async () => {});
   return await withLockedStore(cli, async (store) => {
     const clock = await clockOf(store);
-    return await work(localOperator(store, config.sync, clock, (await livingReplicas(store, clock)) > 0));
+    return await work(localOperator(store, rulesOf(config), clock, (await livingReplicas(store, clock)) > 0));
   });
 }
 
@@ -113,7 +116,13 @@ function remoteOperator(service: OpsClient): Operator {
       await service.post('/api/sweeps', { kinds });
       return true;
     },
-    retryEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/retry`),
+    async retryEvent(id) {
+      const answer = await service.postOrWhyNot(`/api/events/${encodeURIComponent(id)}/retry`);
+      if (answer === null) return whyNot({ outcome: 'unknown' });
+      return 'whyNot' in answer ? answer.whyNot : null;
+    },
+    retryWithoutRecord: async () =>
+      (await service.postPatiently('/api/events/retry', { failed_for: 'no_record_id' })) as RetriedAll,
     discardEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/discard`),
     releaseQuarantined: (id) => wasDone(`/api/quarantine/${id}/release`),
     heldDeletions: (sweepId) => heldAfar(service, sweepId),
@@ -139,7 +148,17 @@ function remoteOperator(service: OpsClient): Operator {
   };
 }
 
-function localOperator(store: Store, timing: HintTiming, clock: Clock, isServed: boolean): Operator {
+function rulesOf(config: Config): PreviewRules {
+  return {
+    pointers: config.idPointers,
+    eventsOnly: config.compliance === null,
+    toleranceMs: config.webhook.toleranceSeconds * 1000,
+    timing: { settleMs: config.sync.settleMs },
+  };
+}
+
+function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed: boolean): Operator {
+  const { timing } = rules;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const audit = (action: string, outcome: string, target: string | null) =>
     store.audit({ actor: ACTOR, action, outcome, target }, now());
@@ -159,7 +178,17 @@ function localOperator(store: Store, timing: HintTiming, clock: Clock, isServed:
       await store.notify('work');
       return true;
     },
-    retryEvent: (id) => audited('event_retry', id, () => store.retryEvent(id, now())),
+    async retryEvent(id) {
+      const tried = await store.retryEvent(id, rules, now());
+      await audited('event_retry', id, async () => tried.outcome === 'processed');
+      return tried.outcome === 'processed' ? null : whyNot(tried);
+    },
+    async retryWithoutRecord() {
+      const retryEvent = (id: string, at: Now) => store.retryEvent(id, rules, at);
+      const all = await retryAllWithoutRecord({ ...store, retryEvent }, now);
+      await audited('events_retry', 'no_record_id', async () => all.failed === 0);
+      return all;
+    },
     discardEvent: (id) => audited('event_discard', id, () => store.discardEvent(id, now())),
     releaseQuarantined: (id) =>
       audited('quarantine_release', String(id), () => store.releaseQuarantined(id, now(), timing)),

@@ -14,6 +14,8 @@ export interface OpsClient {
   postPatiently(path: string, body: unknown): Promise<unknown>;
   /** Null when the answer is that there is no such thing, or that its state does not allow it. */
   postIfFound(path: string): Promise<unknown>;
+  /** What it answers, or why its state does not allow it. Null when the answer is that there is no such thing. */
+  postOrWhyNot(path: string): Promise<{ done: unknown } | { whyNot: string } | null>;
 }
 
 /** What the listener does in answer to one request is short: it queues, or it writes a row. */
@@ -56,6 +58,13 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
     async postPatiently(path, body) {
       return await jsonOf(await sendPatiently(`${url}${path}`, options.token, JSON.stringify(body)));
     },
+    async postOrWhyNot(path) {
+      const response = await send('POST', path, {});
+      if (response.status === 409) return { whyNot: detailOf(await response.text()) };
+      if (response.status !== 404) return { done: await jsonOf(response) };
+      await response.body?.cancel();
+      return null;
+    },
     async postIfFound(path) {
       const response = await send('POST', path, {});
       if (response.status === 404 || response.status === 409) {
@@ -96,6 +105,14 @@ async function jsonOf(response: Response): Promise<unknown> {
     });
   }
   throw new MirrorError('refused', `the service answered ${response.status}: ${problemText(text)}`);
+}
+
+function detailOf(text: string): string {
+  try {
+    return String((JSON.parse(text) as { detail?: unknown }).detail ?? problemText(text));
+  } catch {
+    return problemText(text);
+  }
 }
 
 function problemText(text: string): string {

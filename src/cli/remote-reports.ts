@@ -53,6 +53,7 @@ interface StatusAnswer {
   backlog: { oldest_at: string | null } | null;
   last_delivery_at: string | null;
   quarantined: number | null;
+  learned_pointers?: StoreSummary['learned_pointers'] | null;
   gaps: { open: number; by?: StoreSummary['open_gaps_by']; healed_last_day?: number } | null;
   database: { bytes: number; wal_bytes: number } | null;
 }
@@ -66,6 +67,7 @@ function summaryOf(status: StatusAnswer): StoreSummary {
     quarantined: status.quarantined ?? 0,
     open_gaps: status.gaps?.open ?? 0,
     open_gaps_by: status.gaps?.by ?? [],
+    learned_pointers: status.learned_pointers ?? [],
     healed_gaps_last_day: status.gaps?.healed_last_day ?? 0,
     database_bytes: status.database?.bytes ?? 0,
     wal_bytes: status.database?.wal_bytes ?? 0,

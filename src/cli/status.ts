@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { pointersToSet } from '../compliance/pointers.ts';
 import { loadConfig } from '../config.ts';
 import { MirrorError } from '../errors.ts';
 import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
@@ -133,6 +134,12 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
       ['last delivery', summary.last_delivery_at],
       ['quarantined', summary.quarantined],
       ['open gaps', summary.open_gaps],
+      ...pointersToSet(summary.learned_pointers, loadConfig(cli.env).idPointers).map(
+        ({ kind, path, setting }): [string, string] => [
+          `ids of ${kind}`,
+          `found at ${printable(path)}; to keep it so, set ${printable(setting)}`,
+        ],
+      ),
       ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],
     ]),
   );

@@ -59,6 +59,39 @@ export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPo
   return document;
 }
 
+/** Where a kind's id was found to stand, besides where the settings look. */
+export interface LearnedPointer {
+  kind: Kind;
+  /** Dotted. */
+  path: string;
+}
+
+/** The pointers, and behind those of each kind what was learned. */
+export function withLearned(pointers: IdPointers, learned: readonly LearnedPointer[]): IdPointers {
+  if (learned.length === 0) return pointers;
+  const both = KINDS.map((kind) => {
+    const paths = learned.filter((one) => one.kind === kind).map((one) => one.path);
+    return [kind, [...new Set([...pointers[kind], ...paths])]] as const;
+  });
+  return Object.fromEntries(both) as unknown as IdPointers;
+}
+
+/** The name of the setting that holds a kind's pointers. */
+export const pointersSettingOf = (kind: Kind): string => `ID_POINTERS_${kind.toUpperCase()}`;
+
+/** What was learned and no setting names yet, each with the setting as it would have to be. */
+export function pointersToSet<Learned extends LearnedPointer>(
+  learned: readonly Learned[],
+  pointers: IdPointers,
+): (Learned & { setting: string })[] {
+  return learned
+    .filter(({ kind, path }) => !pointers[kind].includes(path))
+    .map((one) => ({
+      ...one,
+      setting: `${pointersSettingOf(one.kind)}=${[one.path, ...pointers[one.kind]].join(',')}`,
+    }));
+}
+
 /** The top-level fields that may carry an id of any kind. */
 export function idFieldsOf(pointers: IdPointers): ReadonlySet<string> {
   return pathsOf(pointers).idFields;

@@ -4,7 +4,7 @@ import { problem } from '../problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import { idParam, notFound, numberParam, withKind } from './api.ts';
 import type { Compared, Done, Operations } from './operations.ts';
-import { consentRequest, parseBody, sweepRequest } from './query.ts';
+import { consentRequest, parseBody, retryRequest, sweepRequest } from './query.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
@@ -25,9 +25,16 @@ export function createApiChanges(operations: Operations) {
 
   return {
     retryEvent: async (c) =>
-      answer(await operations.retryEvent(actor(c), idParam(c)), () =>
-        c.json({ status: 'queued', id: idParam(c) }, 202),
+      answer(await operations.retryEvent(actor(c), idParam(c)), ({ kind, recordId }) =>
+        c.json({ status: 'processed', id: idParam(c), kind, record_id: recordId }),
       ),
+    retryEvents: async (c) => {
+      const body = await parseBody(c, retryRequest);
+      if (!body.ok) return body.response;
+      return answer(await operations.retryWithoutRecord(actor(c)), (all) =>
+        c.json({ status: 'tried', ...all }),
+      );
+    },
     discardEvent: async (c) =>
       answer(await operations.discardEvent(actor(c), idParam(c)), () =>
         c.json({ status: 'discarded', id: idParam(c) }),

@@ -140,6 +140,10 @@ export const status = table({
     healed_last_day: whole,
     newest: z.array(gap),
   }).nullable(),
+  learned_pointers: z
+    .array(table({ kind, path: text, setting: text, event_id: text, record_id: text, learned_at: instant }))
+    .nullable()
+    .describe('Where ids were found by asking the API, which no setting names yet.'),
   held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),
   sweeps: table({ running: z.array(json), last: z.array(sweep) }),
   assessment_cycle: table({
@@ -199,7 +203,13 @@ export const snapshot = table({
 });
 
 export const done = {
-  queuedEvent: table({ status: z.literal('queued'), id: text }),
+  retried: table({ status: z.literal('processed'), id: text, kind, record_id: text }),
+  retriedAll: table({
+    status: z.literal('tried'),
+    processed: whole,
+    failed: whole.describe('Failed again.'),
+    errors: z.array(table({ id: text, error: text })).describe('The first of those that failed again.'),
+  }),
   discarded: table({ status: z.literal('discarded'), id: text }),
   sweep: table({ status: z.literal('queued'), kinds: z.array(kind) }),
   confirmed: table({ status: z.literal('confirmed'), kind, ids: z.array(text), until: instant }),

@@ -1,19 +1,20 @@
 import type { AddressedRequest, Addresses } from '../addresses.ts';
 import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import type { IdPointers } from '../compliance/pointers.ts';
 import type { OpsToken } from '../config.ts';
 import type { LogLimit } from '../log-limit.ts';
 import type { Logger } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
 import type { ReportStore, TrafficReport } from '../store/reports.ts';
-import type { Store } from '../store/store.ts';
+import type { Now, RetryOutcome, Store } from '../store/store.ts';
 import type { RecentDeliveries } from './recent.ts';
 
 /** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
 export type OpsStore = ReportStore &
   Pick<
     Store,
-    | 'retryEvent'
+    | 'failedWithoutRecord'
     | 'discardEvent'
     | 'releaseQuarantined'
     | 'confirmDeletions'
@@ -23,7 +24,10 @@ export type OpsStore = ReportStore &
     | 'askAudit'
     | 'settleAudit'
     | 'checkWritable'
-  >;
+  > & {
+    /** By the settings of the running service. */
+    retryEvent(id: string, now: Now): Promise<RetryOutcome>;
+  };
 
 /** What an operator can set in motion besides the store's verbs. Each resolves once it is queued, not once it is done. */
 export interface OpsActions {
@@ -146,6 +150,8 @@ export interface LiveFacts {
   runningSweeps: RunningSweep[];
   upstream: UpstreamFacts;
   deliveries: RecentDeliveries;
+  /** Where the settings look for ids. */
+  idPointers: IdPointers;
 }
 
 export interface OpsContext {

@@ -42,6 +42,13 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
   };
 
   return {
+    /** One action for all events that failed because they name no record. */
+    async retryWithoutRecord(c: OpsHandlerContext): Promise<Response> {
+      const done = await operations.retryWithoutRecord(actor(c));
+      if (done.status !== 'done') return afterOne(c, done, '/', null);
+      const { processed, failed } = done.value;
+      return back(c, '/events?state=dead', { what: 'retried', done: processed, not: failed });
+    },
     async sweep(c: OpsHandlerContext): Promise<Response> {
       return afterOne(c, await operations.sweep(actor(c)), '/', null);
     },

@@ -81,6 +81,13 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} events list --state dead`,
     note: 'Then “events retry ID”, after an update that can read it, or “events discard ID”.',
   },
+  no_record_id: {
+    symptom:
+      'Events were accepted, and none of the pointers finds a record’s id in their data, so what they tell may be missing here. Values that look like an id are asked for at the API, and the error beside it says what came of that.',
+    check: 'The body of one of these events: where in its data the id stands.',
+    command: `${CLI} events retry --failed-for no_record_id`,
+    note: 'Before it, set ID_POINTERS_POLICY, ID_POINTERS_RISK_ASSESSMENT or ID_POINTERS_VENDOR to that place and start the service again. “events discard ID” settles one that means nothing. Policies and vendors are made good by the next full sync; risk assessments have no list, and stay out of step until then.',
+  },
   unusable_delivery: {
     symptom: 'A delivery with a right signature was no event: not JSON, or without a usable envelope.',
     check: 'Its bytes on the page of the quarantine: a proxy that rewrites, or a change at the sender.',

@@ -62,6 +62,12 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
     remedy: 'Its record is fetched through the API instead. Read its error, then retry or discard the event.',
     needsPerson: true,
   },
+  no_record_id: {
+    title: 'Events do not say which record they are about',
+    remedy:
+      'What they tell may be missing here. Set ID_POINTERS_* for the kind to where the id stands, start again, and retry the failed events; or discard them. What has a list is made good by its next full sync.',
+    needsPerson: true,
+  },
   unusable_delivery: {
     title: 'A signed delivery made no event',
     remedy: 'It is kept in quarantine. Read why, and release it or let it be.',

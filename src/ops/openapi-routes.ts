@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
 import * as schemas from './api-schemas.ts';
-import { consentRequest, queries, sweepRequest } from './query.ts';
+import { consentRequest, queries, retryRequest, sweepRequest } from './query.ts';
 
 export interface DescribedRoute {
   method: 'get' | 'post';
@@ -138,9 +138,13 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: list(schemas.auditEntry),
   }),
 
-  change('/api/events/{id}/retry', 'retryEvent', 'Process a dead event again', {
+  change('/api/events/retry', 'retryEvents', 'Read all failed events anew that name no record', {
+    body: retryRequest,
+    answers: answer(schemas.done.retriedAll, 'What came of them.'),
+  }),
+  change('/api/events/{id}/retry', 'retryEvent', 'Read a failed event anew and process it', {
     params: { id },
-    answers: queued(schemas.done.queuedEvent),
+    answers: answer(schemas.done.retried, 'It is processed. Where it fails again: 409 with the reason.'),
     problems: [404, 409],
   }),
   change('/api/events/{id}/discard', 'discardEvent', 'Give an event up', {

@@ -1,4 +1,5 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { Now, RetryOutcome } from '../store/store.ts';
 import type { AuditLog } from './audit.ts';
 import type { Comparison, OpsContext } from './context.ts';
 import { heldUnder } from './held.ts';
@@ -12,13 +13,24 @@ export type Done<T> =
   /** It exists, and its state does not allow this. */
   | { status: 'conflict'; code: string; detail: string };
 
+/** Of the failed events that named no record, each read anew. */
+export interface RetriedAll {
+  processed: number;
+  failed: number;
+  /** The first of those that failed again. */
+  errors: { id: string; error: string }[];
+}
+
 export interface Compared extends Comparison {
   kind: Kind;
 }
 
 /** Everything that an operator can change, each audited by the token's name; the JSON API and the page's buttons call the same. */
 export interface Operations {
-  retryEvent(actor: string, id: string): Promise<Done<null>>;
+  /** Done: it was processed. A conflict says why it failed again. */
+  retryEvent(actor: string, id: string): Promise<Done<{ kind: Kind; recordId: string }>>;
+  /** All that failed because no pointer found a record's id in them. */
+  retryWithoutRecord(actor: string): Promise<Done<RetriedAll>>;
   discardEvent(actor: string, id: string): Promise<Done<null>>;
   sweep(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
   /** Compares and writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
@@ -34,6 +46,47 @@ export interface Operations {
   pause(actor: string): Promise<Done<null>>;
   resume(actor: string): Promise<Done<null>>;
 }
+
+/** Read at a time, and tried one by one: each is a unit of its own, and deliveries go on between. */
+const RETRY_BATCH = 100;
+/** Errors told of a retry of many: they are mostly the same. */
+const ERRORS_TOLD = 10;
+
+/** Tries all failed events that name no record. */
+export async function retryAllWithoutRecord(
+  store: Pick<OpsContext['store'], 'failedWithoutRecord' | 'retryEvent'>,
+  now: () => Now,
+): Promise<RetriedAll> {
+  const all: RetriedAll = { processed: 0, failed: 0, errors: [] };
+  for (let after = 0; ; ) {
+    const batch = await store.failedWithoutRecord(after, RETRY_BATCH);
+    for (const { seq, id } of batch) {
+      after = seq;
+      const tried = await store.retryEvent(id, now());
+      if (tried.outcome === 'processed') all.processed += 1;
+      if (tried.outcome !== 'failed' && tried.outcome !== 'trimmed') continue;
+      all.failed += 1;
+      if (all.errors.length < ERRORS_TOLD) all.errors.push({ id, error: whyNot(tried) });
+    }
+    if (batch.length < RETRY_BATCH) return all;
+  }
+}
+
+/** Why a retry has not processed its event. */
+export function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string {
+  switch (tried.outcome) {
+    case 'failed':
+      return `It failed again: ${tried.error}.`;
+    case 'trimmed':
+      return 'Its body is not kept any more, so it cannot be read again.';
+    case 'other_state':
+      return `The event is ${tried.state}.`;
+    case 'unknown':
+      return 'There is no such event.';
+  }
+}
+
+const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
 
 /** The ids that were shown under this digest, of those that wait now; null: others wait by now. */
 export async function idsOf(
@@ -76,7 +129,31 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       : null;
 
   return {
-    retryEvent: (actor, id) => changeEvent(actor, 'event_retry', id, () => store.retryEvent(id, now())),
+    async retryEvent(actor, id) {
+      const tried = await audit.change(
+        actor,
+        'event_retry',
+        id,
+        () => store.retryEvent(id, now()),
+        ({ outcome }) =>
+          outcome === 'processed' ? 'ok' : outcome === 'failed' ? 'failed_again' : 'not_possible',
+      );
+      if (tried.outcome === 'processed') {
+        return { status: 'done', value: { kind: tried.kind, recordId: tried.recordId } };
+      }
+      if (tried.outcome === 'unknown') return { status: 'missing' };
+      return { status: 'conflict', code: CODES[tried.outcome], detail: whyNot(tried) };
+    },
+    async retryWithoutRecord(actor) {
+      const value = await audit.change(
+        actor,
+        'events_retry',
+        'no_record_id',
+        () => retryAllWithoutRecord(store, now),
+        ({ processed, failed }) => `ok:${processed}${failed > 0 ? ` failed_again:${failed}` : ''}`,
+      );
+      return { status: 'done', value };
+    },
     discardEvent: (actor, id) => changeEvent(actor, 'event_discard', id, () => store.discardEvent(id, now())),
 
     async sweep(actor, kinds = [...KINDS]) {

@@ -85,6 +85,11 @@ export const sweepRequest = z
   })
   .transform(({ kind: one, kinds, dry_run }) => ({ kinds: one === undefined ? kinds : [one], dry_run }));
 
+export const retryRequest = z.strictObject({
+  /** The gap that they opened as they failed. */
+  failed_for: z.literal('no_record_id'),
+});
+
 export const consentRequest = z.strictObject({
   /** As the held deletions were shown under; absent: for all that is held at that moment. */
   digest: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),

@@ -114,6 +114,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   });
 
   app.post('/actions/sweep', forms.sweep);
+  app.post('/actions/retry', forms.retryWithoutRecord);
   app.post('/actions/sweeps', forms.sweeps);
   app.post('/actions/pause', forms.pause);
   app.post('/actions/resume', forms.resume);
@@ -148,6 +149,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/api/rejections/:id', api.rejection);
   app.get('/api/audit', api.audit);
 
+  app.post('/api/events/retry', changes.retryEvents);
   app.post('/api/events/:id/retry', changes.retryEvent);
   app.post('/api/events/:id/discard', changes.discardEvent);
   app.post('/api/sweeps', changes.sweep);

@@ -1,3 +1,4 @@
+import { pointersToSet } from '../compliance/pointers.ts';
 import { cycleOf } from './cycle.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -40,6 +41,7 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
             healed_last_day: summary.healed_gaps_last_day,
             newest: gaps.slice(0, GAPS_SHOWN),
           },
+    learned_pointers: summary === null ? null : pointersToSet(summary.learned_pointers, live.idPointers),
     held_deletions: held.map(({ sweepId, kind, count }) => ({ sweep_id: sweepId, kind, count })),
     sweeps: {
       running: live.runningSweeps.map((sweep) => ({

@@ -18,12 +18,16 @@ export function toldText(param: string | undefined): string | null {
   const say = Object.hasOwn(SENTENCES, what) ? SENTENCES[what as Outcome['what']] : null;
   if (say === null) return null;
   const rest =
-    Number(not) === 0 ? '' : ` ${count(Number(not), 'other')} could not be: the state had changed.`;
+    Number(not) === 0
+      ? ''
+      : ` ${count(Number(not), 'other')} could not be: ${WHY_NOT[what as Outcome['what']] ?? 'the state had changed'}.`;
   return `${say(Number(done))}${rest}`;
 }
 
+const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error stands beside each' };
+
 const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
-  retried: (done) => `${count(done, 'event')} will be tried again.`,
+  retried: (done) => `${count(done, 'event')} processed.`,
   discarded: (done) => `${count(done, 'event')} discarded.`,
   queued: () => 'The sweep was asked for; it begins when the one before it has ended.',
   compared: () => 'The dry run has begun. What it finds will stand below.',

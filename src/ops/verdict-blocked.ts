@@ -1,3 +1,4 @@
+import { pointersSettingOf } from '../compliance/pointers.ts';
 import type { OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
 import type { Verdict, VerdictInput } from './verdict.ts';
@@ -98,6 +99,15 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       'Some records may be gone upstream, and that could not be proven.',
       GAP_TEXTS.deletions_unproven.remedy,
       { action: 'sweep', since: unproven },
+    );
+  }
+  const unread = gaps.find((gap) => gap.reason === 'no_record_id' && gap.kind === 'risk_assessment');
+  if (unread !== undefined) {
+    return say(
+      'no_record_id',
+      'Events about risk assessments do not say which, so some may be missing here.',
+      `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them.`,
+      { action: 'retry', since: unread.oldest_at },
     );
   }
   const kind = summary.kinds.find((one) => one.verdict === 'blocked');

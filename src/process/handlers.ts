@@ -1,4 +1,4 @@
-import type { Kind } from '../compliance/kinds.ts';
+import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import {
   type IdPointers,
   idFieldsOf,
@@ -26,13 +26,46 @@ export function payloadIn(body: string): JsonObject {
   return (JSON.parse(body) as { data: JsonObject }).data;
 }
 
+/**
+ * Whether an event waits for processing once it is accepted. One of an unknown type does not: it is ignored, and its record
+ * read. But where the record cannot be told either, it is one that was not understood, and processing says so.
+ */
+export const waitsForProcessing = (event: {
+  known: boolean;
+  kind: Kind | null;
+  recordId: string | null;
+}): boolean => event.known || (event.kind !== null && event.recordId === null);
+
+/** Which record a stored event is about, told anew from its body. Pure. */
+export function recordOf(
+  event: { type: string; body: string },
+  pointers: IdPointers,
+): { kind: Kind; recordId: string } | null {
+  const kind = kindOfType(event.type);
+  const recordId = kind === null ? null : recordIdIn(payloadIn(event.body), kind, pointers);
+  return kind === null || recordId === null ? null : { kind, recordId };
+}
+
+/** What an event comes to that was processed: one of an unknown type has no effect but to have its record read. */
+export function stateAfter({
+  event,
+  outcome,
+}: {
+  event: { type: string };
+  outcome: string;
+}): 'done' | 'dead' | 'ignored' {
+  if (outcome === 'dead') return 'dead';
+  return isKnownType(event.type) ? 'done' : 'ignored';
+}
+
+/** Of a payload that names no record. */
+export const noRecordIn = (kind: Kind, pointers: IdPointers): string =>
+  `the payload holds no id of a ${kind} at any of ${pointers[kind].join(', ')}`;
+
 /** Pure. `kind` is that of the event's type; `data` is its payload. */
 export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers): Reading {
   if (recordIdIn(data, kind, pointers) === null) {
-    return {
-      usable: false,
-      error: `the payload holds no id of a ${kind} at any of ${pointers[kind].join(', ')}`,
-    };
+    return { usable: false, error: noRecordIn(kind, pointers) };
   }
   const content = recordContentIn(data, kind, pointers);
   const idFields = idFieldsOf(pointers);

@@ -4,7 +4,7 @@ import type { UpstreamHealth } from '../backfill/upstream.ts';
 import type { Clock } from '../clock.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Lease } from '../store/replicas.ts';
-import type { BackfillStore, Store } from '../store/store.ts';
+import type { RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';
 
 /**
@@ -54,7 +54,7 @@ export function createHeldBackfill(options: {
   forgeableDistanceMs: number;
   /** Something is to be passed on: `look` should come soon. */
   onAsked: () => void;
-  create: (store: BackfillStore, interrupted: readonly { kind: Kind; pages: number }[]) => Backfill;
+  create: (store: RepairStore, interrupted: readonly { kind: Kind; pages: number }[]) => Backfill;
 }): HeldBackfill {
   const { store, replicas, clock, create } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
@@ -152,7 +152,7 @@ export function createHeldBackfill(options: {
 }
 
 /** The store as whoever holds the lease uses it: what cannot be undone, it does only while it still holds it. */
-function underLease(store: Store, lease: Lease, clock: Clock): BackfillStore {
+function underLease(store: Store, lease: Lease, clock: Clock): RepairStore {
   // Another replica's clock may be this much behind: read later, so that the read covers what that one accepted.
   const marginMs = () => 2 * (clock.marginMs?.() ?? 0);
   return {

@@ -39,6 +39,7 @@ export function liveFacts(running: RunningFacts): LiveFacts {
     })),
     upstream: upstreamFacts(running),
     deliveries: traffic.recent(),
+    idPointers: config.idPointers,
   };
 }
 

@@ -3,8 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { UsageError } from '../errors.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
-import type { Worker } from '../process/worker.ts';
-import type { Store } from '../store/store.ts';
+import type { PreviewRules, Store } from '../store/store.ts';
 import type { HeldBackfill } from './held-backfill.ts';
 import { beginPause, endPause, type Pause } from './pause.ts';
 import type { Replicas } from './replicas.ts';
@@ -12,7 +11,7 @@ import type { Replicas } from './replicas.ts';
 interface Stages {
   store: Store;
   clock: Clock;
-  worker: Pick<Worker, 'wake'>;
+  rules: PreviewRules;
   backfill: Backfill | null;
   /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
   held: HeldBackfill | null;
@@ -24,16 +23,16 @@ interface Stages {
 }
 
 /** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
-export function operatorsStore({ store, worker, backfill, replicas }: Stages): OpsContext['store'] {
+export function operatorsStore({ store, rules, backfill, replicas }: Stages): OpsContext['store'] {
   return {
     ...store,
     async retryEvent(id, at) {
-      const done = await store.retryEvent(id, at);
-      if (done) {
-        worker.wake();
-        replicas.tell('events');
+      const tried = await store.retryEvent(id, rules, at);
+      if (tried.outcome === 'processed') {
+        backfill?.wake();
+        replicas.tell('work');
       }
-      return done;
+      return tried;
     },
     async releaseQuarantined(id, at, timing) {
       const done = await store.releaseQuarantined(id, at, timing);

@@ -3,11 +3,11 @@ import type { Budget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
 import type { Credentials } from '../compliance/credentials.ts';
 import type { ComplianceSettings, Config } from '../config.ts';
-import type { BackfillStore } from '../store/store.ts';
+import type { RepairStore } from '../store/store.ts';
 import type { Narrator } from './narrator.ts';
 
 export interface RepairsOptions
-  extends Pick<BackfillOptions, 'gaps' | 'clock' | 'timing' | 'random' | 'riskIds' | 'access' | 'onError'> {
+  extends Pick<BackfillOptions, 'gaps' | 'clock' | 'timing' | 'rules' | 'random' | 'riskIds' | 'access' | 'onError'> {
   config: Config;
   settings: ComplianceSettings;
   credentials: Credentials;
@@ -17,7 +17,7 @@ export interface RepairsOptions
   onSkew: (ms: number) => void;
 }
 
-export type CreateRepairs = (store: BackfillStore, interrupted: BackfillOptions['interrupted']) => Backfill;
+export type CreateRepairs = (store: RepairStore, interrupted: BackfillOptions['interrupted']) => Backfill;
 
 /** A client of the API under the one budget, and what repairs with it; among several replicas made anew with each lease. */
 export function repairsWith(options: RepairsOptions): CreateRepairs {
@@ -34,6 +34,7 @@ export function repairsWith(options: RepairsOptions): CreateRepairs {
     createBackfill({
       ...{ ...shared, store, client, pointers, interrupted },
       paging: settings.paging,
+      requestsPerMinute: settings.requestsPerMinute,
       sweepMs: config.sync.sweepMs,
       ...{
         onApplied: tell.applied,

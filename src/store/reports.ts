@@ -169,6 +169,17 @@ export interface KindStatus {
   coverage: string;
 }
 
+/** Where a kind's id was found to stand although no setting looks there. */
+export interface LearnedPointerReport {
+  kind: Kind;
+  /** Dotted, as a setting has it. */
+  path: string;
+  /** The event that showed it, and the record that it named. */
+  event_id: string;
+  record_id: string;
+  learned_at: string;
+}
+
 export interface StoreSummary {
   kinds: KindStatus[];
   /** Events by state, of all that are kept. */
@@ -184,6 +195,7 @@ export interface StoreSummary {
   open_gaps_by: OpenGaps[];
   /** Those that healed within the last 24 hours. */
   healed_gaps_last_day: number;
+  learned_pointers: LearnedPointerReport[];
   database_bytes: number;
   wal_bytes: number;
 }

@@ -151,6 +151,7 @@ export const events = pgTable(
     // paid for by every delivery, and lists walk back a bounded number of rows instead.
     index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
     index('events_dead').on(t.seq).where(sql`state = 'dead'`),
+    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'dead' AND next_attempt_at IS NOT NULL`),
     index('events_record').on(t.recordId, t.seq),
   ],
 );
@@ -179,6 +180,8 @@ export const gaps = pgTable(
     error: text('error'),
     /** The counter as it was opened, or last occurred: only a sweep begun later heals it. */
     number: number('number').notNull(),
+    /** And only one begun at this instant of the steady clock or later: before it, a list may be older. Null: any. */
+    coverableAt: number('coverable_at'),
   },
   (t) => [
     index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
@@ -209,6 +212,8 @@ export const sweeps = pgTable(
     drift: jsonb('drift'),
     /** The counter as it began. */
     number: number('number').notNull(),
+    /** When, by the steady clock. */
+    beganAt: number('began_at').notNull(),
   },
   (t) => [index('sweeps_kind').on(t.kind, t.id)],
 );
@@ -351,6 +356,21 @@ export const traffic = pgTable(
     maxMs: number('max_ms').notNull(),
   },
   (t) => [primaryKey({ columns: [t.minute, t.what] })],
+);
+
+/** Where ids were found to stand that no setting points at, each proven by a record that the API showed. */
+export const learnedPointers = pgTable(
+  'learned_pointers',
+  {
+    kind: key('kind').notNull(),
+    /** Dotted, as in a setting. */
+    path: key('path').notNull(),
+    /** The event that it was found in, and the record. */
+    eventId: key('event_id').notNull(),
+    recordId: key('record_id').notNull(),
+    learnedAt: instant('learned_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.path] })],
 );
 
 /** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */

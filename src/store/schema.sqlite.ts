@@ -134,6 +134,7 @@ export const events = sqliteTable(
     // paid for by every delivery, and lists walk back a bounded number of rows instead.
     index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
     index('events_dead').on(t.seq).where(sql`state = 'dead'`),
+    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'dead' AND next_attempt_at IS NOT NULL`),
     index('events_record').on(sql`"seq" >> 12`, t.recordId),
   ],
 );
@@ -162,6 +163,8 @@ export const gaps = sqliteTable(
     error: text('error'),
     /** The counter as it was opened, or last occurred: only a sweep begun later heals it. */
     number: integer('number').notNull(),
+    /** And only one begun at this instant of the steady clock or later: before it, a list may be older. Null: any. */
+    coverableAt: integer('coverable_at'),
   },
   (t) => [
     index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
@@ -192,6 +195,8 @@ export const sweeps = sqliteTable(
     drift: text('drift'),
     /** The counter as it began. */
     number: integer('number').notNull(),
+    /** When, by the steady clock. */
+    beganAt: integer('began_at').notNull(),
   },
   (t) => [index('sweeps_kind').on(t.kind, t.id)],
 );
@@ -334,6 +339,21 @@ export const traffic = sqliteTable(
     maxMs: integer('max_ms').notNull(),
   },
   (t) => [primaryKey({ columns: [t.minute, t.what] })],
+);
+
+/** Where ids were found to stand that no setting points at, each proven by a record that the API showed. */
+export const learnedPointers = sqliteTable(
+  'learned_pointers',
+  {
+    kind: text('kind').notNull(),
+    /** Dotted, as in a setting. */
+    path: text('path').notNull(),
+    /** The event that it was found in, and the record. */
+    eventId: text('event_id').notNull(),
+    recordId: text('record_id').notNull(),
+    learnedAt: text('learned_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.path] })],
 );
 
 /** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */

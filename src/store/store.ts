@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { IdPointers, JsonObject } from '../compliance/pointers.ts';
+import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/pointers.ts';
 import type { Lease, ReplicaStore } from './replicas.ts';
-import type { ReportStore, TrafficReport } from './reports.ts';
+import type { EventState, ReportStore, TrafficReport } from './reports.ts';
 
 /**
  * The port between the stages and the database. Each verb is ONE atomic unit: it has happened whole when its
@@ -123,11 +123,44 @@ export interface InboxStore {
     timing: HintTiming,
   ): Promise<void>;
 
-  /** An operator's verbs. False: no such event in a state that allows it. */
-  retryEvent(id: string, now: Now): Promise<boolean>;
+  /**
+   * A failed event is read anew, by these pointers and what was learned: kind and record are told again from its body, the
+   * record becomes dirty, and what the event says is shown, all in this unit. Where it fails again it stays failed.
+   */
+  retryEvent(id: string, rules: PreviewRules, now: Now): Promise<RetryOutcome>;
+  /** Failed events that name no record, in number order, after the event of that number. */
+  failedWithoutRecord(after: number, limit: number): Promise<UnreadEvent[]>;
+  /** An operator's verb. False: no such event in a state that allows it. */
   discardEvent(id: string, now: Now): Promise<boolean>;
   /** Marks it as seen to, and hints its record, or opens a gap on its kind, so that the API is asked. */
   releaseQuarantined(id: number, now: Now, timing: HintTiming): Promise<boolean>;
+}
+
+export type RetryOutcome =
+  | { outcome: 'processed'; kind: Kind; recordId: string }
+  /** It was tried, and the error is what stands beside it now. */
+  | { outcome: 'failed'; error: string }
+  /** It is not failed. */
+  | { outcome: 'other_state'; state: EventState }
+  /** Its body is not kept any more, so that it cannot be read again. */
+  | { outcome: 'trimmed' }
+  | { outcome: 'unknown' };
+
+/** A failed event whose payload names no record where any pointer looks. */
+export interface UnreadEvent {
+  seq: number;
+  id: string;
+  type: string;
+  kind: Kind;
+  /** Times that its record was sought, and not found. */
+  attempts: number;
+  body: string;
+}
+
+/** With the event that showed it, and the record. */
+export interface ProvenPointer extends LearnedPointer {
+  eventId: string;
+  recordId: string;
 }
 
 export interface ClaimedEvent {
@@ -251,6 +284,7 @@ export type GapReason =
   | 'unreadable_answer'
   | 'unaddressable'
   | 'dead_letter'
+  | 'no_record_id'
   | 'unusable_delivery'
   | 'conflicting_content'
   | 'total_mismatch'
@@ -396,8 +430,8 @@ export interface BackfillStore {
   markSwept(kind: Kind, id: string, sweepId: number): Promise<void>;
   /** How many ids of the kind are known. */
   countKnown(kind: Kind): Promise<number>;
-  /** Kinds with an open gap that only a whole reading heals, and none has begun since. */
-  kindsWantingSweep(): Promise<Kind[]>;
+  /** Kinds with an open gap that only a whole reading heals, that would do so now, and none has begun since. */
+  kindsWantingSweep(now: Now): Promise<Kind[]>;
   /** What is held for an operator's consent and has none at `wall`, with the sweep that found it. */
   heldDeletions(wall: number): Promise<{ kind: Kind; id: string; sweepId: number }[]>;
 
@@ -414,6 +448,16 @@ export interface BackfillStore {
   finishSweep(id: number, result: SweepEnd, now: Now): Promise<void>;
   /** Sweeps that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
   interruptSweeps(now: Now): Promise<{ kind: Kind; pages: number }[]>;
+
+  /** Failed events that name no record and are due to have it sought, the longest due first. */
+  unreadEvents(now: Now, limit: number): Promise<UnreadEvent[]>;
+  /** Its record was sought and not found: `error` says so beside it and in its gap, and it is due again then (wall). */
+  putOffUnread(event: UnreadEvent, error: string, againWall: number): Promise<void>;
+  /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
+  shownIds(kind: Kind, ids: readonly string[]): Promise<string[]>;
+  learnedPointers(): Promise<LearnedPointer[]>;
+  /** An id of the kind was proven to stand there: events that name none where the settings look are read by this, too. */
+  learnPointer(proven: ProvenPointer, now: Now): Promise<void>;
 
   /** Opens the gap, or counts one more occurrence on the open one. */
   openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
@@ -436,6 +480,9 @@ export interface BackfillStore {
    */
   lastDelivery(among: number): Promise<{ wall: number | null; longestPauseMs: number | null }>;
 }
+
+/** Repairs read the API, and process what only a read has told how to. */
+export type RepairStore = BackfillStore & Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'>;
 
 /** What the view `sync_status` needs to know of the running service. */
 export interface ServiceFacts {

@@ -105,8 +105,8 @@ const CASES: readonly Case[] = [
     heal: null,
   },
   {
-    reason: 'dead_letter',
-    when: 'the data of an event cannot be used',
+    reason: 'no_record_id',
+    when: 'the data of an event does not say which record it is about',
     async open(stage) {
       expect(await stage.deliver(event('vendor.updated', { says: 'not which' }))).toBe(202);
     },
@@ -259,6 +259,8 @@ describe('a gap opens, heals by itself, stays in the history and is counted', ()
   });
 
   it('has a case here for every reason there is', () => {
-    expect([...new Set(CASES.map(({ reason }) => reason))].sort()).toEqual(Object.keys(GAP_TEXTS).sort());
+    // No event from outside can break its processing: that would be a mistake of ours. The store's own tests have it.
+    const reasons = ['dead_letter', ...CASES.map(({ reason }) => reason)];
+    expect([...new Set(reasons)].sort()).toEqual(Object.keys(GAP_TEXTS).sort());
   });
 });

@@ -51,6 +51,7 @@ const WELL: Findings = {
   lastDelivery: NOW - 60_000,
   lastRejection: null,
   kinds: kinds(isoAgo(60_000)),
+  unread: { gaps: [], toSet: [] },
 };
 
 const stateOf = (changes: Partial<Findings>, name: string) => {
@@ -223,6 +224,14 @@ describe('the check of a configuration', () => {
     ['a sweep within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sweeps', 'ok'],
     ['a sweep that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sweeps', 'wrong'],
     ['no complete sweep', { kinds: kinds(null) }, 'sweeps', 'wrong'],
+    ['events that name no record', { unread: { gaps: ['vendor'], toSet: [] } }, 'record ids', 'wrong'],
+    [
+      'ids that were found where no setting looks',
+      { unread: { gaps: [], toSet: [{ kind: 'vendor', path: 'a.b', setting: 'ID_POINTERS_VENDOR=a.b' }] } },
+      'record ids',
+      'warning',
+    ],
+    ['no database to look for ids in', { unread: null }, 'record ids', 'skipped'],
     [
       'sweeps on demand',
       { kinds: kinds(null), settings: { ...WELL.settings, sweepMs: 0 } },
@@ -244,6 +253,18 @@ describe('the check of a configuration', () => {
     expect(detail).toMatch(
       /; not covered at https:\/\/mirror\.example\/webhooks: vendor\.added, vendor\.\w+, vendor\.\w+, vendor\.\w+$/,
     );
+  });
+
+  it('says which pointer to set, as it was found where it was', () => {
+    const about = (unread: Findings['unread']) =>
+      judge({ ...WELL, unread }).find(({ name }) => name === 'record ids')?.remedy;
+    expect(about({ gaps: ['risk_assessment'], toSet: [] })).toMatch(
+      /set ID_POINTERS_RISK_ASSESSMENT .*events retry --failed-for no_record_id/,
+    );
+    const setting = 'ID_POINTERS_RISK_ASSESSMENT=assessment.ref,id';
+    const toSet = [{ kind: 'risk_assessment', path: 'assessment.ref', setting } as const];
+    expect(about({ gaps: ['risk_assessment'], toSet })).toContain(`set ${setting} to`);
+    expect(about({ gaps: [], toSet })).toBe(`set ${setting}`);
   });
 
   it('says which delivery to have explained', () => {

@@ -53,6 +53,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
       budgetLost: [],
       skewMs: 120,
     },
+    idPointers: POINTERS,
     deliveries: {
       lastMinute: noDeliveries(),
       lastHour: noDeliveries(),
@@ -134,8 +135,12 @@ export async function opsHarness(
     );
     return sweep.id;
   };
+  const rules = {
+    ...{ pointers: POINTERS, eventsOnly: false, toleranceMs: 300_000 },
+    timing: { settleMs: 10_000 },
+  };
   const context: OpsContext = {
-    store,
+    store: { ...store, retryEvent: (id, at) => store.retryEvent(id, rules, at) },
     actions,
     facts: () => ({ ...live }),
     heldDeletions: async () => {

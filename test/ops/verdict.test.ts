@@ -41,6 +41,7 @@ function summary(over: Partial<StoreSummary> = {}, policies: Partial<KindStatus>
     open_gaps: 0,
     open_gaps_by: [],
     healed_gaps_last_day: 0,
+    learned_pointers: [],
     database_bytes: 1,
     wal_bytes: 1,
     ...over,

@@ -78,7 +78,7 @@ test('every gap is logged once as it opens and once as it is healed, wherever th
 
   const gaps = [
     'conflicting_content vendor ven-1',
-    'dead_letter policy null',
+    'no_record_id policy null',
     'unresolved risk_assessment ra-1',
     'unusable_delivery null null',
   ];
@@ -101,7 +101,7 @@ test('a line of a delivery, an event, a sweep or a gap holds each of the seven f
   expect(await deliver('unusable', 'no JSON at all')).toBe(400);
   await expect.poll(() => of('event').length, { timeout: 60_000 }).toBe(2);
   await expect.poll(() => of('sweep').length, { timeout: 60_000 }).toBeGreaterThan(0);
-  await expect.poll(() => toldOf(lines), { timeout: 60_000 }).toContain('healed dead_letter policy null');
+  await expect.poll(() => toldOf(lines), { timeout: 60_000 }).toContain('healed no_record_id policy null');
 
   const fields = ['stage', 'event_id', 'kind', 'record_id', 'outcome', 'reason', 'duration_ms'];
   expect(of('delivery')).toHaveLength(5);

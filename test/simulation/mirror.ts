@@ -39,6 +39,10 @@ export const READING = new Set([
     'lastBeat',
     'lastDelivery',
     'readFact',
+    'unreadEvents',
+    'failedWithoutRecord',
+    'shownIds',
+    'learnedPointers',
   ],
   ...[
     'nextAttemptWall',
@@ -89,6 +93,7 @@ export function startMirror(options: MirrorOptions): Mirror {
   const clock = world.clock(life);
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const timing = { settleMs: settings.settleMs };
+  const rules = { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing };
   const signal = new AbortController().signal;
   const inFlight = new Set<() => void>();
   let dead = false;
@@ -162,7 +167,8 @@ export function startMirror(options: MirrorOptions): Mirror {
     const startedWall = clock.wall();
     const interrupted = await recover({ store, gaps, clock, timing, eventsOnly: false });
     const backfill = createBackfill({
-      ...{ store, gaps, clock, timing, random, onError, interrupted },
+      ...{ store, gaps, clock, timing, random, onError, interrupted, rules },
+      requestsPerMinute: settings.requestsPerMinute,
       client: options.client({ clock, budget }),
       pointers: POINTERS,
       paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
@@ -185,8 +191,7 @@ export function startMirror(options: MirrorOptions): Mirror {
       },
     });
     const worker = createWorker({
-      ...{ store, clock, random, onError },
-      rules: { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing },
+      ...{ store, clock, random, onError, rules },
       concurrency: 2,
       maxAttempts: 10,
       onOutcome: (outcome) => {

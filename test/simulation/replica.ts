@@ -17,7 +17,7 @@ import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharing, type Sharing } from '../../src/service/sharing.ts';
 import { createDeliveryWatch, type DeliveryWatch, forgeableDistanceMs } from '../../src/service/watch.ts';
 import type { Notice } from '../../src/store/replicas.ts';
-import type { BackfillStore, PreviewOutcome, Store } from '../../src/store/store.ts';
+import type { PreviewOutcome, RepairStore, Store } from '../../src/store/store.ts';
 import { HEARTBEAT_MS, POINTERS, TOLERANCE_MS } from './mirror.ts';
 import type { Settings } from './plan.ts';
 import type { Chance } from './random.ts';
@@ -77,6 +77,7 @@ interface Running {
 export function startStages(site: Site, name: string, life: object, store: Store): Stages {
   const { world, settings, chance, trace } = site;
   const timing = { settleMs: settings.settleMs };
+  const rules = { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing };
   const signal = new AbortController().signal;
   const own = world.clock(life);
   let id: string | null = null;
@@ -133,9 +134,20 @@ export function startStages(site: Site, name: string, life: object, store: Store
       requestTimeoutMs: timeoutMs,
     });
     const client = site.client({ clock, budget });
-    const create = (over: BackfillStore, interrupted: readonly { kind: Kind; pages: number }[]): Backfill =>
+    const create = (over: RepairStore, interrupted: readonly { kind: Kind; pages: number }[]): Backfill =>
       createBackfill({
-        ...{ store: over, client, gaps, clock, timing, random, onError, interrupted },
+        ...{
+          store: over,
+          client,
+          gaps,
+          clock,
+          timing,
+          random,
+          onError,
+          interrupted,
+          rules,
+          requestsPerMinute,
+        },
         pointers: POINTERS,
         paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
         sweepMs: settings.sweepMs,
@@ -162,8 +174,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
       onAsked: () => sharing.lookNow(),
     });
     const worker = createWorker({
-      ...{ store, clock, random, onError },
-      rules: { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing },
+      ...{ store, clock, random, onError, rules },
       concurrency: 2,
       maxAttempts: 10,
       claims: { owner: `${replicas.id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },

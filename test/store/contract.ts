@@ -18,6 +18,7 @@ import { describeRetention } from './contract/retention.ts';
 import { describeStatus } from './contract/status.ts';
 import { describeSweeps } from './contract/sweeps.ts';
 import { describeTokens } from './contract/tokens.ts';
+import { describeUnread } from './contract/unread.ts';
 import type { OpenEngine } from './scene.ts';
 
 /** What every engine behind the port must do. Speaks only of the port's verbs and of the tables that users read. */
@@ -33,6 +34,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeDrift(open);
     describeSweeps(open);
     describeGaps(open);
+    describeUnread(open);
     describeFeed(open);
     describeStatus(open);
     describeReports(open);

@@ -50,7 +50,7 @@ describe('a gap', () => {
     await scene.accept(scene.event({ id: 'evt_a', recordId: null, data: { x: 1 } }));
     await scene.work();
     expect(await tries()).toBe(3);
-    expect(await scene.openGaps()).toEqual(['dead_letter policy -']);
+    expect(await scene.openGaps()).toEqual(['no_record_id policy -']);
     expect(scene.toldOfGaps()).toHaveLength(1);
   });
 

@@ -133,7 +133,7 @@ async function take(scene: Scene, step: Step, arrived: IncomingEvent[]): Promise
       return await scene.store.deferEvents(failures, scene.now(), TIMING);
     }
     case 'retry':
-      return await scene.store.retryEvent(`evt_${step.event}`, scene.now());
+      return await scene.store.retryEvent(`evt_${step.event}`, scene.rules(), scene.now());
     case 'discard':
       return await scene.store.discardEvent(`evt_${step.event}`, scene.now());
     case 'due':

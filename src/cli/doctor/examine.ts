@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { pointersToSet } from '../../compliance/pointers.ts';
 import { type Config, configWarnings } from '../../config.ts';
 import { describeError, MirrorError } from '../../errors.ts';
 import { standingOf } from '../../service/stored-secrets.ts';
@@ -48,6 +49,15 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
       lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
       lastRejection: store === null ? undefined : await lastRejection(store),
       kinds: summary?.kinds ?? null,
+      unread:
+        summary === null
+          ? null
+          : {
+              gaps: summary.open_gaps_by.flatMap(({ reason, kind }) =>
+                reason === 'no_record_id' && kind !== null ? [kind] : [],
+              ),
+              toSet: pointersToSet(summary.learned_pointers, config.idPointers),
+            },
     };
   } finally {
     await opened.store?.close();

@@ -1,5 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { PagingFinding } from '../../compliance/paging.ts';
+import { pointersSettingOf } from '../../compliance/pointers.ts';
 import { coverageOf } from '../../compliance/registration.ts';
 import type { KindStatus } from '../../store/reports.ts';
 import { isReceiverPath, RECEIVER_PATH } from '../register/held.ts';
@@ -32,6 +33,8 @@ export interface Findings {
   /** The newest rejected delivery, if it is newer than a day. Undefined: no database. */
   lastRejection: { id: number; at: string; reason: string } | null | undefined;
   kinds: readonly KindStatus[] | null;
+  /** Kinds with events that name no record, and where ids were found that no setting names. Null: no database. */
+  unread: { gaps: readonly Kind[]; toSet: readonly { kind: Kind; path: string; setting: string }[] } | null;
 }
 
 export interface UpstreamFindings {
@@ -90,6 +93,7 @@ export function judge(found: Findings): Check[] {
     deliveryCheck(found),
     rejectionsCheck(found),
     sweepsCheck(found),
+    idsCheck(found),
   ];
 }
 
@@ -340,6 +344,32 @@ function rejectionsCheck({ lastRejection }: Findings): Check {
     ...warning(
       `the last one at ${at}: ${reason}`,
       `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`,
+    ),
+  };
+}
+
+function idsCheck({ unread }: Findings): Check {
+  const name = 'record ids';
+  if (unread === null) return { name, ...skipped(NO_DATABASE) };
+  const { gaps, toSet } = unread;
+  if (gaps.length > 0) {
+    const settings = gaps.map(
+      (kind) => toSet.find((one) => one.kind === kind)?.setting ?? pointersSettingOf(kind),
+    );
+    const remedy = `set ${settings.join(' and ')} to where the id stands in their data ("events list --state dead", "events show ID"), start again, then "events retry --failed-for no_record_id"`;
+    return {
+      name,
+      ...wrong(`events about ${gaps.join(', ')} name no record where the pointers look`, remedy),
+    };
+  }
+  if (toSet.length === 0) return { name, ...ok('found where the settings look') };
+  return {
+    name,
+    ...warning(
+      toSet
+        .map(({ kind, path }) => `those of ${kind} were found at ${path}, which no setting names`)
+        .join('; '),
+      `set ${toSet.map(({ setting }) => setting).join(' and ')}`,
     ),
   };
 }

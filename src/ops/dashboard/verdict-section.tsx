@@ -1,3 +1,4 @@
+import { pointersToSet } from '../../compliance/pointers.ts';
 import type { Identity } from '../access.ts';
 import type { HeldDeletions } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
@@ -13,7 +14,8 @@ export const VERDICT_WORDS = {
 } as const;
 
 export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; identity: Identity }) {
-  const { verdict, at } = snapshot;
+  const { verdict, at, summary, live } = snapshot;
+  const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
   return (
     <section class={`verdict ${verdict.verdict}`} data-part="verdict" role="status" aria-label="Verdict">
       <p class="eyebrow">
@@ -26,6 +28,12 @@ export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; ide
       </p>
       <h1>{verdict.sentence}</h1>
       {verdict.remedy === null ? null : <p class="remedy">{verdict.remedy}</p>}
+      {toSet.map(({ kind, path, setting, record_id }) => (
+        <p class="remedy" data-part="learned-pointer">
+          Ids of {kindPlural(kind)} were found at “{path}”, as {record_id} was, and are looked for there. To
+          keep it so, set <code>{setting}</code>.
+        </p>
+      ))}
       {identity.role === 'operate' ? <Actions snapshot={snapshot} csrf={identity.csrf} /> : null}
     </section>
   );
@@ -42,6 +50,13 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
         <ActionForm action="/actions/resume" csrf={csrf}>
           <button class={first('resume')} id="resume" type="submit">
             Resume
+          </button>
+        </ActionForm>
+      ) : null}
+      {verdict.action === 'retry' ? (
+        <ActionForm action="/actions/retry" csrf={csrf}>
+          <button class="button first" id="retry" type="submit">
+            Retry these events
           </button>
         </ActionForm>
       ) : null}

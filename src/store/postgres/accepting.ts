@@ -1,3 +1,4 @@
+import { waitsForProcessing } from '../../process/handlers.ts';
 import type { AcceptOutcome, HintTiming, IncomingEvent, Now } from '../store.ts';
 import { bigintArray, textArray, timestampArray } from './arrays.ts';
 import type { Database } from './connection.ts';
@@ -30,7 +31,7 @@ export async function acceptNew(
       bigintArray(events.map((event) => event.createdMs)),
       textArray(events.map((event) => event.kind)),
       textArray(events.map((event) => event.recordId)),
-      textArray(events.map((event) => (event.known ? 'pending' : 'ignored'))),
+      textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored'))),
       textArray(events.map((event) => event.body)),
       ...hintColumns(hints),
       now.steady,

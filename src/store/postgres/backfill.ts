@@ -1,11 +1,13 @@
+import type { LearnedPointer } from '../../compliance/pointers.ts';
 import { decideApply, decideMissing } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
-import type { Applied, BackfillStore, ReadMoment, ReadObject } from '../store.ts';
+import { gapOfFailed } from '../healing.ts';
+import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { isConsented, letGo } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { healRecords } from './gaps.ts';
+import { healRecords, tellMoreOfGap } from './gaps.ts';
 import {
   type Change,
   type Held,
@@ -15,8 +17,19 @@ import {
   saveRecords,
   writeContent,
 } from './records.ts';
+import { instantOf } from './types.ts';
 
-type ReadVerbs = Pick<BackfillStore, 'applyReads' | 'compareReads' | 'recordMissing'>;
+type ReadVerbs = Pick<
+  BackfillStore,
+  | 'applyReads'
+  | 'compareReads'
+  | 'recordMissing'
+  | 'unreadEvents'
+  | 'putOffUnread'
+  | 'shownIds'
+  | 'learnedPointers'
+  | 'learnPointer'
+>;
 type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
 
 /** The verbs that bring rows into step with what the API showed. */
@@ -53,6 +66,49 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
       );
     },
 
+    async unreadEvents(now, limit) {
+      return await database.sql.query<UnreadEvent>(
+        `SELECT seq, id, type, kind, attempts, body FROM events
+         WHERE state = 'dead' AND next_attempt_at <= $1 AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL
+         ORDER BY next_attempt_at LIMIT $2`,
+        [instantOf(now.wall), limit],
+      );
+    },
+
+    async putOffUnread(event, error, againWall) {
+      await database.transact(async (unit) => {
+        const left = await unit.change(
+          `UPDATE events SET attempts = attempts + 1, error = $2, next_attempt_at = $3
+           WHERE seq = $1 AND state = 'dead' AND record_id IS NULL`,
+          [event.seq, error, instantOf(againWall)],
+        );
+        if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
+      });
+    },
+
+    async shownIds(kind, ids) {
+      const rows = await database.sql.query<{ id: string }>(
+        'SELECT id FROM record_state WHERE kind = $1 AND returned AND id = ANY ($2::text[]) ORDER BY id',
+        [kind, ids],
+      );
+      return rows.map(({ id }) => id);
+    },
+
+    async learnedPointers() {
+      return await learnedPointers(database.sql);
+    },
+
+    async learnPointer({ kind, path, eventId, recordId }, now) {
+      await database.transact((unit) =>
+        unit.change(
+          `INSERT INTO learned_pointers (kind, path, event_id, record_id, learned_at) VALUES ($1, $2, $3, $4, $5)
+           ON CONFLICT (kind, path) DO UPDATE SET event_id = excluded.event_id, record_id = excluded.record_id,
+             learned_at = excluded.learned_at`,
+          [kind, path, eventId, recordId, instantOf(now.wall)],
+        ),
+      );
+    },
+
     async compareReads(kind, objects) {
       const records = await loadRecords(
         database.sql,
@@ -82,6 +138,10 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
     },
   };
 }
+
+/** The latest first. */
+export const learnedPointers = (sql: Sql) =>
+  sql.query<LearnedPointer>('SELECT kind, path FROM learned_pointers ORDER BY learned_at DESC, path');
 
 interface ApplyOne extends ApplyContext {
   nowIso: string;

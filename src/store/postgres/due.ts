@@ -228,6 +228,9 @@ async function layAnew(sql: Sql, now: Now, timing: HintTiming): Promise<number> 
       [now.steady],
     );
   }
+  await sql.change('UPDATE gaps SET coverable_at = $1 WHERE coverable_at IS NOT NULL AND healed_at IS NULL', [
+    Math.ceil(now.steady + timing.settleMs),
+  ]);
   return await sql.change(
     `UPDATE record_state SET hint_at = $1, first_hint_at = $1, due_at = $2, attempts = 0, missing_since = NULL,
        missing_number = NULL, proven = false WHERE unverified_since IS NOT NULL`,

@@ -1,6 +1,13 @@
-import type { Kind } from '../../compliance/kinds.ts';
-import { HEALED_BY_READ, HEALED_BY_SWEEP, type HealedGap, healedChange } from '../healing.ts';
-import type { GapChange, GapKey } from '../store.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import {
+  gapOfFailed,
+  HEALED_BY_ALL_SWEEPS,
+  HEALED_BY_READ,
+  type HealedGap,
+  healedBySweepOf,
+  healedChange,
+} from '../healing.ts';
+import type { GapChange, GapKey, Now } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 
 /** The same database, whose units tell what they have done to gaps once they are committed. */
@@ -28,18 +35,25 @@ const HEALED_COLUMNS = 'reason, kind, record_id AS "recordId", opened_at AS "ope
 
 const listed = (reasons: readonly string[]) => reasons.map((reason) => `'${reason}'`).join(', ');
 
-/** Takes a number, so that only a sweep begun later can heal it. */
-export async function openGap(unit: Unit, gap: GapKey, error: string | null, nowIso: string): Promise<void> {
+/** Takes a number, so that only a sweep begun later can heal it; with `coverableAt`, none begun before that. */
+export async function openGap(
+  unit: Unit,
+  gap: GapKey,
+  error: string | null,
+  nowIso: string,
+  coverableAt: number | null = null,
+): Promise<void> {
   const number = unit.numbers.next();
-  const { where, values } = sameGap(gap, 2);
+  const { where, values } = sameGap(gap, 3);
   const again = await unit.change(
-    `UPDATE gaps SET attempts = attempts + 1, error = coalesce($1, error), number = $2 WHERE ${where}`,
-    [error, number, ...values],
+    `UPDATE gaps SET attempts = attempts + 1, error = coalesce($1, error), number = $2, coverable_at = $3 WHERE ${where}`,
+    [error, number, coverableAt, ...values],
   );
   if (again > 0) return;
   await unit.change(
-    'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES ($1, $2, $3, $4, $5, $6)',
-    [gap.reason, gap.kind, gap.recordId, nowIso, number, error],
+    `INSERT INTO gaps (reason, kind, record_id, opened_at, number, error, coverable_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+    [gap.reason, gap.kind, gap.recordId, nowIso, number, error, coverableAt],
   );
   unit.gapChanges.push({ gap, what: 'opened', error, openForMs: null });
 }
@@ -51,6 +65,28 @@ export async function healGap(unit: Unit, gap: GapKey, nowIso: string): Promise<
     [nowIso, ...values],
   );
   noteHealed(unit, healed, nowIso);
+}
+
+/** What a person, or a retry that succeeded, has settled: its gap stays while another event or delivery is as it was. */
+export async function healSettled(
+  unit: Unit,
+  kind: Kind,
+  recordId: string | null,
+  nowIso: string,
+): Promise<void> {
+  const [rest] = await unit.query<{ open: boolean }>(
+    recordId === null
+      ? `SELECT EXISTS (SELECT 1 FROM events WHERE state = 'dead' AND kind = $1 AND record_id IS NULL)
+           OR EXISTS (SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = $1 AND record_id IS NULL) AS open`
+      : `SELECT EXISTS (SELECT 1 FROM events WHERE state = 'dead' AND kind = $1 AND record_id = $2) AS open`,
+    recordId === null ? [kind] : [kind, recordId],
+  );
+  if (rest?.open === false) await healGap(unit, gapOfFailed(kind, recordId), nowIso);
+}
+
+export async function tellMoreOfGap(unit: Unit, gap: GapKey, error: string): Promise<void> {
+  const { where, values } = sameGap(gap, 1);
+  await unit.change(`UPDATE gaps SET error = $1 WHERE ${where}`, [error, ...values]);
 }
 
 /** A null is spelled out: a comparison that takes null for equal finds nothing in an index. */
@@ -88,18 +124,18 @@ export async function healRecords(
 
 export async function healAfterSweep(
   unit: Unit,
-  kind: Kind,
-  sweepNumber: number,
+  { kind, number, beganAt }: { kind: Kind; number: number; beganAt: number },
   nowIso: string,
 ): Promise<void> {
   const ofKind = await unit.query<HealedGap>(
     `UPDATE gaps SET healed_at = $1 WHERE kind = $2 AND record_id IS NULL AND healed_at IS NULL AND number <= $3
-     AND reason IN (${listed(HEALED_BY_SWEEP)}) RETURNING ${HEALED_COLUMNS}`,
-    [nowIso, kind, sweepNumber],
+     AND (coverable_at IS NULL OR coverable_at <= $4)
+     AND reason IN (${listed(healedBySweepOf(kind))}) RETURNING ${HEALED_COLUMNS}`,
+    [nowIso, kind, number, beganAt],
   );
   // A gap of the whole mirror is healed once every kind has been read completely since.
   const mirrorWide = await unit.query<HealedGap>(
-    `UPDATE gaps SET healed_at = $1 WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${listed(HEALED_BY_SWEEP)})
+    `UPDATE gaps SET healed_at = $1 WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${listed(HEALED_BY_ALL_SWEEPS)})
      AND (SELECT count(DISTINCT s.kind) FROM sweeps s WHERE s.outcome = 'complete' AND s.number >= gaps.number) = 3
      RETURNING ${HEALED_COLUMNS}`,
     [nowIso],
@@ -107,13 +143,17 @@ export async function healAfterSweep(
   noteHealed(unit, [...ofKind, ...mirrorWide], nowIso);
 }
 
-export async function kindsWantingSweep(sql: Sql): Promise<Kind[]> {
-  const rows = await sql.query<{ kind: Kind }>(
-    `SELECT k.kind FROM (VALUES (1, 'policy'), (2, 'risk_assessment'), (3, 'vendor')) AS k (place, kind)
-     WHERE EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.record_id IS NULL
-       AND (g.kind = k.kind OR g.kind IS NULL) AND g.reason IN (${listed(HEALED_BY_SWEEP)})
-       AND NOT EXISTS (SELECT 1 FROM sweeps s
-         WHERE s.kind = k.kind AND s.outcome = 'complete' AND s.number >= g.number)) ORDER BY k.place`,
-  );
+const WANTING = KINDS.map(
+  (kind, place) =>
+    `SELECT ${place} AS place, '${kind}' AS kind WHERE EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL
+       AND g.record_id IS NULL AND ((g.kind = '${kind}' AND g.reason IN (${listed(healedBySweepOf(kind))}))
+         OR (g.kind IS NULL AND g.reason IN (${listed(HEALED_BY_ALL_SWEEPS)})))
+       AND (g.coverable_at IS NULL OR g.coverable_at <= $1)
+       AND NOT EXISTS (SELECT 1 FROM sweeps s WHERE s.kind = '${kind}' AND s.outcome = 'complete'
+         AND s.number >= g.number AND (g.coverable_at IS NULL OR s.began_at >= g.coverable_at)))`,
+).join(' UNION ALL ');
+
+export async function kindsWantingSweep(sql: Sql, now: Now): Promise<Kind[]> {
+  const rows = await sql.query<{ kind: Kind }>(`${WANTING} ORDER BY place`, [Math.floor(now.steady)]);
   return rows.map((row) => row.kind);
 }

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import { waitsForProcessing } from '../../process/handlers.ts';
+import { coverableAt, gapOfFailed, gapOfQuarantined } from '../healing.ts';
 import { networkOf } from '../../inbox/rejections.ts';
 import type { EventState } from '../reports.ts';
 import {
   type AcceptOutcome,
   type ClaimedEvent,
   type GapKey,
-  type GapReason,
   type HintTiming,
   type InboxStore,
   type IncomingEvent,
@@ -15,12 +16,13 @@ import {
   OLD_REJECTIONS_LOOKED_AT,
   REJECTION_KEPT_MS,
   REJECTIONS_KEPT,
+  type UnreadEvent,
   type UnusableDelivery,
 } from '../store.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { openGap } from './gaps.ts';
+import { healSettled, openGap } from './gaps.ts';
 import { type Hint, hintRecords } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { rowsOf } from './rows.ts';
@@ -39,14 +41,15 @@ export async function bury(
   for (const { event, error } of dead) {
     const { kind, recordId } = event;
     if (kind !== null && recordId !== null) hints.push({ kind, id: recordId, number: unit.numbers.next() });
-    const key: GapKey = { reason: 'dead_letter', kind, recordId: kind === null ? null : recordId };
+    const key = gapOfFailed(kind, recordId);
     gaps.push({ key, error: `event ${event.id}: ${error}` });
   }
   hintRecords(unit, hints, now, timing);
-  for (const { key, error } of gaps) await openGap(unit, key, error, instantOf(now.wall));
+  for (const { key, error } of gaps)
+    await openGap(unit, key, error, instantOf(now.wall), coverableAt(key, now, timing));
 }
 
-type InboxVerbs = Omit<InboxStore, 'previewEvents'>;
+type InboxVerbs = Omit<InboxStore, 'previewEvents' | 'retryEvent'>;
 
 export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs {
   return {
@@ -72,8 +75,8 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
         }
         hintRecords(unit, hints, now, timing);
         for (const { delivery, gap } of unusable) {
-          const key = { reason: gap, kind: delivery.kind, recordId: delivery.kind && delivery.recordId };
-          await openGap(unit, key, delivery.reason, instantOf(now.wall));
+          const key = gapOfQuarantined(gap, delivery.kind, delivery.recordId);
+          await openGap(unit, key, delivery.reason, instantOf(now.wall), coverableAt(key, now, timing));
         }
         return sorted.outcomes;
       });
@@ -156,34 +159,36 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
       });
     },
 
-    async retryEvent(id) {
-      return await database.transact(async (unit) => {
-        const [event] = await unit.query<{ seq: number }>(
-          `UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL, processed_at = NULL, error = NULL
-           WHERE id = $1 AND state = 'dead' AND body IS NOT NULL RETURNING seq`,
-          [id],
-        );
-        if (event === undefined) return false;
-        await trimBodiesAgainFrom(unit, event.seq);
-        tally(unit, { dead: -1, pending: 1 });
-        return true;
-      });
+    async failedWithoutRecord(after, limit) {
+      return await database.sql.query<UnreadEvent>(
+        `SELECT seq, id, type, kind, attempts, body FROM events WHERE state = 'dead' AND kind IS NOT NULL
+         AND record_id IS NULL AND body IS NOT NULL AND seq > $1 ORDER BY seq LIMIT $2`,
+        [after, limit],
+      );
     },
 
     async discardEvent(id, now) {
       return await database.transact(async (unit) => {
-        const [event] = await unit.query<{ seq: number; state: EventState }>(
-          "SELECT seq, state FROM events WHERE id = $1 AND state IN ('dead', 'pending') FOR UPDATE",
+        const [event] = await unit.query<{
+          seq: number;
+          state: EventState;
+          kind: Kind | null;
+          record_id: string | null;
+        }>(
+          "SELECT seq, state, kind, record_id FROM events WHERE id = $1 AND state IN ('dead', 'pending') FOR UPDATE",
           [id],
         );
         if (event === undefined) return false;
-        await unit.change("UPDATE events SET state = 'discarded', processed_at = $2 WHERE seq = $1", [
-          event.seq,
-          instantOf(now.wall),
-        ]);
+        await unit.change(
+          "UPDATE events SET state = 'discarded', processed_at = $2, next_attempt_at = NULL WHERE seq = $1",
+          [event.seq, instantOf(now.wall)],
+        );
         await trimBodiesAgainFrom(unit, event.seq);
         await claims.revoke(unit, event.seq);
         tally(unit, { [event.state]: -1, discarded: 1 });
+        if (event.state === 'dead' && event.kind !== null) {
+          await healSettled(unit, event.kind, event.record_id, instantOf(now.wall));
+        }
         return true;
       });
     },
@@ -200,16 +205,22 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
           hintRecords(unit, [{ kind, id: record_id, number: unit.numbers.next() }], now, timing);
           return true;
         }
-        const gap: GapKey = { reason: 'unusable_delivery', kind, recordId: null };
-        await openGap(unit, gap, `quarantine ${id} released`, instantOf(now.wall));
+        if (kind === 'risk_assessment') {
+          // There is no list to read: that a person has seen to it is all that can settle it.
+          await healSettled(unit, kind, null, instantOf(now.wall));
+          return true;
+        }
+        const gap = gapOfQuarantined('unusable_delivery', kind, null);
+        const from = coverableAt(gap, now, timing);
+        await openGap(unit, gap, `quarantine ${id} released`, instantOf(now.wall), from);
         return true;
       });
     },
   };
 }
 
-const CONFLICT: GapReason = 'conflicting_content';
-const UNUSABLE: GapReason = 'unusable_delivery';
+const CONFLICT = 'conflicting_content' as const;
+const UNUSABLE = 'unusable_delivery' as const;
 
 type Numbered = IncomingEvent & { seq: number };
 
@@ -267,7 +278,7 @@ function isSameContent({ contentHash, body }: Content, again: string): boolean {
 
 async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Promise<void> {
   if (events.length === 0) return;
-  const pending = events.filter((event) => event.known).length;
+  const pending = events.filter(waitsForProcessing).length;
   await sql.change(
     `WITH counted AS (
        UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN $3::bigint ELSE $4::bigint END
@@ -281,7 +292,8 @@ async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Pr
     [
       rowsOf(
         events.map(({ seq, id, type, createdMs, kind, recordId, known, body }) => ({
-          ...{ seq, id, type, createdMs, kind, recordId, known, body },
+          ...{ seq, id, type, createdMs, kind, recordId, body },
+          known: waitsForProcessing({ known, kind, recordId }),
           created: instantOf(createdMs),
         })),
       ),

@@ -11,7 +11,7 @@ import { tellingGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState, settleEpoch } from './migrations.ts';
 import { createOperatorVerbs } from './operators.ts';
-import { createPreviewVerb } from './previews.ts';
+import { createPreviewVerbs } from './previews.ts';
 import { createReplicaVerbs } from './replicas.ts';
 import { createReports } from './reports.ts';
 import { createRetentionVerbs } from './retention.ts';
@@ -77,7 +77,7 @@ export function storeOver(server: Database): Store {
       told = next;
     },
     ...createInboxVerbs(database, claims),
-    ...createPreviewVerb(database, claims),
+    ...createPreviewVerbs(database, claims),
     ...createDueVerbs(database),
     ...createBackfillVerbs(database),
     ...createDeletionVerbs(database),

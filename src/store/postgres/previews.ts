@@ -1,12 +1,33 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { idFieldsOf } from '../../compliance/pointers.ts';
+import { type IdPointers, idFieldsOf, withLearned } from '../../compliance/pointers.ts';
+import { describeError, StoreUnavailable } from '../../errors.ts';
 import { decidePreview, standsInRow } from '../../mirror/decide.ts';
-import { payloadIn, type Reading, readPayload } from '../../process/handlers.ts';
-import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules } from '../store.ts';
+import {
+  noRecordIn,
+  payloadIn,
+  type Reading,
+  readPayload,
+  recordOf,
+  stateAfter,
+} from '../../process/handlers.ts';
+import type { EventState } from '../reports.ts';
+import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules, RetryOutcome } from '../store.ts';
+import { learnedPointers } from './backfill.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
+import { healSettled } from './gaps.ts';
 import { bury } from './inbox.ts';
-import { type Change, type Held, isoOf, keyOf, loadRecords, saveRecords, writeContent } from './records.ts';
+import {
+  type Change,
+  type Held,
+  hintRecords,
+  isoOf,
+  keyOf,
+  loadRecords,
+  saveRecords,
+  writeContent,
+} from './records.ts';
+import { trimBodiesAgainFrom } from './retention.ts';
 import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
@@ -17,45 +38,165 @@ interface Read {
 }
 
 /** Events into the mirror, a batch in one transaction: read, decided and written in a statement for each table. */
-export function createPreviewVerb(database: Database, claims: Claims): Pick<InboxStore, 'previewEvents'> {
+export function createPreviewVerbs(
+  database: Database,
+  claims: Claims,
+): Pick<InboxStore, 'previewEvents' | 'retryEvent'> {
   return {
     async previewEvents(events, rules, now) {
       if (events.length === 0) return [];
-      const read = events.map((event): Read => ({ event, reading: readingOf(event, rules) }));
+      const read = events.map((event): Read => ({ event, reading: readingOf(event, rules.pointers) }));
       const load = (sql: Sql) => Promise.all([claims.finish(sql, events), loadAll(sql, read)]);
       return await database.transact(async (unit, [finished, records]) => {
         const held = new Set(finished);
         const mine = read.filter(({ event }) => held.has(event));
-        if (mine.length === 0) return [];
-        const touched = new Set<Held>();
-        const changes: Change[] = [];
-        const outcomes = mine.map((one) => previewOne(one, { records, touched, changes, rules, now, unit }));
-        saveRecords(unit, touched, changes, instantOf(now.wall), hasNewState);
-        finishEvents(unit, outcomes, now);
-        const dead = outcomes.filter((outcome) => outcome.outcome === 'dead');
-        tally(unit, {
-          pending: -outcomes.length,
-          dead: dead.length,
-          done: outcomes.length - dead.length,
-        });
-        // After the states are saved: a death hints its record, and saving would undo that.
-        await bury(
-          unit,
-          dead.map(({ event, error }) => ({ event, error: error ?? '' })),
-          now,
-          rules.timing,
-        );
-        return outcomes;
+        return await previewAll(unit, mine, records, rules, now);
       }, load);
     },
+
+    async retryEvent(id, rules, now) {
+      const nowIso = instantOf(now.wall);
+      const failAgain = (sql: Sql, error: string) =>
+        sql.change(
+          `UPDATE events SET attempts = attempts + 1, error = $2, processed_at = $3 WHERE id = $1 AND state = 'dead'`,
+          [id, error, nowIso],
+        );
+      try {
+        return await database.transact(async (unit): Promise<RetryOutcome> => {
+          const [row] = await unit.query<FailedRow>(`${FAILED_ROW} WHERE id = $1 FOR UPDATE`, [id]);
+          if (row === undefined) return { outcome: 'unknown' };
+          const { state, received_at, ...stored } = row;
+          if (state !== 'dead') return { outcome: 'other_state', state };
+          if (stored.body === null) return { outcome: 'trimmed' };
+          const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
+          if (record === null) {
+            const error =
+              stored.kind === null
+                ? 'the event is of no known family'
+                : noRecordIn(stored.kind, rules.pointers);
+            await failAgain(unit, error);
+            return { outcome: 'failed', error };
+          }
+          unit.send(
+            "UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL WHERE seq = $1",
+            [stored.seq],
+          );
+          tally(unit, { dead: -1, pending: 1 });
+          // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
+          const event = { ...stored, recordId: null, receivedWall: Date.parse(received_at), owner: '' };
+          const [result] = await previewAll(unit, [{ event, reading: null }], new Map(), rules, now);
+          if (result === undefined || result.outcome === 'dead') {
+            return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
+          }
+          await trimBodiesAgainFrom(unit, stored.seq);
+          if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
+          return { outcome: 'processed', ...record };
+        });
+      } catch (failure) {
+        if (failure instanceof StoreUnavailable) throw failure;
+        const error = describeError(failure);
+        await database.transact((unit) => failAgain(unit, error));
+        return { outcome: 'failed', error };
+      }
+    },
   };
+}
+
+type FailedRow = Omit<ClaimedEvent, 'receivedWall' | 'owner'> & { received_at: string; state: EventState };
+
+const FAILED_ROW = `SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", received_at,
+  attempts, body, state FROM events`;
+
+/** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or dead. */
+async function previewAll(
+  unit: Unit,
+  read: readonly Read[],
+  records: Map<string, Held>,
+  rules: PreviewRules,
+  now: Now,
+): Promise<PreviewOutcome[]> {
+  if (read.length === 0) return [];
+  const renamed = await readAnew(unit, read, records, rules, now);
+  const touched = new Set<Held>();
+  const changes: Change[] = [];
+  const outcomes = read.map((one) => {
+    const again = renamed.get(one);
+    if (again === undefined) return previewOne(one, { records, touched, changes, rules, now, unit });
+    const { event } = again.read;
+    // All that one of an unknown type does is to have its record read.
+    if (stateAfter({ event, outcome: 'hinted' }) === 'ignored')
+      return { event, outcome: 'hinted' as const, error: null };
+    return previewOne(again.read, { records, touched, changes, now, unit, rules: again.rules });
+  });
+  saveRecords(unit, touched, changes, instantOf(now.wall), hasNewState);
+  finishEvents(unit, outcomes, rules, now);
+  const finished = Map.groupBy(outcomes, stateAfter);
+  const dead = finished.get('dead') ?? [];
+  tally(unit, {
+    pending: -outcomes.length,
+    dead: dead.length,
+    done: finished.get('done')?.length ?? 0,
+    ignored: finished.get('ignored')?.length ?? 0,
+  });
+  // After the states are saved: a death hints its record, and saving would undo that.
+  await bury(
+    unit,
+    dead.map(({ event, error }) => ({ event, error: error ?? '' })),
+    now,
+    rules.timing,
+  );
+  return outcomes;
+}
+
+/**
+ * Events that named no record as they came, read anew, by what was learned as well: those that name one now. Their records
+ * become dirty by them, and `records` then holds them so.
+ */
+async function readAnew(
+  unit: Unit,
+  read: readonly Read[],
+  records: Map<string, Held>,
+  rules: PreviewRules,
+  now: Now,
+): Promise<Map<Read, { read: Read; rules: PreviewRules }>> {
+  const nameless = read.filter(({ event }) => event.kind !== null && event.recordId === null);
+  if (nameless.length === 0) return new Map();
+  const pointers = withLearned(rules.pointers, await learnedPointers(unit));
+  const named = nameless.flatMap((one) => {
+    const record = recordOf(one.event, pointers);
+    if (record === null) return [];
+    const event = { ...one.event, ...record };
+    return [{ one, record, again: { event, reading: readingOf(event, pointers) } }];
+  });
+  if (named.length === 0) return new Map();
+  unit.send(
+    `UPDATE events e SET kind = x.kind, record_id = x.record FROM json_to_recordset($1::json) AS x (seq bigint, kind text, record text)
+     WHERE e.seq = x.seq`,
+    [
+      rowsOf(
+        named.map(({ one, record }) => ({ seq: one.event.seq, kind: record.kind, record: record.recordId })),
+      ),
+    ],
+  );
+  const hints = named.map(({ record }) => ({
+    kind: record.kind,
+    id: record.recordId,
+    number: unit.numbers.next(),
+  }));
+  hintRecords(unit, hints, now, rules.timing);
+  const loaded = await loadAll(
+    unit,
+    named.map(({ again }) => again),
+  );
+  for (const [key, held] of loaded) records.set(key, held);
+  return new Map(named.map(({ one, again }) => [one, { read: again, rules: { ...rules, pointers } }]));
 }
 
 /** What an event moves of a state stands in the row, as a rule, and is not written twice. */
 const hasNewState = (held: Held): boolean => !held.known || !standsInRow(held.stored, held);
 
-const readingOf = (event: ClaimedEvent, rules: PreviewRules): Reading | null =>
-  event.kind === null ? null : readPayload(event.kind, payloadIn(event.body), rules.pointers);
+const readingOf = (event: ClaimedEvent, pointers: IdPointers): Reading | null =>
+  event.kind === null ? null : readPayload(event.kind, payloadIn(event.body), pointers);
 
 /** Every record that the events are about or name. */
 async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Held>> {
@@ -72,23 +213,35 @@ async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Hel
   );
 }
 
-function finishEvents(unit: Sender, outcomes: readonly PreviewOutcome[], now: Now): void {
+function finishEvents(
+  unit: Sender,
+  outcomes: readonly PreviewOutcome[],
+  rules: PreviewRules,
+  now: Now,
+): void {
   unit.send(
     `UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = $2::timestamptz, error = x.error,
-       next_attempt_at = NULL
-     FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text)
+       next_attempt_at = x.sought
+     FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text, sought timestamptz)
      WHERE e.seq = x.seq AND e.state = 'pending'`,
     [
       rowsOf(
-        outcomes.map(({ event, outcome, error }) => ({
-          seq: event.seq,
-          state: outcome === 'dead' ? 'dead' : 'done',
-          error,
+        outcomes.map((result) => ({
+          seq: result.event.seq,
+          state: stateAfter(result),
+          error: result.error,
+          sought: soughtFrom(result, rules, now),
         })),
       ),
       instantOf(now.wall),
     ],
   );
+}
+
+/** Of a failed event that names no record: from when on it is sought. Null: nobody can, or need. */
+function soughtFrom({ event, outcome }: PreviewOutcome, rules: PreviewRules, now: Now): string | null {
+  const isSought = outcome === 'dead' && event.kind !== null && event.recordId === null && !rules.eventsOnly;
+  return isSought ? instantOf(now.wall + rules.timing.settleMs) : null;
 }
 
 interface Batch {

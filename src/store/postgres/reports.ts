@@ -7,6 +7,7 @@ import {
   type GapReport,
   type HeldDeletionReport,
   type KindStatus,
+  type LearnedPointerReport,
   type OpenGaps,
   PAGE_LIMIT_MAX,
   type Paging,
@@ -235,6 +236,9 @@ async function summaryOf(sql: Sql) {
       number
     >,
     ...rest,
+    learned_pointers: await sql.query<LearnedPointerReport>(
+      'SELECT kind, path, event_id, record_id, learned_at FROM learned_pointers ORDER BY kind, path',
+    ),
     open_gaps: openGaps.reduce((sum, gaps) => sum + gaps.count, 0),
     open_gaps_by: openGaps,
     // The log is the whole server's, and other databases' too.

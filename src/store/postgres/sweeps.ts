@@ -36,8 +36,8 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           [kind, instantOf(now.wall)],
         );
         const [row] = await unit.query<{ id: number }>(
-          'INSERT INTO sweeps (kind, reason, started_at, number) VALUES ($1, $2, $3, $4) RETURNING id',
-          [kind, reason, instantOf(now.wall), number],
+          'INSERT INTO sweeps (kind, reason, started_at, number, began_at) VALUES ($1, $2, $3, $4, $5) RETURNING id',
+          [kind, reason, instantOf(now.wall), number, Math.floor(now.steady)],
         );
         return { id: row?.id ?? 0, number };
       });
@@ -51,9 +51,9 @@ export function createSweepVerbs(database: Database): SweepVerbs {
       await database.transact(async (unit) => {
         await saveProgress(unit, id, result.progress);
         const nowIso = instantOf(now.wall);
-        const [sweep] = await unit.query<{ kind: Kind; number: number }>(
+        const [sweep] = await unit.query<{ kind: Kind; number: number; beganAt: number }>(
           `UPDATE sweeps SET finished_at = $2, outcome = $3, error = $4, drift = $5::jsonb WHERE id = $1
-           RETURNING kind, number`,
+           RETURNING kind, number, began_at AS "beganAt"`,
           [
             ...[id, nowIso, result.outcome, result.error],
             result.drift === undefined ? null : keepJson(result.drift),
@@ -66,7 +66,7 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           );
         }
         if (sweep === undefined || result.outcome !== 'complete') return;
-        await healAfterSweep(unit, sweep.kind, sweep.number, nowIso);
+        await healAfterSweep(unit, sweep, nowIso);
       });
     },
 
@@ -92,8 +92,8 @@ export function createSweepVerbs(database: Database): SweepVerbs {
       await database.transact((unit) => healGap(unit, gap, instantOf(now.wall)));
     },
 
-    async kindsWantingSweep() {
-      return await kindsWantingSweep(sql);
+    async kindsWantingSweep(now) {
+      return await kindsWantingSweep(sql, now);
     },
 
     async noteAccess(kind, access, how, now) {

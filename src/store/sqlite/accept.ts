@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import { waitsForProcessing } from '../../process/handlers.ts';
+import { coverableAt, gapOfQuarantined } from '../healing.ts';
 import { networkOf } from '../../inbox/rejections.ts';
 import {
   type AcceptOutcome,
@@ -67,6 +69,7 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
     const trimmed = trimmedIds ? (trimmedHash.get(event.id) as string | undefined) : undefined;
     if (trimmed !== undefined) return repeated(event, trimmed, now, nowIso, timing, numbers);
     const seq = numbers.current() + 1;
+    const waits = waitsForProcessing(event);
     const inserted = insertEvent.run(
       seq,
       event.id,
@@ -77,8 +80,8 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
       event.recordId,
       nowIso,
       nowIso,
-      event.known ? 'pending' : 'ignored',
-      event.known ? null : nowIso,
+      waits ? 'pending' : 'ignored',
+      waits ? null : nowIso,
       event.body,
     );
     if (inserted.changes === 1) {
@@ -132,12 +135,8 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
     const hash = createHash('sha256').update(body).digest('hex');
     insertQuarantine.run(nowIso, delivery.reason, delivery.t, kind, recordId, body, hash);
     if (kind !== null && recordId !== null) records.hint(kind, recordId, numbers.next(), now, nowIso, timing);
-    gaps.open(
-      { reason: gap, kind, recordId: kind === null ? null : recordId },
-      delivery.reason,
-      nowIso,
-      numbers,
-    );
+    const key = gapOfQuarantined(gap, kind, recordId);
+    gaps.open(key, delivery.reason, nowIso, numbers, coverableAt(key, now, timing));
   }
 
   return {
@@ -150,7 +149,7 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
           acceptOne(event, now, nowIso, timing, numbers, trimmedIds),
         );
         const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
-        const pending = fresh.filter((event) => event.known).length;
+        const pending = fresh.filter(waitsForProcessing).length;
         tally({ pending, ignored: fresh.length - pending });
         for (const delivery of batch.unusable) {
           keepUnusable(delivery, 'unusable_delivery', now, nowIso, timing, numbers);
@@ -184,13 +183,12 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
         if (row === undefined) return false;
         if (row.kind !== null && row.record_id !== null) {
           records.hint(row.kind, row.record_id, numbers.next(), now, nowIso, timing);
+        } else if (row.kind === 'risk_assessment') {
+          // There is no list to read: that a person has seen to it is all that can settle it.
+          gaps.healSettled(row.kind, null, nowIso);
         } else {
-          gaps.open(
-            { reason: 'unusable_delivery', kind: row.kind, recordId: null },
-            `quarantine ${id} released`,
-            nowIso,
-            numbers,
-          );
+          const gap = gapOfQuarantined('unusable_delivery', row.kind, null);
+          gaps.open(gap, `quarantine ${id} released`, nowIso, numbers, coverableAt(gap, now, timing));
         }
         return true;
       });

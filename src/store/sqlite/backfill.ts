@@ -1,4 +1,5 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import type { LearnedPointer } from '../../compliance/pointers.ts';
 import { MirrorError } from '../../errors.ts';
 import {
   causeOfDeletion,
@@ -10,12 +11,16 @@ import {
 } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
+import { gapOfFailed } from '../healing.ts';
 import { TABLES } from '../record-rows.ts';
-import type { Applied, BackfillStore, DueRecord, Now, ReadMoment } from '../store.ts';
+import type { Applied, BackfillStore, DueRecord, Now, ReadMoment, UnreadEvent } from '../store.ts';
 import type { Connection, Transact } from './connection.ts';
 import type { Gaps } from './gaps.ts';
 import { type Held, iso, type Records } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
+
+/** The latest first. */
+export const LEARNED_POINTERS = 'SELECT kind, path FROM learned_pointers ORDER BY learned_at DESC, path';
 
 type RecordVerbs = Omit<
   BackfillStore,
@@ -52,6 +57,29 @@ export function createBackfillVerbs(
     ),
   );
   const settleReads = db.prepare('UPDATE record_state SET read_ended_at = ? WHERE read_ended_at IS NOT NULL');
+  const coverAnew = db.prepare(
+    'UPDATE gaps SET coverable_at = ? WHERE coverable_at IS NOT NULL AND healed_at IS NULL',
+  );
+  const selectUnread = db.prepare(
+    `SELECT seq, id, type, kind, attempts, body FROM events INDEXED BY events_sought
+     WHERE state = 'dead' AND next_attempt_at <= ? AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL
+     ORDER BY next_attempt_at LIMIT ?`,
+  );
+  const putOffUnread = db.prepare(
+    `UPDATE events SET attempts = attempts + 1, error = ?, next_attempt_at = ?
+     WHERE seq = ? AND state = 'dead' AND record_id IS NULL`,
+  );
+  const selectShown = db
+    .prepare(
+      `SELECT id FROM record_state WHERE kind = ? AND returned = 1 AND id IN (SELECT value FROM json_each(?)) ORDER BY id`,
+    )
+    .pluck();
+  const selectLearned = db.prepare(LEARNED_POINTERS);
+  const learnPointer = db.prepare(
+    `INSERT INTO learned_pointers (kind, path, event_id, record_id, learned_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (kind, path) DO UPDATE SET event_id = excluded.event_id, record_id = excluded.record_id,
+       learned_at = excluded.learned_at`,
+  );
   const selectDue = db.prepare(
     `SELECT id, attempts, missing_since, hint_at AS hintAt, first_hint_at AS firstHintAt FROM record_state
      WHERE kind = ? AND due_at <= ? ORDER BY due_at LIMIT ?`,
@@ -206,8 +234,32 @@ export function createBackfillVerbs(
       return transact(() => {
         settleReads.run(now.steady);
         for (const statement of showAnew) statement.run(now.steady);
+        coverAnew.run(Math.ceil(now.steady + timing.settleMs));
         return rehint.run(now.steady, now.steady, now.steady + timing.settleMs).changes;
       });
+    },
+
+    async unreadEvents(now, limit) {
+      return selectUnread.all(iso(now.wall), limit) as UnreadEvent[];
+    },
+
+    async putOffUnread(event, error, againWall) {
+      transact(() => {
+        if (putOffUnread.run(error, iso(againWall), event.seq).changes === 0) return;
+        gaps.tellMore(gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
+      });
+    },
+
+    async shownIds(kind, ids) {
+      return selectShown.all(kind, JSON.stringify(ids)) as string[];
+    },
+
+    async learnedPointers() {
+      return selectLearned.all() as LearnedPointer[];
+    },
+
+    async learnPointer({ kind, path, eventId, recordId }, now) {
+      transact(() => learnPointer.run(kind, path, eventId, recordId, iso(now.wall)));
     },
 
     async dueRecords(kind, now, timing, limit) {

@@ -1,6 +1,13 @@
-import type { Kind } from '../../compliance/kinds.ts';
-import { HEALED_BY_READ, HEALED_BY_SWEEP, type HealedGap, healedChange } from '../healing.ts';
-import type { GapChange, GapKey, Store } from '../store.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import {
+  gapOfFailed,
+  HEALED_BY_ALL_SWEEPS,
+  HEALED_BY_READ,
+  type HealedGap,
+  healedBySweepOf,
+  healedChange,
+} from '../healing.ts';
+import type { GapChange, GapKey, Now, Store } from '../store.ts';
 import type { Connection, Numbers, Transact } from './connection.ts';
 
 /** What the open transaction has done to gaps. There is one at a time: this engine's run from begin to end in one go. */
@@ -42,11 +49,11 @@ export type Gaps = ReturnType<typeof createGaps>;
 export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
   const quoted = (reasons: readonly string[]) => reasons.map((reason) => `'${reason}'`).join(', ');
   const again = db.prepare(
-    `UPDATE gaps SET attempts = attempts + 1, error = coalesce(?, error), number = ?
+    `UPDATE gaps SET attempts = attempts + 1, error = coalesce(?, error), number = ?, coverable_at = ?
      WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL`,
   );
   const insert = db.prepare(
-    'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error) VALUES (?, ?, ?, ?, ?, ?)',
+    'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error, coverable_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
   const healOne = db.prepare(
     `UPDATE gaps SET healed_at = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL
@@ -57,25 +64,44 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
     `SELECT reason, kind, record_id AS recordId FROM gaps WHERE kind = ? AND record_id = ? AND healed_at IS NULL
      AND reason IN (${quoted(HEALED_BY_READ)})`,
   );
-  const healSwept = db.prepare(
-    `UPDATE gaps SET healed_at = ? WHERE kind = ? AND record_id IS NULL AND healed_at IS NULL AND number <= ?
-     AND reason IN (${quoted(HEALED_BY_SWEEP)}) RETURNING ${HEALED_COLUMNS}`,
-  );
+  const healSwept = (kind: Kind) =>
+    db.prepare(
+      `UPDATE gaps SET healed_at = ? WHERE kind = '${kind}' AND record_id IS NULL AND healed_at IS NULL AND number <= ?
+       AND coalesce(coverable_at, ?) <= ? AND reason IN (${quoted(healedBySweepOf(kind))}) RETURNING ${HEALED_COLUMNS}`,
+    );
+  const healSweptByKind = Object.fromEntries(KINDS.map((kind) => [kind, healSwept(kind)])) as Record<
+    Kind,
+    ReturnType<typeof healSwept>
+  >;
   // A gap of the whole mirror is healed once every kind has been read completely since.
   const healMirrorWide = db.prepare(
-    `UPDATE gaps SET healed_at = ? WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${quoted(HEALED_BY_SWEEP)})
+    `UPDATE gaps SET healed_at = ? WHERE kind IS NULL AND healed_at IS NULL AND reason IN (${quoted(HEALED_BY_ALL_SWEEPS)})
      AND (SELECT count(DISTINCT s.kind) FROM sweeps s WHERE s.outcome = 'complete' AND s.number >= gaps.number) = 3
      RETURNING ${HEALED_COLUMNS}`,
   );
-  const wanting = db
+  const wants = (kind: Kind) =>
+    db
+      .prepare(
+        `SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.record_id IS NULL
+         AND ((g.kind = '${kind}' AND g.reason IN (${quoted(healedBySweepOf(kind))}))
+           OR (g.kind IS NULL AND g.reason IN (${quoted(HEALED_BY_ALL_SWEEPS)})))
+         AND (g.coverable_at IS NULL OR g.coverable_at <= ?)
+         AND NOT EXISTS (SELECT 1 FROM sweeps s WHERE s.kind = '${kind}' AND s.outcome = 'complete'
+           AND s.number >= g.number AND (g.coverable_at IS NULL OR s.began_at >= g.coverable_at))`,
+      )
+      .pluck();
+  const wantsByKind = KINDS.map((kind) => [kind, wants(kind)] as const);
+  const anyFailed = db
     .prepare(
-      `SELECT k.kind FROM (SELECT 'policy' AS kind UNION ALL SELECT 'risk_assessment' UNION ALL SELECT 'vendor') k
-       WHERE EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.record_id IS NULL
-         AND (g.kind = k.kind OR g.kind IS NULL) AND g.reason IN (${quoted(HEALED_BY_SWEEP)})
-         AND NOT EXISTS (SELECT 1 FROM sweeps s
-           WHERE s.kind = k.kind AND s.outcome = 'complete' AND s.number >= g.number))`,
+      "SELECT 1 FROM events INDEXED BY events_dead WHERE state = 'dead' AND kind = ? AND record_id IS ?",
     )
     .pluck();
+  const anyQuarantined = db
+    .prepare('SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ? AND record_id IS NULL')
+    .pluck();
+  const tellMore = db.prepare(
+    'UPDATE gaps SET error = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL',
+  );
 
   function heal(gap: GapKey, nowIso: string): void {
     noteHealed(healOne.all(nowIso, gap.reason, gap.kind, gap.recordId), nowIso);
@@ -86,23 +112,39 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
   }
 
   return {
-    /** Takes a number, so that only a sweep begun later can heal it. */
-    open(gap: GapKey, error: string | null, nowIso: string, numbers: Numbers): void {
+    /** Takes a number, so that only a sweep begun later can heal it; with `coverableAt`, none begun before that. */
+    open(
+      gap: GapKey,
+      error: string | null,
+      nowIso: string,
+      numbers: Numbers,
+      coverableAt: number | null = null,
+    ): void {
       const number = numbers.next();
-      if (again.run(error, number, gap.reason, gap.kind, gap.recordId).changes > 0) return;
-      insert.run(gap.reason, gap.kind, gap.recordId, nowIso, number, error);
+      if (again.run(error, number, coverableAt, gap.reason, gap.kind, gap.recordId).changes > 0) return;
+      insert.run(gap.reason, gap.kind, gap.recordId, nowIso, number, error, coverableAt);
       note({ gap, what: 'opened', error, openForMs: null });
     },
     heal,
     healRecord(kind: Kind, id: string, nowIso: string): void {
       for (const gap of openOfRecord.all(kind, id) as GapKey[]) heal(gap, nowIso);
     },
-    healAfterSweep(kind: Kind, sweepNumber: number, nowIso: string): void {
-      noteHealed(healSwept.all(nowIso, kind, sweepNumber), nowIso);
+    /** What a person, or a retry that succeeded, has settled: its gap stays while another event or delivery is as it was. */
+    healSettled(kind: Kind, recordId: string | null, nowIso: string): void {
+      if (anyFailed.get(kind, recordId) !== undefined) return;
+      if (recordId === null && anyQuarantined.get(kind) !== undefined) return;
+      heal(gapOfFailed(kind, recordId), nowIso);
+    },
+    tellMore(gap: GapKey, error: string): void {
+      tellMore.run(error, gap.reason, gap.kind, gap.recordId);
+    },
+    healAfterSweep(sweep: { kind: Kind; number: number; beganAt: number }, nowIso: string): void {
+      const { kind, number, beganAt } = sweep;
+      noteHealed(healSweptByKind[kind].all(nowIso, number, beganAt, beganAt), nowIso);
       noteHealed(healMirrorWide.all(nowIso), nowIso);
     },
-    kindsWantingSweep(): Kind[] {
-      return wanting.all() as Kind[];
+    kindsWantingSweep(now: Now): Kind[] {
+      return wantsByKind.flatMap(([kind, asked]) => (asked.get(now.steady) === undefined ? [] : [kind]));
     },
   };
 }

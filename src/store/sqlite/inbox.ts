@@ -1,3 +1,4 @@
+import type { Kind } from '../../compliance/kinds.ts';
 import type { EventState } from '../reports.ts';
 import type { InboxStore } from '../store.ts';
 import { createAcceptVerbs } from './accept.ts';
@@ -27,12 +28,9 @@ export function createInboxVerbs(
   records: Records,
   gaps: Gaps,
 ): InboxStore {
-  const retry = db.prepare(
-    `UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL, processed_at = NULL, error = NULL
-     WHERE id = ? AND state = 'dead' AND body IS NOT NULL RETURNING seq`,
-  );
   const discard = db.prepare(
-    "UPDATE events SET state = 'discarded', processed_at = ? WHERE id = ? AND state IN ('dead', 'pending') RETURNING seq",
+    `UPDATE events SET state = 'discarded', processed_at = ?, next_attempt_at = NULL
+     WHERE id = ? AND state IN ('dead', 'pending') RETURNING seq, kind, record_id AS recordId`,
   );
   const stateOf = db.prepare('SELECT state FROM events WHERE id = ?').pluck();
 
@@ -50,26 +48,22 @@ export function createInboxVerbs(
     ...createAcceptVerbs(parts),
     ...createProcessVerbs(parts),
 
-    async retryEvent(id) {
-      return transact(() => {
-        const moved = retry.get(id) as { seq: number } | undefined;
-        if (moved === undefined) return false;
-        tally({ dead: -1, pending: 1 });
-        trimAgainFrom(moved.seq);
-        return true;
-      });
-    },
-
     async discardEvent(id, now) {
       return transact(() => {
         const state = stateOf.get(id) as EventState | undefined;
-        const discarded = discard.get(iso(now.wall), id) as { seq: number } | undefined;
+        const nowIso = iso(now.wall);
+        const discarded = discard.get(nowIso, id) as
+          | { seq: number; kind: Kind | null; recordId: string | null }
+          | undefined;
         if (state === undefined || discarded === undefined) return false;
         // Whoever works on it finds the claim lost, and leaves it.
         claims.revoke(discarded.seq);
         arrivals.forget(discarded.seq);
         tally({ [state]: -1, discarded: 1 });
         trimAgainFrom(discarded.seq);
+        if (state === 'dead' && discarded.kind !== null) {
+          gaps.healSettled(discarded.kind, discarded.recordId, nowIso);
+        }
         return true;
       });
     },

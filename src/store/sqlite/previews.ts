@@ -8,7 +8,7 @@ import { type Held, iso, type Records } from './records.ts';
 /** An instant, known to be one, that is written as we write it. */
 const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
 
-interface Moment {
+export interface Moment {
   now: Now;
   nowIso: string;
   numbers: Numbers;

@@ -1,17 +1,39 @@
-import { idFieldsOf } from '../../compliance/pointers.ts';
-import type { ClaimedEvent, HintTiming, InboxStore, Now, PreviewOutcome } from '../store.ts';
+import { idFieldsOf, type LearnedPointer, withLearned } from '../../compliance/pointers.ts';
+import { describeError, StoreUnavailable } from '../../errors.ts';
+import { noRecordIn, recordOf, stateAfter } from '../../process/handlers.ts';
+import { coverableAt, gapOfFailed } from '../healing.ts';
+import type { EventState } from '../reports.ts';
+import type {
+  ClaimedEvent,
+  HintTiming,
+  InboxStore,
+  Now,
+  PreviewOutcome,
+  PreviewRules,
+  RetryOutcome,
+  UnreadEvent,
+} from '../store.ts';
 import type { PendingEvent } from './arrivals.ts';
+import { LEARNED_POINTERS } from './backfill.ts';
 import type { Numbers } from './connection.ts';
 import type { InboxParts } from './inbox.ts';
-import { createPreviewer } from './previews.ts';
+import { createPreviewer, type Moment } from './previews.ts';
 import { type Held, iso } from './records.ts';
+import { trimBodiesAgainFrom } from './retention.ts';
 
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 const CLAIM_SCAN_FACTOR = 4;
 
 type ProcessVerbs = Pick<
   InboxStore,
-  'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'nextAttemptWall' | 'previewEvents' | 'deferEvents'
+  | 'claimEvents'
+  | 'releaseEvents'
+  | 'recoverClaims'
+  | 'nextAttemptWall'
+  | 'previewEvents'
+  | 'deferEvents'
+  | 'retryEvent'
+  | 'failedWithoutRecord'
 >;
 
 /** What becomes of an event: claimed, shown in the mirror, put off, or given up. */
@@ -37,13 +59,30 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
   // One statement for a whole batch: a call for each of them costs as much as its work. OR FAIL, since SQLite otherwise
   // copies every page aside first, in order to undo this statement alone; ours always fall with their transaction.
   const finishDone = db.prepare(
-    `UPDATE OR FAIL events SET state = 'done', attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
+    `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
      WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
   );
   const finishDead = db.prepare(
-    `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = NULL
+    `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
      WHERE seq = ? AND state = 'pending'`,
   );
+  const selectLearned = db.prepare(LEARNED_POINTERS);
+  const tellAnew = db.prepare('UPDATE events SET kind = ?, record_id = ? WHERE seq = ?');
+  const selectFailed = db.prepare(
+    `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body, state
+     FROM events WHERE id = ?`,
+  );
+  const reopen = db.prepare(
+    "UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL WHERE seq = ? AND state = 'dead'",
+  );
+  const failAgain = db.prepare(
+    "UPDATE events SET attempts = attempts + 1, error = ?, processed_at = ? WHERE id = ? AND state = 'dead'",
+  );
+  const selectNameless = db.prepare(
+    `SELECT seq, id, type, kind, attempts, body FROM events INDEXED BY events_dead
+     WHERE state = 'dead' AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?`,
+  );
+  const trimAgainFrom = trimBodiesAgainFrom(db);
   const defer = db.prepare(
     "UPDATE events SET attempts = attempts + 1, next_attempt_at = ?, error = ? WHERE seq = ? AND state = 'pending'",
   );
@@ -58,13 +97,80 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     return { ...event, receivedWall: Date.parse(received_at) };
   }
 
-  function finishAll(results: readonly PreviewOutcome[], nowIso: string): void {
-    const done: number[] = [];
-    for (const { event, outcome, error } of results) {
-      if (outcome === 'dead') finishDead.run(nowIso, error, event.seq);
-      else done.push(event.seq);
+  function finishAll(results: readonly PreviewOutcome[], rules: PreviewRules, { now, nowIso }: Moment): void {
+    const finished: Record<'done' | 'ignored', number[]> = { done: [], ignored: [] };
+    for (const result of results) {
+      const { event, error } = result;
+      const state = stateAfter(result);
+      if (state !== 'dead') finished[state].push(event.seq);
+      else finishDead.run(nowIso, error, soughtFrom(event, rules, now), event.seq);
     }
-    if (done.length > 0) finishDone.run(nowIso, JSON.stringify(done));
+    const { done, ignored } = finished;
+    if (done.length > 0) finishDone.run('done', nowIso, JSON.stringify(done));
+    if (ignored.length > 0) finishDone.run('ignored', nowIso, JSON.stringify(ignored));
+    const dead = results.length - done.length - ignored.length;
+    tally({ pending: -results.length, dead, done: done.length, ignored: ignored.length });
+  }
+
+  /** Of a failed event that names no record: from when on it is sought. Null: nobody can, or need. */
+  function soughtFrom(event: ClaimedEvent, rules: PreviewRules, now: Now): string | null {
+    const isSought = event.kind !== null && event.recordId === null && !rules.eventsOnly;
+    return isSought ? iso(now.wall + rules.timing.settleMs) : null;
+  }
+
+  const learned = () => selectLearned.all() as LearnedPointer[];
+
+  /** Shows events in their records, and marks each done, ignored or dead. */
+  function previewAll(
+    events: readonly ClaimedEvent[],
+    rules: PreviewRules,
+    moment: Moment,
+  ): PreviewOutcome[] {
+    const { now, nowIso, numbers } = moment;
+    records.busy.check();
+    // Those that named no record as they came are read anew. Before any record is looked at, since each becomes dirty by it.
+    const nameless = new Set(events.filter((event) => event.kind !== null && event.recordId === null));
+    const widened = nameless.size === 0 ? rules.pointers : withLearned(rules.pointers, learned());
+    const touched = new Map<string, Held>();
+    const readBy = (pointers: PreviewRules['pointers']) => ({
+      ...rules,
+      pointers,
+      idFields: idFieldsOf(pointers),
+    });
+    const usual = readBy(rules.pointers);
+    const named = events.map((event) =>
+      nameless.has(event) ? nameRecord(event, recordOf(event, widened), rules.timing, moment) : event,
+    );
+    const results = named.map((event, index): PreviewOutcome => {
+      const wasNameless = nameless.has(events[index]!);
+      // All that one of an unknown type does is to have its record read.
+      if (wasNameless && event.recordId !== null && stateAfter({ event, outcome: 'hinted' }) === 'ignored')
+        return { event, outcome: 'hinted', error: null };
+      return previewOne(event, touched, wasNameless ? readBy(widened) : usual, moment);
+    });
+    for (const held of touched.values()) {
+      records.savePreviewed(held);
+      records.busy.keep(held, records.saveRow(held));
+    }
+    finishAll(results, rules, moment);
+    // After the states are saved: a death hints its record, and saving would undo that.
+    for (const { event, outcome, error } of results) {
+      if (outcome === 'dead') die(event, error ?? '', now, nowIso, rules.timing, numbers);
+    }
+    return results;
+  }
+
+  /** It is about that record, which becomes dirty by it. */
+  function nameRecord(
+    event: ClaimedEvent,
+    record: ReturnType<typeof recordOf>,
+    timing: HintTiming,
+    { now, nowIso, numbers }: Moment,
+  ): ClaimedEvent {
+    if (record === null) return event;
+    tellAnew.run(record.kind, record.recordId, event.seq);
+    records.hint(record.kind, record.recordId, numbers.next(), now, nowIso, timing);
+    return { ...event, ...record };
   }
 
   function die(
@@ -78,12 +184,8 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     if (event.kind !== null && event.recordId !== null) {
       records.hint(event.kind, event.recordId, numbers.next(), now, nowIso, timing);
     }
-    gaps.open(
-      { reason: 'dead_letter', kind: event.kind, recordId: event.kind === null ? null : event.recordId },
-      `event ${event.id}: ${error}`,
-      nowIso,
-      numbers,
-    );
+    const gap = gapOfFailed(event.kind, event.recordId);
+    gaps.open(gap, `event ${event.id}: ${error}`, nowIso, numbers, coverableAt(gap, now, timing));
   }
 
   return {
@@ -122,31 +224,57 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     async previewEvents(events, rules, now) {
       const nowIso = iso(now.wall);
       const mine = events.filter(claims.holds);
-      const outcomes = transact((numbers) => {
-        records.busy.check();
-        const touched = new Map<string, Held>();
-        const idFields = idFieldsOf(rules.pointers);
-        const moment = { now, nowIso, numbers };
-        const results = mine.map((event) => previewOne(event, touched, { ...rules, idFields }, moment));
-        for (const held of touched.values()) {
-          records.savePreviewed(held);
-          records.busy.keep(held, records.saveRow(held));
-        }
-        finishAll(results, nowIso);
-        const dead = results.filter((result) => result.outcome === 'dead').length;
-        tally({ pending: -results.length, dead, done: results.length - dead });
-        // After the states are saved: a death hints its record, and saving would undo that.
-        for (const result of results) {
-          if (result.outcome === 'dead')
-            die(result.event, result.error ?? '', now, nowIso, rules.timing, numbers);
-        }
-        return results;
-      });
+      const outcomes = transact((numbers) => previewAll(mine, rules, { now, nowIso, numbers }));
       for (const event of mine) {
         claims.letGo(event);
         arrivals.forget(event.seq);
       }
       return outcomes;
+    },
+
+    async retryEvent(id, rules, now) {
+      const nowIso = iso(now.wall);
+      try {
+        return transact((numbers): RetryOutcome => {
+          const row = selectFailed.get(id) as
+            | (PendingEvent & { received_at: string; state: EventState })
+            | undefined;
+          if (row === undefined) return { outcome: 'unknown' };
+          const { state, received_at, ...stored } = row;
+          if (state !== 'dead') return { outcome: 'other_state', state };
+          if (stored.body === null) return { outcome: 'trimmed' };
+          const moment = { now, nowIso, numbers };
+          const record = recordOf(stored, withLearned(rules.pointers, learned()));
+          if (record === null) {
+            const error =
+              stored.kind === null
+                ? 'the event is of no known family'
+                : noRecordIn(stored.kind, rules.pointers);
+            failAgain.run(error, nowIso, id);
+            return { outcome: 'failed', error };
+          }
+          reopen.run(stored.seq);
+          tally({ dead: -1, pending: 1 });
+          const claimed = { ...stored, receivedWall: Date.parse(received_at), owner: '' };
+          // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
+          const [result] = previewAll([{ ...claimed, recordId: null }], rules, moment);
+          if (result === undefined || result.outcome === 'dead') {
+            return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
+          }
+          trimAgainFrom(stored.seq);
+          if (stored.kind !== null) gaps.healSettled(stored.kind, stored.recordId, nowIso);
+          return { outcome: 'processed', ...record };
+        });
+      } catch (failure) {
+        if (failure instanceof StoreUnavailable) throw failure;
+        const error = describeError(failure);
+        transact(() => failAgain.run(error, nowIso, id));
+        return { outcome: 'failed', error };
+      }
+    },
+
+    async failedWithoutRecord(after, limit) {
+      return selectNameless.all(after, limit) as UnreadEvent[];
     },
 
     async deferEvents(failures, now, timing) {

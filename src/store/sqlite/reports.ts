@@ -9,6 +9,7 @@ import {
   type GapReport,
   type HeldDeletionReport,
   type KindStatus,
+  type LearnedPointerReport,
   type OpenGaps,
   PAGE_LIMIT_MAX,
   type Paging,
@@ -126,6 +127,9 @@ export function createReports(connection: Connection): ReportStore {
          WHERE healed_at IS NULL AND g.reason = c.reason AND g.kind IS nullif(c.kind, '') ORDER BY g.id LIMIT 1) AS oldest_at
      FROM gap_counts c WHERE open > 0 ORDER BY reason, kind`,
   );
+  const learned = connection.prepare(
+    'SELECT kind, path, event_id, record_id, learned_at FROM learned_pointers ORDER BY kind, path',
+  );
   const countHealed = connection
     .prepare("SELECT count(*) FROM gaps WHERE healed_at >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')")
     .pluck();
@@ -159,6 +163,7 @@ export function createReports(connection: Connection): ReportStore {
         open_gaps: gapGroups.reduce((sum, one) => sum + one.count, 0),
         open_gaps_by: gapGroups,
         healed_gaps_last_day: countHealed.get() as number,
+        learned_pointers: learned.all() as LearnedPointerReport[],
         database_bytes: sizeOf(connection.name),
         wal_bytes: sizeOf(`${connection.name}-wal`),
       };

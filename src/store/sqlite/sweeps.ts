@@ -25,13 +25,13 @@ const FEWEST_FOR_USUAL = 10;
 /** Sweeps, gaps and the heartbeat: the mirror's own diary. */
 export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps): SweepVerbs {
   const insert = db.prepare(
-    'INSERT INTO sweeps (kind, reason, started_at, number) VALUES (?, ?, ?, ?) RETURNING id',
+    'INSERT INTO sweeps (kind, reason, started_at, number, began_at) VALUES (?, ?, ?, ?, ?) RETURNING id',
   );
   const progress = db.prepare(
     'UPDATE sweeps SET pages = ?, seen = ?, inserted = ?, updated = ?, deleted = ?, unchanged = ? WHERE id = ?',
   );
   const finish = db.prepare(
-    'UPDATE sweeps SET finished_at = ?, outcome = ?, error = ?, drift = ? WHERE id = ? RETURNING kind, number',
+    'UPDATE sweeps SET finished_at = ?, outcome = ?, error = ?, drift = ? WHERE id = ? RETURNING kind, number, began_at AS beganAt',
   );
   const interrupt = db.prepare(
     "UPDATE sweeps SET finished_at = ?, outcome = 'interrupted' WHERE finished_at IS NULL",
@@ -82,7 +82,9 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
       return transact((numbers) => {
         const number = numbers.current();
         interruptKind.run(iso(now.wall), kind);
-        const { id } = insert.get(kind, reason, iso(now.wall), number) as { id: number };
+        const { id } = insert.get(kind, reason, iso(now.wall), number, Math.floor(now.steady)) as {
+          id: number;
+        };
         return { id, number };
       });
     },
@@ -104,9 +106,10 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
         ) as {
           kind: Kind;
           number: number;
+          beganAt: number;
         };
         if (result.hasDrift) restartSince.run(nowIso, sweep.kind);
-        if (result.outcome === 'complete') gaps.healAfterSweep(sweep.kind, sweep.number, nowIso);
+        if (result.outcome === 'complete') gaps.healAfterSweep(sweep, nowIso);
       });
     },
 
@@ -125,8 +128,8 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
       transact(() => gaps.heal(gap, iso(now.wall)));
     },
 
-    async kindsWantingSweep() {
-      return gaps.kindsWantingSweep();
+    async kindsWantingSweep(now) {
+      return gaps.kindsWantingSweep(now);
     },
 
     async noteAccess(kind, access, how, now) {

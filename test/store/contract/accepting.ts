@@ -113,7 +113,7 @@ export function describeAccepting(open: OpenEngine): void {
 
     it.each([
       { told: 'its record', kind: 'vendor', recordId: 'ven_1', gap: 'unusable_delivery vendor ven_1' },
-      { told: 'only its kind', kind: 'vendor', recordId: null, gap: 'unusable_delivery vendor -' },
+      { told: 'only its kind', kind: 'vendor', recordId: null, gap: 'no_record_id vendor -' },
       { told: 'nothing', kind: null, recordId: null, gap: 'unusable_delivery - -' },
     ] as const)('quarantines a signed delivery that tells $told, byte for byte', async (example) => {
       await inScene(open, async (scene) => {

@@ -170,8 +170,8 @@ export function describeClaims(open: OpenEngine): void {
           ['dead', 1],
           ['ignored', 0],
         ]);
-        await scene.store.retryEvent('dead', scene.now());
-        expect(await scene.store.showEvent('dead')).toMatchObject({ state: 'pending', attempts: 0 });
+        await scene.store.retryEvent('dead', scene.rules(), scene.now());
+        expect(await scene.store.showEvent('dead')).toMatchObject({ state: 'dead', attempts: 2 });
       }),
     );
 
@@ -197,7 +197,7 @@ export function describeClaims(open: OpenEngine): void {
 
   describe("an operator's say over events", () => {
     it(
-      'retries a dead event from its first attempt, and nothing else',
+      'processes a dead event anew, and nothing else',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b', recordId: 'pol_2' }));
         const [event, other] = await scene.claim();
@@ -206,16 +206,17 @@ export function describeClaims(open: OpenEngine): void {
           scene.now(),
           TIMING,
         );
-        expect(await scene.store.retryEvent('a', scene.now())).toBe(true);
-        expect(await scene.store.showEvent('a')).toMatchObject({
-          state: 'pending',
-          attempts: 0,
-          error: null,
-        });
-        expect(await scene.store.retryEvent('a', scene.now())).toBe(false);
+        const retry = (id: string) => scene.store.retryEvent(id, scene.rules(), scene.now());
+        expect(await retry('a')).toEqual({ outcome: 'processed', kind: 'policy', recordId: 'pol_1' });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'done', attempts: 1, error: null });
+        expect(await scene.row('policy', 'pol_1')).toMatchObject({ name: 'a', last_event_id: 'a' });
+        expect(await scene.openGaps()).toEqual([]);
+        expect(await retry('a')).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'pending' });
         await scene.store.previewEvents([other!], scene.rules(), scene.now());
-        expect(await scene.store.retryEvent('b', scene.now())).toBe(false);
-        expect(await scene.store.retryEvent('no such event', scene.now())).toBe(false);
+        expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await retry('no such event')).toEqual({ outcome: 'unknown' });
+        expect((await scene.store.summary()).events).toMatchObject({ dead: 0, pending: 0, done: 2 });
       }),
     );
 

@@ -90,7 +90,7 @@ async function take(scene: Scene, { verb, n }: Step, held: ClaimedEvent[]): Prom
       break;
     }
     case 'retry':
-      await scene.store.retryEvent(id, scene.now());
+      await scene.store.retryEvent(id, scene.rules(), scene.now());
       break;
     case 'discard':
       await scene.store.discardEvent(id, scene.now());

@@ -112,17 +112,17 @@ export function describeGaps(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await sweepOnce(scene, 'vendor');
         await scene.store.openGap(gap, 'x', scene.now());
-        expect(await scene.store.kindsWantingSweep()).toEqual([...KINDS]);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([...KINDS]);
         scene.toldOfGaps();
         await sweepOnce(scene, 'policy');
         await sweepOnce(scene, 'policy');
         await sweepOnce(scene, 'risk_assessment');
         expect(scene.toldOfGaps()).toEqual([]);
-        expect(await scene.store.kindsWantingSweep()).toEqual(['vendor']);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual(['vendor']);
         scene.pass(1_500);
         await sweepOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual(['healed downtime - - after 1.5 s']);
-        expect(await scene.store.kindsWantingSweep()).toEqual([]);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
       }),
     );
 
@@ -131,7 +131,7 @@ export function describeGaps(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const held = { reason: 'deletion_held', kind: 'policy', recordId: null } as const;
         await scene.store.openGap(held, 'x', scene.now());
-        expect(await scene.store.kindsWantingSweep()).toEqual([]);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
         await sweepOnce(scene, 'policy');
         expect(await scene.openGaps()).toEqual(['deletion_held policy -']);
       }),
@@ -182,7 +182,7 @@ export function describeGaps(open: OpenEngine): void {
         );
         await scene.work();
         expect(scene.toldOfGaps()).toEqual([
-          expect.stringMatching(/^opened dead_letter policy -: event evt_a: ./),
+          expect.stringMatching(/^opened no_record_id policy -: event evt_a: ./),
         ]);
         await scene.accept(scene.event({ recordId: null, data: { x: 2 } }));
         await scene.work();
@@ -209,13 +209,14 @@ export function describeGaps(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await keep(scene, unusable({ recordId: null }));
         const id = (await scene.store.listQuarantine({ limit: 1 }))[0]!.id;
+        scene.pass(SETTLE_MS);
         await sweepOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual([
-          'opened unusable_delivery vendor -: no id',
-          'healed unusable_delivery vendor - after 0 s',
+          'opened no_record_id vendor -: no id',
+          'healed no_record_id vendor - after 10 s',
         ]);
         await scene.store.releaseQuarantined(id, scene.now(), TIMING);
-        expect(scene.toldOfGaps()).toEqual([`opened unusable_delivery vendor -: quarantine ${id} released`]);
+        expect(scene.toldOfGaps()).toEqual([`opened no_record_id vendor -: quarantine ${id} released`]);
       }),
     );
 

@@ -262,7 +262,7 @@ export function describePreviews(open: OpenEngine): void {
 
     it.each([
       { recordId: 'pol_1', gap: 'dead_letter policy pol_1' },
-      { recordId: null, gap: 'dead_letter policy -' },
+      { recordId: null, gap: 'no_record_id policy -' },
     ])('dead-letters unusable data and asks the API: $gap', async ({ recordId, gap }) => {
       await inScene(open, async (scene) => {
         await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One' });

@@ -1,0 +1,182 @@
+import type { Clock } from '../clock.ts';
+import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
+import { UpstreamError } from '../compliance/errors.ts';
+import { DELETE_TYPES } from '../compliance/kinds.ts';
+import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
+import { backoffMs } from '../inbox/retry.ts';
+import type { PreviewRules, RepairStore, UnreadEvent } from '../store/store.ts';
+import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
+import type { Upstream } from './upstream.ts';
+
+/** Events whose record is sought in one go; then other work has its turn. */
+const EVENTS_AT_ONCE = 4;
+
+/** Read anew at a time, once something was learned. */
+const REREAD_BATCH = 100;
+
+/** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
+const SHARE_OF_BUDGET = 1 / 4;
+const MINUTE_MS = 60_000;
+
+export interface DiscoveryOptions {
+  store: RepairStore;
+  upstream: Upstream;
+  clock: Clock;
+  rules: PreviewRules;
+  requestsPerMinute: number;
+  random: () => number;
+  signal: AbortSignal;
+  /** A record became dirty. */
+  onFound: () => void;
+}
+
+/**
+ * Finds out which record an event is about that names none where the pointers look: values in its payload that may be an id
+ * are asked for at the API, and the one that it answers with a record is proven. Where exactly one is, the event is about
+ * that record, and where it stood is remembered for those that come after it; what they make of it is read like any other
+ * record. 404s prove nothing and open no gap. Everything between two steps is in the database: after a crash it goes on.
+ */
+export interface Discovery {
+  /** Looks once. False: there was nothing to do, or nothing may be asked now. */
+  look(): Promise<boolean>;
+}
+
+export function createDiscovery(options: DiscoveryOptions): Discovery {
+  const { store, upstream, clock, rules, signal } = options;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const perMinute = Math.max(1, Math.floor(options.requestsPerMinute * SHARE_OF_BUDGET));
+  /** When each of the last minute's requests was sent. */
+  let asked: number[] = [];
+  /** After requests that nobody answered. */
+  let notBefore = 0;
+  let failures = 0;
+  /** At a start the settings may be others than those by which an event failed, and later something may have been learned. */
+  let rereads = true;
+
+  /** Those of all that failed which name their record by now, without a request. */
+  async function reread(): Promise<void> {
+    const pointers = withLearned(rules.pointers, await store.learnedPointers());
+    for (let after = 0; !signal.aborted; ) {
+      const batch = await store.failedWithoutRecord(after, REREAD_BATCH);
+      for (const event of batch) {
+        after = event.seq;
+        if (signal.aborted || recordIdIn(payloadOf(event), event.kind, pointers) === null) continue;
+        const tried = await store.retryEvent(event.id, rules, now());
+        if (tried.outcome === 'processed') options.onFound();
+      }
+      if (batch.length < REREAD_BATCH) return;
+    }
+  }
+
+  const left = () => {
+    asked = asked.filter((at) => clock.steady() - at < MINUTE_MS);
+    return perMinute - asked.length;
+  };
+
+  /** Those of the candidates that are records of the kind. */
+  async function provenOf(event: UnreadEvent, candidates: readonly Candidate[]): Promise<Candidate[]> {
+    const { kind, type } = event;
+    const shown = new Set(
+      await store.shownIds(
+        kind,
+        candidates.map(({ id }) => id),
+      ),
+    );
+    const proven: Candidate[] = [];
+    for (const candidate of candidates) {
+      // Policies have no address of their own: only their list shows them. What a delete event speaks of is gone by now,
+      // and whatever else it names that still answers is not it.
+      const isAskable = kind !== 'policy' && !DELETE_TYPES.has(type);
+      if (shown.has(candidate.id) || (isAskable && (await answers(kind, candidate.id))))
+        proven.push(candidate);
+    }
+    return proven;
+  }
+
+  async function answers(kind: 'risk_assessment' | 'vendor', id: string): Promise<boolean> {
+    asked.push(clock.steady());
+    try {
+      return (await upstream.record(kind, id, 'walk')).answer.outcome === 'found';
+    } catch (error) {
+      // An answer that is no record, or one that is another's, proves nothing. That nobody answered says nothing at all.
+      if (
+        error instanceof UpstreamError &&
+        (error.kind === 'malformed' || error.kind === 'unexpected_status')
+      )
+        return false;
+      throw error;
+    }
+  }
+
+  async function seek(event: UnreadEvent): Promise<void> {
+    const candidates = idCandidatesIn(payloadOf(event), event.kind);
+    const proven = await provenOf(event, candidates);
+    const [one, ...others] = proven;
+    if (one === undefined || others.length > 0)
+      return await putOff(event, whatWasFound(event, candidates, proven));
+    const { path, id: recordId } = one;
+    const { kind, id: eventId, type } = event;
+    // Remembered first: if the process dies here, the next one reads the event by it.
+    if (!DELETE_TYPES.has(type)) await store.learnPointer({ kind, path, eventId, recordId }, now());
+    // Before any other that was learned, which may find something else in this one.
+    const pointers = withLearned(rules.pointers, [{ kind, path }]);
+    const tried = await store.retryEvent(eventId, { ...rules, pointers }, now());
+    if (tried.outcome === 'failed') await putOff(event, tried.error);
+    rereads = true;
+    options.onFound();
+  }
+
+  async function putOff(event: UnreadEvent, error: string): Promise<void> {
+    const again = backoffMs(UNRESOLVED_BACKOFF, event.attempts, options.random());
+    await store.putOffUnread(event, error, clock.wall() + again);
+  }
+
+  return {
+    async look() {
+      if (rereads) {
+        rereads = false;
+        await reread();
+      }
+      const due = await store.unreadEvents(now(), EVENTS_AT_ONCE);
+      for (const event of due) {
+        // What one may cost at most is not known before it is read; the next minute waits for it the longer.
+        if (signal.aborted || left() <= 0 || clock.steady() < notBefore) return false;
+        try {
+          await seek(event);
+          failures = 0;
+        } catch (error) {
+          // The event is as due as it was.
+          failures += 1;
+          notBefore = clock.steady() + backoffMs(READ_BACKOFF, failures, options.random());
+          throw error;
+        }
+      }
+      return due.length > 0;
+    },
+  };
+}
+
+/** Empty where the body is none of ours: such an event failed for another reason, and is read by nobody. */
+function payloadOf(event: UnreadEvent): JsonObject {
+  try {
+    return (JSON.parse(event.body) as { data: JsonObject }).data;
+  } catch {
+    return {};
+  }
+}
+
+/** For people: what stands beside the event and in its gap. */
+function whatWasFound(
+  { kind }: UnreadEvent,
+  candidates: readonly Candidate[],
+  proven: readonly Candidate[],
+): string {
+  const named = (some: readonly Candidate[]) => some.map(({ path, id }) => `${path} = ${id}`).join(', ');
+  const setting = pointersSettingOf(kind);
+  if (proven.length > 1) {
+    return `several values in its data are records of the kind: ${named(proven)}. Set ${setting} to the right one's place`;
+  }
+  if (candidates.length === 0)
+    return `nothing in its data looks like an id. Set ${setting} to where it stands`;
+  return `none of what looks like an id in its data is a record that the API shows: ${named(candidates)}. Set ${setting} to where it stands`;
+}

@@ -1,0 +1,215 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createStage, type Stage } from './stage.ts';
+
+interface Status {
+  verdict: string;
+  reason: string;
+  kinds: { kind: string; verdict: string }[];
+  learned_pointers: { kind: string; path: string; setting: string; record_id: string }[];
+}
+interface Event {
+  state: string;
+  record_id: string | null;
+  error: string | null;
+}
+
+const event = (type: string, data: unknown, id: string = randomUUID()) => ({
+  id,
+  body: JSON.stringify({ id, type, created: '2026-11-20T12:00:00Z', data }),
+});
+
+let stage: Stage;
+const begin = async (settings: Record<string, string> = {}) => {
+  stage = await createStage(settings);
+  await stage.start();
+  await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
+};
+afterEach(() => stage.end());
+
+const status = () => stage.get<Status>('/api/status');
+const shown = (id: string) => stage.get<Event>(`/api/events/${id}`);
+const verdictOf = async (kind: string) => (await status()).kinds.find((one) => one.kind === kind)?.verdict;
+const put = (id: string) =>
+  stage.upstream.records.put('assessments', { id, name: `Assessment ${id}`, status: 'open' });
+const isOpen = async (reason: string) =>
+  (await stage.gaps()).some((gap) => gap.reason === reason && gap.healed_at === null);
+const settled = (kind: string) =>
+  stage.leapUntil(`${kind} in step`, async () => (await verdictOf(kind)) === 'in_step');
+const requestsFor = (text: string) => stage.upstream.seen.filter(({ path }) => path.includes(text)).length;
+
+describe('a risk event whose id stands where no pointer looks', () => {
+  beforeEach(() => begin());
+
+  it.each<[string, object]>([
+    ['assessment_id', { assessment_id: 'RA-1' }],
+    ['riskAssessment.id', { riskAssessment: { id: 'RA-1' }, actor: { id: 'ven-1' } }],
+    ['assessment.ref', { assessment: { ref: 'RA-1', title: 'x' }, number: 12 }],
+    ['risk.riskId', { risk: { riskId: 'RA-1' } }],
+    ['payload.subject.key', { payload: { subject: { key: 'RA-1' } } }],
+  ])('at %s, is mirrored, and says which pointer to set', async (path, data) => {
+    put('RA-1');
+    const one = event('risk.assessed', data);
+    expect(await stage.deliver(one)).toBe(202);
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    expect(await shown(one.id)).toMatchObject({ state: 'done', record_id: 'RA-1', error: null });
+    await settled('risk_assessment');
+    expect(await isOpen('no_record_id')).toBe(false);
+    const { learned_pointers } = await status();
+    expect(learned_pointers).toMatchObject([
+      {
+        kind: 'risk_assessment',
+        path,
+        record_id: 'RA-1',
+        setting: expect.stringContaining(`ID_POINTERS_RISK_ASSESSMENT=${path},`),
+      },
+    ]);
+  });
+
+  it('is never in step before that', async () => {
+    put('RA-1');
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/RA-1') ? { fault: 'status', status: 503 } : null;
+    await stage.deliver(event('risk.assessed', { assessment_id: 'RA-1' }));
+    await stage.leapUntil('the gap', () => isOpen('no_record_id'));
+    await stage.post('/api/sweeps');
+    for (let leaps = 0; leaps < 40; leaps += 1) {
+      stage.clock.leap(2_000);
+      expect(['in_step']).not.toContain(await verdictOf('risk_assessment'));
+    }
+    stage.upstream.faultOf = () => null;
+    await settled('risk_assessment');
+    expect(stage.compare().differences).toEqual([]);
+  });
+
+  it('costs one search: later ones of that shape are read at once, after a restart too', async () => {
+    for (const id of ['RA-1', 'RA-2', 'RA-3']) put(id);
+    const about = (id: string) => event('risk.assessed', { assessment: { ref: id }, number: 77, code: 'zz' });
+    await stage.deliver(about('RA-1'));
+    await stage.leapUntil('the first', async () => (await status()).learned_pointers.length === 1);
+    const asked = requestsFor('/risk-assessments/77');
+    expect(asked).toBe(1);
+    await stage.deliver(about('RA-2'));
+    await stage.stop();
+    await stage.start();
+    await stage.deliver(about('RA-3'));
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    expect(requestsFor('/risk-assessments/77')).toBe(asked);
+    await settled('risk_assessment');
+  });
+
+  it('is taken for nothing where two values are proven, and the gap shows both', async () => {
+    put('RA-1');
+    put('RA-2');
+    const one = event('risk.assessed', { first: { ref: 'RA-1' }, second: { ref: 'RA-2' } });
+    await stage.deliver(one);
+    const gap = await stage.leapUntil(
+      'what was found',
+      async () => (await stage.gaps()).find(({ error }) => error?.includes('several values')) ?? null,
+    );
+    expect(gap.error).toContain('first.ref = RA-1, second.ref = RA-2');
+    expect(gap.error).toContain('ID_POINTERS_RISK_ASSESSMENT');
+    expect(await status()).toMatchObject({
+      verdict: 'blocked',
+      reason: 'no_record_id',
+      learned_pointers: [],
+    });
+    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    await expect(stage.post(`/api/events/${one.id}/retry`)).rejects.toThrow(/409.*failed_again.*no id of/s);
+    await stage.post(`/api/events/${one.id}/discard`);
+    await settled('risk_assessment');
+  });
+
+  it('opens no gap for what was asked for in vain', async () => {
+    await stage.deliver(event('risk.assessed', { assessment_id: 'RA-9', code: 'zz' }));
+    await stage.leapUntil('what was found', async () =>
+      (await stage.gaps()).some(({ error }) => error?.includes('assessment_id = RA-9, code = zz')),
+    );
+    expect((await stage.gaps()).map(({ reason }) => reason)).toEqual(['no_record_id']);
+    expect(requestsFor('/risk-assessments/')).toBe(2);
+  });
+});
+
+describe('a policy or a vendor whose id stands where no pointer looks', () => {
+  beforeEach(() => begin());
+
+  it.each([
+    ['policy', 'policy.updated', { object: { key: 'pol-3' } }, 'object.key'],
+    ['vendor', 'vendor.updated', { vendor: { ref: 'ven-3' } }, 'vendor.ref'],
+  ])('%s: is known by what the list has shown', async (kind, type, data, path) => {
+    const one = event(type, data);
+    await stage.deliver(one);
+    await stage.leapUntil('the record', async () => (await shown(one.id)).state === 'done');
+    expect((await status()).learned_pointers).toMatchObject([{ kind, path }]);
+    await settled(kind);
+    expect(stage.compare().differences).toEqual([]);
+  });
+
+  it('vendor: is made good by the whole list where nothing in it looks like an id', async () => {
+    stage.upstream.records.put('vendors', { id: 'ven-new', name: 'New', status: 'active' });
+    const one = event('vendor.added', { says: 'not which' });
+    await stage.deliver(one);
+    await stage.leapUntil('the gap', () => isOpen('no_record_id'));
+    expect(await verdictOf('vendor')).toBe('catching_up');
+    await settled('vendor');
+    expect(stage.compare().differences).toEqual([]);
+  });
+
+  it('vendor: a delete event is about what the API has shown, never about what still answers', async () => {
+    stage.upstream.records.remove('vendors', 'ven-3');
+    const one = event('vendor.removed', { vendor: { ref: 'ven-3' }, successor: { ref: 'ven-unheard-of' } });
+    stage.upstream.records.put('vendors', { id: 'ven-unheard-of', name: 'Next', status: 'active' });
+    stage.upstream.unlisted.add('ven-unheard-of');
+    await stage.deliver(one);
+    await stage.leapUntil('the record', async () => (await shown(one.id)).state === 'done');
+    expect((await shown(one.id)).record_id).toBe('ven-3');
+    expect((await status()).learned_pointers).toEqual([]);
+  });
+});
+
+it('settings that name the place settle at the next start all that failed before it', async () => {
+  await begin();
+  const database = `file:${stage.database}`;
+  // Nothing like an id in it, so that nobody can find it without the setting.
+  put('RA-1');
+  const one = event('risk.assessed', { about: { which: 'RA-1' } });
+  await stage.deliver(one);
+  await stage.leapUntil('the gap', () => isOpen('no_record_id'));
+  await stage.leapUntil('what was found', async () =>
+    (await shown(one.id)).error?.includes('nothing in its data looks like an id'),
+  );
+  await stage.stop();
+  const first = stage;
+  const other = await createStage({
+    DATABASE_URL: database,
+    COMPLIANCE_BASE_URL: first.upstream.baseUrl,
+    ID_POINTERS_RISK_ASSESSMENT: 'about.which,id',
+  });
+  await other.start();
+  other.clock.leap(60_000);
+  await other.leapUntil(
+    'the record',
+    async () => (await other.get<Event>(`/api/events/${one.id}`)).state === 'done',
+  );
+  await other.leapUntil(
+    'in step',
+    async () =>
+      (await other.get<Status>('/api/status')).kinds.find(({ kind }) => kind === 'risk_assessment')
+        ?.verdict === 'in_step',
+  );
+  await other.end();
+});
+
+it('asks for no more than a part of the budget, however many events nobody can read', async () => {
+  await begin({ COMPLIANCE_REQUESTS_PER_MINUTE: '40' });
+  for (let index = 0; index < 30; index += 1) {
+    await stage.deliver(event('risk.assessed', { assessment_id: `RA-${index}`, ref: `zz-${index}` }));
+  }
+  await stage.leapUntil('the gap', () => isOpen('no_record_id'));
+  const from = requestsFor('/risk-assessments/');
+  for (let leaps = 0; leaps < 60; leaps += 1) {
+    stage.clock.leap(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  expect(requestsFor('/risk-assessments/') - from).toBeLessThanOrEqual(2 * (10 + 2));
+});

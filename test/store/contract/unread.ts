@@ -1,0 +1,315 @@
+import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../../src/compliance/kinds.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { sweepOnce } from './sweeps.ts';
+
+const ELSEWHERE = { assessment: { ref: 'ra_1', name: 'One' } };
+const NOWHERE = { note: 'it does not say whose' };
+
+/** An event that is accepted, and fails because no pointer finds a record's id in it. */
+async function unread(
+  scene: Scene,
+  id: string,
+  {
+    kind = 'risk_assessment' as Kind,
+    data = ELSEWHERE as object,
+    type = undefined as string | undefined,
+  } = {},
+) {
+  const typed = type === undefined ? {} : { type, known: false };
+  await scene.accept(scene.event({ id, kind, recordId: null, data, ...typed }));
+  await scene.work();
+}
+
+/** An event with such a body, which failed. */
+async function failed(scene: Scene, body: string | null) {
+  const about = { kind: 'risk_assessment', recordId: null } as const;
+  await scene.accept({ ...scene.event({ id: 'a', ...about }), body: body as string });
+  const [event] = await scene.claim();
+  await scene.store.deferEvents([{ event: event!, retryAtMs: null, error: 'boom' }], scene.now(), TIMING);
+}
+
+const withRef = (scene: Scene) =>
+  scene.rules({
+    pointers: { ...scene.rules().pointers, risk_assessment: ['assessment.ref', 'riskAssessmentId'] },
+  });
+
+const verdictOf = async (scene: Scene, kind: Kind) => {
+  await scene.store.noteAccess(kind, 'key', 'read', scene.now());
+  await scene.store.beat(
+    { ...scene.now(), wall: Date.now() },
+    { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 0, blocked: false, access: 'key' },
+  );
+  return (await scene.store.summary()).kinds.find((one) => one.kind === kind)?.verdict;
+};
+
+export function describeUnread(open: OpenEngine): void {
+  describe('an event that names no record', () => {
+    it(
+      'about an assessment keeps its kind blocked, whatever is swept, until a person has settled it',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a');
+        await unread(scene, 'b', { data: NOWHERE });
+        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+        for (const kind of ['policy', 'risk_assessment', 'vendor'] as const) {
+          scene.pass(SETTLE_MS);
+          await sweepOnce(scene, kind);
+        }
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('blocked');
+        expect(await verdictOf(scene, 'vendor')).toBe('in_step');
+        expect(await scene.store.discardEvent('a', scene.now())).toBe(true);
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('blocked');
+        expect(await scene.store.discardEvent('b', scene.now())).toBe(true);
+        expect(await scene.openGaps()).toEqual([]);
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('in_step');
+      }),
+    );
+
+    it.each(['policy', 'vendor'] as const)(
+      'about a %s is made good by a whole list that was begun SETTLE later, and by no earlier one',
+      (kind) =>
+        inScene(open, async (scene) => {
+          await unread(scene, 'a', { kind, data: NOWHERE });
+          expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+          scene.pass(SETTLE_MS - 1);
+          await sweepOnce(scene, kind);
+          expect(await scene.openGaps()).toEqual([`no_record_id ${kind} -`]);
+          scene.pass(1);
+          expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([kind]);
+          await sweepOnce(scene, kind);
+          expect(await scene.openGaps()).toEqual([]);
+          expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+        })(),
+    );
+
+    it(
+      'waits anew for its whole list after a restart, whose clock is another',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a', { kind: 'vendor', data: NOWHERE });
+        scene.pass(SETTLE_MS - 1);
+        await scene.store.rehintUnverified(scene.now(), TIMING);
+        scene.pass(SETTLE_MS - 1);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+        scene.pass(1);
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual(['vendor']);
+      }),
+    );
+
+    it(
+      'of an unknown type is not ignored: nothing would say that it was not understood',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a', { type: 'risk.closed' });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'dead', record_id: null });
+        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        const tried = await scene.store.retryEvent('a', withRef(scene), scene.now());
+        expect(tried).toEqual({ outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_1' });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'ignored', record_id: 'ra_1' });
+        expect((await scene.store.summary()).events).toMatchObject({
+          ignored: 1,
+          done: 0,
+          dead: 0,
+          pending: 0,
+        });
+        expect(await scene.openGaps()).toEqual([]);
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 9)).toMatchObject([
+          { id: 'ra_1' },
+        ]);
+      }),
+    );
+
+    it(
+      'fails again, and says why, as long as the pointers find nothing',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a');
+        const tried = await scene.store.retryEvent('a', scene.rules(), scene.now());
+        expect(tried).toEqual({
+          outcome: 'failed',
+          error: expect.stringContaining('no id of a risk_assessment'),
+        });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'dead', attempts: 2 });
+        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+      }),
+    );
+
+    it(
+      'is read by the pointers of its retry: its record is dirty and shown, and the gap ends with the last such event',
+      inScene(open, async (scene) => {
+        await scene.show('risk_assessment', 'ra_1', { riskAssessmentId: 'ra_1', name: 'Zero' });
+        scene.pass(SETTLE_MS);
+        await unread(scene, 'a');
+        await unread(scene, 'b');
+        const retry = (id: string) => scene.store.retryEvent(id, withRef(scene), scene.now());
+        expect(await retry('a')).toEqual({ outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_1' });
+        expect(await scene.row('risk_assessment', 'ra_1')).toMatchObject({
+          ...{ name: 'One', last_event_id: 'a', unverified_since: isoOf(scene.now().wall) },
+        });
+        expect(await scene.store.showEvent('a')).toMatchObject({
+          state: 'done',
+          record_id: 'ra_1',
+          error: null,
+        });
+        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        expect(await retry('b')).toMatchObject({ outcome: 'processed' });
+        expect(await scene.openGaps()).toEqual([]);
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('catching_up');
+      }),
+    );
+
+    it(
+      'is read anew where the pointers were set between its acceptance and its processing',
+      inScene(open, async (scene) => {
+        const about = { kind: 'risk_assessment', recordId: null, data: ELSEWHERE } as const;
+        await scene.accept(scene.event({ id: 'a', ...about }), scene.event({ id: 'b', ...about }));
+        const outcomes = await scene.work(withRef(scene));
+        expect(outcomes.map(({ outcome, event }) => `${outcome} ${event.recordId}`)).toEqual([
+          'hinted ra_1',
+          'overtaken ra_1',
+        ]);
+        expect(await scene.openGaps()).toEqual([]);
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.countDue('risk_assessment', scene.now(), 9)).toBe(1);
+      }),
+    );
+
+    it(
+      'that named another record by mistake belongs to the right one after its retry',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({
+            ...{ id: 'a', kind: 'risk_assessment', recordId: 'row_17' },
+            data: { id: 'row_17', assessment: { ref: 'ra_1' } },
+          }),
+        );
+        const [event] = await scene.claim();
+        const failure = { event: event!, retryAtMs: null, error: 'boom' };
+        await scene.store.deferEvents([failure], scene.now(), TIMING);
+        expect(await scene.openGaps()).toEqual(['dead_letter risk_assessment row_17']);
+        expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
+          recordId: 'ra_1',
+        });
+        expect(await scene.store.showEvent('a')).toMatchObject({ record_id: 'ra_1', state: 'done' });
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'whose body is gone cannot be read again, and says so',
+      inScene(open, async (scene) => {
+        await failed(scene, null);
+        expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
+          outcome: 'trimmed',
+        });
+      }),
+    );
+
+    it(
+      'whose body breaks its processing fails again with that error',
+      inScene(open, async (scene) => {
+        await failed(scene, 'not JSON');
+        expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
+          ...{ outcome: 'failed', error: expect.stringContaining('JSON') },
+        });
+        expect(await scene.store.showEvent('a')).toMatchObject({
+          ...{ state: 'dead', attempts: 2, error: expect.stringContaining('JSON') },
+        });
+      }),
+    );
+  });
+
+  describe('seeking the record of an event that names none', () => {
+    it(
+      'begins SETTLE after it failed, and is put off with what was found',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a');
+        const due = () => scene.store.unreadEvents(scene.now(), 10);
+        expect(await due()).toEqual([]);
+        scene.pass(SETTLE_MS);
+        const [event] = await due();
+        expect(event).toMatchObject({ id: 'a', kind: 'risk_assessment', attempts: 1 });
+        await scene.store.putOffUnread(event!, 'asked for x, y: nothing', scene.now().wall + 60_000);
+        expect(await due()).toEqual([]);
+        expect(await scene.store.showEvent('a')).toMatchObject({
+          error: 'asked for x, y: nothing',
+          attempts: 2,
+        });
+        expect(await scene.store.listGaps({ open: true }, { limit: 1 })).toMatchObject([
+          { reason: 'no_record_id', error: 'event a: asked for x, y: nothing', attempts: 1 },
+        ]);
+        scene.pass(60_000);
+        expect(await due()).toMatchObject([{ id: 'a', attempts: 2 }]);
+        await scene.store.discardEvent('a', scene.now());
+        expect(await due()).toEqual([]);
+      }),
+    );
+
+    it(
+      'is nobody’s task without the API',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: null, data: ELSEWHERE }));
+        await scene.work({ eventsOnly: true });
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.unreadEvents(scene.now(), 10)).toEqual([]);
+      }),
+    );
+
+    it(
+      'is spared by what was learned: later events of that shape are understood as they come',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a');
+        const proven = {
+          kind: 'risk_assessment',
+          path: 'assessment.ref',
+          eventId: 'a',
+          recordId: 'ra_1',
+        } as const;
+        await scene.store.learnPointer(proven, scene.now());
+        await scene.store.learnPointer(proven, scene.now());
+        expect((await scene.store.summary()).learned_pointers).toEqual([
+          {
+            ...{ kind: 'risk_assessment', path: 'assessment.ref', event_id: 'a', record_id: 'ra_1' },
+            learned_at: isoOf(scene.now().wall),
+          },
+        ]);
+        await unread(scene, 'b', { data: { assessment: { ref: 'ra_2' } } });
+        expect(await scene.store.showEvent('b')).toMatchObject({ state: 'done', record_id: 'ra_2' });
+        expect(await scene.store.failedWithoutRecord(0, 9)).toMatchObject([{ id: 'a' }]);
+        expect(await scene.store.retryEvent('a', scene.rules(), scene.now())).toMatchObject({
+          recordId: 'ra_1',
+        });
+        expect(await scene.store.failedWithoutRecord(0, 9)).toEqual([]);
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'knows which ids the API has shown, the deleted ones too',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_2' }));
+        expect(await scene.store.shownIds('vendor', ['ven_1', 'ven_2', 'ven_3'])).toEqual(['ven_1']);
+        expect(await scene.store.shownIds('policy', ['ven_1'])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('a delivery in quarantine that is about an assessment and names none', () => {
+    it(
+      'keeps the kind blocked until a person releases it',
+      inScene(open, async (scene) => {
+        const body = Buffer.from('{"type":"risk.assessed"}');
+        const delivery = { reason: 'no id', t: '1', body, kind: 'risk_assessment', recordId: null } as const;
+        await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
+        await unread(scene, 'a');
+        scene.pass(SETTLE_MS);
+        await sweepOnce(scene, 'risk_assessment');
+        await scene.store.discardEvent('a', scene.now());
+        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        const [kept] = await scene.store.listQuarantine({ limit: 1 });
+        expect(await scene.store.releaseQuarantined(kept!.id, scene.now(), TIMING)).toBe(true);
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+  });
+}
