@@ -106,6 +106,7 @@ CREATE TABLE "learned_pointers" (
 	"event_id" text COLLATE "C" NOT NULL,
 	"record_id" text COLLATE "C" NOT NULL,
 	"learned_at" timestamp with time zone NOT NULL,
+	"used" boolean NOT NULL,
 	CONSTRAINT "learned_pointers_kind_path_pk" PRIMARY KEY("kind","path")
 );
 --> statement-breakpoint

@@ -109,6 +109,7 @@ CREATE TABLE `learned_pointers` (
 	`event_id` text NOT NULL,
 	`record_id` text NOT NULL,
 	`learned_at` text NOT NULL,
+	`used` integer NOT NULL,
 	PRIMARY KEY(`kind`, `path`)
 );
 --> statement-breakpoint

@@ -116,13 +116,16 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       return await putOff(event, whatWasFound(event, candidates, proven));
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
+    // That this is its record may be chance, where it names a second one beside its own, which is gone. Later events are read
+    // by what was found only where nothing else in it was as likely; else each of them has its record sought.
+    const isUsed = candidates.every((other) => other === one || other.place > one.place);
     // Remembered first: if the process dies here, the next one reads the event by it.
-    if (!DELETE_TYPES.has(type)) await store.learnPointer({ kind, path, eventId, recordId }, now());
+    if (!DELETE_TYPES.has(type)) await store.learnPointer({ kind, path, eventId, recordId, isUsed }, now());
     // Before any other that was learned, which may find something else in this one.
     const pointers = withLearned(rules.pointers, [{ kind, path }]);
     const tried = await store.retryEvent(eventId, { ...rules, pointers }, now());
     if (tried.outcome === 'failed') await putOff(event, tried.error);
-    rereads = true;
+    rereads ||= isUsed;
     options.onFound();
   }
 

@@ -137,7 +137,7 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
       ...pointersToSet(summary.learned_pointers, loadConfig(cli.env).idPointers).map(
         ({ kind, path, setting }): [string, string] => [
           `ids of ${kind}`,
-          `found at ${printable(path)}; to keep it so, set ${printable(setting)}`,
+          `found at ${printable(path)}, where no setting looks: set ${printable(setting)}`,
         ],
       ),
       ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],

@@ -5,6 +5,8 @@ import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
 export interface Candidate {
   path: string;
   id: string;
+  /** How likely it is among the others of its payload: 0 for the likeliest; the same for those that nothing tells apart. */
+  place: number;
 }
 
 /** At most this many of one payload: each may cost a request. The likelier ones come first. */
@@ -82,13 +84,18 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
  * list, and keys with a dot, a comma or a space in them. Pure.
  */
 export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
-  const found: (Candidate & { rank: readonly number[] })[] = [];
+  const found: { path: string; id: string; rank: readonly number[] }[] = [];
   look(document, []);
   found.sort((a, b) => compareRanks(a.rank, b.rank) || (a.path < b.path ? -1 : 1));
   const byId = new Map<string, Candidate>();
-  for (const { path, id } of found) {
+  let place = -1;
+  let before: readonly number[] | null = null;
+  for (const { path, id, rank } of found) {
     if (byId.size >= MAX_CANDIDATES) break;
-    if (!byId.has(id)) byId.set(id, { path, id });
+    if (byId.has(id)) continue;
+    if (before === null || compareRanks(before, rank) !== 0) place += 1;
+    before = rank;
+    byId.set(id, { path, id, place });
   }
   return [...byId.values()];
 

@@ -84,12 +84,14 @@ export function pointersToSet<Learned extends LearnedPointer>(
   learned: readonly Learned[],
   pointers: IdPointers,
 ): (Learned & { setting: string })[] {
-  return learned
-    .filter(({ kind, path }) => !pointers[kind].includes(path))
-    .map((one) => ({
+  const unset = learned.filter(({ kind, path }) => !pointers[kind].includes(path));
+  return unset.map((one) => {
+    const found = unset.filter(({ kind }) => kind === one.kind).map(({ path }) => path);
+    return {
       ...one,
-      setting: `${pointersSettingOf(one.kind)}=${[one.path, ...pointers[one.kind]].join(',')}`,
-    }));
+      setting: `${pointersSettingOf(one.kind)}=${[...found, ...pointers[one.kind]].join(',')}`,
+    };
+  });
 }
 
 /** The top-level fields that may carry an id of any kind. */

@@ -350,7 +350,12 @@ export function decideMissing(
   }
   // It may be that the id is not of this kind at all, or that its creation is not visible yet.
   const toldOf = state.returned || state.deleteEvent !== null || context.absentFromWalk;
-  if (!toldOf) return { outcome: 'unresolved', state };
+  if (!toldOf) {
+    // What an event has just named may not be shown yet.
+    const settled = (state.hintAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
+    if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
+    return { outcome: 'unresolved', state };
+  }
 
   const unbroken =
     state.missingSince !== null &&

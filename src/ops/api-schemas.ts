@@ -141,7 +141,17 @@ export const status = table({
     newest: z.array(gap),
   }).nullable(),
   learned_pointers: z
-    .array(table({ kind, path: text, setting: text, event_id: text, record_id: text, learned_at: instant }))
+    .array(
+      table({
+        kind,
+        path: text,
+        setting: text,
+        event_id: text,
+        record_id: text,
+        learned_at: instant,
+        used: z.boolean(),
+      }),
+    )
     .nullable()
     .describe('Where ids were found by asking the API, which no setting names yet.'),
   held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),

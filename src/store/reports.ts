@@ -178,6 +178,8 @@ export interface LearnedPointerReport {
   event_id: string;
   record_id: string;
   learned_at: string;
+  /** Events are read by it. */
+  used: boolean;
 }
 
 export interface StoreSummary {

@@ -369,6 +369,8 @@ export const learnedPointers = pgTable(
     eventId: key('event_id').notNull(),
     recordId: key('record_id').notNull(),
     learnedAt: instant('learned_at').notNull(),
+    /** True: events are read by it. False: it only tells people what to set. */
+    used: boolean('used').notNull(),
   },
   (t) => [primaryKey({ columns: [t.kind, t.path] })],
 );

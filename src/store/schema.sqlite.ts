@@ -352,6 +352,8 @@ export const learnedPointers = sqliteTable(
     eventId: text('event_id').notNull(),
     recordId: text('record_id').notNull(),
     learnedAt: text('learned_at').notNull(),
+    /** 1: events are read by it. 0: it only tells people what to set. */
+    used: integer('used').notNull(),
   },
   (t) => [primaryKey({ columns: [t.kind, t.path] })],
 );

@@ -161,6 +161,8 @@ export interface UnreadEvent {
 export interface ProvenPointer extends LearnedPointer {
   eventId: string;
   recordId: string;
+  /** Events that name no record where the settings look are read by it; else it only tells people what to set. */
+  isUsed: boolean;
 }
 
 export interface ClaimedEvent {
@@ -455,8 +457,9 @@ export interface BackfillStore {
   putOffUnread(event: UnreadEvent, error: string, againWall: number): Promise<void>;
   /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
   shownIds(kind: Kind, ids: readonly string[]): Promise<string[]>;
+  /** Those by which events are read, the latest first. */
   learnedPointers(): Promise<LearnedPointer[]>;
-  /** An id of the kind was proven to stand there: events that name none where the settings look are read by this, too. */
+  /** An id of the kind was proven to stand there. */
   learnPointer(proven: ProvenPointer, now: Now): Promise<void>;
 
   /** Opens the gap, or counts one more occurrence on the open one. */

@@ -42,6 +42,9 @@ export const QUESTIONS = {
   // What the API never showed stays open, and with it all that only a read of it could heal.
   gaps: `SELECT reason, kind, record_id FROM gaps g WHERE healed_at IS NULL AND NOT EXISTS
     (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason = 'unresolved' AND u.kind = g.kind AND u.record_id = g.record_id)`,
+  inStep: `SELECT kind FROM sync_status WHERE verdict = 'in_step'`,
+  unread: `SELECT id FROM events WHERE state = 'dead' AND kind IS NOT NULL AND record_id IS NULL`,
+  quarantined: `SELECT id FROM quarantine WHERE released_at IS NULL AND kind = 'risk_assessment' AND record_id IS NULL`,
   held: 'SELECT kind, id, sweep_id AS "sweepId" FROM held_deletions ORDER BY kind, id',
 } as const;
 

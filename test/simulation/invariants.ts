@@ -21,6 +21,10 @@ import type { Model, Version } from './model.ts';
  *   not: a follower of the feed sees no change undone and made again that was not. An event that comes late may, since
  *   nothing in it says what has been read meanwhile.
  *
+ * - I9: no kind is in step while an accepted event of it that names no record where the pointers look is neither shown,
+ *   by a verified row that is at least as new as it, nor settled by a person. Asked where that is certain: not of kinds that
+ *   the service has forgotten for a while, nor of lists that records came into or left since.
+ *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
  * forgets its records for a while shows them deleted; then only what the hold promises can be asked of the mirror:
  * never many at once.
@@ -31,6 +35,17 @@ export interface Invariants {
   accepted(event: Pick<IncomingEvent, 'id' | 'body'>): void;
   /** Assessments that an accepted event, a row read or a person has named to the mirror: nothing lists those. */
   named(assessments: Iterable<string>): void;
+  /** Bodies of events that name no record where the pointers look, and were not settled by a person. */
+  unread(): ReadonlySet<string>;
+  /** I9, after any commit. `known`: where commits go on meanwhile, those that were known before it was asked what is in step. */
+  checkUnread(known?: ReadonlySet<string>): string | null;
+  /** A person has settled this event. */
+  settledByPerson(id: string): void;
+  /** Deliveries of assessments in quarantine that name none, and wait for a person; and that one has released them all. */
+  quarantined(): number[];
+  releasedByPerson(): void;
+  /** Accepted events that nothing but a person can settle now. */
+  hopeless(): string[];
   /** Acknowledged to the sender. */
   acknowledged(id: string): void;
   /** `ids`: of those acknowledged, which to look for; default: all. */
@@ -70,6 +85,9 @@ export function createInvariants(options: {
   evidence: Evidence;
   model: Model;
   eventOf: (body: string) => { id: string; kind: Kind; recordId: string; rev: number } | null;
+  /** Of an event of its record's kind: what it is about, named or not. */
+  unreadOf: (body: string) => { kind: Kind; recordId: string; rev: number; findable: boolean } | null;
+  now: () => number;
 }): Invariants {
   const { model, evidence } = options;
   const countOf = (question: 'pending' | 'unverified') =>
@@ -91,6 +109,21 @@ export function createInvariants(options: {
   const rememberedAt = new Map<Kind, number>();
   /** Records that were forgotten at some time since they were last verified alive. */
   const forgotten = new Set<string>();
+  const everForgot = new Set<Kind>();
+  const unread = new Map<
+    string,
+    {
+      id: string;
+      kind: Kind;
+      recordId: string;
+      rev: number;
+      findable: boolean;
+      at: number;
+      conflicts: boolean;
+    }
+  >();
+  /** The content that an id came with first; with other content it is in quarantine. */
+  const bodies = new Map<string, string>();
   const parsed = new Map<string, JsonObject>();
   const live: Record<Kind, number> = { policy: 0, risk_assessment: 0, vendor: 0 };
 
@@ -112,6 +145,37 @@ export function createInvariants(options: {
 
   function deletions(kind: Kind, id: string): number[] {
     return model.history(kind, id).flatMap((version) => (version.content === null ? [version.rev] : []));
+  }
+
+  /** Records of the kind came or went, or may have been shown so, since then. */
+  function movedSince(kind: Kind, from: number): boolean {
+    return model.ids(kind).some((id) =>
+      model.history(kind, id).some((version, rev, all) => {
+        const wasAlive = rev > 0 && all[rev - 1]!.content !== null;
+        return version.at > from && wasAlive !== (version.content !== null);
+      }),
+    );
+  }
+
+  function noteUnread(body: string): void {
+    const hidden = options.unreadOf(body);
+    if (hidden === null || unread.has(body)) return;
+    const { id } = JSON.parse(body) as { id: string };
+    const conflicts = (bodies.get(id) ?? body) !== body;
+    if (!conflicts) bodies.set(id, body);
+    const { kind, recordId, rev, findable } = hidden;
+    unread.set(body, {
+      id,
+      kind,
+      recordId,
+      rev,
+      findable: findable && !conflicts,
+      at: options.now(),
+      conflicts,
+    });
+    if (findable && !conflicts && kind === 'risk_assessment' && options.eventOf(body) === null) {
+      namedAssessments.add(recordId);
+    }
   }
 
   /** What is wrong with one row; `lost` collects tombstones that only a forgetful service explains. */
@@ -223,11 +287,45 @@ export function createInvariants(options: {
 
     accepted(event) {
       const about = options.eventOf(event.body);
+      noteUnread(event.body);
       if (about === null) return;
       const key = `${about.kind} ${about.recordId}`;
       announced.set(key, Math.max(about.rev, announced.get(key) ?? -1));
       // Of two that share an id the first is stored.
       if (!revOfEvent.has(about.id)) revOfEvent.set(about.id, about.rev);
+    },
+
+    unread: () => new Set(unread.keys()),
+
+    checkUnread(known) {
+      if (unread.size === 0) return null;
+      const inStep = new Set(evidence.answer<{ kind: Kind }>('inStep').map(({ kind }) => kind));
+      for (const [body, { id, kind, recordId, rev, at }] of unread) {
+        if (!inStep.has(kind) || everForgot.has(kind) || !model.alive(kind, recordId)) continue;
+        if (known !== undefined && (!known.has(body) || movedSince(kind, at))) continue;
+        if (kind !== 'risk_assessment' && movedSince(kind, at)) continue;
+        if ((shown.get(`${kind} ${recordId}`) ?? -1) >= rev) continue;
+        return `I9: ${kind} is in step, and ${id} about ${recordId}, version ${rev}, was neither understood nor settled`;
+      }
+      return null;
+    },
+
+    settledByPerson(id) {
+      for (const [body, about] of unread) if (about.id === id) unread.delete(body);
+    },
+
+    hopeless() {
+      const failed = evidence.answer<{ id: string }>('unread').map(({ id }) => id);
+      return failed.filter((id) => {
+        const about = [...unread.values()].find((one) => one.id === id && !one.conflicts);
+        return about === undefined || !about.findable || !model.alive(about.kind, about.recordId);
+      });
+    },
+
+    quarantined: () => evidence.answer<{ id: number }>('quarantined').map(({ id }) => id),
+
+    releasedByPerson() {
+      for (const [body, about] of unread) if (about.conflicts) unread.delete(body);
     },
 
     named(assessments) {
@@ -256,13 +354,7 @@ export function createInvariants(options: {
       if (kind === 'risk_assessment' || forgets.has(kind) || (rememberedAt.get(kind) ?? from) > from)
         return null;
       const ids = model.ids(kind);
-      const moved = ids.some((id) =>
-        model.history(kind, id).some((version, rev, all) => {
-          const wasAlive = rev > 0 && all[rev - 1]!.content !== null;
-          return version.at > from && wasAlive !== (version.content !== null);
-        }),
-      );
-      if (moved) return null;
+      if (movedSince(kind, from)) return null;
       const rows = new Set(rowsNow().flatMap((row) => (row.kind === kind ? [row.id] : [])));
       const missed = ids.filter((id) => model.alive(kind, id) && !rows.has(id));
       return missed.length === 0 ? null : `I6: a complete sweep of ${kind} has missed ${missed.join(', ')}`;
@@ -270,6 +362,7 @@ export function createInvariants(options: {
 
     forgetting(kind, does, now) {
       rememberedAt.set(kind, now);
+      if (does) everForgot.add(kind);
       if (does) forgets.add(kind);
       else forgets.delete(kind);
       for (const id of model.ids(kind)) forgotten.add(`${kind} ${id}`);

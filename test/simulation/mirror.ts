@@ -84,6 +84,8 @@ export interface Mirror {
   requestSweep(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
   consent(sweepId: number): Promise<void>;
+  discard(event: string): Promise<void>;
+  release(quarantined: number): Promise<void>;
 }
 
 /** Starts the real stages over the file, as the service does, but for its listeners. */
@@ -273,6 +275,12 @@ export function startMirror(options: MirrorOptions): Mirror {
     async consent(sweepId) {
       const { kind, ids } = await store.confirmDeletions(sweepId, clock.wall() + 3_600_000);
       if (ids.length > 0) running?.backfill.requestSweep([kind], 'operator');
+    },
+    async discard(event) {
+      await store.discardEvent(event, now());
+    },
+    async release(quarantined) {
+      await store.releaseQuarantined(quarantined, now(), timing);
     },
   };
 }

@@ -28,6 +28,8 @@ export interface Settings {
   /** The sender's clock is ahead of the true time by this. */
   skewMs: number;
   wholeSeconds: boolean;
+  /** Share of events whose id stands where no pointer looks, and how: -1 for each as it comes. */
+  elsewhere: { share: number; shape: number };
   /** Records that exist before anything begins, and were never announced. */
   initial: Readonly<Record<Kind, number>>;
   /** Which assessment a record names, by `kind id`. */
@@ -41,6 +43,8 @@ export interface Message {
   /** `lost` before any attempt, or the delays of its copies. */
   copiesMs: readonly number[];
   payload: 'full' | 'partial' | 'thin' | 'unusable' | 'broken';
+  /** Its id stands where no pointer looks: which of `SHAPES`. Null: where it is looked for. */
+  shape: number | null;
   /** Which of the family's types, where several would do; `odd`: one that the specification does not name. */
   type: number | 'odd';
   /** Carries the id of the event before it, with its own content. */
@@ -64,6 +68,9 @@ export type Operation = { at: number } & (
 );
 
 const HOUR_MS = 3_600_000;
+
+/** How many ways there are for an id to stand elsewhere: the sender has them. */
+export const SHAPES = 4;
 
 export const initialIds = (settings: Settings, kind: Kind): string[] =>
   Array.from({ length: settings.initial[kind] }, (_, index) => idOf(kind, index));
@@ -159,6 +166,10 @@ function settingsOf(chance: Chance): Settings {
     longestLatencyMs: settleMs * chance.pick('tail', [1, 4, 7]),
     skewMs: chance.pick('skew', [0, 0, -120_000, 3_000, 120_000]),
     wholeSeconds: chance.happens('seconds', 0.5),
+    elsewhere: {
+      share: chance.pick('elsewhere', [0, 0, 0, 0, 0.3, 1]),
+      shape: chance.between('shape of all', -1, SHAPES - 1),
+    },
     initial,
     references,
     riskIds: chance.happens('file', 0.3) ? ['r0', 'r1'] : [],
@@ -227,7 +238,12 @@ function flaps(chance: Chance, spanMs: number, { settleMs }: Settings): Operatio
   return operations;
 }
 
-function messageOf(chance: Chance, { settleMs }: Settings, loss: number, patient: boolean): Message | null {
+function messageOf(
+  chance: Chance,
+  { settleMs, elsewhere }: Settings,
+  loss: number,
+  patient: boolean,
+): Message | null {
   if (chance.happens('lost', loss)) return null;
   const delay = () => {
     const kind = chance.draw('delay');
@@ -249,6 +265,11 @@ function messageOf(chance: Chance, { settleMs }: Settings, loss: number, patient
             : payload < 0.97
               ? 'unusable'
               : 'broken',
+    shape: chance.happens('message elsewhere', elsewhere.share)
+      ? elsewhere.shape >= 0
+        ? elsewhere.shape
+        : chance.between('shape', 0, SHAPES - 1)
+      : null,
     type: chance.happens('odd', 0.04) ? 'odd' : chance.between('type', 0, 2),
     reusesId: chance.happens('reused', 0.03),
   };

@@ -60,6 +60,8 @@ export interface Stages {
   requestSweep(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
   consent(sweepId: number): Promise<void>;
+  discard(event: string): Promise<void>;
+  release(quarantined: number): Promise<void>;
 }
 
 interface Running {
@@ -255,6 +257,14 @@ export function startStages(site: Site, name: string, life: object, store: Store
     async consent(sweepId) {
       const { kind, ids } = await store.confirmDeletions(sweepId, world.trueWall() + 3_600_000);
       if (ids.length > 0) await running?.held.askForSweep([kind], 'operator');
+    },
+    async discard(event) {
+      const wall = world.trueWall();
+      await store.discardEvent(event, { wall, steady: wall });
+    },
+    async release(quarantined) {
+      const wall = world.trueWall();
+      await store.releaseQuarantined(quarantined, { wall, steady: wall }, timing);
     },
   };
 }

@@ -10,7 +10,7 @@ import { createChance } from './random.ts';
 import type { Site } from './replica.ts';
 import type { ReplicasPlan } from './replicas-plan.ts';
 import { AFTERWARDS_IN_SETTLES, HEALING_MS, LONG_AGO } from './run.ts';
-import { type Answer, createSender, type Sent, speaksOfItsRecord } from './sender.ts';
+import { type Answer, createSender, isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 import {
   createVerdict,
   endlessWalk,
@@ -81,6 +81,11 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       const sent = sentByBody.get(body);
       return sent !== undefined && speaksOfItsRecord(sent) ? sent : null;
     },
+    unreadOf: (body) => {
+      const sent = sentByBody.get(body);
+      return sent !== undefined && isEventOfItsKind(sent) ? sent : null;
+    },
+    now: world.now,
   });
 
   // ─── what the database has noted ──────────────────────────────────────────────────────────────────────
@@ -123,12 +128,15 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
   async function judgeOnce(): Promise<void> {
     const [twice] = await witness.claimedTwice();
     if (twice !== undefined) fail(`I2: two batches hold events of ${twice} at once`);
+    const known = invariants.unread();
+    if (known.size > 0) await witness.look('inStep');
     const notes = await witness.take();
     for (const some of Map.groupBy(notes, (note) => note.transaction).values()) {
       count.transactions += 1;
       judgeOne(some);
     }
     for (const then of afterwards.splice(0)) then();
+    demand(invariants.checkUnread(known));
   }
 
   async function judge(): Promise<void> {
@@ -362,6 +370,18 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
           ?.stages.consent(sweepId)
           .catch((error) => fail(String(error)));
       }
+      for (const id of invariants.hopeless()) {
+        invariants.settledByPerson(id);
+        await someone('asked')
+          ?.stages.discard(id)
+          .catch((error) => fail(String(error)));
+      }
+      for (const id of invariants.quarantined()) {
+        await someone('asked')
+          ?.stages.release(id)
+          .catch((error) => fail(String(error)));
+      }
+      invariants.releasedByPerson();
       const standing = standingInQuiet(invariants, { sweptSince, quietSince });
       if (standing.length === 0) break;
       if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);

@@ -13,7 +13,7 @@ import { type Mirror, startMirror } from './mirror.ts';
 import { createModel } from './model.ts';
 import { initialIds, type Operation, type Plan } from './plan.ts';
 import { createChance } from './random.ts';
-import { createSender, type Sent, speaksOfItsRecord } from './sender.ts';
+import { createSender, isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 import {
   createVerdict,
   endlessWalk,
@@ -100,6 +100,11 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       const sent = sentByBody.get(body);
       return sent !== undefined && speaksOfItsRecord(sent) ? sent : null;
     },
+    unreadOf: (body) => {
+      const sent = sentByBody.get(body);
+      return sent !== undefined && isEventOfItsKind(sent) ? sent : null;
+    },
+    now: world.now,
   });
   let commits = 0;
   let slowUntil = -1;
@@ -127,9 +132,11 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
           }
         }
         invariants.named(namedTo(verb, args));
-        if (BOOKKEEPING.has(verb)) return;
-        const read = verb === 'applyReads' ? (args[2] as ReadMoment) : null;
-        demand(invariants.check(read?.number ?? null));
+        if (!BOOKKEEPING.has(verb)) {
+          const read = verb === 'applyReads' ? (args[2] as ReadMoment) : null;
+          demand(invariants.check(read?.number ?? null));
+        }
+        demand(invariants.checkUnread());
       },
       onSweep: (kind, outcome, startedAt) => {
         if (outcome !== 'complete') return;
@@ -244,6 +251,12 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       continue;
     }
     for (const sweepId of surelyGone(invariants, model)) await mirror?.consent(sweepId);
+    for (const id of invariants.hopeless()) {
+      invariants.settledByPerson(id);
+      await mirror?.discard(id);
+    }
+    for (const id of invariants.quarantined()) await mirror?.release(id);
+    invariants.releasedByPerson();
     standing = standingInQuiet(invariants, { sweptSince, quietSince });
     if (standing.length === 0) break;
     if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);

@@ -13,6 +13,8 @@ export interface Sent {
   kind: Kind;
   recordId: string;
   rev: number;
+  /** Whoever asks the API for what stands in it can tell which record it is about, as long as that lives. */
+  findable: boolean;
 }
 
 /** How long the sender waits between its attempts; then it gives up. In SETTLEs. */
@@ -93,7 +95,9 @@ export function createSender(options: {
         message.payload === 'broken'
           ? `{"type":"${type}","id":"${id}"`
           : JSON.stringify({ id, type, created, data });
-      const sent = { id, body, kind, recordId, rev: version.rev };
+      const findable =
+        message.shape !== AMBIGUOUS && message.payload !== 'unusable' && message.payload !== 'broken';
+      const sent = { id, body, kind, recordId, rev: version.rev, findable };
       for (const delay of message.copiesMs) later(sent, delay, 0);
     },
     outstanding: () => outstanding,
@@ -115,15 +119,35 @@ const ID_FIELD: Record<Kind, string> = {
 
 function dataOf(kind: Kind, id: string, content: JsonObject, message: Message): JsonObject {
   const { id: _, policyId: __, ...fields } = content;
-  switch (message.payload) {
-    case 'unusable':
-      return { name: 'it does not say whose' };
-    case 'thin':
-      return { [ID_FIELD[kind]]: id };
-    case 'partial':
-      return { [ID_FIELD[kind]]: id, status: fields['status'] };
-    default:
-      return { [ID_FIELD[kind]]: id, ...fields };
+  const shown =
+    message.payload === 'thin' ? {} : message.payload === 'partial' ? { status: fields['status'] } : fields;
+  if (message.payload === 'unusable') return { name: 'it does not say whose' };
+  if (message.shape !== null) return SHAPES_OF_ID[message.shape]!(kind, id, shown);
+  return { [ID_FIELD[kind]]: id, ...shown };
+}
+
+const NOUN: Record<Kind, string> = { policy: 'policy', risk_assessment: 'assessment', vendor: 'vendor' };
+/** Of no record that ever was. */
+const NOBODY = 4_711;
+/** The shape that names a second record as likely as its own. */
+const AMBIGUOUS = 3;
+
+/** Where ids may stand that no pointer of `POINTERS` finds: as many as `SHAPES`. */
+const SHAPES_OF_ID: readonly ((kind: Kind, id: string, shown: JsonObject) => JsonObject)[] = [
+  (kind, id, shown) => ({ [`${NOUN[kind]}_id`]: id, ...shown }),
+  (kind, id, shown) => ({ number: NOBODY, [NOUN[kind]]: { ref: id, code: `not ${id}` }, ...shown }),
+  (_, id, shown) => ({ code: `not ${id}`, subject: { key: id }, ...shown }),
+  (kind, id, shown) => ({ subject: { key: id }, relation: { key: otherThan(kind, id) }, ...shown }),
+];
+
+const otherThan = (kind: Kind, id: string) => (id === `${kind[0]}0` ? `${kind[0]}1` : `${kind[0]}0`);
+
+/** Whether a delivery was an event of its record's kind, readable or not. */
+export function isEventOfItsKind(sent: Sent): boolean {
+  try {
+    return kindOfType((JSON.parse(sent.body) as { type: string }).type) === sent.kind;
+  } catch {
+    return false;
   }
 }
 

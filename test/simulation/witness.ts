@@ -88,8 +88,8 @@ export interface Witness extends Evidence {
   take(): Promise<Note[]>;
   /** From now on, `rows` answers with this as well. */
   learn(note: Note): void;
-  /** Asks the database everything but the rows anew. */
-  look(): Promise<void>;
+  /** Asks the database these anew; default: everything but the rows. */
+  look(...questions: Question[]): Promise<void>;
   claimedTwice(): Promise<string[]>;
   miscounted(): Promise<string[]>;
   /** Rows that differ from what the notes came to: then they prove nothing. */
@@ -130,8 +130,9 @@ export function createWitness(database: TestDatabase): Witness {
       const row = { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause };
       rows.set(`${kind} ${id}`, row);
     },
-    async look() {
-      for (const question of NOT_ROWS) answers.set(question, await database.query(QUESTIONS[question]));
+    async look(...questions) {
+      for (const question of questions.length > 0 ? questions : NOT_ROWS)
+        answers.set(question, await database.query(QUESTIONS[question]));
     },
     claimedTwice: async () => named(await database.query(CLAIMED_TWICE)),
     miscounted: async () => named(await database.query(MISCOUNTED)),

@@ -28,10 +28,11 @@ export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; ide
       </p>
       <h1>{verdict.sentence}</h1>
       {verdict.remedy === null ? null : <p class="remedy">{verdict.remedy}</p>}
-      {toSet.map(({ kind, path, setting, record_id }) => (
+      {toSet.map(({ kind, path, setting, record_id, used }) => (
         <p class="remedy" data-part="learned-pointer">
-          Ids of {kindPlural(kind)} were found at “{path}”, as {record_id} was, and are looked for there. To
-          keep it so, set <code>{setting}</code>.
+          The id of {record_id}, one of the {kindPlural(kind)}, was found at “{path}”, where no setting looks.{' '}
+          {used ? 'Events are read by that meanwhile.' : 'Each such event has its record sought meanwhile.'}{' '}
+          Set <code>{setting}</code>.
         </p>
       ))}
       {identity.role === 'operate' ? <Actions snapshot={snapshot} csrf={identity.csrf} /> : null}

@@ -98,13 +98,13 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
       return await learnedPointers(database.sql);
     },
 
-    async learnPointer({ kind, path, eventId, recordId }, now) {
+    async learnPointer({ kind, path, eventId, recordId, isUsed }, now) {
       await database.transact((unit) =>
         unit.change(
-          `INSERT INTO learned_pointers (kind, path, event_id, record_id, learned_at) VALUES ($1, $2, $3, $4, $5)
+          `INSERT INTO learned_pointers AS l (kind, path, event_id, record_id, learned_at, used) VALUES ($1, $2, $3, $4, $5, $6)
            ON CONFLICT (kind, path) DO UPDATE SET event_id = excluded.event_id, record_id = excluded.record_id,
-             learned_at = excluded.learned_at`,
-          [kind, path, eventId, recordId, instantOf(now.wall)],
+             learned_at = excluded.learned_at, used = l.used OR excluded.used`,
+          [kind, path, eventId, recordId, instantOf(now.wall), isUsed],
         ),
       );
     },
@@ -141,7 +141,9 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
 
 /** The latest first. */
 export const learnedPointers = (sql: Sql) =>
-  sql.query<LearnedPointer>('SELECT kind, path FROM learned_pointers ORDER BY learned_at DESC, path');
+  sql.query<LearnedPointer>(
+    'SELECT kind, path FROM learned_pointers WHERE used ORDER BY learned_at DESC, path',
+  );
 
 interface ApplyOne extends ApplyContext {
   nowIso: string;

@@ -237,7 +237,7 @@ async function summaryOf(sql: Sql) {
     >,
     ...rest,
     learned_pointers: await sql.query<LearnedPointerReport>(
-      'SELECT kind, path, event_id, record_id, learned_at FROM learned_pointers ORDER BY kind, path',
+      'SELECT kind, path, event_id, record_id, learned_at, used FROM learned_pointers ORDER BY kind, path',
     ),
     open_gaps: openGaps.reduce((sum, gaps) => sum + gaps.count, 0),
     open_gaps_by: openGaps,

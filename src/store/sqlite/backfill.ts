@@ -20,7 +20,8 @@ import { type Held, iso, type Records } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
 /** The latest first. */
-export const LEARNED_POINTERS = 'SELECT kind, path FROM learned_pointers ORDER BY learned_at DESC, path';
+export const LEARNED_POINTERS =
+  'SELECT kind, path FROM learned_pointers WHERE used = 1 ORDER BY learned_at DESC, path';
 
 type RecordVerbs = Omit<
   BackfillStore,
@@ -76,9 +77,9 @@ export function createBackfillVerbs(
     .pluck();
   const selectLearned = db.prepare(LEARNED_POINTERS);
   const learnPointer = db.prepare(
-    `INSERT INTO learned_pointers (kind, path, event_id, record_id, learned_at) VALUES (?, ?, ?, ?, ?)
+    `INSERT INTO learned_pointers (kind, path, event_id, record_id, learned_at, used) VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (kind, path) DO UPDATE SET event_id = excluded.event_id, record_id = excluded.record_id,
-       learned_at = excluded.learned_at`,
+       learned_at = excluded.learned_at, used = max(used, excluded.used)`,
   );
   const selectDue = db.prepare(
     `SELECT id, attempts, missing_since, hint_at AS hintAt, first_hint_at AS firstHintAt FROM record_state
@@ -258,8 +259,8 @@ export function createBackfillVerbs(
       return selectLearned.all() as LearnedPointer[];
     },
 
-    async learnPointer({ kind, path, eventId, recordId }, now) {
-      transact(() => learnPointer.run(kind, path, eventId, recordId, iso(now.wall)));
+    async learnPointer({ kind, path, eventId, recordId, isUsed }, now) {
+      transact(() => learnPointer.run(kind, path, eventId, recordId, iso(now.wall), isUsed ? 1 : 0));
     },
 
     async dueRecords(kind, now, timing, limit) {

@@ -128,7 +128,7 @@ export function createReports(connection: Connection): ReportStore {
      FROM gap_counts c WHERE open > 0 ORDER BY reason, kind`,
   );
   const learned = connection.prepare(
-    'SELECT kind, path, event_id, record_id, learned_at FROM learned_pointers ORDER BY kind, path',
+    'SELECT kind, path, event_id, record_id, learned_at, used FROM learned_pointers ORDER BY kind, path',
   );
   const countHealed = connection
     .prepare("SELECT count(*) FROM gaps WHERE healed_at >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')")
@@ -163,7 +163,12 @@ export function createReports(connection: Connection): ReportStore {
         open_gaps: gapGroups.reduce((sum, one) => sum + one.count, 0),
         open_gaps_by: gapGroups,
         healed_gaps_last_day: countHealed.get() as number,
-        learned_pointers: learned.all() as LearnedPointerReport[],
+        learned_pointers: (learned.all() as (Omit<LearnedPointerReport, 'used'> & { used: number })[]).map(
+          (one) => ({
+            ...one,
+            used: Boolean(one.used),
+          }),
+        ),
         database_bytes: sizeOf(connection.name),
         wal_bytes: sizeOf(`${connection.name}-wal`),
       };

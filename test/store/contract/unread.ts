@@ -264,12 +264,18 @@ export function describeUnread(open: OpenEngine): void {
           eventId: 'a',
           recordId: 'ra_1',
         } as const;
-        await scene.store.learnPointer(proven, scene.now());
-        await scene.store.learnPointer(proven, scene.now());
+        await scene.store.learnPointer({ ...proven, isUsed: false }, scene.now());
+        expect(await scene.store.learnedPointers()).toEqual([]);
+        await scene.store.learnPointer({ ...proven, isUsed: true }, scene.now());
+        await scene.store.learnPointer({ ...proven, isUsed: false }, scene.now());
+        expect(await scene.store.learnedPointers()).toEqual([
+          { kind: 'risk_assessment', path: 'assessment.ref' },
+        ]);
         expect((await scene.store.summary()).learned_pointers).toEqual([
           {
             ...{ kind: 'risk_assessment', path: 'assessment.ref', event_id: 'a', record_id: 'ra_1' },
             learned_at: isoOf(scene.now().wall),
+            used: true,
           },
         ]);
         await unread(scene, 'b', { data: { assessment: { ref: 'ra_2' } } });
