@@ -1,4 +1,4 @@
-import { type BlockList, isIP } from 'node:net';
+import { type BlockList, isIP, isIPv6 } from 'node:net';
 
 /** What is asked of a request; Node's own has it. `socket` is absent where an app is called without one. */
 export interface AddressedRequest {
@@ -63,22 +63,24 @@ function addressIn(element: string): string | null {
 
 /** An IPv4 address that an IPv6 socket shows as one of its own, as itself. */
 function plain(address: string): string {
-  return address.startsWith('::ffff:') && address.includes('.') ? address.slice('::ffff:'.length) : address;
+  return address.toLowerCase().startsWith('::ffff:') && address.includes('.')
+    ? address.slice('::ffff:'.length)
+    : address;
 }
 
 /** IPv6 hands out a /64 to each subscriber, so that is what counts as one address there. */
 export function networkOf(address: string): string {
-  if (!address.includes(':')) return address;
   const ipv4 = plain(address);
-  if (ipv4 !== address) return ipv4;
-  const [head = '', tail = ''] = address.split('%')[0]!.split('::');
-  const left = head.split(':').filter((group) => group !== '');
-  const right = tail.split(':').filter((group) => group !== '');
-  const zeros = address.includes('::')
-    ? Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0')
-    : [];
-  return `${[...left, ...zeros, ...right]
-    .slice(0, 4)
-    .map((group) => group.toLowerCase())
-    .join(':')}::/64`;
+  if (!isIPv6(ipv4)) return ipv4;
+  const [head = '', tail = ''] = ipv4.split('%')[0]!.split('::');
+  const left = groupsOf(head);
+  const right = groupsOf(tail);
+  const zeros = Array.from({ length: Math.max(0, 8 - left.length - right.length) }, () => '0');
+  const groups = [...left, ...zeros, ...right].slice(0, 4);
+  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
+}
+
+/** An IPv4 address at the end stands for two groups, of which no network needs the value. */
+function groupsOf(text: string): string[] {
+  return text.split(':').flatMap((group) => (group.includes('.') ? ['0', '0'] : group === '' ? [] : group));
 }

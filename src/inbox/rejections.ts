@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { networkOf } from '../addresses.ts';
 import type { CountedRejection, Rejection } from '../store/store.ts';
 
 export const MINUTE_MS = 60_000;
@@ -48,7 +48,7 @@ export function createRejectionSampler(): RejectionSampler {
       minute = now;
       const places = reasons.get(rejection.reason) ?? new Map<string, Place>();
       reasons.set(rejection.reason, places);
-      const network = networkOf(rejection.address);
+      const network = senderOf(rejection.address);
       const sender = places.has(network) || places.size < MAX_SENDERS ? network : 'others';
       const place = places.get(sender) ?? { seen: 0, newest: null };
       places.set(sender, place);
@@ -60,21 +60,7 @@ export function createRejectionSampler(): RejectionSampler {
   };
 }
 
-/** What stands for a sender: its IPv4 address, or the first 64 bits of its IPv6 address; empty where it is not known. */
-export function networkOf(address: string | null): string {
-  if (address === null) return '';
-  if (!isIPv6(address)) return address;
-  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return mapped;
-  const [head = '', tail] = address.split('%')[0]!.split('::');
-  const left = groupsOf(head);
-  const right = groupsOf(tail ?? '');
-  const zeros = Array.from({ length: Math.max(0, 8 - left.length - right.length) }, () => '0');
-  const groups = [...left, ...zeros, ...right].slice(0, 4);
-  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
-}
-
-/** An IPv4 address at the end stands for two groups, of which no network needs the value. */
-function groupsOf(text: string): string[] {
-  return text.split(':').flatMap((group) => (group.includes('.') ? ['0', '0'] : group === '' ? [] : group));
+/** What stands for a sender: its network; empty where it is not known. */
+export function senderOf(address: string | null): string {
+  return address === null ? '' : networkOf(address);
 }

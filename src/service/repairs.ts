@@ -7,7 +7,10 @@ import type { RepairStore } from '../store/store.ts';
 import type { Narrator } from './narrator.ts';
 
 export interface RepairsOptions
-  extends Pick<BackfillOptions, 'gaps' | 'clock' | 'timing' | 'rules' | 'random' | 'riskIds' | 'access' | 'onError'> {
+  extends Pick<
+    BackfillOptions,
+    'gaps' | 'clock' | 'timing' | 'rules' | 'random' | 'riskIds' | 'access' | 'onError'
+  > {
   config: Config;
   settings: ComplianceSettings;
   credentials: Credentials;

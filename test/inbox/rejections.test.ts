@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createRejectionSampler, networkOf } from '../../src/inbox/rejections.ts';
+import { createRejectionSampler, senderOf } from '../../src/inbox/rejections.ts';
 import type { CountedRejection, Rejection } from '../../src/store/store.ts';
 
 const rejection = (reason: string, address: string | null, bytes: number): Rejection => ({
@@ -22,7 +22,7 @@ describe('a sender is', () => {
     ['64:ff9b::192.0.2.1', '64:ff9b:0:0::/64'],
     ['1:2:3:4:5:6:192.0.2.1', '1:2:3:4::/64'],
   ])('%j: %s', (address, network) => {
-    expect(networkOf(address)).toBe(network);
+    expect(senderOf(address)).toBe(network);
   });
 });
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
 import { coverableAt, gapOfFailed, gapOfQuarantined } from '../healing.ts';
-import { networkOf } from '../../inbox/rejections.ts';
 import type { EventState } from '../reports.ts';
 import {
   type AcceptOutcome,
@@ -96,7 +96,7 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
                 ...rest,
                 at: instantOf(wall),
                 sha: bodySha256,
-                network: networkOf(rest.address),
+                network: senderOf(rest.address),
                 body: body === null ? null : Buffer.from(body).toString('base64'),
               })),
             ),

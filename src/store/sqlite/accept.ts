@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
 import { coverableAt, gapOfQuarantined } from '../healing.ts';
-import { networkOf } from '../../inbox/rejections.ts';
 import {
   type AcceptOutcome,
   type HintTiming,
@@ -165,7 +165,7 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
         for (const r of rejections) {
           insertRejection.run(
             ...[iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body],
-            ...[r.address, networkOf(r.address), r.times],
+            ...[r.address, senderOf(r.address), r.times],
           );
         }
         const newest = Math.max(...rejections.map((r) => r.wall));
