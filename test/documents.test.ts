@@ -49,10 +49,8 @@ describe('the documents', () => {
     },
   );
 
-  it('name only folders and files of the tree that are there', () => {
-    const named = [...read('ARCHITECTURE.md').matchAll(/`((?:src|test|drizzle)\/[\w./-]*)`/g)].map(
-      ([, path]) => path!,
-    );
+  it.each(['ARCHITECTURE.md', 'SECURITY.md'])('name in %s only what is in the tree', (name) => {
+    const named = [...read(name).matchAll(/`((?:src|test|drizzle)\/[\w./-]*)`/g)].map(([, path]) => path!);
     expect(named.length).toBeGreaterThan(10);
     expect(named.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
   });
