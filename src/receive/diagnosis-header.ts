@@ -60,6 +60,8 @@ export function formCauses(
   }
   // A signature of another length is another hash, which is said by its name.
   if (reason === 'malformed_signature' && fit !== null) return [];
+  const hash = reason === 'malformed_signature' ? hashByLength(signatures) : null;
+  if (hash !== null) return [hash];
   return [
     {
       code: 'header_malformed',
@@ -67,6 +69,22 @@ export function formCauses(
       remedy: FORM_REMEDY,
     },
   ];
+}
+
+const HASH_OF_DIGITS: Readonly<Record<number, string>> = { 64: 'sha256', 96: 'sha384', 128: 'sha512' };
+
+/** Of a delivery whose body was never read only the length of its signature tells. */
+function hashByLength(signatures: readonly ClaimedSignature[]): Cause | null {
+  const own = signatures.filter(({ key, text }) => key === 'v1' && /^[0-9a-f]+$/i.test(text));
+  const hashes = new Set(own.map(({ text }) => HASH_OF_DIGITS[text.length]));
+  const [hash] = hashes;
+  if (hash === undefined || hashes.size !== 1) return null;
+  return {
+    code: 'hash_differs',
+    what: `By its length, v1 is an HMAC-${hash.toUpperCase()}; here another hash is expected.`,
+    remedy: `Set WEBHOOK_SIGNATURE_ALGORITHM=${hash}.`,
+    settings: { WEBHOOK_SIGNATURE_ALGORITHM: hash },
+  };
 }
 
 const NO_V1_REMEDY = `The sender must sign with the scheme v1. ${ASK_SENDER}`;

@@ -1,0 +1,256 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { withEnvText } from '../../src/cli/env-file.ts';
+import type { Asker } from '../../src/cli/setup/asker.ts';
+import { nobody } from '../../src/cli/setup/asker.ts';
+import { setup } from '../../src/cli/setup.ts';
+import { UsageError } from '../../src/errors.ts';
+import { freePorts } from '../support/ports.ts';
+import { KEY, PLAIN, type Shape, type ShapedUpstream, startShaped } from './shaped-upstream.ts';
+
+let folder: string;
+let envPath: string;
+let environment: Record<string, string>;
+let upstream: ShapedUpstream;
+let output: string;
+const emitted: Promise<void>[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-setup-'));
+  envPath = join(folder, '.env');
+  const [port, opsPort] = await freePorts(2);
+  environment = {
+    PORT: String(port),
+    OPS_PORT: String(opsPort),
+    DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
+    COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+    SYNC_SETTLE_SECONDS: '0.2',
+  };
+  output = '';
+});
+
+afterEach(async () => {
+  await upstream.close();
+  await Promise.all(emitted.splice(0));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const screen = () => ({
+  write: (text: string) => {
+    output += text;
+  },
+  isTerminal: false,
+  columns: undefined,
+});
+
+/** Answers by the option that each question names, one after the other; where none is left, Enter. */
+function person(answers: Record<string, string[]>): Asker & { asked: string[] } {
+  const asked: string[] = [];
+  return {
+    asked,
+    isPerson: true,
+    async ask({ flag, otherwise }) {
+      asked.push(flag);
+      const answer = answers[flag]?.shift();
+      if (answer === undefined && otherwise === undefined && flag !== '--risk-id') {
+        throw new Error(`nothing to say to ${flag}; so far:\n${output}`);
+      }
+      return answer ?? '';
+    },
+    async enter() {
+      if (output.endsWith('Enter goes on without.\n')) emitted.push(upstream.emit());
+      await new Promise(() => undefined);
+    },
+    release: () => undefined,
+  };
+}
+
+async function run(asker: Asker, options: object = {}, signal = new AbortController().signal): Promise<void> {
+  const text = existsSync(envPath) ? readFileSync(envPath, 'utf8') : '';
+  const cli = { env: withEnvText(environment, text), out: screen(), err: screen() };
+  const given = { register: true, wait: 60_000, ...options };
+  await setup({ cli, environment, asker, options: given, signal, path: envPath });
+}
+
+const answersFor = (shaped: ShapedUpstream) => ({
+  '--base-url': [shaped.baseUrl],
+  '--api-key-file': [KEY],
+  '--risk-id': ['risk-1'],
+});
+
+function rows(table: string): { id: string; verified_at: string | null }[] {
+  const db = new Database(join(folder, 'mirror.db'), { readonly: true });
+  try {
+    return db.prepare(`SELECT id, verified_at FROM ${table} ORDER BY id`).all() as never;
+  } finally {
+    db.close();
+  }
+}
+
+const written = () => parseEnv(readFileSync(envPath, 'utf8'));
+
+const SHAPES: [string, Shape, Record<string, string>][] = [
+  ['as the specification shows it', PLAIN, {}],
+  [
+    'with pages from 0 under other names, a list within data, and other ids',
+    {
+      ...PLAIN,
+      list: 'nested',
+      ids: { policy: 'ref', vendor: 'vendorUuid', assessment: 'assessment_number' },
+      paging: { page: 'pageNumber', size: 'limit', first: 0 },
+    },
+    {
+      COMPLIANCE_PAGE_PARAM: 'pageNumber',
+      COMPLIANCE_PER_PAGE_PARAM: 'limit',
+      COMPLIANCE_FIRST_PAGE: '0',
+      ID_POINTERS_POLICY: 'ref,policyId,policy.id,id',
+      ID_POINTERS_VENDOR: 'vendorUuid,vendorId,vendor.id,id',
+      ID_POINTERS_RISK_ASSESSMENT: 'assessment_number,riskAssessmentId,assessmentId,riskId,risk.id,id',
+    },
+  ],
+  [
+    'signed with another hash over other bytes, by a secret in hex, under another header',
+    {
+      ...PLAIN,
+      list: 'bare',
+      paging: { page: 'page', size: 'per_page', first: 1, isStrict: true },
+      signing: {
+        header: 'X-Compliance-Sign',
+        algorithm: 'sha512',
+        content: (t, body) => `${t}:${body}`,
+        secret: '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff',
+        encoding: 'hex',
+      },
+    },
+    {
+      COMPLIANCE_PER_PAGE_PARAM: 'per_page',
+      WEBHOOK_SIGNATURE_HEADER: 'x-compliance-sign',
+      WEBHOOK_SIGNATURE_ALGORITHM: 'sha512',
+      WEBHOOK_SECRET_ENCODING: 'hex',
+      WEBHOOK_SIGNED_CONTENT: '{t}:{body}',
+    },
+  ],
+];
+
+describe('setting up against a compliance service', () => {
+  it.each(SHAPES)(
+    '%s: a verified mirror, and in .env what differs from the defaults',
+    async (_, shape, differing) => {
+      upstream = await startShaped(shape);
+      await run(person(answersFor(upstream)));
+
+      const { CREDENTIALS_KEY, OPS_TOKENS, ...rest } = written();
+      expect(rest).toEqual({
+        COMPLIANCE_BASE_URL: upstream.baseUrl,
+        COMPLIANCE_API_KEY: KEY,
+        ...differing,
+      });
+      expect(Buffer.from(CREDENTIALS_KEY ?? '', 'base64')).toHaveLength(32);
+      expect(OPS_TOKENS).toMatch(/^operator:operate:[0-9a-f]{32}$/);
+      expect(statSync(envPath).mode & 0o777).toBe(0o600);
+      for (const secret of [KEY, CREDENTIALS_KEY, OPS_TOKENS, shape.signing.secret]) {
+        expect(output).not.toContain(secret);
+      }
+      expect(rows('policies').map(({ id }) => id)).toEqual(['pol-1', 'pol-2', 'pol-3', 'pol-4', 'pol-5']);
+      expect(rows('vendors').map(({ id }) => id)).toEqual(['ven-1', 'ven-2', 'ven-3']);
+      for (const row of [...rows('policies'), ...rows('vendors')]) expect(row.verified_at).not.toBeNull();
+      expect(output).toContain('A delivery was taken: its signature fits.');
+
+      const before = readFileSync(envPath);
+      const again = person({});
+      await run(again);
+      expect(readFileSync(envPath).equals(before)).toBe(true);
+      expect(upstream.registered).toHaveLength(1);
+      expect(again.asked).not.toContain('--yes');
+    },
+  );
+
+  it('what is wrong is said, and asked again', async () => {
+    upstream = await startShaped(PLAIN);
+    const { origin } = new URL(upstream.baseUrl);
+    const [nobodysPort] = await freePorts(1);
+    const asker = person({
+      '--base-url': [
+        'not an address',
+        `http://127.0.0.1:${nobodysPort}/v1`,
+        `${origin}/elsewhere/v1`,
+        upstream.baseUrl,
+      ],
+      '--api-key-file': ['a-wrong-key', KEY],
+    });
+    await run(asker);
+    expect(output).toContain('COMPLIANCE_BASE_URL: got');
+    expect(output).toContain('ECONNREFUSED');
+    expect(output).toMatch(/GET \/policies\S*: answered 404/);
+    expect(output).toContain('refuses the API key');
+    expect(asker.asked.filter((flag) => flag === '--base-url')).toHaveLength(4);
+    expect(asker.asked.filter((flag) => flag === '--api-key-file')).toHaveLength(2);
+  });
+
+  it('asks a script nothing, and names the option that is missing', async () => {
+    upstream = await startShaped(PLAIN);
+    await expect(run(nobody)).rejects.toMatchObject({ hint: expect.stringContaining('--base-url') });
+    const { baseUrl } = upstream;
+    const missing = run(nobody, { baseUrl });
+    await expect(missing).rejects.toThrow(UsageError);
+    await expect(missing).rejects.toMatchObject({ hint: expect.stringContaining('--api-key-file') });
+    expect(existsSync(envPath)).toBe(false);
+  });
+
+  it('a script has the secret in its file alone, and what the environment sets is written nowhere', async () => {
+    upstream = await startShaped(PLAIN);
+    environment['COMPLIANCE_BASE_URL'] = upstream.baseUrl;
+    const keyFile = join(folder, 'key');
+    writeFileSync(keyFile, `${KEY}\n`);
+    await run(nobody, { apiKeyFile: keyFile, wait: 3_000 });
+    const { CREDENTIALS_KEY: _, OPS_TOKENS: __, ...rest } = written();
+    expect(rest).toEqual({ COMPLIANCE_API_KEY_FILE: keyFile });
+    expect(upstream.registered).toEqual([`http://127.0.0.1:${environment['PORT']}/webhooks`]);
+    expect(output).toContain('No delivery that fits has come');
+    await expect(run(nobody, { baseUrl: 'https://api.example.com/v1' })).rejects.toThrow(
+      'the environment sets',
+    );
+  });
+
+  it('stopped at any question leaves a whole file or none, and goes on from there', async () => {
+    upstream = await startShaped(PLAIN);
+    for (let questions = 1; questions <= 8; questions += 1) {
+      const stop = new AbortController();
+      const talker = person(answersFor(upstream));
+      const ask = talker.ask.bind(talker);
+      let left = questions;
+      talker.ask = async (question) => {
+        left -= 1;
+        if (left > 0) return await ask(question);
+        stop.abort();
+        throw stop.signal.reason;
+      };
+      talker.enter = async () => {
+        stop.abort();
+      };
+      await expect(run(talker, {}, stop.signal)).rejects.toThrow('aborted');
+      if (existsSync(envPath)) expect(Object.keys(written())).toContain('CREDENTIALS_KEY');
+    }
+    await run(person(answersFor(upstream)));
+    expect(upstream.registered).toHaveLength(1);
+  });
+
+  it('keeps the lines and comments that are there, and says what the environment would have to say', async () => {
+    upstream = await startShaped({ ...PLAIN, paging: { page: 'page', size: 'per_page', first: 1 } });
+    environment['COMPLIANCE_PER_PAGE_PARAM'] = 'perPage';
+    const before = `# ours\nCOMPLIANCE_BASE_URL='${upstream.baseUrl}' # the test system\n\nLOG_LEVEL=warn\nCOMPLIANCE_API_KEY=\n`;
+    writeFileSync(envPath, before);
+    await run(person({ '--api-key-file': [KEY] }));
+    const after = readFileSync(envPath, 'utf8');
+    expect(after.startsWith(before.replace('COMPLIANCE_API_KEY=\n', `COMPLIANCE_API_KEY=${KEY}\n`))).toBe(
+      true,
+    );
+    expect(output).toContain(
+      'COMPLIANCE_PER_PAGE_PARAM should be per_page, and the environment says otherwise',
+    );
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { type AskPage, findPaging } from '../../src/cli/setup/paging.ts';
+
+const DEFAULTS = { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 };
+const IDS = ['a', 'b', 'c', 'd', 'e'];
+
+interface Service {
+  page?: string;
+  size?: string;
+  offset?: string;
+  first?: number;
+  /** Answers the page before the first as the first. */
+  clamps?: true;
+  /** Refuses what it does not know. */
+  isStrict?: true;
+  ids?: string[];
+  /** Records on a page where nobody says. */
+  usual?: number;
+}
+
+function asked({ page, size, offset, first = 1, clamps, isStrict, ids = IDS, usual = 100 }: Service) {
+  let questions = 0;
+  const ask: AskPage = async (query) => {
+    questions += 1;
+    if (isStrict && Object.keys(query).some((name) => ![page, size, offset].includes(name))) return null;
+    const count = Number((size && query[size]) ?? usual);
+    const number = Number((page && query[page]) ?? first);
+    if (number < first && !clamps) return null;
+    const from = (Math.max(number, first) - first) * count + Number((offset && query[offset]) ?? 0);
+    return ids.slice(from, from + count);
+  };
+  return { ask, questions: () => questions };
+}
+
+async function found(service: Service, current = DEFAULTS) {
+  const { ask, questions } = asked(service);
+  const query = {
+    [current.pageParam]: String(current.firstPage),
+    [current.perPageParam]: String(current.pageSize),
+  };
+  const answered = await ask(query);
+  const first = answered === null || answered.length === 0 ? await ask({}) : answered;
+  const result = await findPaging(ask, current, first ?? []);
+  return { ...result, questions: questions() };
+}
+
+describe('how a list is paged', () => {
+  it.each<[string, Service, Record<string, string>]>([
+    ['as by default', { page: 'page', size: 'perPage' }, {}],
+    ['as by default, 0 being the first page too', { page: 'page', size: 'perPage', clamps: true }, {}],
+    ['from 0', { page: 'page', size: 'perPage', first: 0 }, { COMPLIANCE_FIRST_PAGE: '0' }],
+    [
+      'with a size of another name',
+      { page: 'page', size: 'per_page' },
+      { COMPLIANCE_PER_PAGE_PARAM: 'per_page' },
+    ],
+    [
+      'with a page of another name',
+      { page: 'pageNumber', size: 'perPage' },
+      { COMPLIANCE_PAGE_PARAM: 'pageNumber' },
+    ],
+    [
+      'with both of other names from 0, refusing what it does not know',
+      { page: 'page[number]', size: 'page[size]', first: 0, isStrict: true },
+      {
+        COMPLIANCE_PAGE_PARAM: 'page[number]',
+        COMPLIANCE_PER_PAGE_PARAM: 'page[size]',
+        COMPLIANCE_FIRST_PAGE: '0',
+      },
+    ],
+    ['with a size of its own', { page: 'page', usual: 2 }, {}],
+    ['with a size of its own, from 0', { page: 'page', usual: 2, first: 0 }, { COMPLIANCE_FIRST_PAGE: '0' }],
+    ['not at all', {}, {}],
+    ['in a list of one, which tells nothing', { page: 'seite', size: 'zahl', ids: ['a'] }, {}],
+  ])('%s', async (_, service, settings) => {
+    const seen = await found(service);
+    expect(seen).toMatchObject({ settings, isStrange: false });
+    expect(seen.questions).toBeLessThan(25);
+  });
+
+  it('is told to be strange where no setting takes it', async () => {
+    expect(await found({ size: 'limit', offset: 'offset' })).toMatchObject({
+      isStrange: true,
+      says: expect.stringContaining('offset'),
+    });
+    expect(await found({ size: 'limit' })).toMatchObject({ isStrange: true });
+  });
+
+  it('that is set already needs no other setting, and is told by a handful of questions', async () => {
+    const current = { ...DEFAULTS, pageParam: 'p', perPageParam: 'size', firstPage: 0 };
+    const seen = await found({ page: 'p', size: 'size', first: 0 }, current);
+    expect(seen).toMatchObject({ settings: {} });
+    expect(seen.questions).toBeLessThanOrEqual(5);
+  });
+});

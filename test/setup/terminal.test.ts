@@ -1,0 +1,155 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { freePorts } from '../support/ports.ts';
+import { KEY, PLAIN, type Shape, type ShapedUpstream, startShaped } from './shaped-upstream.ts';
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+
+/** That of util-linux; others have other options. */
+const hasScript = spawnSync('script', ['--version']).stdout?.toString().includes('util-linux') ?? false;
+
+/** A small generator, so that a shape that fails can be had again by its seed. */
+function randomOf(seed: number): <T>(choices: readonly T[]) => T {
+  let state = seed;
+  return (choices) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return choices[Math.floor((state / 2 ** 32) * choices.length)]!;
+  };
+}
+
+function shapeOf(seed: number): Shape {
+  const pick = randomOf(seed);
+  const signature = pick([
+    { content: PLAIN.signing.content },
+    { content: (t: string, body: string) => `${t}:${body}` },
+    { content: (t: string, body: string) => `${t}${body}`, algorithm: 'sha512' as const },
+  ]);
+  return {
+    list: pick(['data', 'nested', 'bare']),
+    ids: {
+      policy: pick(['policyId', 'id', 'policy_ref']),
+      vendor: pick(['id', 'vendorId', 'vendor_uuid']),
+      assessment: pick(['id', 'assessment_key', null]),
+    },
+    paging: {
+      page: pick(['page', 'pageNumber', 'p']),
+      size: pick(['perPage', 'per_page', 'limit']),
+      first: pick([0, 1]),
+    },
+    signing: { ...PLAIN.signing, header: pick(['X-Webhook-Signature', 'X-Signature']), ...signature },
+  };
+}
+
+let folder: string;
+let upstream: ShapedUpstream;
+let child: ChildProcess;
+let screen: string;
+let looks: Set<() => void>;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-terminal-'));
+});
+afterEach(async () => {
+  child.kill('SIGKILL');
+  await upstream.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function atTerminal(settings: Record<string, string> = {}): Promise<Promise<number | null>> {
+  const [port, opsPort] = await freePorts(2);
+  screen = '';
+  looks = new Set();
+  child = spawn('script', ['-qefc', `'${process.execPath}' '${MAIN}' setup`, '/dev/null'], {
+    cwd: folder,
+    env: {
+      ...{ PATH: process.env['PATH'], HOME: folder, TERM: 'dumb', COLUMNS: '200' },
+      ...{ PORT: String(port), OPS_PORT: String(opsPort) },
+      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_SETTLE_SECONDS: '0.2', ...settings },
+    },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    screen += text;
+    for (const look of looks) look();
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  void ended.then(() => {
+    for (const look of looks) look();
+  });
+  return ended;
+}
+
+/** Once `part` stands on the screen behind where the last answer was given. */
+async function until(part: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const look = () => {
+      const at = screen.indexOf(part, answeredAt);
+      if (at < 0 && child.exitCode === null) return;
+      looks.delete(look);
+      if (at < 0) reject(new Error(`it ended before "${part}":\n${screen}`));
+      else {
+        answeredAt = at + part.length;
+        resolve();
+      }
+    };
+    looks.add(look);
+    look();
+  });
+}
+let answeredAt = 0;
+
+async function answer(question: string, text: string): Promise<void> {
+  await until(question);
+  child.stdin?.write(`${text}\r`);
+}
+
+describe.skipIf(!hasScript)('setup on a terminal', () => {
+  it.each([1, 2, 3].map(() => Math.floor(Math.random() * 1_000_000)))(
+    'against a service of the random shape %i ends with a verified mirror, and shows no secret',
+    async (seed) => {
+      const shape = shapeOf(seed);
+      upstream = await startShaped(shape);
+      answeredAt = 0;
+      const ended = atTerminal();
+      const exited = ended.then((code) => code);
+      await answer('Address of the API', upstream.baseUrl);
+      await answer('How to be let in', '');
+      await answer('API key', KEY);
+      await answer('Id of a risk assessment', 'risk-1');
+      await answer('Address at which', '');
+      await answer('Write it?', '');
+      await until('Waiting for a first delivery');
+      const taken = upstream.emit();
+      for (;;) {
+        // One for each step of finding out how it is signed.
+        const first = await Promise.race([until('Write it?').then(() => 'write'), taken.then(() => 'taken')]);
+        if (first === 'taken') break;
+        child.stdin?.write('\r');
+      }
+      expect([await exited, screen]).toEqual([0, expect.stringContaining('What doctor says')]);
+      expect(screen).not.toContain(KEY);
+      expect(screen).not.toContain(shape.signing.secret);
+      expect(screen).toMatch(/vendor: in \w+, 3 records/);
+      expect(screen).toMatch(/policy: in \w+, 5 records/);
+      expect(readFileSync(join(folder, '.env'), 'utf8')).toContain(`COMPLIANCE_API_KEY=${KEY}`);
+    },
+  );
+
+  it('Ctrl-C while a secret is asked for ends it, and leaves no file', async () => {
+    upstream = await startShaped(PLAIN);
+    answeredAt = 0;
+    const ended = atTerminal();
+    await answer('Address of the API', upstream.baseUrl);
+    await answer('How to be let in', '');
+    await until('API key');
+    child.stdin?.write('half-a-secret\x03');
+    expect(await ended).toBe(1);
+    expect(screen).toContain('stopped before the end');
+    expect(screen).not.toContain('half-a-secret');
+    expect(() => readFileSync(join(folder, '.env'))).toThrow('ENOENT');
+  });
+});
