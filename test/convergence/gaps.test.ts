@@ -97,6 +97,16 @@ const CASES: readonly Case[] = [
     },
   },
   {
+    reason: 'unreadable_answer',
+    when: 'a record is answered with what means nothing here',
+    async open(stage) {
+      stage.upstream.faultOf = ({ path }) =>
+        path.endsWith('/vendors/ven-1') ? { fault: 'status', status: 400 } : null;
+      await stage.deliver(stage.touchVendor('ven-1'));
+    },
+    heal: works,
+  },
+  {
     reason: 'unaddressable',
     when: 'an event names an id that no path can carry',
     async open(stage) {
