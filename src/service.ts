@@ -1,6 +1,7 @@
 import { createAddresses } from './addresses.ts';
 import type { Backfill } from './backfill/backfill.ts';
 import { createGapKeeper } from './backfill/gaps.ts';
+import { unreachableSince } from './backfill/upstream.ts';
 import { type Clock, type SharedClock, systemClock } from './clock.ts';
 import { accessPrint } from './compliance/access-print.ts';
 import { createBudget } from './compliance/budget.ts';
@@ -300,7 +301,14 @@ async function compose(
   async function writeBeat(): Promise<void> {
     const { settleMs, sweepMs } = config.sync;
     const present = access();
-    await store.beat(now(), { eventsOnly, settleMs, sweepMs, blocked: pause !== null, access: present });
+    await store.beat(now(), {
+      eventsOnly,
+      settleMs,
+      sweepMs,
+      blocked: pause !== null,
+      unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
+      access: present,
+    });
     // Nothing is known of what the new ones may read until they have read it.
     if (beatenWith !== null && beatenWith !== present) backfill?.requestSweep(KINDS, 'credentials');
     beatenWith = present;

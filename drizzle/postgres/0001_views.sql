@@ -176,6 +176,7 @@ WITH kinds AS (
     (SELECT value::timestamptz FROM facts WHERE name = 'heartbeat') AS heartbeat,
     coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
     coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
     coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0')::float8 * interval '1 millisecond' AS settle,
     coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0')::float8 AS sweep_ms
@@ -206,6 +207,7 @@ WITH kinds AS (
     WHEN events_only THEN 'unverified'
     WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat > interval '60 seconds' THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
+    WHEN unreachable THEN 'unreachable'
     WHEN readable_since IS NULL OR last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
     WHEN sweep_ms > 0 AND clock_timestamp() - last_full_sweep_at > (2 * sweep_ms + 600000) * interval '1 millisecond' THEN 'stale'
     ELSE 'in_step' END AS verdict

@@ -116,6 +116,7 @@ WITH kinds AS (
     (SELECT value FROM facts WHERE name = 'heartbeat') AS heartbeat,
     coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
     coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0') AS REAL) AS settle_ms,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0') AS REAL) AS sweep_ms
@@ -147,6 +148,7 @@ WITH kinds AS (
     WHEN events_only THEN 'unverified'
     WHEN heartbeat IS NULL OR julianday('now') - julianday(heartbeat) > 60.0 / 86400 THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
+    WHEN unreachable THEN 'unreachable'
     WHEN readable_since IS NULL OR last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
     WHEN sweep_ms > 0 AND (julianday('now') - julianday(last_full_sweep_at)) * 86400000 > 2 * sweep_ms + 600000 THEN 'stale'
     ELSE 'in_step' END AS verdict

@@ -19,12 +19,29 @@ const OUTAGE_AFTER_MS = 30_000;
 /** No service gives its records such an id. */
 const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
+/**
+ * Silence is said to be so once it has lasted this long, which one failed answer among good ones does not. Together with
+ * the request's own timeout and a heartbeat it stays below 15 s.
+ */
+const UNREACHABLE_AFTER_MS = 5_000;
+
 export interface UpstreamHealth {
   ok: boolean | null;
   lastOkWall: number | null;
   lastErrorWall: number | null;
   lastError: string | null;
   consecutiveFailures: number;
+  /** When the first request left that nothing has answered usefully since; null: the last one was answered. */
+  silentSinceWall: number | null;
+}
+
+/** Since when the upstream has not answered usefully; null while it does, or has not been silent for long. Pure. */
+export function unreachableSince(
+  health: Pick<UpstreamHealth, 'silentSinceWall'> | undefined,
+  nowWall: number,
+): number | null {
+  const since = health?.silentSinceWall ?? null;
+  return since !== null && nowWall - since >= UNREACHABLE_AFTER_MS ? since : null;
 }
 
 export type Lane = CallOptions['lane'];
@@ -79,6 +96,7 @@ export function createUpstream(options: {
     lastErrorWall: null,
     lastError: null,
     consecutiveFailures: 0,
+    silentSinceWall: null,
   };
   const witnesses = new Map<Kind, Witness[]>();
   const rejected = new Set<Kind>();
@@ -98,10 +116,12 @@ export function createUpstream(options: {
     await patience();
     signal.throwIfAborted();
     let number = 0;
+    let sentWall = clock.wall();
     try {
       const answer = await ask({
         signal,
         onSend: async () => {
+          sentWall = clock.wall();
           number = await store.currentNumber();
         },
       });
@@ -119,7 +139,7 @@ export function createUpstream(options: {
         },
       };
     } catch (error) {
-      if (!signal.aborted && error instanceof UpstreamError) await failed(kind, error);
+      if (!signal.aborted && error instanceof UpstreamError) await failed(kind, error, sentWall);
       throw error;
     }
   }
@@ -164,10 +184,11 @@ export function createUpstream(options: {
   /** What was missed meanwhile is still missed: the gap is open until each kind has been swept since. */
   function answered(): void {
     silentSince = null;
+    health.silentSinceWall = null;
     outage = false;
   }
 
-  async function failed(kind: Kind, error: UpstreamError): Promise<void> {
+  async function failed(kind: Kind, error: UpstreamError, sentWall: number): Promise<void> {
     health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
     useless += 1;
@@ -195,6 +216,7 @@ export function createUpstream(options: {
     }
     if (isRefused) return;
     silentSince ??= clock.steady();
+    health.silentSinceWall ??= sentWall;
     const isLasting =
       health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - silentSince >= OUTAGE_AFTER_MS;
     if (isLasting && !outage) {

@@ -43,7 +43,7 @@ export const NOTHING_TOLD: Omit<NotifyState, 'told'> = {
  */
 export function topicOf({ verdict, reason }: Verdict): string {
   const isTrouble =
-    verdict === 'blocked' || verdict === 'stale' || reason === 'upstream_silent' || reason === 'backlog_late';
+    verdict === 'blocked' || verdict === 'unreachable' || verdict === 'stale' || reason === 'backlog_late';
   return isTrouble ? `${verdict}:${reason}` : verdict;
 }
 

@@ -119,7 +119,7 @@ export const auditEntry = table({
 
 export const status = table({
   at: instant,
-  verdict: z.enum(['in_step', 'catching_up', 'stale', 'blocked', 'unverified']),
+  verdict: z.enum(['in_step', 'catching_up', 'stale', 'unreachable', 'blocked', 'unverified']),
   reason: text.describe('Stable code of what decided it.'),
   sentence: text,
   remedy: text.nullable(),

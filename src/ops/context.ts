@@ -93,6 +93,8 @@ export interface UpstreamFacts {
   /** One line without secrets. */
   lastError: string | null;
   consecutiveFailures: number;
+  /** Since when it has not answered usefully, for longer than one failed answer; null: it answers. */
+  unreachableSince: number | null;
   /** Requests left in the current minute. */
   budgetLeft: number;
   budgetPerMinute: number;

@@ -5,7 +5,14 @@ import type { OpsStore } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { OverallVerdict } from './verdict.ts';
 
-const VERDICTS: readonly OverallVerdict[] = ['in_step', 'catching_up', 'stale', 'blocked', 'unverified'];
+const VERDICTS: readonly OverallVerdict[] = [
+  'in_step',
+  'catching_up',
+  'stale',
+  'unreachable',
+  'blocked',
+  'unverified',
+];
 
 /**
  * Gauges that show a state rather than count events are set when somebody scrapes, from the figures the page shows.

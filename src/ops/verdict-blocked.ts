@@ -2,11 +2,8 @@ import { pointersSettingOf } from '../compliance/pointers.ts';
 import type { OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
 import type { Verdict, VerdictInput } from './verdict.ts';
-import { instant, openSince } from './verdict-facts.ts';
-import { age, count, kindPlural } from './words.ts';
-
-/** Shorter outages of the upstream are everyday, and repair themselves; after this a person should look. */
-const UPSTREAM_OUTAGE_BLOCKS_MS = 15 * 60_000;
+import { openSince } from './verdict-facts.ts';
+import { count, kindPlural } from './words.ts';
 
 /** Longer than from one heartbeat to the next: one that fails alone, as while a server changes over, calls nobody. */
 const UNWRITABLE_BLOCKS_MS = 6_000;
@@ -74,15 +71,6 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       { action: 'consent', since: openSince(gaps, 'deletion_held') },
     );
   }
-  const outageSince = upstreamOutageSince(gaps, live);
-  if (outageSince !== null && now - outageSince >= UPSTREAM_OUTAGE_BLOCKS_MS) {
-    return say(
-      'upstream_unavailable',
-      `The compliance service has not answered for ${age(now - outageSince)}.`,
-      'Look at its status page and at the network between. Deliveries are still received, and repairs resume by themselves.',
-      { since: new Date(outageSince).toISOString() },
-    );
-  }
   const unreadable = openSince(gaps, 'unreadable_answer');
   if (unreadable !== null) {
     return say(
@@ -119,13 +107,4 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
     );
   }
   return null;
-}
-
-function upstreamOutageSince(gaps: readonly OpenGaps[], live: VerdictInput['live']): number | null {
-  const { configured, ok, lastOkAt } = live.upstream;
-  // The gap outlives the outage, until each kind has been swept.
-  if (ok === true) return null;
-  const since = openSince(gaps, 'upstream_unavailable');
-  if (since !== null) return instant(since);
-  return configured && ok === false ? (lastOkAt ?? live.startedAt) : null;
 }

@@ -6,7 +6,7 @@ import { instant, isUnreadable } from './verdict-facts.ts';
 import { stale } from './verdict-stale.ts';
 import { age, count, figure, kindPlural } from './words.ts';
 
-export type OverallVerdict = 'in_step' | 'catching_up' | 'stale' | 'blocked' | 'unverified';
+export type OverallVerdict = 'in_step' | 'catching_up' | 'stale' | 'unreachable' | 'blocked' | 'unverified';
 
 /** The one button that may end it, where one does. */
 export type RemedyAction = 'resume' | 'sweep' | 'consent' | 'retry' | null;
@@ -49,9 +49,6 @@ export interface VerdictInput {
   now: number;
 }
 
-/** Requests failed in a row before that is news: one failure says nothing of the next. */
-const SILENT_FAILURES = 3;
-
 /** Events are worked off within a second or two. What waits longer than the alert BacklogGrowing allows is worth a word. */
 const BACKLOG_LATE_MS = 30_000;
 
@@ -62,7 +59,27 @@ const LIST = new Intl.ListFormat('en-GB');
  * can mend, then what has gone out of date, then what is under way.
  */
 export function judge(input: VerdictInput): Verdict {
-  return blocked(input) ?? stale(input) ?? eventsOnly(input) ?? catchingUp(input) ?? inStep(input);
+  return (
+    blocked(input) ??
+    unreachable(input) ??
+    stale(input) ??
+    eventsOnly(input) ??
+    catchingUp(input) ??
+    inStep(input)
+  );
+}
+
+function unreachable({ live, now }: VerdictInput): Verdict | null {
+  const { configured, unreachableSince, lastError } = live.upstream;
+  if (!configured || unreachableSince === null || live.state !== 'running') return null;
+  return {
+    verdict: 'unreachable',
+    reason: 'upstream_unreachable',
+    sentence: `The compliance service has given no usable answer for ${age(now - unreachableSince)}, so nothing can be verified.`,
+    remedy: `Last error: ${lastError ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
+    action: null,
+    since: new Date(unreachableSince).toISOString(),
+  };
 }
 
 function eventsOnly({ live, summary }: VerdictInput): Verdict | null {
@@ -103,14 +120,6 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
   }
   if (live.state === 'draining') {
     return say('draining', 'The service is finishing what it holds, and stops.', null);
-  }
-  if (live.upstream.ok === false && live.upstream.consecutiveFailures >= SILENT_FAILURES) {
-    return say(
-      'upstream_silent',
-      'The compliance service does not answer, so nothing new can be verified.',
-      live.upstream.lastOkAt === null ? null : new Date(live.upstream.lastOkAt).toISOString(),
-      'It is asked again by itself. Look at its status page and at the network between.',
-    );
   }
   const waiting = summary.events.pending;
   const unverified = summary.kinds.reduce((sum, kind) => sum + kind.unverified, 0);

@@ -35,6 +35,7 @@ const NOTHING_KNOWN: UpstreamHealth = {
   lastErrorWall: null,
   lastError: null,
   consecutiveFailures: 0,
+  silentSinceWall: null,
 };
 
 export interface HeldBackfill extends Backfill {

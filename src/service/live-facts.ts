@@ -1,4 +1,5 @@
 import type { Backfill } from '../backfill/backfill.ts';
+import { unreachableSince } from '../backfill/upstream.ts';
 import type { Clock } from '../clock.ts';
 import type { Budget } from '../compliance/budget.ts';
 import type { Config } from '../config.ts';
@@ -55,6 +56,7 @@ function upstreamFacts({ config, backfill, budget, skewMs, clock }: RunningFacts
     lastErrorAt: health?.lastErrorWall ?? null,
     lastError: health?.lastError ?? null,
     consecutiveFailures: health?.consecutiveFailures ?? 0,
+    unreachableSince: unreachableSince(health, clock.wall()),
     budgetLeft: left,
     budgetPerMinute: limit,
     budgetLost: lost.map((each) => ({ ...each, until: Math.round(each.until + steadyToWall) })),

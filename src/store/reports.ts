@@ -4,7 +4,7 @@ import type { JsonObject } from '../compliance/pointers.ts';
 /** What people ask of the store: shapes as the JSON API and the CLI show them. Instants are ISO 8601 UTC text. */
 
 export type EventState = 'pending' | 'done' | 'ignored' | 'dead' | 'discarded';
-export type KindVerdict = 'in_step' | 'catching_up' | 'stale' | 'blocked' | 'unverified';
+export type KindVerdict = 'in_step' | 'catching_up' | 'stale' | 'unreachable' | 'blocked' | 'unverified';
 
 export interface EventReport {
   seq: number;

@@ -493,6 +493,8 @@ export interface ServiceFacts {
   settleMs: number;
   sweepMs: number;
   blocked: boolean;
+  /** The API has not answered usefully for a while. */
+  unreachable: boolean;
   /** The print of the present credentials, as `noteAccess` is given it. */
   access: string;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createUpstream } from '../../src/backfill/upstream.ts';
+import { createUpstream, unreachableSince } from '../../src/backfill/upstream.ts';
 import type { Clock } from '../../src/clock.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
@@ -51,8 +51,27 @@ function reader() {
       } while (now < until);
       return opened.filter((reason) => reason === 'upstream_unavailable');
     },
+    silentSince: () => upstream.health().silentSinceWall,
   };
 }
+
+it.each([
+  ['nothing has been asked yet', null, null],
+  ['one request has just failed', 4_999, null],
+  ['nothing has been answered for longer than that', 5_000, 'since'],
+])('%s: unreachable since', (_, silentMs, since) => {
+  const silentSinceWall = silentMs === null ? null : 100_000 - silentMs;
+  const found = unreachableSince({ silentSinceWall }, 100_000);
+  expect(found).toBe(since === null ? null : silentSinceWall);
+});
+
+it('silence counts from when the first unanswered request left, and a refusal is an answer', async () => {
+  const { fail, silentSince } = reader();
+  await fail(3_000, silent);
+  expect(silentSince()).toBe(1_000_000);
+  await fail(1_000, refusing);
+  expect(silentSince()).toBeNull();
+});
 
 it('half a minute without an answer is a gap, once', async () => {
   const { fail } = reader();

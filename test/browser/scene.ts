@@ -164,6 +164,7 @@ async function fillSweeps(h: Harness): Promise<number> {
     settleMs: 10_000,
     sweepMs: 3_600_000,
     blocked: false,
+    unreachable: false,
     access: 'key',
   });
   return swept;

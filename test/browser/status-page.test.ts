@@ -77,6 +77,7 @@ async function sweepAll(): Promise<void> {
     settleMs: 10_000,
     sweepMs: 3_600_000,
     blocked: false,
+    unreachable: false,
     access: 'key',
   });
 }

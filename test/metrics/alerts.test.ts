@@ -61,7 +61,7 @@ describe.skipIf(!installed('prometheus'))(
 
     it('show a stopped upstream, and that it is back', async () => {
       upstream.faultOf = () => ({ fault: 'status', status: 503 });
-      await Promise.all([fires('UpstreamFailing'), wasTold('upstream_silent')]);
+      await Promise.all([fires('UpstreamFailing'), wasTold('upstream_unreachable')]);
       upstream.faultOf = () => null;
       await isFine();
     });

@@ -76,7 +76,7 @@ it('a backlog that is late is shown by a scrape, and told', async () => {
 
 it('an upstream that refuses connections is shown by a scrape, and told', async () => {
   await upstream.close();
-  await wasTold('upstream_silent');
+  await wasTold('upstream_unreachable');
   expect(await scraped('compliance_mirror_upstream_up')).toBe(0);
   expect(await scraped('compliance_mirror_upstream_consecutive_failures')).toBeGreaterThanOrEqual(3);
   const { upstream: facts } = await service.get<{ upstream: { last_error: string } }>('/api/status');

@@ -13,7 +13,7 @@ const verdict = (word: string, reason = word): Verdict => ({
 });
 const IN_STEP = verdict('in_step');
 const CATCHING_UP = verdict('catching_up', 'backlog');
-const SILENT = verdict('catching_up', 'upstream_silent');
+const SILENT = verdict('unreachable', 'upstream_unreachable');
 const BLOCKED = verdict('blocked', 'paused');
 
 const TOLD_IN_STEP: NotifyState = { ...NOTHING_TOLD, told: 'in_step' };
@@ -77,7 +77,7 @@ describe('what is told', () => {
         [10, IN_STEP],
         [90, SILENT],
       ],
-      ['13s catching_up:upstream_silent'],
+      ['13s unreachable:upstream_unreachable'],
     ],
     [
       'a backlog that is late as soon as trouble, and not one that is merely there',

@@ -48,6 +48,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
       lastErrorAt: null,
       lastError: null,
       consecutiveFailures: 0,
+      unreachableSince: null,
       budgetLeft: 48,
       budgetPerMinute: 60,
       budgetLost: [],

@@ -65,7 +65,13 @@ function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['liv
 
 const backlog = { pending: 3, done: 0, ignored: 0, dead: 0, discarded: 0 };
 const upstream = liveFacts().upstream;
-const down = { ...upstream, ok: false, lastOkAt: NOW - 20 * MINUTE, consecutiveFailures: 9 };
+const down = {
+  ...upstream,
+  ok: false,
+  lastOkAt: NOW - 20 * MINUTE,
+  lastError: 'timeout',
+  unreachableSince: NOW - 20 * MINUTE,
+};
 
 const cases: [name: string, VerdictInput, verdict: string, reason: string, sentence: RegExp][] = [
   ['all is well', input(), 'in_step', 'in_step', /in step with the compliance service\.$/],
@@ -134,18 +140,18 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /^7 deletions await your consent/,
   ],
   [
-    'the upstream has been down for long',
-    input({ gaps: [gap('upstream_unavailable', { oldest_at: ago(45) })] }, { upstream: down }),
-    'blocked',
-    'upstream_unavailable',
-    /not answered for 45 minutes/,
+    'the upstream gives no usable answer',
+    input({}, { upstream: down }),
+    'unreachable',
+    'upstream_unreachable',
+    /no usable answer for 20 minutes/,
   ],
   [
-    'the upstream has been down for long, and no gap says so yet',
-    input({}, { upstream: down }),
-    'blocked',
-    'upstream_unavailable',
-    /20 minutes/,
+    'the upstream gives no usable answer, and nothing was ever read',
+    input({ summary: summary({}, { last_full_sweep_at: null }) }, { upstream: down }),
+    'unreachable',
+    'upstream_unreachable',
+    /no usable answer/,
   ],
   [
     'deletions cannot be proven',
@@ -239,13 +245,6 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /first sweep of the policies is not finished/,
   ],
   [
-    'the upstream has failed a few times',
-    input({}, { upstream: { ...down, lastOkAt: NOW - 2 * MINUTE, consecutiveFailures: 3 } }),
-    'catching_up',
-    'upstream_silent',
-    /does not answer/,
-  ],
-  [
     'events wait for longer than a burst explains',
     input({ summary: summary({ events: backlog, oldest_pending_at: ago(1) }) }),
     'catching_up',
@@ -302,7 +301,7 @@ describe('what does not yet make it worse', () => {
     ['silence since a start that is younger', input({ summary: summary({ last_delivery_at: ago(9999) }) })],
     [
       'one failed request',
-      input({}, { upstream: { ...down, lastOkAt: NOW - MINUTE, consecutiveFailures: 2 } }),
+      input({}, { upstream: { ...down, lastOkAt: NOW - MINUTE, unreachableSince: null } }),
     ],
     ['a short outage of the upstream', input({ gaps: [gap('upstream_unavailable')] })],
     [

@@ -220,7 +220,14 @@ export function startMirror(options: MirrorOptions): Mirror {
 
   async function beat(): Promise<void> {
     const { settleMs, sweepMs } = settings;
-    await store.beat(now(), { eventsOnly: false, settleMs, sweepMs, blocked: false, access: 'key' });
+    await store.beat(now(), {
+      eventsOnly: false,
+      settleMs,
+      sweepMs,
+      blocked: false,
+      unreachable: false,
+      access: 'key',
+    });
   }
 
   /** A service that cannot write at its start ends, and is started again. */

@@ -202,7 +202,14 @@ export function startStages(site: Site, name: string, life: object, store: Store
     });
     const { settleMs, sweepMs } = settings;
     const beat = () =>
-      store.beat(now(), { eventsOnly: false, settleMs, sweepMs, blocked: false, access: 'key' });
+      store.beat(now(), {
+        eventsOnly: false,
+        settleMs,
+        sweepMs,
+        blocked: false,
+        unreachable: false,
+        access: 'key',
+      });
     await beat();
     running = { inbox, held, watch, sharing, wake: worker.wake };
     const runs = [

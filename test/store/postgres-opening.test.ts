@@ -120,7 +120,14 @@ describe('opening a PostgreSQL database', () => {
       'reader',
       'GRANT SELECT ON current_policies, current_risk_assessments, current_vendors, sync_status, changes TO reader',
     );
-    await store.beat(now, { eventsOnly: false, settleMs: 1, sweepMs: 0, blocked: false, access: 'key' });
+    await store.beat(now, {
+      eventsOnly: false,
+      settleMs: 1,
+      sweepMs: 0,
+      blocked: false,
+      unreachable: false,
+      access: 'key',
+    });
     await store.close();
     expect(await server.query('SELECT * FROM current_policies', reader)).toEqual([]);
     const status = await server.query('SELECT kind, verdict FROM sync_status', reader);

@@ -409,6 +409,7 @@ describe('several replicas over one database', () => {
       settleMs: SETTLE_MS,
       sweepMs: 0,
       blocked: false,
+      unreachable: false,
       access: 'key',
     });
     await scene.accept(scene.event({ kind: 'vendor', recordId: 'v' }));
@@ -428,6 +429,7 @@ describe('several replicas over one database', () => {
       settleMs: SETTLE_MS,
       sweepMs: 0,
       blocked: false,
+      unreachable: false,
       access: 'key',
     });
     const ahead = { ...scene.now(), steady: scene.now().steady + 86_400_000 };

@@ -17,7 +17,7 @@ export const STYLE = `
   }
 }
 .in_step { --accent: var(--in-step) } .catching_up { --accent: var(--catching-up) } .stale { --accent: var(--stale) }
-.blocked { --accent: var(--blocked) } .unverified { --accent: var(--unverified) }
+.unreachable { --accent: var(--stale) } .blocked { --accent: var(--blocked) } .unverified { --accent: var(--unverified) }
 *, *::before, *::after { box-sizing: border-box }
 html { -webkit-text-size-adjust: 100% }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 400 1rem/1.55 var(--sans);

@@ -9,6 +9,7 @@ export const VERDICT_WORDS = {
   in_step: 'In step',
   catching_up: 'Catching up',
   stale: 'Stale',
+  unreachable: 'Unreachable',
   blocked: 'Blocked',
   unverified: 'Unverified',
 } as const;

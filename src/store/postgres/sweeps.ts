@@ -117,6 +117,7 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           settle_ms: String(service.settleMs),
           sweep_ms: String(service.sweepMs),
           blocked: service.blocked ? '1' : '0',
+          unreachable: service.unreachable ? '1' : '0',
           access: service.access,
         };
         const rows = Object.entries(facts).map(([name, value]) => ({ name, value }));

@@ -144,6 +144,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
         writeFact.run('settle_ms', String(service.settleMs));
         writeFact.run('sweep_ms', String(service.sweepMs));
         writeFact.run('blocked', service.blocked ? '1' : '0');
+        writeFact.run('unreachable', service.unreachable ? '1' : '0');
         writeFact.run('access', service.access);
         for (const { kind, verdict } of verdicts.all() as { kind: string; verdict: string }[]) {
           keepSince.run(kind, verdict === 'in_step' ? nowIso : null);

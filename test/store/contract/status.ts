@@ -12,6 +12,7 @@ async function beat(scene: Scene, over: Partial<ServiceFacts> = {}) {
     settleMs: SETTLE_MS,
     sweepMs: 60 * MINUTE_MS,
     blocked: false,
+    unreachable: false,
     access: 'key',
     ...over,
   };
@@ -64,6 +65,20 @@ export function describeStatus(open: OpenEngine): void {
       inPresent(open, async (scene) => {
         const rows = await scene.query('SELECT kind, verdict FROM sync_status ORDER BY kind');
         expect(rows).toEqual(KINDS.map((kind) => ({ kind, verdict: 'unverified' })));
+      }),
+    );
+
+    it(
+      'says that the API cannot be reached, unless a person must act, and not what is behind meanwhile',
+      inPresent(open, async (scene) => {
+        await beat(scene, { unreachable: true });
+        expect((await status(scene)).verdict).toBe('unreachable');
+        await sweepAll(scene);
+        expect((await status(scene)).verdict).toBe('unreachable');
+        await beat(scene, { unreachable: true, blocked: true });
+        expect((await status(scene)).verdict).toBe('blocked');
+        await beat(scene);
+        expect((await status(scene)).verdict).toBe('in_step');
       }),
     );
 
@@ -308,7 +323,7 @@ export function describeStatus(open: OpenEngine): void {
     });
 
     it.each([
-      { facts: { blocked: true }, verdict: 'blocked', coverage: 'all 7 the API lists' },
+      { facts: { blocked: true, unreachable: false }, verdict: 'blocked', coverage: 'all 7 the API lists' },
       { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
     ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
       await inPresent(open, async (scene) => {

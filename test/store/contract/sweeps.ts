@@ -115,6 +115,7 @@ export function describeSweeps(open: OpenEngine): void {
           settleMs: SETTLE_MS,
           sweepMs: 3_600_000,
           blocked: false,
+          unreachable: false,
           access: 'key',
         };
         await scene.store.beat(scene.now(), facts);

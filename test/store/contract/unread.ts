@@ -38,7 +38,7 @@ const verdictOf = async (scene: Scene, kind: Kind) => {
   await scene.store.noteAccess(kind, 'key', 'read', scene.now());
   await scene.store.beat(
     { ...scene.now(), wall: Date.now() },
-    { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 0, blocked: false, access: 'key' },
+    { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 0, blocked: false, unreachable: false, access: 'key' },
   );
   return (await scene.store.summary()).kinds.find((one) => one.kind === kind)?.verdict;
 };
