@@ -64,7 +64,7 @@ const MOST_AUDITED = 200;
 /** Tokens guessed at both doors, while the owner comes from the very same addresses with the right one. */
 const tokenGuessing: Attack = {
   unit: `guesses of a token from ${NETWORKS} addresses`,
-  size: { full: 4_000, short: 800 },
+  size: { full: 4_000, short: 400 },
   async strike(target, size) {
     const from = addresses(18, NETWORKS);
     const auditedBefore = (await listOf(target, '/api/audit')).length;
@@ -116,7 +116,7 @@ const STREAMS_FREED_MS = 10_000;
 /** Streams of a page and waits for changes, asked for with a right token: read, not read, half closed, asked for by HEAD. */
 const streams: Attack = {
   unit: 'streams and waits of each of four sorts',
-  size: { full: 120, short: 80 },
+  size: { full: 120, short: 70 },
   async strike(target, size, length) {
     const counts = noCounts();
     const page = await get(target, '/');

@@ -25,7 +25,7 @@ const TOKEN = 'Wq7xJ2nVb9TzLk4RfGh8Ys3PmDc6Ea1u';
 /** A service that is to end may take this long: what container platforms give it. */
 const STOP_MS = 10_000;
 /** How long the bystanders have asked before an attack begins: first answers cost more than later ones. */
-const WARM_UP_MS = 1_500;
+const WARM_UP_MS = 1_000;
 /** How long a service may take to start or to be killed before the run is given up. */
 const START_MS = 60_000;
 
