@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { sandboxSettingNames } from '../src/sandbox/options.ts';
 
 const read = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
 const readme = read('README.md');
@@ -24,6 +25,12 @@ describe('the documents', () => {
   it('describe exactly the settings that are read', () => {
     expect(SETTINGS.length).toBeGreaterThan(30);
     expect(TABLE_NAMES.toSorted()).toEqual(SETTINGS.toSorted());
+  });
+
+  it('describe exactly the settings of the stand-in', () => {
+    const asked = [...sandboxSettingNames()].filter((name) => !name.endsWith('_FILE'));
+    const named = new Set(section('Settings').match(/\bSANDBOX_[A-Z_]+/g));
+    expect([...named].toSorted()).toEqual(asked.toSorted());
   });
 
   it('offer as an example only settings that are read', () => {

@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { KINDS } from '../compliance/kinds.ts';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type FaultSwitch, faultsPatchSchema } from './faults.ts';
 import type { Clients } from './oauth/clients.ts';
 import type { Grants } from './oauth/grants.ts';
@@ -8,9 +8,13 @@ import { tokenSeconds } from './oauth/options.ts';
 import { type Access, requireOwnOrigin } from './page/access.ts';
 import { noSuchGrant } from './page/actions.ts';
 import { parseOrRefuse, readBody } from './problems.ts';
+import { seededRandom } from './random.ts';
 import { recordId } from './records.ts';
 import type { Registrations } from './registrations.ts';
 import { type Scenarios, scenarioSchema } from './scenarios.ts';
+import { type ShapeSwitch, shapesPatchSchema } from './shapes.ts';
+import { drawShapes } from './shapes-draw.ts';
+import { keptId, shownId, withShownIds } from './shaping.ts';
 import { type ScaledTimers, timeScaleSchema } from './time.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -18,6 +22,7 @@ interface ControlParts {
   upstream: Upstream;
   registrations: Registrations;
   faults: FaultSwitch;
+  shapes: ShapeSwitch;
   scenarios: Scenarios;
   timers: ScaledTimers;
   clients: Clients;
@@ -41,6 +46,8 @@ const timeSchema = z.strictObject({ scale: timeScaleSchema });
 const quiesceSchema = z.strictObject({
   timeoutMs: z.int().min(0).max(MAX_QUIESCE_TIMEOUT_MS).default(DEFAULT_QUIESCE_TIMEOUT_MS),
 });
+/** The same number, the same shapes. */
+const drawSchema = z.strictObject({ seed: z.int().min(0) });
 const oauthSchema = z.strictObject({ accessTokenSeconds: tokenSeconds });
 const grantSchema = z.strictObject({ grant: z.string().optional() });
 const deliveriesQuerySchema = z.strictObject({
@@ -48,31 +55,40 @@ const deliveriesQuerySchema = z.strictObject({
   eventId: z.string().optional(),
   registrationId: z.string().optional(),
   recordId: z.string().optional(),
-  limit: z.coerce.number().int().positive().optional(),
+  limit: z
+    .string()
+    .regex(/^[1-9]\d{0,8}$/, 'a whole number from 1 on')
+    .transform(Number)
+    .optional(),
 });
 
 /** Below `/_sandbox`: what a test or a demonstration does to the stand-in. Not part of the specification. */
 export function controlRoutes(parts: ControlParts): Hono {
-  const { upstream, registrations, faults, scenarios, timers } = parts;
+  const { upstream, registrations, faults, shapes, scenarios, timers } = parts;
   const { state, deliveries } = upstream;
   const routes = new Hono();
   routes.use(parts.access.required());
   // On loopback without a token any web page in a local browser could send these requests.
   routes.use(requireOwnOrigin());
 
+  const held = (kind: Kind) => state.list(kind).map((record) => withShownIds(kind, record, shapes.current));
+
   routes.get('/state', (c) =>
     c.json({
-      policies: state.list('policy'),
-      riskAssessments: state.list('risk_assessment'),
-      vendors: state.list('vendor'),
+      // In fields of the sandbox's own, whatever the shapes are; only ids are as readers see them.
+      policies: held('policy'),
+      riskAssessments: held('risk_assessment'),
+      vendors: held('vendor'),
       // Those of which no event was ever delivered: unless another record names one, nobody can know it.
       unannouncedRiskAssessments: state
         .list('risk_assessment')
         .map((record) => recordId('risk_assessment', record))
-        .filter((id) => !deliveries.announced.has(`risk_assessment/${id}`)),
+        .filter((id) => !deliveries.announced.has(`risk_assessment/${id}`))
+        .map((id) => String(shownId('risk_assessment', id, shapes.current))),
       registrations: registrations.list(),
       deliveries: deliveries.open,
       faults: faults.current,
+      shapes: shapes.current,
       scenario: scenarios.status,
       timeScale: timers.scale,
       seedNumber: parts.seedNumber,
@@ -81,11 +97,13 @@ export function controlRoutes(parts: ControlParts): Hono {
 
   routes.post('/mutate', async (c) => {
     const { silent, ...mutation } = await readBody(c, mutateSchema);
-    const { change, announced } = upstream.perform(mutation, { silent });
+    const { kind, id } = mutation;
+    const kept = { ...mutation, id: id === undefined ? id : keptId(kind, id, shapes.current) };
+    const { change, announced } = upstream.perform(kept, { silent });
     return c.json({
-      kind: change.kind,
-      id: change.id,
-      record: change.record,
+      kind,
+      id: String(shownId(kind, change.id, shapes.current)),
+      record: change.record === null ? null : withShownIds(kind, change.record, shapes.current),
       event: announced?.event ?? null,
     });
   });
@@ -94,6 +112,17 @@ export function controlRoutes(parts: ControlParts): Hono {
   routes.on(['POST', 'PATCH'], '/faults', async (c) =>
     c.json(faults.change(await readBody(c, faultsPatchSchema))),
   );
+
+  routes.get('/shapes', (c) => c.json(shapes.current));
+  routes.on(['POST', 'PATCH'], '/shapes', async (c) =>
+    c.json(shapes.change(await readBody(c, shapesPatchSchema))),
+  );
+  /** What is left out is as at the start: `{}` undoes every change. */
+  routes.put('/shapes', async (c) => c.json(shapes.replace(await readBody(c, shapesPatchSchema))));
+  routes.post('/shapes/draw', async (c) => {
+    const { seed } = await readBody(c, drawSchema);
+    return c.json(shapes.replace(drawShapes(seededRandom(seed))));
+  });
 
   routes.get('/deliveries', (c) => {
     const { limit, ...wanted } = parseOrRefuse(deliveriesQuerySchema, c.req.query());

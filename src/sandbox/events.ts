@@ -1,6 +1,8 @@
 import type { EventType, Kind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
-import { EVENT_ID_FIELDS, ID_FIELDS, recordId } from './records.ts';
+import { ID_FIELDS } from './records.ts';
+import type { Shapes } from './shapes.ts';
+import { shapedEventData } from './shaping.ts';
 
 export interface SandboxEvent {
   id: string;
@@ -13,13 +15,19 @@ export interface SandboxEvent {
 /** What risk and vendor events say about their record; the specification does not show it. */
 type Payloads = 'thin' | 'full';
 
-/** Policy events hold the four fields of the specification whatever `payloads` says. */
-export function eventData(kind: Kind, record: JsonObject, payloads: Payloads): JsonObject {
-  const id = recordId(kind, record);
+/** Policy events hold the four fields of the specification whatever `payloads` says; their form is that of `shapes`. */
+export function eventData(
+  kind: Kind,
+  record: JsonObject,
+  options: { payloads: Payloads; shapes: Shapes; eventId: string },
+): JsonObject {
+  const told = fieldsTold(kind, record, options.payloads);
+  return shapedEventData(kind, told, `about-${options.eventId}`, options.shapes);
+}
+
+function fieldsTold(kind: Kind, record: JsonObject, payloads: Payloads): JsonObject {
   if (kind === 'policy') {
-    return { policyId: id, name: record.name, version: record.version, status: record.status };
+    return { policyId: record.policyId, name: record.name, version: record.version, status: record.status };
   }
-  if (payloads === 'thin') return { [EVENT_ID_FIELDS[kind]]: id };
-  const { [ID_FIELDS[kind]]: _, ...fields } = record;
-  return { [EVENT_ID_FIELDS[kind]]: id, ...fields };
+  return payloads === 'thin' ? { [ID_FIELDS[kind]]: record[ID_FIELDS[kind]] } : record;
 }

@@ -38,7 +38,7 @@ export function openApiDocument<E extends Env>(routes: OpenAPIHono<E>, origin: s
       title: 'Compliance service',
       version: 'v1',
       description:
-        'As the sandbox serves it. What the service’s specification leaves open is decided here, and marked as assumed.',
+        'As the sandbox serves it. What the service’s specification leaves open is decided here, and marked as assumed. Switched to other shapes (/_sandbox/shapes), it answers in another form than this.',
     },
     servers: [{ url: `${origin}/v1` }],
   });

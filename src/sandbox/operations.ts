@@ -17,9 +17,10 @@ import { registrationBodySchema } from './registrations.ts';
  * is what the OpenAPI document says of it.
  */
 
-const pageNumber = z.coerce.number().int().min(1);
+/** Read by `pageOf`, which knows by which names and from which number on pages are asked for. */
+const pageNumber = z.string().optional().openapi({ type: 'integer', minimum: 1 });
 /** Section 4, notes: how pages are asked for is not shown; the names are those of `meta`. */
-const pageQuery = z.object({ page: pageNumber.default(1), perPage: pageNumber.optional() });
+const pageQuery = z.object({ page: pageNumber, perPage: pageNumber });
 const id = z.string().min(1).meta({ description: 'The record’s identifier.' });
 
 const json = <Schema extends z.ZodType>(schema: Schema) => ({ 'application/json': { schema } });
@@ -49,7 +50,11 @@ const WRITE_SECURITY = [{ bearer: [] }, { oauth: ['write'] }, { serviceAccount: 
 const readRoute = { method: 'get', security: READ_SECURITY } as const;
 const writeRoute = { method: 'post', security: WRITE_SECURITY } as const;
 const created = <Schema extends z.ZodType>(description: string, schema: Schema) => ({
-  201: { description, headers: z.object({ location: z.string() }), content: json(schema) },
+  201: { description, content: json(schema) },
+});
+/** The one thing that is created and has an address of its own. */
+const createdWithAddress = <Schema extends z.ZodType>(description: string, schema: Schema) => ({
+  201: { ...created(description, schema)[201], headers: z.object({ location: z.string() }) },
 });
 
 export const listPolicies = createRoute({
@@ -93,7 +98,11 @@ export const createRiskAssessment = createRoute({
   operationId: 'createRiskAssessment',
   summary: 'Create a risk assessment; emits risk.identified',
   request: { body: { required: true, content: json(riskAssessmentCreateSchema) } },
-  responses: { ...created('The new assessment.', riskAssessmentAnswerSchema), ...refusals, ...badBody },
+  responses: {
+    ...createdWithAddress('The new assessment.', riskAssessmentAnswerSchema),
+    ...refusals,
+    ...badBody,
+  },
 });
 
 export const listVendors = createRoute({

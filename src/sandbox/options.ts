@@ -5,9 +5,13 @@ import { describeError, UsageError } from '../errors.ts';
 import { BUILTIN_SEED } from './builtin.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { isLoopbackHost } from './loopback.ts';
-import { defaultOauth, type OauthOptions, oauthFromEnv } from './oauth/options.ts';
+import { decimal, defaultOauth, defined, type OauthOptions, oauthFromEnv } from './oauth/options.ts';
+import { Problem } from './problems.ts';
+import { seededRandom } from './random.ts';
 import type { SeedData } from './records.ts';
 import { loadSeed, normaliseSeed } from './seed.ts';
+import { changedShapes, DEFAULT_SHAPES, type Shapes, type ShapesPatch, shapesPatchSchema } from './shapes.ts';
+import { drawShapes } from './shapes-draw.ts';
 import type { SignatureAlgorithm } from './signature.ts';
 import { timeScaleSchema } from './time.ts';
 
@@ -24,9 +28,8 @@ export interface SandboxOptions {
   seedNumber: number;
   /** Divides the waits of the retry schedule. */
   timeScale: number;
-  /** Rows on a page when the request does not say. */
-  pageSize: number;
-  maxPageSize: number;
+  /** What the specification leaves open about answers and events; `/_sandbox/shapes` changes it. */
+  shapes: Shapes;
   retryDelaysMs: readonly number[];
   deliveryTimeoutMs: number;
   deliveryConcurrency: number;
@@ -41,7 +44,10 @@ export interface SandboxOptions {
 }
 
 /** What a caller gives; the rest is filled in. */
-export type GivenOptions = Partial<Omit<SandboxOptions, 'oauth'>> & { oauth?: Partial<OauthOptions> };
+export type GivenOptions = Partial<Omit<SandboxOptions, 'oauth' | 'shapes'>> & {
+  oauth?: Partial<OauthOptions>;
+  shapes?: ShapesPatch;
+};
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -58,8 +64,6 @@ const DEFAULT_RETRY_DELAYS_MS = [
   48 * HOUR_MS,
 ];
 const DEFAULT_PORT = 9090;
-const DEFAULT_PAGE_SIZE = 20;
-const DEFAULT_MAX_PAGE_SIZE = 100;
 const DELIVERY_TIMEOUT_MS = 15_000;
 /** Enough for deliveries to overtake each other now and then, as a real sender's do. */
 const DELIVERY_CONCURRENCY = 8;
@@ -76,14 +80,13 @@ export function resolveOptions(given: GivenOptions): SandboxOptions {
     // Not a constant: two runs with the same event ids would look like redeliveries to a mirror that saw both.
     seedNumber: randomInt(MAX_SEED_NUMBER),
     timeScale: 1,
-    pageSize: DEFAULT_PAGE_SIZE,
-    maxPageSize: DEFAULT_MAX_PAGE_SIZE,
     retryDelaysMs: DEFAULT_RETRY_DELAYS_MS,
     deliveryTimeoutMs: DELIVERY_TIMEOUT_MS,
     deliveryConcurrency: DELIVERY_CONCURRENCY,
     signing: { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: null },
     faults: NO_FAULTS,
     ...given,
+    shapes: shapesOf(given.shapes ?? {}),
     seed: normaliseSeed(given.seed ?? BUILTIN_SEED),
     oauth: { ...defaultOauth(), ...given.oauth },
   };
@@ -95,6 +98,15 @@ export function resolveOptions(given: GivenOptions): SandboxOptions {
   }
   if (options.apiKeys.length > 0) return options;
   return { ...options, apiKeys: [`sandbox_${randomBytes(24).toString('hex')}`] };
+}
+
+function shapesOf(patch: ShapesPatch): Shapes {
+  try {
+    return changedShapes(DEFAULT_SHAPES, patch);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    throw new UsageError(`SANDBOX_SHAPES contradicts itself: ${error.message}`);
+  }
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -109,20 +121,42 @@ const wholeNumber = z
   .regex(/^\d+$/, 'a whole number')
   .transform((text) => Number(text));
 
+const shapes = z.string().transform((text, context): ShapesPatch => {
+  const drawn = /^draw:(\d{1,9})$/.exec(text)?.[1];
+  if (drawn !== undefined) return drawShapes(seededRandom(Number(drawn)));
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch {
+    context.addIssue({
+      code: 'custom',
+      message: 'draw: and a number, or a JSON object as PATCH /_sandbox/shapes takes it',
+    });
+    return z.NEVER;
+  }
+  const parsed = shapesPatchSchema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  context.addIssue({ code: 'custom', message: z.prettifyError(parsed.error) });
+  return z.NEVER;
+});
+
 /** Reads `SANDBOX_*`, or a path to each from `…_FILE`. Throws a UsageError that names the variable. */
 export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
   const read = <T>(name: string, schema: z.ZodType<T>): T | undefined => readSetting(env, name, schema);
   const seedPath = read('SANDBOX_SEED', z.string());
   const rateLimit = read('SANDBOX_RATE_LIMIT', wholeNumber.pipe(z.number().positive()));
+  const paging = {
+    size: read('SANDBOX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
+    maxSize: read('SANDBOX_MAX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
+  };
   const webhookSecret = read('SANDBOX_WEBHOOK_SECRET', secretText);
   const options = {
     host: read('SANDBOX_HOST', z.string().regex(/^[\w.:[\]-]+$/, 'a host name or an address')),
     port: read('SANDBOX_PORT', wholeNumber.pipe(z.number().max(65_535))),
     seed: seedPath === undefined ? undefined : loadSeed(seedPath),
     seedNumber: read('SANDBOX_SEED_NUMBER', wholeNumber.pipe(z.number().max(MAX_SEED_NUMBER))),
-    timeScale: read('SANDBOX_TIME_SCALE', z.coerce.number().pipe(timeScaleSchema)),
-    pageSize: read('SANDBOX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
-    maxPageSize: read('SANDBOX_MAX_PAGE_SIZE', wholeNumber.pipe(z.number().positive())),
+    timeScale: read('SANDBOX_TIME_SCALE', decimal.pipe(timeScaleSchema)),
+    shapes: withPaging(read('SANDBOX_SHAPES', shapes), defined(paging)),
     faults: rateLimit === undefined ? undefined : { ...NO_FAULTS, rateLimit },
     token: read('SANDBOX_TOKEN', secretText),
     apiKeys: read('SANDBOX_API_KEY', list),
@@ -132,9 +166,15 @@ export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
         : { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: webhookSecret },
     oauth: oauthFromEnv(read),
   };
-  return Object.fromEntries(
-    Object.entries(options).filter(([, value]) => value !== undefined),
-  ) as GivenOptions;
+  return defined(options) as GivenOptions;
+}
+
+function withPaging(
+  patch: ShapesPatch | undefined,
+  paging: NonNullable<ShapesPatch['paging']>,
+): ShapesPatch | undefined {
+  if (Object.keys(paging).length === 0) return patch;
+  return { ...patch, paging: { ...patch?.paging, ...paging } };
 }
 
 /** The name of every variable that is read. */

@@ -1,8 +1,9 @@
+import { isUtf8 } from 'node:buffer';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
-import { Hono } from 'hono';
+import { Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { describeError, UsageError } from '../errors.ts';
@@ -26,6 +27,7 @@ import type { SeedData } from './records.ts';
 import { Registrations } from './registrations.ts';
 import { restRoutes } from './rest.ts';
 import { Scenarios } from './scenarios.ts';
+import { ShapeSwitch } from './shapes.ts';
 import { RecordState } from './state.ts';
 import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
@@ -80,6 +82,7 @@ export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
 
 function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers, stopping: AbortSignal) {
   const faults = new FaultSwitch(options.faults);
+  const shapes = new ShapeSwitch(options.shapes);
   const state = seeded(options.seed);
   const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
   const deliveries = new Deliveries({
@@ -95,26 +98,26 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
     random: random.fork('deliveries'),
     timers,
   });
-  const upstream = new Upstream({ state, deliveries, faults, random: random.fork('upstream') });
+  const upstream = new Upstream({ state, deliveries, faults, shapes, random: random.fork('upstream') });
   const scenarios = new Scenarios(upstream, random.fork('scenarios'));
 
   const { oauth, seedNumber, token } = options;
   const clients = new Clients(oauth.application, oauth.serviceAccounts);
   const grants = new Grants(oauth.accessTokenSeconds);
   const access = new Access(token);
-  const page = { upstream, registrations, faults, scenarios, timers, clients, grants, seedNumber };
+  const page = { upstream, registrations, faults, shapes, scenarios, timers, clients, grants, seedNumber };
 
   const rest = restRoutes({
-    ...{ upstream, registrations, faults, stopping },
+    ...{ upstream, registrations, faults, shapes, stopping },
     random: random.fork('rest'),
     authenticators: [apiKeyAuthenticator(options.apiKeys), tokenAuthenticator(grants)],
-    pageSizes: { defaultPerPage: options.pageSize, maxPerPage: options.maxPageSize },
   });
   describeDeliveries(rest, options.signing.header);
 
   const app = new Hono();
   app.use(requireLoopbackName(token));
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  app.use(requireUtf8);
   app.use(
     methodNotAllowed({
       app,
@@ -144,8 +147,19 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   return { app, deliveries, scenarios };
 }
 
+/** Decoders put U+FFFD for what is no UTF-8, so that another record would be stored than was sent. */
+const requireUtf8: MiddlewareHandler = async (c, next) => {
+  if (c.req.raw.body !== null && !isUtf8(new Uint8Array(await c.req.arrayBuffer()))) {
+    throw new Problem(400, 'invalid_utf8', 'The request body is not UTF-8.');
+  }
+  await next();
+};
+
 function tooLarge(): never {
-  throw new Problem(413, 'too_large', `A request body may have at most ${MAX_BODY_BYTES} bytes.`);
+  throw new Problem(413, 'too_large', `A request body may have at most ${MAX_BODY_BYTES} bytes.`, {
+    // What follows on this connection is the rest of a body that nobody reads.
+    connection: 'close',
+  });
 }
 
 function seeded(seed: SeedData): RecordState {

@@ -17,6 +17,8 @@ import {
   misreadId,
   RECORD_SCHEMAS,
 } from './records.ts';
+import type { ShapeSwitch } from './shapes.ts';
+import { idOfNumber } from './shaping.ts';
 import type { RecordState } from './state.ts';
 
 export interface Mutation {
@@ -40,17 +42,28 @@ export interface Change {
   described: JsonObject;
 }
 
+/** Of ids that are numbers: many times as many as there can be records. */
+const LARGEST_NUMBER = 999_999_999;
+
 /** The service's business: changes records by the rules of their machines, and announces the changes. */
 export class Upstream {
   readonly state: RecordState;
   readonly deliveries: Deliveries;
   readonly #faults: FaultSwitch;
+  readonly #shapes: ShapeSwitch;
   readonly #random: Random;
 
-  constructor(parts: { state: RecordState; deliveries: Deliveries; faults: FaultSwitch; random: Random }) {
+  constructor(parts: {
+    state: RecordState;
+    deliveries: Deliveries;
+    faults: FaultSwitch;
+    shapes: ShapeSwitch;
+    random: Random;
+  }) {
     this.state = parts.state;
     this.deliveries = parts.deliveries;
     this.#faults = parts.faults;
+    this.#shapes = parts.shapes;
     this.#random = parts.random;
   }
 
@@ -77,12 +90,14 @@ export class Upstream {
     options: { fate?: Fate; afterEventId?: string; clockSkewMs?: number } = {},
   ): EventAbout | null {
     if (change.type === null) return null;
+    const eventId = this.#random.id('evt-');
+    const { payloads } = this.#faults.current;
     const about: EventAbout = {
       event: {
-        id: this.#random.id('evt-'),
+        id: eventId,
         type: change.type,
         created: new Date(Date.now() + (options.clockSkewMs ?? 0)).toISOString(),
-        data: eventData(change.kind, change.described, this.#faults.current.payloads),
+        data: eventData(change.kind, change.described, { payloads, shapes: this.#shapes.current, eventId }),
       },
       kind: change.kind,
       recordId: change.id,
@@ -109,7 +124,7 @@ export class Upstream {
         `A new ${kind} is ${operation.to}: leave status away, and change it by its operations.`,
       );
     }
-    const id = given ?? this.#random.id(ID_PREFIXES[kind]);
+    const id = given ?? this.#newId(kind);
     const at = new Date().toISOString();
     const defaults = kind === 'policy' ? { version: '1.0' } : {};
     const record = checked(kind, {
@@ -122,6 +137,14 @@ export class Upstream {
     });
     this.state.put(kind, record);
     return { kind, id, record, type: operation.event, described: record };
+  }
+
+  #newId(kind: Kind): string {
+    if (!this.#shapes.current.ids[kind].numbers) return this.#random.id(ID_PREFIXES[kind]);
+    for (;;) {
+      const id = idOfNumber(kind, this.#random.integer(1, LARGEST_NUMBER));
+      if (this.state.get(kind, id) === null) return id;
+    }
   }
 
   #change({ kind, op, id, fields = {} }: Mutation, operation: Operation): Change {

@@ -39,8 +39,7 @@ describe('settings', () => {
       apiKeys: ['first', 'second'],
       seedNumber: 42,
       timeScale: 2.5,
-      pageSize: 7,
-      maxPageSize: 9,
+      shapes: { paging: { size: 7, maxSize: 9 } },
       faults: { rateLimit: 60, drop: 0 },
       signing: { secret: 'also sixteen or more', algorithm: 'sha256' },
     });

@@ -10,6 +10,7 @@ import { resolveOptions } from '../../src/sandbox/options.ts';
 import { seededRandom } from '../../src/sandbox/random.ts';
 import { Registrations } from '../../src/sandbox/registrations.ts';
 import { retryDelayMs } from '../../src/sandbox/send.ts';
+import { DEFAULT_SHAPES, ShapeSwitch } from '../../src/sandbox/shapes.ts';
 import { RecordState } from '../../src/sandbox/state.ts';
 import { ScaledTimers } from '../../src/sandbox/time.ts';
 import { Upstream } from '../../src/sandbox/upstream.ts';
@@ -157,7 +158,10 @@ test('the lively scenario only ever proposes changes that can be made, and keeps
         random,
         timers: new ScaledTimers(1),
       });
-      const upstream = new Upstream({ state, deliveries, faults, random });
+      const upstream = new Upstream({
+        ...{ state, deliveries, faults, random },
+        shapes: new ShapeSwitch(DEFAULT_SHAPES),
+      });
       const reserved = new Set(['policy/policy-0001']);
       const untouched = state.get('policy', 'policy-0001');
       for (let step = 0; step < 300; step += 1) {

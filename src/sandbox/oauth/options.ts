@@ -14,6 +14,12 @@ export const MADE_SECRET_PREFIX = 'sandbox_secret_';
 const ONE_HOUR_SECONDS = 3_600;
 const MAX_TOKEN_SECONDS = 86_400;
 
+/** Digits, with a fraction or none: neither `1e3` nor `0x10`. */
+export const decimal = z
+  .string()
+  .regex(/^\d+(\.\d+)?$/, 'a number such as 2 or 0.5')
+  .transform((text) => Number(text));
+
 export const tokenSeconds = z.number().positive().max(MAX_TOKEN_SECONDS);
 
 /** A client for people and two accounts for machines, the second with less; secrets are made anew each time. */
@@ -79,12 +85,13 @@ export function oauthFromEnv(read: Read): Partial<OauthOptions> | undefined {
     application:
       Object.keys(application).length === 0 ? undefined : { ...defaultOauth().application, ...application },
     serviceAccounts: read('SANDBOX_SERVICE_ACCOUNTS', serviceAccounts),
-    accessTokenSeconds: read('SANDBOX_TOKEN_SECONDS', z.coerce.number().pipe(tokenSeconds)),
+    accessTokenSeconds: read('SANDBOX_TOKEN_SECONDS', decimal.pipe(tokenSeconds)),
   });
   return Object.keys(options).length === 0 ? undefined : options;
 }
 
-function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+/** Without the fields that are undefined. */
+export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;
   };

@@ -1,12 +1,19 @@
+import { randomInt } from 'node:crypto';
 import { z } from 'zod';
 import { KINDS } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { faultsPatchSchema } from '../faults.ts';
-import { tokenSeconds } from '../oauth/options.ts';
+import { decimal, tokenSeconds } from '../oauth/options.ts';
 import { Problem, parseOrRefuse } from '../problems.ts';
+import { seededRandom } from '../random.ts';
 import { scenarioSchema } from '../scenarios.ts';
+import { drawShapes } from '../shapes-draw.ts';
 import { timeScaleSchema } from '../time.ts';
 import type { PageParts } from './model.ts';
+import { shapesIn } from './shapes-form.ts';
+
+/** Of numbers to begin a draw with. */
+const MAX_DRAW = 1_000_000;
 
 /** What the page's forms send: every value a text, a ticked box `on`, an empty field left out. */
 const formSchema = z.discriminatedUnion('action', [
@@ -20,11 +27,13 @@ const formSchema = z.discriminatedUnion('action', [
     silent: z.literal('on').optional(),
   }),
   z.object({ action: z.literal('scenario'), name: z.string() }),
-  z.object({ action: z.literal('time'), scale: z.coerce.number() }),
-  z.object({ action: z.literal('token-seconds'), seconds: z.coerce.number() }),
+  z.object({ action: z.literal('time'), scale: decimal }),
+  z.object({ action: z.literal('token-seconds'), seconds: decimal }),
   z.object({ action: z.literal('expire'), grant: z.string() }),
   z.object({ action: z.literal('revoke'), grant: z.string() }),
   z.looseObject({ action: z.literal('faults') }),
+  z.looseObject({ action: z.literal('shapes') }),
+  z.object({ action: z.enum(['draw-shapes', 'first-shapes']) }),
 ]);
 
 /** Does what a form asks for. Throws a Problem that says why it cannot be. */
@@ -55,6 +64,16 @@ export async function act(parts: PageParts, form: Record<string, string>): Promi
       return;
     case 'faults':
       parts.faults.change(parseOrRefuse(faultsPatchSchema, faultsIn(filled)));
+      return;
+    case 'shapes':
+      // Of the form as it was sent: an empty field is an answer here.
+      parts.shapes.change(shapesIn(form));
+      return;
+    case 'draw-shapes':
+      parts.shapes.replace(drawShapes(seededRandom(randomInt(MAX_DRAW))));
+      return;
+    case 'first-shapes':
+      parts.shapes.replace({});
   }
 }
 

@@ -9,6 +9,7 @@ import type { Grants, GrantView } from '../oauth/grants.ts';
 import { recordId } from '../records.ts';
 import type { Registration, Registrations } from '../registrations.ts';
 import type { Scenarios } from '../scenarios.ts';
+import type { ShapeSwitch, Shapes } from '../shapes.ts';
 import type { ScaledTimers } from '../time.ts';
 import type { Upstream } from '../upstream.ts';
 
@@ -16,6 +17,7 @@ export interface PageParts {
   upstream: Upstream;
   registrations: Registrations;
   faults: FaultSwitch;
+  shapes: ShapeSwitch;
   scenarios: Scenarios;
   timers: ScaledTimers;
   clients: Clients;
@@ -56,6 +58,7 @@ export interface PageModel {
   open: { underWay: number; waiting: number; retrying: number };
   registrations: Omit<Registration, 'secret'>[];
   faults: Faults;
+  shapes: Shapes;
   lively: boolean;
   timeScale: number;
   application: { id: string; redirectUri: string };
@@ -82,6 +85,7 @@ export function pageModel(parts: PageParts, view: View): PageModel {
     open: deliveries.open,
     registrations: registrations.list(),
     faults: faults.current,
+    shapes: parts.shapes.current,
     lively: scenarios.status.lively !== null,
     timeScale: timers.scale,
     application: { id: clients.application.id, redirectUri: clients.application.redirectUri },

@@ -3,6 +3,7 @@ import { DeliveriesPart } from './deliveries-part.tsx';
 import { Layout } from './layout.tsx';
 import type { PageModel } from './model.ts';
 import { queryOf, RecordsPart } from './records-part.tsx';
+import { ShapesPart } from './shapes-part.tsx';
 
 interface Props {
   model: PageModel;
@@ -26,6 +27,7 @@ export function Parts({ model, notice }: Props) {
           <ScenariosPart model={model} />
           <RegistrationsPart model={model} />
           <FaultsPart model={model} />
+          <ShapesPart model={model} />
           <AccessPart model={model} />
         </div>
       </div>

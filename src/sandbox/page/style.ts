@@ -70,6 +70,7 @@ details.inline > summary::-webkit-details-marker { display: none }
 details.inline[open] { flex-basis: 100% }
 .form { display: grid; gap: .6rem; margin-top: .6rem; padding: .8rem; border-radius: .5rem; background: var(--wash) }
 .fields { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .5rem .75rem }
+fieldset { border: 0 } legend { font-size: .8125rem; font-weight: 600; margin-bottom: .3rem }
 .form-end { margin-top: .8rem; align-items: end } .form-end label { flex: 1 }
 .fields + h3 { margin-top: .9rem } h3 + .fields { margin-top: .4rem }
 .card .row + .list, .card form + .list { margin-top: 1rem }
