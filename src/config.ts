@@ -97,6 +97,8 @@ export interface ComplianceSettings {
   redirectUri: string | null;
   scopes: readonly string[];
   pkce: boolean;
+  /** Whether a sign-in sends `state` and takes only an answer that brings it back. */
+  state: boolean;
   requestsPerMinute: number;
   paging: PagingSettings;
   timeoutMs: number;
@@ -305,6 +307,7 @@ function loadCompliance(read: parse.Reader): ComplianceSettings | null {
       'read',
     ]),
     pkce: read.value('COMPLIANCE_OAUTH_PKCE', parse.oneOf('on', 'off'), 'on') === 'on',
+    state: read.value('COMPLIANCE_OAUTH_STATE', parse.oneOf('on', 'off'), 'on') === 'on',
     requestsPerMinute: read.value('COMPLIANCE_REQUESTS_PER_MINUTE', parse.integer(1, 100_000), 60),
     paging: {
       pageParam: read.value('COMPLIANCE_PAGE_PARAM', parameter, 'page'),
@@ -314,6 +317,11 @@ function loadCompliance(read: parse.Reader): ComplianceSettings | null {
     },
     timeoutMs: read.value('COMPLIANCE_TIMEOUT_SECONDS', parse.decimal(0.1, 600, 'seconds'), 10) * SECOND_MS,
   };
+  if (!settings.pkce && !settings.state) {
+    read.problem(
+      'COMPLIANCE_OAUTH_STATE: off only with COMPLIANCE_OAUTH_PKCE on; without both, anybody could sign in for you',
+    );
+  }
   if (!read.isSet('COMPLIANCE_BASE_URL')) return null;
   for (const name of REQUIRED_BY_AUTH[auth]) {
     if (!read.isSet(name)) read.problem(`${name}: not set; COMPLIANCE_AUTH=${auth} needs it`);

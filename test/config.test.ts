@@ -79,6 +79,7 @@ describe('with nothing set', () => {
       auth: 'api_key',
       scopes: ['read'],
       pkce: true,
+      state: true,
       requestsPerMinute: 60,
       paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
       timeoutMs: 10_000,
@@ -129,6 +130,7 @@ describe('a setting is taken', () => {
     ],
     [{ ...API, COMPLIANCE_SCOPES: 'read  write' }, (c) => c.compliance?.scopes, ['read', 'write']],
     [{ ...API, COMPLIANCE_OAUTH_PKCE: 'off' }, (c) => c.compliance?.pkce, false],
+    [{ ...API, COMPLIANCE_OAUTH_STATE: 'off' }, (c) => c.compliance?.state, false],
     [
       { WEBHOOK_SIGNED_CONTENT: 'v0:{header:X-Id}:{t}:{body}' },
       (c) => c.webhook.template,
@@ -226,6 +228,10 @@ describe('a bad setting is named, with what it takes', () => {
     ],
     [{ ...API, COMPLIANCE_API_KEY: 'a b' }, /^COMPLIANCE_API_KEY: got a text of 3 characters/],
     [{ ...API, COMPLIANCE_OAUTH_PKCE: 'no' }, /^COMPLIANCE_OAUTH_PKCE: got "no"; takes one of on, off$/],
+    [
+      { ...API, COMPLIANCE_OAUTH_PKCE: 'off', COMPLIANCE_OAUTH_STATE: 'off' },
+      /^COMPLIANCE_OAUTH_STATE: off only with COMPLIANCE_OAUTH_PKCE on/,
+    ],
     [{ ...API, COMPLIANCE_TIMEOUT_SECONDS: '0' }, /^COMPLIANCE_TIMEOUT_SECONDS/],
     [{ CREDENTIALS_KEY: Buffer.alloc(31).toString('base64') }, /^CREDENTIALS_KEY: .*32 bytes in base64/],
     // What stood in a README once, and what stands in many.

@@ -154,7 +154,8 @@ function addressOf({ endpoint, scopes, attempt }: SignIn, redirectUri: string): 
 async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: string): Promise<Tokens> {
   const { endpoint, attempt, scopes } = sign;
   if (answer.outcome === 'foreign') {
-    await audit(sign, FOREIGN);
+    await audit(sign, answer.noState ? NO_STATE : FOREIGN);
+    if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { hint: STATE_HINT });
     throw new MirrorError(
       'foreign_answer',
       'that is not the answer to this sign-in: its state is another one',
@@ -179,8 +180,13 @@ async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: strin
   }
 }
 
-/** Of an answer with another state, or with none: somebody else's sign-in, or somebody who tries. */
+/** Of an answer with another state: somebody else's sign-in, or somebody who tries. */
 const FOREIGN = 'foreign_state';
+/** Of an answer without any: somebody who tries, or a service that does not send it back. */
+const NO_STATE = 'missing_state';
+const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
+const STATE_HINT =
+  'a service that does not send state back takes COMPLIANCE_OAUTH_STATE=off, with COMPLIANCE_OAUTH_PKCE on';
 /** Anybody on this machine can knock as often as he likes; so many tell enough. */
 const MAX_FOREIGN_NOTED = 10;
 
@@ -188,11 +194,12 @@ const MAX_FOREIGN_NOTED = 10;
 function foreignAnswers(sign: SignIn) {
   const notes: Promise<void>[] = [];
   return {
-    note: () => {
+    note: (noState: boolean) => {
       if (notes.length >= MAX_FOREIGN_NOTED) return;
+      if (noState) sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_HINT}\n`);
       const failed = (error: unknown) =>
         sign.cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
-      notes.push(audit(sign, FOREIGN).catch(failed));
+      notes.push(audit(sign, noState ? NO_STATE : FOREIGN).catch(failed));
     },
     written: async () => {
       await Promise.all(notes);

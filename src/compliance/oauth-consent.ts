@@ -2,8 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 /** One attempt to get a person's consent: what only the browser that began it and we know. */
 export interface ConsentAttempt {
-  /** Comes back with the redirect; an answer without it was not asked for by us. */
-  state: string;
+  /** Comes back with the redirect; an answer without it was not asked for by us. Null where it is switched off. */
+  state: string | null;
   /** RFC 7636; null where PKCE is switched off. */
   proof: { verifier: string; challenge: string } | null;
 }
@@ -12,14 +12,14 @@ export type ConsentAnswer =
   | { outcome: 'granted'; code: string }
   /** `reason` is the service's code, such as `access_denied`. */
   | { outcome: 'refused'; reason: string }
-  /** Not an answer to this attempt. */
-  | { outcome: 'foreign' };
+  /** Not an answer to this attempt: with another state, with no code, or (`noState`) an answer without any state. */
+  | { outcome: 'foreign'; noState: boolean };
 
 /** 256 bits, as base64url the 43 characters that RFC 7636 wants at least. */
 const SECRET_BYTES = 32;
 
-export function startConsent(options: { pkce: boolean }): ConsentAttempt {
-  const state = randomBytes(SECRET_BYTES).toString('base64url');
+export function startConsent(options: { pkce: boolean; state: boolean }): ConsentAttempt {
+  const state = options.state ? randomBytes(SECRET_BYTES).toString('base64url') : null;
   if (!options.pkce) return { state, proof: null };
   const verifier = randomBytes(SECRET_BYTES).toString('base64url');
   return { state, proof: { verifier, challenge: challengeOf(verifier) } };
@@ -32,17 +32,20 @@ export function challengeOf(verifier: string): string {
 
 /** What the parameters of a redirect say. Everything in them may have been made up by anyone. */
 export function readConsent(parameters: URLSearchParams, attempt: ConsentAttempt): ConsentAnswer {
-  const [state, ...moreStates] = parameters.getAll('state');
-  if (state === undefined || moreStates.length > 0 || !isSame(state, attempt.state)) {
-    return { outcome: 'foreign' };
-  }
   const error = parameters.get('error');
+  const codes = parameters.getAll('code');
+  const [state, ...moreStates] = parameters.getAll('state');
+  if (attempt.state !== null) {
+    const noState = (state ?? '') === '' && (error !== null || codes.length > 0);
+    if (state === undefined || moreStates.length > 0 || !isSame(state, attempt.state)) {
+      return { outcome: 'foreign', noState };
+    }
+  }
   if (error !== null) {
     return { outcome: 'refused', reason: /^[a-z_]{1,40}$/.test(error) ? error : 'unknown_error' };
   }
-  const codes = parameters.getAll('code');
   const [code] = codes;
-  if (code === undefined || code === '' || codes.length > 1) return { outcome: 'foreign' };
+  if (code === undefined || code === '' || codes.length > 1) return { outcome: 'foreign', noState: false };
   return { outcome: 'granted', code };
 }
 

@@ -19,7 +19,8 @@ export interface TokenEndpoint {
   authorizationUrl(request: {
     redirectUri: string;
     scopes: readonly string[];
-    state: string;
+    /** Null: none is sent. */
+    state: string | null;
     challenge: string | null;
   }): URL;
   /** Section 5 of the specification: five fields, and `code_verifier` where PKCE is on. */
@@ -118,7 +119,7 @@ export function createTokenEndpoint(options: {
         response_type: 'code',
         redirect_uri: redirectUri,
         scope: scopes.join(' '),
-        state,
+        ...(state === null ? {} : { state }),
         ...(challenge === null ? {} : { code_challenge: challenge, code_challenge_method: 'S256' }),
       }).toString();
       return url;

@@ -17,19 +17,16 @@ export const policySchema = z
     status: z.string().meta({ description: 'A new policy is `draft`.', examples: ['draft'] }),
   })
   .meta({ id: 'Policy' });
-export type Policy = z.infer<typeof policySchema>;
 
 /** Section 2, Risk assessment: fields not shown; addressed by an identifier. */
 export const riskAssessmentSchema = z
   .looseObject({ id: z.string().min(1) })
   .meta({ id: 'RiskAssessment', description: 'Its further fields are not specified.' });
-export type RiskAssessment = z.infer<typeof riskAssessmentSchema>;
 
 /** Section 2, Vendor: fields not shown; addressed by an identifier. */
 export const vendorSchema = z
   .looseObject({ id: z.string().min(1) })
   .meta({ id: 'Vendor', description: 'Its further fields are not specified.' });
-export type Vendor = z.infer<typeof vendorSchema>;
 
 /** Section 2, envelope: pagination, present on lists. */
 export const metaSchema = z

@@ -93,14 +93,15 @@ describe('signing in', () => {
       expect(await login.exited).toBe(0);
       const { audit } = await stored(directory);
       expect(audit.toSorted()).toEqual([
-        ...Array.from({ length: 3 }, () => 'token_grant foreign_state'),
+        ...Array.from({ length: 2 }, () => 'token_grant foreign_state'),
+        'token_grant missing_state',
         'token_grant ok',
       ]);
     });
   });
 
   it('survives what is no address and no HTTP, which anybody on the machine can send', async () => {
-    const attempt = startConsent({ pkce: false });
+    const attempt = startConsent({ pkce: false, state: true });
     const listener = await listenForConsent('http://127.0.0.1:0/callback', attempt, () => {});
     const { port } = new URL(listener.redirectUri);
     const status = async (head: string) => (await spoken(Number(port), head)).slice(9, 12);
@@ -122,6 +123,35 @@ describe('signing in', () => {
       await browse(address.href);
       expect(await login.exited).toBe(0);
       expect(Object.keys(server.grants[0]!.body)).toHaveLength(5);
+    });
+  });
+
+  it('says that the redirect carried no state, and takes it without one when told to', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      server.returnsState = false;
+      const settings = settingsFor(directory);
+      const strict = start(['login'], settings);
+      const address = await strict.line('/auth/oauth/authorize');
+      const page = await browse(address);
+      expect([page.status, page.text]).toEqual([400, expect.stringContaining('carries no state')]);
+      expect(await strict.line('COMPLIANCE_OAUTH_STATE')).toContain('off');
+      strict.child.kill('SIGTERM');
+      await strict.exited;
+
+      const pasted = start(['login', '--paste'], settings);
+      await pasted.line('/auth/oauth/authorize');
+      pasted.child.stdin!.write('http://127.0.0.1/callback?code=c\n');
+      expect(await pasted.line('compliance-mirror:')).toContain('carried no state');
+      expect(await pasted.exited).toBe(1);
+
+      const lax = start(['login'], { ...settings, COMPLIANCE_OAUTH_STATE: 'off' });
+      const second = new URL(await lax.line('/auth/oauth/authorize'));
+      expect([...second.searchParams.keys()]).not.toContain('state');
+      expect(second.searchParams.get('code_challenge_method')).toBe('S256');
+      await browse(second.href);
+      expect(await lax.exited).toBe(0);
+      const { audit } = await stored(directory);
+      expect(audit).toEqual(['token_grant missing_state', 'token_grant missing_state', 'token_grant ok']);
     });
   });
 

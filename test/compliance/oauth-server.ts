@@ -15,6 +15,8 @@ export interface OauthServer {
   calls: { authorization: string; path: string }[];
   /** A grant as a person would bring it home. */
   issueCode(challenge?: string): string;
+  /** Whether a redirect carries the state that the sign-in sent. */
+  returnsState: boolean;
   /** Told of every call of the API before it is answered. */
   onCall: (count: number) => void;
   /** While it is not settled the API holds every answer back; what has expired meanwhile counts. */
@@ -96,7 +98,8 @@ export async function startOauthServer(): Promise<OauthServer> {
     if (url.pathname === '/auth/oauth/authorize') {
       const back = new URL(url.searchParams.get('redirect_uri') ?? '');
       back.searchParams.set('code', self.issueCode(url.searchParams.get('code_challenge') ?? undefined));
-      back.searchParams.set('state', url.searchParams.get('state') ?? '');
+      const state = url.searchParams.get('state');
+      if (state !== null && self.returnsState) back.searchParams.set('state', state);
       return void response.writeHead(302, { location: back.href }).end();
     }
     const authorization = request.headers.authorization ?? '';
@@ -129,6 +132,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     policies: [],
     apiKeys: [],
     onCall: () => {},
+    returnsState: true,
     gate: null,
     answer: { token_type: 'Bearer', expires_in: 3600 },
     settings: (changes = {}) => ({
@@ -141,6 +145,7 @@ export async function startOauthServer(): Promise<OauthServer> {
       redirectUri: REDIRECT_URI,
       scopes: ['read'],
       pkce: true,
+      state: true,
       requestsPerMinute: 1000,
       paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2 },
       timeoutMs: 30_000,

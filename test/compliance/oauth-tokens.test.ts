@@ -82,24 +82,46 @@ describe('scopes', () => {
 });
 
 describe('the answer to a consent', () => {
-  const attempt = startConsent({ pkce: true });
+  const attempt = startConsent({ pkce: true, state: true });
+  const ours = { state: attempt.state! };
+  const foreign = { outcome: 'foreign', noState: false };
   const answer = (fields: Record<string, string>) => readConsent(new URLSearchParams(fields), attempt);
 
   it('counts only with the state it was asked with', () => {
-    expect(answer({ state: attempt.state, code: 'c' })).toEqual({ outcome: 'granted', code: 'c' });
-    expect(answer({ state: `${attempt.state}x`, code: 'c' })).toEqual({ outcome: 'foreign' });
-    expect(answer({ code: 'c' })).toEqual({ outcome: 'foreign' });
-    expect(answer({ state: 'x', error: 'access_denied' })).toEqual({ outcome: 'foreign' });
+    expect(answer({ ...ours, code: 'c' })).toEqual({ outcome: 'granted', code: 'c' });
+    expect(answer({ state: `${attempt.state}x`, code: 'c' })).toEqual(foreign);
+    expect(answer({ state: 'x', error: 'access_denied' })).toEqual(foreign);
     const twice = new URLSearchParams(`state=${attempt.state}&code=a&code=b`);
-    expect(readConsent(twice, attempt)).toEqual({ outcome: 'foreign' });
+    expect(readConsent(twice, attempt)).toEqual(foreign);
+    expect(answer({})).toEqual(foreign);
+  });
+
+  it('is told apart when it carries no state, which some services do not send back', () => {
+    for (const fields of [{ code: 'c' }, { code: 'c', state: '' }, { error: 'access_denied' }]) {
+      expect(answer(fields)).toEqual({ outcome: 'foreign', noState: true });
+    }
+  });
+
+  it('counts without a state, and with any, where state is switched off', () => {
+    const without = startConsent({ pkce: true, state: false });
+    expect(without.state).toBeNull();
+    for (const query of ['code=c', 'code=c&state=', 'code=c&state=theirs']) {
+      expect(readConsent(new URLSearchParams(query), without)).toEqual({ outcome: 'granted', code: 'c' });
+    }
+    for (const query of ['', 'code=', 'code=a&code=b']) {
+      expect(readConsent(new URLSearchParams(query), without)).toEqual({
+        outcome: 'foreign',
+        noState: false,
+      });
+    }
   });
 
   it('may be a refusal, of which only a code is repeated', () => {
-    expect(answer({ state: attempt.state, error: 'access_denied' })).toEqual({
+    expect(answer({ ...ours, error: 'access_denied' })).toEqual({
       outcome: 'refused',
       reason: 'access_denied',
     });
-    expect(answer({ state: attempt.state, error: '<b>no</b>' })).toMatchObject({ reason: 'unknown_error' });
+    expect(answer({ ...ours, error: '<b>no</b>' })).toMatchObject({ reason: 'unknown_error' });
   });
 
   it('is tied to a proof whose challenge is that of RFC 7636, and to none when switched off', () => {
@@ -107,7 +129,7 @@ describe('the answer to a consent', () => {
     const verifier = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
     expect(challengeOf(verifier)).toBe('E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM');
     expect(attempt.proof?.challenge).toBe(challengeOf(attempt.proof!.verifier));
-    expect(startConsent({ pkce: false }).proof).toBeNull();
-    expect(startConsent({ pkce: true }).state).not.toBe(attempt.state);
+    expect(startConsent({ pkce: false, state: true }).proof).toBeNull();
+    expect(startConsent({ pkce: true, state: true }).state).not.toBe(attempt.state);
   });
 });

@@ -59,6 +59,7 @@ export async function startUpstream(
     redirectUri: null,
     scopes: ['read'],
     pkce: true,
+    state: true,
     requestsPerMinute: 60,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     timeoutMs: 30_000,

@@ -48,7 +48,7 @@ export async function connect(sandbox: Sandbox, way: Way, scopes = 'read,write')
   const store = await openStore(config.databaseUrl);
   if (way === 'oauth') {
     const endpoint = createTokenEndpoint({ settings, clock });
-    const attempt = startConsent({ pkce: true });
+    const attempt = startConsent({ pkce: true, state: true });
     const { redirectUri } = application;
     const address = endpoint.authorizationUrl({
       ...{ redirectUri, scopes: settings.scopes, state: attempt.state },

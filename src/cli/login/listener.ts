@@ -36,13 +36,13 @@ export function isLoopbackRedirect(redirectUri: string): boolean {
 }
 
 /**
- * Listens where the browser will be sent. `onForeign` is told of each answer that is not to this attempt; must not
- * throw. Throws UsageError where the address is not free.
+ * Listens where the browser will be sent. `onForeign` is told of each answer that is not to this attempt, and whether
+ * it had no state at all; must not throw. Throws UsageError where the address is not free.
  */
 export async function listenForConsent(
   redirectUri: string,
   attempt: ConsentAttempt,
-  onForeign: () => void,
+  onForeign: (noState: boolean) => void,
 ): Promise<ConsentListener> {
   const url = new URL(redirectUri);
   const { promise: answer, resolve } = Promise.withResolvers<ConsentAnswer>();
@@ -55,11 +55,14 @@ export async function listenForConsent(
       return show(response, 404, { title: 'Not here', text: 'There is nothing at this address.' });
     }
     const read = readConsent(asked.searchParams, attempt);
-    if (read.outcome === 'foreign') onForeign();
+    if (read.outcome === 'foreign') onForeign(read.noState);
     if (read.outcome === 'foreign' || waiting !== null) {
       return show(response, 400, {
         title: 'Not this sign-in',
-        text: 'This is no answer to the sign-in that is waiting. Start from the address it printed.',
+        text:
+          read.outcome === 'foreign' && read.noState
+            ? 'This answer carries no state, so it may be anybody’s. The terminal says what can be done.'
+            : 'This is no answer to the sign-in that is waiting. Start from the address it printed.',
       });
     }
     waiting = response;

@@ -653,7 +653,6 @@ export interface operations {
             /** @description The new policy. */
             201: {
                 headers: {
-                    location: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1051,7 +1050,6 @@ export interface operations {
             /** @description The registration, with its signing secret. */
             201: {
                 headers: {
-                    location: string;
                     [name: string]: unknown;
                 };
                 content: {
