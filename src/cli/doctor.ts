@@ -95,7 +95,8 @@ function report(cli: Cli, explained: Explained, options: DoctorOptions): void {
 
 const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-      ' } as const;
 
-async function checkUp(cli: Cli, options: DoctorOptions): Promise<void> {
+/** Judges the whole set-up. Rejects with DifferenceFound where something is wrong. */
+export async function checkUp(cli: Cli, options: Pick<DoctorOptions, 'json'>): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'doctor', NOT_FROM_AFAR);
   const checks: Check[] = judge(await examine(cli, config));

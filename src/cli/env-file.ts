@@ -3,29 +3,42 @@ import { parseEnv } from 'node:util';
 import { UsageError } from '../errors.ts';
 
 /** Read in the working folder by every command. */
-const ENV_FILE = '.env';
+export const ENV_FILE = '.env';
 
 /**
- * The environment, and under it what the working folder's `.env` says. A name that the environment sets, by itself or as
- * NAME_FILE, is not taken from the file in either spelling: an empty one takes a setting away.
+ * The environment, and under it what the working folder's `.env` says.
  * @throws UsageError when the file is there and cannot be read.
  */
 export function withEnvFile(env: NodeJS.ProcessEnv, path = ENV_FILE): NodeJS.ProcessEnv {
+  return withEnvText(env, readEnvText(path));
+}
+
+/**
+ * The environment, and under it what the text of an `.env` says. A name that the environment sets, by itself or as
+ * NAME_FILE, is not taken from the text in either spelling: an empty one takes a setting away. Pure.
+ */
+export function withEnvText(env: NodeJS.ProcessEnv, text: string): NodeJS.ProcessEnv {
   const merged = { ...env };
-  for (const [name, value] of Object.entries(readEnvFile(path))) {
-    const plain = name.replace(/_FILE$/, '');
-    if (env[plain] === undefined && env[`${plain}_FILE`] === undefined) merged[name] = value;
+  for (const [name, value] of Object.entries(parseEnv(text))) {
+    if (!isSetBy(env, name)) merged[name] = value;
   }
   return merged;
 }
 
-function readEnvFile(path: string): NodeJS.Dict<string> {
+/** Does it say what a setting is, in either spelling, or that it is none? */
+export function isSetBy(env: NodeJS.ProcessEnv, name: string): boolean {
+  const plain = name.replace(/_FILE$/, '');
+  return env[plain] !== undefined || env[`${plain}_FILE`] !== undefined;
+}
+
+/** Empty where there is none. @throws UsageError when the file is there and cannot be read. */
+export function readEnvText(path = ENV_FILE): string {
   try {
-    return parseEnv(readFileSync(path, 'utf8'));
+    return readFileSync(path, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // Docker makes a folder of that name where a file was to be mounted and is not there.
-    if (code === 'ENOENT' || code === 'EISDIR') return {};
+    if (code === 'ENOENT' || code === 'EISDIR') return '';
     throw new UsageError(
       `${path} in the working folder cannot be read (${code ?? String(error)})`,
       'let this user read it, or move it away',

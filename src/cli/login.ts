@@ -46,7 +46,8 @@ export function loginCommand(cli: Cli): Command {
     .action((options: LoginOptions) => login(cli, options));
 }
 
-async function login(cli: Cli, options: LoginOptions): Promise<void> {
+/** The command itself, for `setup` as well. */
+export async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'login', 'the tokens go into the database and nowhere else');
   const settings = settingsFor(config);

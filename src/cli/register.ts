@@ -31,7 +31,7 @@ import {
 } from './register/held.ts';
 import { printable } from './text.ts';
 
-const DEFAULT_DESCRIPTION = 'compliance-mirror';
+export const DEFAULT_DESCRIPTION = 'compliance-mirror';
 
 /** Set before the request leaves and cleared when its outcome is known: the memory of one that got no answer. */
 const ATTEMPT_FACT = 'registration_attempt';
@@ -43,7 +43,7 @@ const ATTEMPT_FACT = 'registration_attempt';
  */
 const OVERLAP_MS = 24 * 3_600_000;
 
-interface RegisterOptions {
+export interface RegisterOptions {
   url: string;
   events: string;
   description: string;
@@ -76,7 +76,8 @@ export function registerCommand(cli: Cli): Command {
     .action((options: RegisterOptions) => register(cli, options));
 }
 
-async function register(cli: Cli, options: RegisterOptions): Promise<void> {
+/** The command itself, for `setup` as well. */
+export async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
   const request = requestOf(options);

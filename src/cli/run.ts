@@ -22,6 +22,7 @@ import { registrationsCommand } from './registrations.ts';
 import { rejectionsCommand } from './rejections.ts';
 import { sandboxCommand } from './sandbox.ts';
 import { serveCommand } from './serve.ts';
+import { setupCommand } from './setup.ts';
 import { statusCommand } from './status.ts';
 import { sweepCommand } from './sweep.ts';
 import { sweepsCommand } from './sweeps.ts';
@@ -44,6 +45,7 @@ export async function run(args: readonly string[]): Promise<number> {
 
 function program(cli: Cli): Command {
   const commands = [
+    setupCommand(cli, process.env),
     serveCommand(cli),
     demoCommand(cli),
     sandboxCommand(cli),

@@ -29,6 +29,7 @@ export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
         encoding === null
           ? 'Write the secret into WEBHOOK_SECRETS in that form.'
           : `Set WEBHOOK_SECRET_ENCODING=${encoding}.`,
+      ...(encoding === null ? {} : { settings: { WEBHOOK_SECRET_ENCODING: encoding } }),
     });
   }
   if (!fit.template.isConfigured) {
@@ -40,6 +41,7 @@ export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
             code: 'signed_content_differs',
             what: `The sender signs ${shown}; here ${JSON.stringify(templateText(settings.template))} is expected.`,
             remedy: `Set WEBHOOK_SIGNED_CONTENT to ${shown}, without the quotes.`,
+            settings: { WEBHOOK_SIGNED_CONTENT: fit.template.text },
           }
         : {
             code: 'timestamp_not_signed',
@@ -56,6 +58,7 @@ export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
         fit.algorithm === 'sha1'
           ? `SHA-1 is not taken. ${ASK_SENDER}`
           : `Set WEBHOOK_SIGNATURE_ALGORITHM=${fit.algorithm}.`,
+      ...(fit.algorithm === 'sha1' ? {} : { settings: { WEBHOOK_SIGNATURE_ALGORITHM: fit.algorithm } }),
     });
   }
   if (fit.body.fault !== null) {

@@ -11,6 +11,7 @@ export function missingHeader({ headers }: Specimen, settings: DiagnosisSettings
       code: 'header_named_otherwise',
       what: `There is no ${settings.header}; the signature is in ${other[0]}.`,
       remedy: `Set WEBHOOK_SIGNATURE_HEADER=${other[0]}.`,
+      settings: { WEBHOOK_SIGNATURE_HEADER: other[0] },
     };
   }
   return {

@@ -6,7 +6,7 @@ import type { DiagnosisSettings } from './diagnosis-terms.ts';
 
 /** A diagnosis whose causes may also be the rejection's own reason, where there is nothing left to try. */
 export type Explained = Omit<Diagnosis, 'causes'> & {
-  causes: { code: string; what: string; remedy: string }[];
+  causes: (Omit<Diagnosis['causes'][number], 'code'> & { code: string })[];
   /** What else is known of a delivery that was kept, in sentences. */
   known?: string[];
 };

@@ -44,6 +44,8 @@ export interface Cause {
   code: CauseCode;
   what: string;
   remedy: string;
+  /** The settings that take it as it is, where there are such; proven as far as a signature was found to fit. */
+  settings?: Readonly<Record<string, string>>;
 }
 
 /** Of what no setting can take. */

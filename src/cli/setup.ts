@@ -1,0 +1,131 @@
+import { Command, Option } from 'commander';
+import { MirrorError } from '../errors.ts';
+import type { Cli } from './cli.ts';
+import { checkUp } from './doctor.ts';
+import { ENV_FILE } from './env-file.ts';
+import { DifferenceFound } from './exit.ts';
+import { parseDuration } from './options.ts';
+import { reachApi } from './setup/api.ts';
+import { nobody, personAt } from './setup/asker.ts';
+import { askForHook, begin, learnRecipe, registerHook } from './setup/deliveries.ts';
+import { createDraft } from './setup/draft.ts';
+import { commandOf, makeKeys, type SetupOptions, type SetupRun, save, type Talk } from './setup/talk.ts';
+import { standing, type Trial, waitUntil } from './setup/trial.ts';
+import { stopSignals } from './stop-signals.ts';
+import { printable } from './text.ts';
+
+/** Long enough to change something in the service and to see its event come. */
+const DEFAULT_WAIT_MS = 120_000;
+
+export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command {
+  return new Command('setup')
+    .description('from nothing to a verified mirror: asks, tries, registers, and writes .env')
+    .option('--base-url <url>', 'COMPLIANCE_BASE_URL: the API, ending in /v1')
+    .option('--auth <way>', 'COMPLIANCE_AUTH: api_key, oauth or service_account')
+    .option('--api-key-file <file>', 'COMPLIANCE_API_KEY_FILE: where the API key is')
+    .option('--auth-url <url>', 'COMPLIANCE_AUTH_URL, of oauth and service_account')
+    .option('--client-id <id>', 'COMPLIANCE_CLIENT_ID')
+    .option('--client-secret-file <file>', 'COMPLIANCE_CLIENT_SECRET_FILE')
+    .option('--redirect-uri <uri>', 'COMPLIANCE_REDIRECT_URI, of oauth')
+    .option('--paste', 'of oauth: paste the address that the browser ends at')
+    .option('--risk-id <id>', 'a risk assessment to try, since they cannot be listed')
+    .option(
+      '--url <url>',
+      'where the compliance service sends deliveries: https, or loopback, ending in /webhooks',
+    )
+    .option('--no-register', 'the webhook is registered by other means')
+    .option('--webhook-secrets-file <file>', 'WEBHOOK_SECRETS_FILE: the signing secret then')
+    .addOption(
+      new Option('--wait <time>', 'for a first delivery, and for the first full syncs')
+        .default(DEFAULT_WAIT_MS, '2m')
+        .argParser(parseDuration),
+    )
+    .option('--yes', 'ask nothing: what no option gives is what is set already, or its default')
+    .addHelpText(
+      'after',
+      '\nOn a terminal it asks for what no option gives. Secrets are read from files, from the environment or as they are typed,' +
+        '\nnever from the command line, which others on this machine can see. Run again, it begins with what is set.' +
+        '\nExit codes: those of "doctor", which it ends with.',
+    )
+    .action(async (options: SetupOptions) => {
+      const stop = stopSignals({ attached: false });
+      const isPerson = !options.yes && process.stdin.isTTY === true && cli.err.isTerminal;
+      const asker = isPerson ? personAt(process.stdin, process.stderr, stop.signal) : nobody;
+      try {
+        await setup({ cli, environment, asker, options, signal: stop.signal });
+      } catch (error) {
+        if (!stop.signal.aborted) throw error;
+        throw new MirrorError('stopped', 'stopped before the end', {
+          hint: 'what was written and registered is kept; "setup" goes on from there',
+        });
+      } finally {
+        asker.release();
+        stop.release();
+      }
+    });
+}
+
+/** The whole conversation. Rejects with what ended it; with DifferenceFound where the end is not a verified mirror. */
+export async function setup(run: SetupRun): Promise<void> {
+  const path = run.path ?? ENV_FILE;
+  const talk: Talk = {
+    ...run,
+    path,
+    draft: createDraft(run.environment, path),
+    say: (line) => run.cli.out.write(`${line}\n`),
+    sent: 0,
+  };
+  const { draft, say } = talk;
+  await reachApi(talk);
+  makeKeys(talk);
+  const hook = await askForHook(talk);
+  await save(talk);
+  const trial = await begin(talk);
+  let unverified: string | null;
+  try {
+    if (hook !== null) await registerHook(talk, hook);
+    await learnRecipe(talk, trial);
+    unverified = await fullSyncs(talk, trial);
+  } finally {
+    await trial.stop();
+  }
+  say('\nWhat doctor says:');
+  try {
+    await checkUp(commandOf(talk), {});
+  } finally {
+    const { ops } = draft.config();
+    say(
+      trial.service() === null
+        ? '\nA service runs on this database already: start it again, so that it takes these settings.'
+        : `\nStart it: npm start (or: compliance-mirror serve). Operators: http://${ops.host}:${ops.port}/, with a token of OPS_TOKENS.`,
+    );
+  }
+  if (unverified !== null) throw new DifferenceFound(`not verified yet: ${unverified}`);
+}
+
+/** What is missing to a verified mirror when time is over, in one sentence; null: nothing. */
+async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
+  const { say, asker, options, signal } = talk;
+  const cli = commandOf(talk);
+  say(`\nReading everything, and comparing${asker.isPerson ? '. Enter goes on without' : ''} …`);
+  const told = new Set<string>();
+  const seen = await waitUntil(
+    async () => {
+      const { summary, verified } = await standing(cli, trial);
+      for (const { kind, records, coverage } of verified.filter((each) => !told.has(each.kind))) {
+        told.add(kind);
+        say(`  ${kind}: in step, ${records} records (${printable(coverage)})`);
+      }
+      return verified.length === summary.kinds.length ? true : null;
+    },
+    { waitMs: options.wait, asker, failed: trial.service()?.failed ?? null, signal },
+  );
+  if (seen === true) return null;
+  const { summary, verified } = await standing(cli, trial);
+  const missing = summary.kinds.filter((each) => !verified.includes(each));
+  const reasons = summary.open_gaps_by.map(
+    ({ reason, kind }) => `${reason}${kind === null ? '' : ` (${kind})`}`,
+  );
+  const why = reasons.length === 0 ? '' : `; open gaps: ${reasons.join(', ')}`;
+  return `${missing.map(({ kind, verdict }) => `${kind} is ${verdict}`).join(', ')}${why}`;
+}

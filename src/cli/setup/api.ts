@@ -1,0 +1,134 @@
+import { UpstreamError } from '../../compliance/errors.ts';
+import { MirrorError } from '../../errors.ts';
+import { commandClient, complianceSettings } from '../client.ts';
+import { openForWriting, refuseFromAfar } from '../database.ts';
+import { explain } from '../exit.ts';
+import { login } from '../login.ts';
+import { printable } from '../text.ts';
+import { explore } from './explore.ts';
+import { commandOf, makeKeys, type SetupOptions, save, setFound, settle, type Talk } from './talk.ts';
+
+type Asked = 'address' | 'credentials';
+
+/** Asks for the address and the credentials until both lists can be read, and shows what was found there. */
+export async function reachApi(talk: Talk): Promise<void> {
+  const { draft, asker, say } = talk;
+  let ask: readonly Asked[] = ['address', 'credentials'];
+  let hasSignedIn = false;
+  for (;;) {
+    if (ask.includes('address')) await askForAddress(talk);
+    if (ask.includes('credentials')) await askForCredentials(talk);
+    // The tokens of a sign-in are kept sealed, and the key is a setting of theirs.
+    if (draft.get('COMPLIANCE_AUTH') === 'oauth') makeKeys(talk);
+    try {
+      await look(talk);
+      return;
+    } catch (error) {
+      if (!(error instanceof MirrorError) || talk.signal.aborted) throw error;
+      const isRefused = error instanceof UpstreamError && error.kind === 'unauthorized';
+      if (isRefused && draft.get('COMPLIANCE_AUTH') === 'oauth' && !hasSignedIn) {
+        // Before anything is sealed with the key, which must outlive this process.
+        await save(talk);
+        await signIn(talk);
+        hasSignedIn = true;
+        ask = [];
+        continue;
+      }
+      if (!asker.isPerson) throw error;
+      say(explain(error, { debug: false }).trimEnd());
+      ask = blamed(error);
+    }
+  }
+}
+
+/** Which answers a failure speaks against. */
+function blamed(error: MirrorError): readonly Asked[] {
+  if (!(error instanceof UpstreamError)) return ['address', 'credentials'];
+  if (error.kind === 'unauthorized' || error.kind === 'forbidden') return ['credentials'];
+  return ['address'];
+}
+
+async function look(talk: Talk): Promise<void> {
+  const { cli, draft, options, say, signal } = talk;
+  const config = draft.config();
+  refuseFromAfar(config, 'setup', 'it makes the settings and the database of a service here');
+  const settings = complianceSettings(config);
+  say(`\nReading from ${settings.baseUrl.href} …`);
+  // Only a person's sign-in is kept in the database; nothing else needs one yet.
+  const store = settings.auth === 'oauth' ? await openForWriting(config) : null;
+  try {
+    const client = commandClient({ ...cli, env: draft.env() }, config, store, {
+      ...{ actor: 'setup', needs: 'read', silent: true },
+      observe: () => {
+        talk.sent += 1;
+      },
+    });
+    const found = await explore({
+      ...{ client, config, paging: settings.paging, signal },
+      riskId: await riskIdFor(talk, options),
+    });
+    for (const line of found.says) say(`  ${printable(line)}`);
+    for (const line of found.warnings) say(`  ! ${printable(line)}`);
+    for (const [name, value] of Object.entries(found.settings)) setFound(talk, name, value);
+  } finally {
+    await store?.close();
+  }
+}
+
+async function askForAddress(talk: Talk): Promise<void> {
+  await settle(talk, 'COMPLIANCE_BASE_URL', {
+    text: 'Address of the API, ending in /v1',
+    flag: '--base-url',
+    given: talk.options.baseUrl,
+  });
+}
+
+async function askForCredentials(talk: Talk): Promise<void> {
+  const { draft, options } = talk;
+  await settle(talk, 'COMPLIANCE_AUTH', {
+    text: 'How to be let in: api_key, oauth (a person consents), service_account',
+    flag: '--auth',
+    given: options.auth,
+  });
+  if ((draft.get('COMPLIANCE_AUTH') ?? 'api_key') === 'api_key') {
+    await settle(talk, 'COMPLIANCE_API_KEY', {
+      ...{ text: 'API key', flag: '--api-key-file', isHidden: true },
+      givenFile: options.apiKeyFile,
+    });
+    return;
+  }
+  await settle(talk, 'COMPLIANCE_AUTH_URL', {
+    ...{ text: 'Address of its sign-in', flag: '--auth-url', given: options.authUrl },
+  });
+  await settle(talk, 'COMPLIANCE_CLIENT_ID', {
+    ...{ text: 'Client id', flag: '--client-id', given: options.clientId },
+  });
+  await settle(talk, 'COMPLIANCE_CLIENT_SECRET', {
+    ...{ text: 'Client secret', flag: '--client-secret-file', isHidden: true },
+    givenFile: options.clientSecretFile,
+  });
+  if (draft.get('COMPLIANCE_AUTH') === 'oauth') {
+    await settle(talk, 'COMPLIANCE_REDIRECT_URI', {
+      ...{ text: 'Redirect address of that client', flag: '--redirect-uri', given: options.redirectUri },
+    });
+  }
+}
+
+async function signIn(talk: Talk): Promise<void> {
+  const { options, asker } = talk;
+  asker.release();
+  const paste = options.paste === undefined ? {} : { paste: options.paste };
+  // `register` writes.
+  const write = options.register ? { write: true as const } : {};
+  await login(commandOf(talk), { ...paste, ...write, browser: true, wait: SIGN_IN_MS });
+}
+
+/** As long as `login` itself waits. */
+const SIGN_IN_MS = 10 * 60_000;
+
+async function riskIdFor({ asker }: Talk, { riskId }: SetupOptions): Promise<string | null> {
+  if (riskId !== undefined) return riskId;
+  const text = 'Id of a risk assessment to try (they cannot be listed; Enter: none)';
+  const answer = asker.isPerson ? await asker.ask({ text, flag: '--risk-id' }) : '';
+  return answer === '' ? null : answer;
+}

@@ -1,0 +1,168 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { existsSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { type Config, secretTexts } from '../../config.ts';
+import type { Service } from '../../service.ts';
+import type { KindStatus, StoreSummary } from '../../store/reports.ts';
+import type { Cli } from '../cli.ts';
+import { databasePath, holderOfDatabase, withStore } from '../database.ts';
+import { RECEIVER_PATH } from '../register/held.ts';
+import type { Asker } from './asker.ts';
+
+/** The mirror at work while it is being set up: our own service, or one that holds the database already. */
+export interface Trial {
+  /** Null: another process serves the database, and takes new settings when it is started again. */
+  service(): Service | null;
+  /** Full syncs up to this number are older than this setup; null: those of others are as good. */
+  syncsBefore: number | null;
+  /** The newest delivery's, each as "Name: value"; none where another process serves. */
+  lastHeaders(): string[];
+  /** Takes other settings. */
+  restart(config: Config): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Node's own, published for every request before anybody has read it. */
+const REQUESTS = 'http.server.request.start';
+
+/**
+ * `sentAlready`: requests of this minute that are not the service's own; its budget is that much smaller, so that both
+ * together stay within COMPLIANCE_REQUESTS_PER_MINUTE.
+ */
+export async function startTrial(
+  cli: Cli,
+  first: Config,
+  sentAlready: number,
+  signal: AbortSignal,
+): Promise<Trial> {
+  const nothing = async () => undefined;
+  if ((await holderOfDatabase(first.databaseUrl)) !== null) {
+    return { service: () => null, syncsBefore: null, lastHeaders: () => [], restart: nothing, stop: nothing };
+  }
+  // Here and not above: the short commands should not load a web server each time.
+  const { createLogger } = await import('../../logger.ts');
+  const { startService } = await import('../../service.ts');
+  // Replicas of a server's database share the work: whose sync it was is no matter there.
+  const path = await databasePath(first.databaseUrl);
+  const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(cli) : 0;
+  // A delivery that was turned away keeps its signature header alone, and that may have another name than is set.
+  let headers: string[] = [];
+  const note = (message: unknown) => {
+    const { request } = message as { request: IncomingMessage };
+    if (request.method !== 'POST' || request.url?.split('?')[0] !== RECEIVER_PATH) return;
+    headers = Object.entries(request.headersDistinct).flatMap(([name, values]) =>
+      (values ?? []).map((value) => `${name}: ${value}`),
+    );
+  };
+  const start = (config: Config) =>
+    startService({
+      config: withSmallerBudget(config, sentAlready),
+      // What it would log is told in the conversation, as far as it concerns it.
+      logger: createLogger({ level: 'silent', secrets: () => secretTexts(config) }),
+      signal,
+    });
+  let service = await start(first);
+  subscribe(REQUESTS, note);
+  return {
+    service: () => service,
+    syncsBefore,
+    lastHeaders: () => headers,
+    async restart(config) {
+      await service.stop();
+      service = await start(config);
+    },
+    async stop() {
+      unsubscribe(REQUESTS, note);
+      await service.stop();
+    },
+  };
+}
+
+function withSmallerBudget(config: Config, sent: number): Config {
+  if (config.compliance === null) return config;
+  const requestsPerMinute = Math.max(1, config.compliance.requestsPerMinute - sent);
+  // A copy would lose what follows the secrets' files.
+  return Object.create(config, {
+    compliance: { value: { ...config.compliance, requestsPerMinute }, enumerable: true },
+  }) as Config;
+}
+
+/** What deliveries have come to. */
+export interface Arrivals {
+  /** ISO 8601; null: none was ever taken. */
+  lastAccepted: string | null;
+  /** The newest that was turned away; null: none is kept. */
+  lastRejected: { id: number; at: string } | null;
+}
+
+export async function arrivals(cli: Cli): Promise<Arrivals> {
+  return await withStore(cli, async (store) => {
+    const [rejected] = await store.listRejections({ limit: 1 });
+    return {
+      lastAccepted: (await store.summary()).last_delivery_at,
+      lastRejected: rejected === undefined ? null : { id: rejected.id, at: rejected.at },
+    };
+  });
+}
+
+/** Deliveries fit: one was taken, and none was turned away after it. */
+export function isProven({ lastAccepted, lastRejected }: Arrivals): boolean {
+  return lastAccepted !== null && (lastRejected === null || lastRejected.at <= lastAccepted);
+}
+
+async function newestSync(cli: Cli): Promise<number> {
+  return await withStore(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
+}
+
+export interface Standing {
+  summary: StoreSummary;
+  /** Kinds in step, by a full sync of this setup where that can be told. */
+  verified: KindStatus[];
+}
+
+/** Syncs that may be newer than the last complete one of a kind; each ends within seconds or is the newest. */
+const NEWEST_SYNCS = 100;
+
+export async function standing(cli: Cli, { syncsBefore }: Trial): Promise<Standing> {
+  return await withStore(cli, async (store) => {
+    const summary = await store.summary();
+    const syncs = await store.listSweeps({ limit: NEWEST_SYNCS });
+    const isRead = (kind: string) =>
+      syncsBefore === null ||
+      syncs.some((sync) => sync.id > syncsBefore && sync.kind === kind && sync.outcome === 'complete');
+    return {
+      summary,
+      verified: summary.kinds.filter(({ kind, verdict }) => verdict === 'in_step' && isRead(kind)),
+    };
+  });
+}
+
+/** How often what is waited for is looked at. Milliseconds. */
+const LOOK_EVERY_MS = 250;
+
+/** Looks until `look` has something, time is over, or the person goes on without. */
+export async function waitUntil<T>(
+  look: () => Promise<T | null>,
+  options: { waitMs: number; asker: Asker; failed: Promise<never> | null; signal: AbortSignal },
+): Promise<T | 'late' | 'skipped'> {
+  const { asker, failed, signal } = options;
+  const until = performance.now() + options.waitMs;
+  const ended = new AbortController();
+  let isSkipped = false;
+  const skip = asker.enter(ended.signal).then(() => {
+    isSkipped = true;
+  });
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const seen = await look();
+      if (seen !== null) return seen;
+      if (isSkipped) return 'skipped';
+      if (performance.now() >= until) return 'late';
+      const pause = new Promise<void>((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+      await Promise.race([pause, skip, ...(failed === null ? [] : [failed])]);
+    }
+  } finally {
+    ended.abort();
+  }
+}
