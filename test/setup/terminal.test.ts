@@ -44,11 +44,16 @@ function shapeOf(seed: number): Shape {
   };
 }
 
+/** It takes some seconds; a question that nobody answers would wait for ever. */
+const LIMIT_MS = 60_000;
+
 let folder: string;
 let upstream: ShapedUpstream;
 let child: ChildProcess;
 let screen: string;
 let looks: Set<() => void>;
+let ended: Promise<number | null>;
+let answeredAt: number;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-terminal-'));
@@ -59,16 +64,17 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function atTerminal(settings: Record<string, string> = {}): Promise<Promise<number | null>> {
+async function atTerminal(): Promise<void> {
   const [port, opsPort] = await freePorts(2);
   screen = '';
+  answeredAt = 0;
   looks = new Set();
   child = spawn('script', ['-qefc', `'${process.execPath}' '${MAIN}' setup`, '/dev/null'], {
     cwd: folder,
     env: {
       ...{ PATH: process.env['PATH'], HOME: folder, TERM: 'dumb', COLUMNS: '200' },
       ...{ PORT: String(port), OPS_PORT: String(opsPort) },
-      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_SETTLE_SECONDS: '0.2', ...settings },
+      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_SETTLE_SECONDS: '0.2' },
     },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -76,11 +82,10 @@ async function atTerminal(settings: Record<string, string> = {}): Promise<Promis
     screen += text;
     for (const look of looks) look();
   });
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  ended = new Promise<number | null>((resolve) => child.once('close', resolve));
   void ended.then(() => {
     for (const look of looks) look();
   });
-  return ended;
 }
 
 /** Once `part` stands on the screen behind where the last answer was given. */
@@ -100,7 +105,6 @@ async function until(part: string): Promise<void> {
     look();
   });
 }
-let answeredAt = 0;
 
 async function answer(question: string, text: string): Promise<void> {
   await until(question);
@@ -113,9 +117,7 @@ describe.skipIf(!hasScript)('setup on a terminal', () => {
     async (seed) => {
       const shape = shapeOf(seed);
       upstream = await startShaped(shape);
-      answeredAt = 0;
-      const ended = atTerminal();
-      const exited = ended.then((code) => code);
+      await atTerminal();
       await answer('Address of the API', upstream.baseUrl);
       await answer('How to be let in', '');
       await answer('API key', KEY);
@@ -130,26 +132,30 @@ describe.skipIf(!hasScript)('setup on a terminal', () => {
         if (first === 'taken') break;
         child.stdin?.write('\r');
       }
-      expect([await exited, screen]).toEqual([0, expect.stringContaining('What doctor says')]);
+      expect([await ended, screen]).toEqual([0, expect.stringContaining('What doctor says')]);
       expect(screen).not.toContain(KEY);
       expect(screen).not.toContain(shape.signing.secret);
       expect(screen).toMatch(/vendor: in \w+, 3 records/);
       expect(screen).toMatch(/policy: in \w+, 5 records/);
       expect(readFileSync(join(folder, '.env'), 'utf8')).toContain(`COMPLIANCE_API_KEY=${KEY}`);
     },
+    LIMIT_MS,
   );
 
-  it('Ctrl-C while a secret is asked for ends it, and leaves no file', async () => {
-    upstream = await startShaped(PLAIN);
-    answeredAt = 0;
-    const ended = atTerminal();
-    await answer('Address of the API', upstream.baseUrl);
-    await answer('How to be let in', '');
-    await until('API key');
-    child.stdin?.write('half-a-secret\x03');
-    expect(await ended).toBe(1);
-    expect(screen).toContain('stopped before the end');
-    expect(screen).not.toContain('half-a-secret');
-    expect(() => readFileSync(join(folder, '.env'))).toThrow('ENOENT');
-  });
+  it(
+    'Ctrl-C while a secret is asked for ends it, and leaves no file',
+    async () => {
+      upstream = await startShaped(PLAIN);
+      await atTerminal();
+      await answer('Address of the API', upstream.baseUrl);
+      await answer('How to be let in', '');
+      await until('API key');
+      child.stdin?.write('half-a-secret\x03');
+      expect(await ended).toBe(1);
+      expect(screen).toContain('stopped before the end');
+      expect(screen).not.toContain('half-a-secret');
+      expect(() => readFileSync(join(folder, '.env'))).toThrow('ENOENT');
+    },
+    LIMIT_MS,
+  );
 });
