@@ -114,7 +114,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
       const { summary, verified } = await standing(cli, trial);
       for (const { kind, records, coverage } of verified.filter((each) => !told.has(each.kind))) {
         told.add(kind);
-        say(`  ${kind}: in step, ${records} records (${printable(coverage)})`);
+        say(`  ${kind}: in sync, ${records} records (${printable(coverage)})`);
       }
       return verified.length === summary.kinds.length ? true : null;
     },

@@ -36,7 +36,7 @@ function shapeOf(seed: number): Shape {
       assessment: pick(['id', 'assessment_key', null]),
     },
     paging: {
-      page: pick(['page', 'pageNumber', 'p']),
+      page: pick(['page', 'pageNumber', 'page_number']),
       size: pick(['perPage', 'per_page', 'limit']),
       first: pick([0, 1]),
     },

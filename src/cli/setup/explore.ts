@@ -71,8 +71,7 @@ export async function explore(options: ExploreOptions): Promise<Explored> {
   return found;
 }
 
-interface ListSeen {
-  objects: JsonObject[];
+interface ListSeen extends ReturnType<typeof listIn> {
   /** In words. */
   envelope: string;
   total: number | null;
@@ -108,8 +107,8 @@ async function read(
 
 function listSeen(body: unknown, kind: ListedKind, { config }: ExploreOptions): ListSeen {
   try {
-    const { objects, meta } = listIn(body, (object) => recordIdIn(object, kind, config.idPointers));
-    return { objects, envelope: envelopeOf(body), total: meta.total ?? null };
+    const list = listIn(body, (object) => recordIdIn(object, kind, config.idPointers));
+    return { ...list, envelope: envelopeOf(body), total: list.meta.total ?? null };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
     throw new MirrorError(
@@ -175,11 +174,17 @@ async function explorePaging(
   const [list] = [...lists].sort((a, b) => b.objects.length - a.objects.length);
   if (list === undefined) return;
   const { kind } = list;
-  const idsIn = (objects: readonly JsonObject[]) =>
-    objects.map((object) => recordIdIn(object, kind, pointers) ?? JSON.stringify(object));
+  const seenIn = (body: unknown) => {
+    const { objects, meta, next } = listSeen(body, kind, options);
+    return {
+      ids: objects.map((each) => recordIdIn(each, kind, pointers) ?? JSON.stringify(each)),
+      meta,
+      next,
+    };
+  };
   const ask: AskPage = async (query) => {
     try {
-      return idsIn(listSeen(await read(options, kind, query), kind, options).objects);
+      return seenIn(await read(options, kind, query));
     } catch (error) {
       const isRefusal =
         error instanceof UpstreamError &&
@@ -190,7 +195,7 @@ async function explorePaging(
       throw error;
     }
   };
-  const { settings, says, isStrange } = await findPaging(ask, paging, idsIn(list.objects));
+  const { settings, says, isStrange } = await findPaging(ask, paging, list.objects.length);
   Object.assign(found.settings, settings);
   if (isStrange) found.warnings.push(`Paging: ${says}`);
   else found.says.push(`Paging: ${says}`);

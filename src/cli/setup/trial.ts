@@ -116,7 +116,7 @@ async function newestSync(cli: Cli): Promise<number> {
 
 export interface Standing {
   summary: StoreSummary;
-  /** Kinds in step, by a full sync of this setup where that can be told. */
+  /** Kinds in sync, by a full sync of this setup where that can be told. */
   verified: KindStatus[];
 }
 
