@@ -24,6 +24,9 @@ export type ListedKind = 'policy' | 'vendor';
 /** A page that fails is asked for this often in all; then the reading ends and proves nothing. */
 const TRIES_PER_PAGE = 4;
 
+/** A page that need not be there: fewer, since all other requests wait when several in a row bring nothing. */
+const TRIES_OUT_OF_CURIOSITY = 2;
+
 /** No service lists more: a paging parameter that it ignores would otherwise be walked for ever. */
 const PAGES_MAX = 200_000;
 
@@ -66,12 +69,13 @@ export function createPages(options: PagesOptions): Pages {
     { kind, lane }: PagesRequest,
     page: number,
     how: Pick<PageCallOptions, 'isBehindLast' | 'query'>,
+    triesMax = TRIES_PER_PAGE,
   ) {
     for (let tries = 1; ; tries += 1) {
       try {
         return await upstream.page(kind, page, lane, how);
       } catch (error) {
-        const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_PAGE;
+        const again = error instanceof UpstreamError && error.retryable && tries < triesMax;
         if (!again) throw error;
         await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
         signal.throwIfAborted();
@@ -89,10 +93,17 @@ export function createPages(options: PagesOptions): Pages {
   function askWith(request: PagesRequest): AskForPage {
     return async (page, query) => {
       try {
-        const { answer } = await readPage(request, page, query === null ? {} : { query });
+        const { answer } = await readPage(
+          request,
+          page,
+          query === null ? {} : { query },
+          TRIES_OUT_OF_CURIOSITY,
+        );
         return seenIn(request, answer);
       } catch (error) {
-        if (error instanceof UpstreamError && isUnreadable(error)) return null;
+        // There are services that fail at a page of the number 0.
+        const isNone = error instanceof UpstreamError && (isUnreadable(error) || error.kind === 'server');
+        if (isNone) return null;
         throw error;
       }
     };

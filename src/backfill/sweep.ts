@@ -210,7 +210,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function cycle(sweep: Running, lane: Lane): Promise<Ending> {
     const kind = 'risk_assessment';
     sweep.estimatedTotal = await store.countKnown(kind);
-    if (sweep.estimatedTotal === 0) await options.probe(kind, lane);
+    await options.probe(kind, lane, sweep.estimatedTotal);
     const missing: string[] = [];
     let failed = 0;
     for (;;) {

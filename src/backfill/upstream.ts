@@ -24,6 +24,10 @@ const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
  * the request's own timeout and a heartbeat it stays below 15 s.
  */
 const UNREACHABLE_AFTER_MS = 5_000;
+/** By its form, as a service does whose ids are all numbers or UUIDs: it has let us ask. */
+function refusesTheId({ status, excerpt }: UpstreamError): boolean {
+  return (status === 400 || status === 422) && !/^\s*</.test(excerpt ?? '');
+}
 
 export interface UpstreamHealth {
   ok: boolean | null;
@@ -66,10 +70,11 @@ export interface Upstream {
     lane: Lane,
   ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
   /**
-   * Asks for an assessment that nobody has made: nothing lists them, and where none is known, that it is unknown shows that
-   * they can be asked for at all. Throws UpstreamError, and MirrorError `unreadable_answer` when it is answered otherwise.
+   * Asks for an assessment that nobody has made. Nothing lists them, so where none is `known`, that this one is not shows
+   * that they can be asked for at all; and a service that answers it with a record would do so for one that is gone. Throws
+   * MirrorError `unreadable_answer` then, and while none is known whatever else kept it from being answered.
    */
-  probe(kind: 'risk_assessment', lane: Lane): Promise<void>;
+  probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void>;
   health(): UpstreamHealth;
   /** A person asks: what waits because of failures is sent now. */
   tryNow(): void;
@@ -225,20 +230,23 @@ export function createUpstream(options: {
     }
   }
 
-  async function probe(kind: 'risk_assessment', lane: Lane): Promise<void> {
-    const gap = { reason: 'unreadable_answer', kind, recordId: null } as const;
-    const ask = read(kind, (call) => client.getRecord(kind, MADE_UP_ID, { ...call, lane }));
-    const { answer } = await ask.catch(async (error) => {
-      if (error instanceof UpstreamError && isUnreadable(error)) await gaps.open(gap, unreadableText(error));
-      throw error;
-    });
-    if (answer.outcome === 'missing' && answer.isPage !== true) {
-      await options.onReadable?.(kind, 'absence');
-      return;
+  async function probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void> {
+    let text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered `;
+    try {
+      const { answer } = await read(kind, (call) => client.getRecord(kind, MADE_UP_ID, { ...call, lane }));
+      const isUnknown = answer.outcome === 'missing';
+      if (isUnknown && answer.isPage !== true) return await options.onReadable?.(kind, 'absence');
+      // Those that are known tell more.
+      if (isUnknown && known > 0) return;
+      text += isUnknown ? 'with a web page' : 'with a record, so that an answer proves nothing';
+    } catch (error) {
+      if (signal.aborted || !(error instanceof UpstreamError)) throw error;
+      if (refusesTheId(error)) return await options.onReadable?.(kind, 'absence');
+      if (known > 0) return;
+      if (!isUnreadable(error)) throw error;
+      text = unreadableText(error);
     }
-    const what = answer.outcome === 'found' ? 'with a record' : 'with a web page';
-    const text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered ${what}`;
-    await gaps.open(gap, text);
+    await gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
     throw new MirrorError('unreadable_answer', text);
   }
 

@@ -126,6 +126,24 @@ it.each<[string, Upstream, Record<string, string>, string]>([
   await verdictOf('risk_assessment', 'blocked');
 });
 
+it.each([
+  ['a service whose ids have another form', { status: 400, body: { error: 'not a UUID' } }],
+  ['a service that knows assessments of no such id', UNKNOWN],
+])('%s lets nothing be read, and is in step', async (_what, answer) => {
+  await against((path, query) => (path.includes('assessments/') ? answer : bare(path, query)));
+  await inStep('risk_assessment');
+});
+
+it('a service that answers any id with a record proves nothing, whatever is known', async () => {
+  await against((path, query) =>
+    path.includes('assessments/') ? { body: { data: { name: 'x' } } } : bare(path, query),
+  );
+  await tell('ra-1');
+  await gapOf('unreadable_answer', 'risk_assessment');
+  await service!.post('/api/sweeps', { kinds: ['risk_assessment'] });
+  await verdictOf('risk_assessment', 'blocked');
+});
+
 it('with a 500 from the start nothing is in step', async () => {
   let asked = 0;
   await against(() => {
