@@ -45,6 +45,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'shown-guard',
+    tryFirst: 6,
     without: 'a read that begins too soon after an event takes back what that has shown',
     edits: [
       { file: DECIDE, find: 'const kept = stillShown(state, read, timing);', put: 'const kept = null;' },
@@ -76,7 +77,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'failed-walk',
-    tryFirst: 13,
+    tryFirst: 20,
     without: 'a walk that a failing page cut short counts as complete',
     edits: [{ file: WALK, find: 'walk.error = error.message;', put: 'walk.complete = true;' }],
   },
@@ -126,7 +127,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness',
-    tryFirst: 13,
+    tryFirst: 26,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
     edits: [{ file: DECIDE, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
   },
