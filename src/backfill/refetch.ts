@@ -3,7 +3,7 @@ import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { isOffset, type PagingSettings } from '../compliance/paging.ts';
-import { type IdPointers, isAddressable, recordIdIn } from '../compliance/pointers.ts';
+import { type IdPointers, isAddressable, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
 import { describeError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Applied, BackfillStore, HintTiming, MissingOutcome } from '../store/store.ts';
@@ -74,6 +74,14 @@ export function createRefetch(options: RefetchOptions): Refetch {
       return 'seen';
     }
     return await seePolicies(request);
+  }
+
+  /** Whether another record of the kind that we hold alive can be read. `none`: we hold none. */
+  async function seesItsKind(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
+    const other = await store.someLiveRecord(request.kind, request.id);
+    if (other === null) return 'none';
+    const seen = await refetch({ ...request, id: other, attempts: 0, absentFromWalk: false }, false);
+    return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
   async function seePolicies(request: RefetchRequest): Promise<'seen' | 'none'> {
@@ -156,7 +164,31 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (outcome === 'unwitnessed') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
-      if (outcome === 'unresolved') {
+      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && seeksWitness) {
+        // No list will show it, so that this answer alone would settle what an event said. It must not be one that every
+        // assessment gets.
+        const sight = await seesItsKind(request);
+        if (sight === 'seen') return await refetch(request, false);
+        if (sight === 'failed') {
+          return later(
+            request,
+            'no witness',
+            backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
+          );
+        }
+        await gaps.open(
+          { reason: 'unproven_id', kind, recordId: id },
+          `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
+        );
+        await later(
+          request,
+          'unproven',
+          backoffMs(UNRESOLVED_BACKOFF, request.attempts + 1, options.random()),
+        );
+        return { outcome: 'missing', missing: outcome };
+      }
+      if (outcome === 'unresolved' || outcome === 'unresolved_event') {
+        await gaps.heal({ reason: 'unproven_id', kind, recordId: id });
         await gaps.open(
           { reason: 'unresolved', kind, recordId: id },
           'the API answers 404, and has never shown this id',

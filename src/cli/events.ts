@@ -1,6 +1,7 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { MirrorError, UsageError } from '../errors.ts';
+import { whyNot } from '../ops/operations.ts';
 import type { EventPage, EventReport, EventState, Paging } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
@@ -88,6 +89,7 @@ export function eventsCommand(cli: Cli): Command {
         }
         if (id === undefined) return await retryAll(cli, operator);
         const why = await operator.retryEvent(id);
+        if (why === whyNot({ outcome: 'unknown' })) throw noSuchEvent(id);
         if (why !== null)
           throw new MirrorError('not_processed', `${id}: ${why}`, { hint: 'see "events show"' });
         cli.out.write('The event is processed.\n');

@@ -354,7 +354,7 @@ export function decideMissing(
     // What an event has just named may not be shown yet.
     const settled = (state.hintAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
-    return { outcome: 'unresolved', state };
+    return { outcome: state.hint > 0 ? 'unresolved_event' : 'unresolved', state };
   }
 
   const unbroken =

@@ -68,6 +68,14 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} doctor`,
     note: 'It closes by itself with the first usable answer: of a record with its next read, of a list with the next complete reading.',
   },
+  unproven_id: {
+    symptom:
+      'An event named this assessment, the API answers 404 for it, and it has shown no other assessment that could be read to compare with.',
+    check:
+      'The body of the event: whether the id is the assessment’s own, or another that stands where ID_POINTERS_RISK_ASSESSMENT looks first.',
+    command: `${CLI} events list --record ID`,
+    note: 'After a change of that setting, or of COMPLIANCE_BASE_URL, start again. If it is gone, the gap closes once any other assessment has been read: one can be named in RISK_IDS_FILE.',
+  },
   unaddressable: {
     symptom: 'The id is one that no request path can carry, such as two dots.',
     check: 'The record in the compliance service itself: what its events said is all that is known here.',

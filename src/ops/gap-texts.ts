@@ -50,6 +50,11 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
     title: 'An answer of the API could not be understood',
     remedy:
       'See beside it which request it was and how its answer begins. Check COMPLIANCE_BASE_URL, what stands between, and ID_POINTERS_*. It closes with the first usable answer to that request.',
+  },
+  unproven_id: {
+    title: 'An event names an assessment that the API has never shown',
+    remedy:
+      'No other assessment could be read to compare with, so it may be ours to mend: check ID_POINTERS_RISK_ASSESSMENT against the event’s body, and COMPLIANCE_BASE_URL. It is asked for again in each sweep.',
     needsPerson: true,
   },
   unaddressable: {

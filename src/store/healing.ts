@@ -34,6 +34,8 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   dead_letter: ['read'],
   no_record_id: ['full_list'],
   unresolved: ['read'],
+  // Or by a 404 beside another record of the kind that could be read: then it is `unresolved`.
+  unproven_id: ['read'],
   deletions_unproven: ['read'],
   // By a usable answer to that very request: the record's own, or the whole list's.
   unreadable_answer: ['read', 'full_sync'],

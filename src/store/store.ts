@@ -258,6 +258,8 @@ export interface DueRecord {
 export type MissingOutcome =
   /** The API never showed it: not a deletion. */
   | 'unresolved'
+  /** The same of what an accepted event has named. */
+  | 'unresolved_event'
   /** First 404, or the first since something happened: ask again after SETTLE. */
   | 'first'
   /** Gone on two reads SETTLE apart; `concludeDeletions` decides. */
@@ -284,6 +286,7 @@ export type GapReason =
   | 'rejected_signatures'
   | 'unresolved'
   | 'unreadable_answer'
+  | 'unproven_id'
   | 'unaddressable'
   | 'dead_letter'
   | 'no_record_id'

@@ -107,6 +107,16 @@ const CASES: readonly Case[] = [
     heal: works,
   },
   {
+    reason: 'unproven_id',
+    when: 'an event names an assessment that the API has never shown, nor any other',
+    async open(stage) {
+      await stage.deliver(event('risk.identified', { id: 'ra-unheard-of' }));
+    },
+    async heal(stage) {
+      stage.upstream.records.put('assessments', { id: 'ra-unheard-of', name: 'Late', status: 'open' });
+    },
+  },
+  {
     reason: 'unaddressable',
     when: 'an event names an id that no path can carry',
     async open(stage) {

@@ -293,7 +293,17 @@ describe('tokens that change while the service runs', () => {
 });
 
 describe('forms', () => {
-  const FORMS = ['sweep', 'sweeps', 'pause', 'resume', 'events', 'refetch', 'release', 'confirm-deletions'];
+  const FORMS = [
+    'retry',
+    'sweep',
+    'sweeps',
+    'pause',
+    'resume',
+    'events',
+    'refetch',
+    'release',
+    'confirm-deletions',
+  ];
 
   test('are all that posts to /actions, and none is taken without its secret, from elsewhere, or from a reader', async () => {
     const posted = h.app.routes.filter(

@@ -30,8 +30,8 @@ async function post(path: string, body?: unknown): Promise<{ status: number; bod
 
 const mirrorVendor = (id: string, data: Record<string, unknown>) => h.mirror('vendor', id, data);
 
-async function deadEvent(id: string): Promise<void> {
-  await h.store.accept({ events: [incoming({ id })], unusable: [] }, h.now(), TIMING);
+async function deadEvent(id: string, words: Parameters<typeof incoming>[0] = {}): Promise<void> {
+  await h.store.accept({ events: [incoming({ id, ...words })], unusable: [] }, h.now(), TIMING);
   const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
   await h.store.deferEvents([{ event: event!, retryAtMs: null, error: 'it broke' }], h.now(), TIMING);
 }
@@ -244,13 +244,42 @@ describe('one thing', () => {
 });
 
 describe('changes', () => {
-  test('a dead event is tried again, and one that is not cannot be', async () => {
-    await deadEvent('evt/dead');
+  const about = (data: object) => ({ body: JSON.stringify({ data }) });
+
+  test('a dead event is read anew and processed, and one that is not dead cannot be', async () => {
+    await deadEvent('evt/dead', about({ id: 'pol/7' }));
     const path = `/api/events/${encodeURIComponent('evt/dead')}`;
-    expect(await post(`${path}/retry`)).toEqual({ status: 202, body: { status: 'queued', id: 'evt/dead' } });
-    expect((await get(path)).body.state).toBe('pending');
+    const told = { status: 'processed', id: 'evt/dead', kind: 'policy', record_id: 'pol/7' };
+    expect(await post(`${path}/retry`)).toEqual({ status: 200, body: told });
+    expect((await get(path)).body).toMatchObject({ state: 'done', record_id: 'pol/7' });
     expect((await post(`${path}/retry`)).body).toMatchObject({ status: 409, code: 'event_state' });
     expect((await post('/api/events/none/retry')).status).toBe(404);
+  });
+
+  test('a dead event that fails again says why', async () => {
+    await deadEvent('evt_dead', about({ says: 'nothing' }));
+    expect(await post('/api/events/evt_dead/retry')).toMatchObject({
+      ...{
+        status: 409,
+        body: { code: 'failed_again', detail: expect.stringContaining('no id of a policy') },
+      },
+    });
+    expect((await get('/api/events/evt_dead')).body).toMatchObject({ state: 'dead', attempts: 2 });
+    expect((await get('/api/audit')).body.items).toMatchObject([
+      { action: 'event_retry', outcome: 'failed_again', target: 'evt_dead' },
+    ]);
+  });
+
+  test('all that failed because they name no record are tried at once, and told apart', async () => {
+    await deadEvent('found', { ...about({ id: 'pol_7' }), recordId: null });
+    await deadEvent('not found', { ...about({ says: 'nothing' }), recordId: null });
+    await deadEvent('another', about({ id: 'pol_1' }));
+    expect((await post('/api/events/retry', { failed_for: 'no_record_id' })).body).toMatchObject({
+      ...{ status: 'tried', processed: 1, failed: 1 },
+      errors: [{ id: 'not found', error: expect.stringContaining('no id of a policy') }],
+    });
+    expect((await get('/api/events/another')).body.state).toBe('dead');
+    expect((await post('/api/events/retry', {})).status).toBe(400);
   });
 
   test('a dead event is discarded', async () => {

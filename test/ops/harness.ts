@@ -13,7 +13,7 @@ import { createOps } from '../../src/ops/routes.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Now, Store } from '../../src/store/store.ts';
 
-const POINTERS = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] };
+const POINTERS = { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['id'] };
 
 export const OPERATE = 'operate-token-of-the-tests';
 export const READ = 'read-token-of-the-tests-too';

@@ -84,7 +84,7 @@ describe('the events', () => {
     ]);
     expect(retried.headers.get('location')).toBe('/events?state=dead&told=retried.2.1');
     expect((await page(retried.headers.get('location')!)).text).toContain(
-      '2 events will be tried again. 1 other could not be: the state had changed.',
+      '2 events processed. 1 other could not be: the error stands beside each.',
     );
     await post('/actions/events', [
       ['id', 'c'],
@@ -92,7 +92,7 @@ describe('the events', () => {
     ]);
     expect(
       await Promise.all(['a', 'b', 'c'].map(async (id) => (await h.store.showEvent(id))!.state)),
-    ).toEqual(['pending', 'pending', 'discarded']);
+    ).toEqual(['done', 'done', 'discarded']);
     const audit = (await h.store.listAudit({ limit: 10 })).map(({ actor, action, outcome, target }) =>
       [actor, action, outcome, target].join(' '),
     );

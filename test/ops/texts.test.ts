@@ -125,7 +125,7 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
 });
 
 test('what a form did is told from numbers, and from nothing else', () => {
-  expect(toldText(toldParam({ what: 'retried', done: 1, not: 0 }))).toBe('1 event will be tried again.');
+  expect(toldText(toldParam({ what: 'retried', done: 1, not: 0 }))).toBe('1 event processed.');
   expect(toldText(toldParam({ what: 'discarded', done: 12, not: 2 }))).toBe(
     '12 events discarded. 2 others could not be: the state had changed.',
   );

@@ -72,14 +72,14 @@ test('every gap is logged once as it opens and once as it is healed, wherever th
   expect(await deliver('early', { type: 'risk.assessed', data: { assessmentId: 'ra-1' } })).toBe(202);
   await expect
     .poll(() => toldOf(lines), { timeout: 60_000 })
-    .toContain('opened unresolved risk_assessment ra-1');
+    .toContain('opened unproven_id risk_assessment ra-1');
   upstream.records.put('assessments', { id: 'ra-1', name: 'Assessment' });
   expect(await deliver('later', { type: 'risk.assessed', data: { assessmentId: 'ra-1' } })).toBe(202);
 
   const gaps = [
     'conflicting_content vendor ven-1',
     'no_record_id policy null',
-    'unresolved risk_assessment ra-1',
+    'unproven_id risk_assessment ra-1',
     'unusable_delivery null null',
   ];
   await expect

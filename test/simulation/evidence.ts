@@ -38,10 +38,10 @@ export const QUESTIONS = {
   twice: `SELECT cause, count(*) AS count FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1`,
   pending: `SELECT count(*) AS count FROM events WHERE state = 'pending'`,
   unverified: `SELECT count(*) AS count FROM record_state s WHERE unverified_since IS NOT NULL AND NOT EXISTS
-    (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason = 'unresolved' AND g.kind = s.kind AND g.record_id = s.id)`,
+    (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unproven_id') AND g.kind = s.kind AND g.record_id = s.id)`,
   // What the API never showed stays open, and with it all that only a read of it could heal.
   gaps: `SELECT reason, kind, record_id FROM gaps g WHERE healed_at IS NULL AND NOT EXISTS
-    (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason = 'unresolved' AND u.kind = g.kind AND u.record_id = g.record_id)`,
+    (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason IN ('unresolved', 'unproven_id') AND u.kind = g.kind AND u.record_id = g.record_id)`,
   inStep: `SELECT kind FROM sync_status WHERE verdict = 'in_step'`,
   unread: `SELECT id FROM events WHERE state = 'dead' AND kind IS NOT NULL AND record_id IS NULL`,
   quarantined: `SELECT id FROM quarantine WHERE released_at IS NULL AND kind = 'risk_assessment' AND record_id IS NULL`,

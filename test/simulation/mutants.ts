@@ -155,6 +155,72 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'unread-of-unlisted',
+    without: 'a reading of the assessments that are known settles an event that named none',
+    edits: [
+      {
+        file: 'src/store/healing.ts',
+        find: "return kind === 'risk_assessment' ? HEALED_BY_SWEEP : [",
+        put: 'return [',
+      },
+    ],
+  },
+  {
+    name: 'unread-settle',
+    without: 'a list that may be older than the event settles one that named no record',
+    edits: [
+      {
+        file: 'src/store/healing.ts',
+        find: "return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;",
+        put: 'return timing.settleMs < 0 ? now.steady : null;',
+      },
+    ],
+  },
+  {
+    name: 'unread-of-unknown-type',
+    without: 'an event of an unknown type that names no record is ignored',
+    edits: [
+      {
+        file: 'src/process/handlers.ts',
+        find: 'event.known || (event.kind !== null && event.recordId === null);',
+        put: 'event.known;',
+      },
+    ],
+  },
+  {
+    name: 'one-proof',
+    without: 'of several records that an event may be about the likeliest is taken',
+    edits: [
+      {
+        file: 'src/backfill/discovery.ts',
+        find: 'if (one === undefined || others.length > 0)',
+        put: 'if (one === undefined || others.length > 99)',
+      },
+    ],
+  },
+  {
+    name: 'proof-by-reading',
+    without: 'the likeliest value is taken for the id, and nobody is asked',
+    edits: [
+      {
+        file: 'src/backfill/discovery.ts',
+        find: 'const proven = await provenOf(event, candidates);',
+        put: 'const proven = candidates.slice(0, 1); await provenOf(event, []);',
+      },
+    ],
+  },
+  {
+    name: 'early-404',
+    without: 'a 404 right after an event that named the id says that there is no such record',
+    edits: [
+      {
+        file: DECIDE,
+        find: "if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };\n    return",
+        put: 'return',
+      },
+    ],
+  },
 ];
 
 const writeGuard = MUTANTS.find(({ name }) => name === 'write-guard')!;

@@ -376,12 +376,13 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
           ?.stages.discard(id)
           .catch((error) => fail(String(error)));
       }
-      for (const id of invariants.quarantined()) {
+      const quarantined = invariants.quarantined();
+      if (quarantined.length > 0) invariants.releasedByPerson();
+      for (const id of quarantined) {
         await someone('asked')
           ?.stages.release(id)
           .catch((error) => fail(String(error)));
       }
-      invariants.releasedByPerson();
       const standing = standingInQuiet(invariants, { sweptSince, quietSince });
       if (standing.length === 0) break;
       if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);

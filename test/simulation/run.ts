@@ -255,8 +255,9 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       invariants.settledByPerson(id);
       await mirror?.discard(id);
     }
-    for (const id of invariants.quarantined()) await mirror?.release(id);
-    invariants.releasedByPerson();
+    const quarantined = invariants.quarantined();
+    if (quarantined.length > 0) invariants.releasedByPerson();
+    for (const id of quarantined) await mirror?.release(id);
     standing = standingInQuiet(invariants, { sweptSince, quietSince });
     if (standing.length === 0) break;
     if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
