@@ -50,6 +50,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
     title: 'An answer of the API could not be understood',
     remedy:
       'See beside it which request it was and how its answer begins. Check COMPLIANCE_BASE_URL, what stands between, and ID_POINTERS_*. It closes with the first usable answer to that request.',
+    needsPerson: true,
   },
   unproven_id: {
     title: 'An event names an assessment that the API has never shown',

@@ -1,5 +1,4 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
-import type { OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
 import type { Verdict, VerdictInput } from './verdict.ts';
 import { openSince } from './verdict-facts.ts';
