@@ -12,6 +12,8 @@ const HEADS = [
 ];
 const RIGHT: ReadonlySet<number> = new Set([3, 4, 5, 6]);
 
+export const isHeld = (row: Row): boolean => row.faults.length + row.late.length === 0;
+
 /**
  * The whole table as text. `12 of 40 ms`: of the 40 that somebody waited, 28 went by in the queue for a processor. What broke a bound stands
  * below it.
@@ -25,7 +27,7 @@ export function renderRows(rows: readonly Row[]): string {
     `+${row.grownMb.toFixed(0)} MB`,
     `${row.counts.served} / ${row.counts.rejected} / ${row.counts.unanswered}`,
     `${(row.logBytes / 1024).toFixed(0)} KiB`,
-    row.faults.length + row.late.length === 0 ? 'held' : 'BROKEN',
+    isHeld(row) ? 'held' : 'BROKEN',
   ]);
   const widths = HEADS.map((head, column) =>
     Math.max(head.length, ...cells.map((row) => row[column]!.length)),
