@@ -14,6 +14,7 @@ const MOST_PIECES = 1_024;
 const BYTES_A_PIECE = 64;
 
 const EMPTY = Buffer.alloc(0);
+const discard = () => undefined;
 
 /** Why there is no body. `no_room`: all bodies together would hold more than is allowed. */
 export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
@@ -73,9 +74,11 @@ export function createBodies(maxHeldBytes: number): Bodies {
         resolve(result);
       };
       const giveUp = (reason: NoBody) => {
-        // Nobody listens from here on, and the server reads no more of it.
+        // No more of it is read. What has been parsed already is thrown away: of a request that is only paused, Node keeps
+        // up to 64 KiB, each crumb as a buffer of its own.
         incoming.off('data', onData);
-        incoming.pause();
+        incoming.on('data', discard);
+        incoming.socket?.pause();
         release(room);
         room = EMPTY;
         end(reason);

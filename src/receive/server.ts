@@ -82,7 +82,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       requireHostHeader: false,
     },
     (request: IncomingMessage, response: ServerResponse) => {
-      connections.used(request, response);
+      if (!connections.used(request, response)) return;
       if (closing) response.shouldKeepAlive = false;
       if (!isForOneHost(request)) {
         refuseHost(response);
@@ -186,6 +186,7 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   const declared = request.headers['content-length'];
   if (request.complete || (declared !== undefined && Number(declared) <= FORGOTTEN_BYTES)) {
     request.resume();
+    socket.resume();
     return;
   }
   // Counts as reading, without which Node begins to at the end of the answer.

@@ -88,6 +88,22 @@ describe('limits', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 408 /);
   });
 
+  it('answer a few requests that did not wait for one another, and close a connection of thousands', async () => {
+    let asked = 0;
+    const app = new Hono().get('/', (c) => {
+      asked += 1;
+      return c.text('here');
+    });
+    const port = await start(app);
+    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+    const last = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+    const few = await exchange(port, request.repeat(20) + last);
+    expect(few.split('HTTP/1.1 200 ')).toHaveLength(22);
+    asked = 0;
+    await exchange(port, request.repeat(5_000) + last);
+    expect(asked).toBeLessThan(100);
+  });
+
   it('refuse large headers with 431 as a problem document', async () => {
     const port = await start(echo().app);
     const answer = await exchange(
