@@ -39,7 +39,7 @@ import { createReplicas, REPLICA_LIFE_MS } from './service/replicas.ts';
 import { riskIdsReader } from './service/risk-ids.ts';
 import { createSecretUse } from './service/secret-use.ts';
 import { createSharing } from './service/sharing.ts';
-import { createStoredSecrets } from './service/stored-secrets.ts';
+import { AWAITED_LOOK_MS, createStoredSecrets, SECRETS_LOOK_MS } from './service/stored-secrets.ts';
 import { keepUp } from './service/upkeep.ts';
 import { createDeliveryWatch, forgeableDistanceMs } from './service/watch.ts';
 import { lockFile } from './store/lock.ts';
@@ -59,9 +59,6 @@ const SHARED_GROUP = 512;
 
 /** How often a replica looks for events that another took and did not finish. */
 const CLAIM_LOOK_MS = 2_000;
-
-/** How soon a registration made or forgotten meanwhile counts: commands are processes of their own, and deliveries may follow at once. */
-const SECRETS_LOOK_MS = 500;
 
 /** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow. */
 const DRAIN_MS = 5_000;
@@ -256,7 +253,7 @@ async function compose(
   const receiver = createReceiver({
     ...{ inbox, clock, logger, lines, metrics, pointers },
     addresses,
-    settings: { ...config.webhook, storedSecrets: secrets.keys },
+    settings: { ...config.webhook, storedSecrets: secrets.keys, isSecretAwaited: secrets.isAwaited },
     onDelivery: (outcome, reason) => {
       if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);
       else traffic.rejected(reason || outcome);
@@ -347,9 +344,9 @@ async function compose(
     ops: (request, env) => ops.fetch(request, env),
   });
 
-  async function every(ms: number, work: () => Promise<void>): Promise<void> {
+  async function every(ms: number | (() => number), work: () => Promise<void>): Promise<void> {
     while (!stopping.signal.aborted) {
-      await clock.sleep(ms, stopping.signal);
+      await clock.sleep(typeof ms === 'number' ? ms : ms(), stopping.signal);
       if (!stopping.signal.aborted) await work().catch(onError);
     }
   }
@@ -361,7 +358,7 @@ async function compose(
     every(CLOCK_MEASURED_MS, async () => await (clock as Partial<SharedClock>).measure?.()),
     shared?.run(stopping.signal),
     sharing.run(stopping.signal),
-    every(SECRETS_LOOK_MS, secrets.refresh),
+    every(() => (secrets.isAwaited() ? AWAITED_LOOK_MS : SECRETS_LOOK_MS), secrets.refresh),
     replicas.hold(
       'upkeep',
       ({ signal }) =>

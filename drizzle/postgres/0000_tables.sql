@@ -197,6 +197,7 @@ CREATE TABLE "registrations" (
 	"description" text NOT NULL,
 	"delivers" jsonb NOT NULL,
 	"sealed_secret" text,
+	"sealed_answer" text,
 	"created_at" timestamp with time zone NOT NULL,
 	"expires_at" timestamp with time zone
 );

@@ -208,6 +208,7 @@ CREATE TABLE `registrations` (
 	`description` text NOT NULL,
 	`delivers` text NOT NULL,
 	`sealed_secret` text,
+	`sealed_answer` text,
 	`created_at` text NOT NULL,
 	`expires_at` text
 );

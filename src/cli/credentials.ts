@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { tokensPlace } from '../compliance/oauth-store.ts';
-import { registrationPlace } from '../compliance/registration.ts';
+import { answerPlace, registrationPlace } from '../compliance/registration.ts';
 import { openSecret, type SealedPlace, sealSecret } from '../compliance/secrets.ts';
 import { loadConfig, readCredentialsKey } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
@@ -98,5 +98,6 @@ export function opened(text: SealedText, key: Uint8Array): string | null {
 }
 
 function placeOf({ table, row }: SealedText): SealedPlace {
+  if (table === 'registration_answers') return answerPlace(row);
   return table === 'registrations' ? registrationPlace(row) : tokensPlace(row);
 }

@@ -1,24 +1,22 @@
-import { hash } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
-import { EVERY_FAMILY, registrationPlace } from '../compliance/registration.ts';
-import {
-  type RegistrationAnswer,
-  type RegistrationRequest,
-  registrationRequestSchema,
-} from '../compliance/schemas.ts';
+import { answerPlace, EVERY_FAMILY, registrationPlace } from '../compliance/registration.ts';
+import { placesOfTexts, type RegistrationAnswer } from '../compliance/registration-answer.ts';
+import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
 import { sealSecret } from '../compliance/secrets.ts';
-import { loadConfig, requireHttpsOrLoopback } from '../config.ts';
+import { type Config, loadConfig, requireHttpsOrLoopback } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
-import { standingOf } from '../service/stored-secrets.ts';
+import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/stored-secrets.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { openForWriting, refuseFromAfar } from './database.ts';
+import { holderOfDatabase, openForWriting, refuseFromAfar } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { clockOf } from './local-clock.ts';
+import { livingReplicas } from './operator.ts';
 import { jsonOption } from './options.ts';
 import {
   requireReadable,
@@ -29,6 +27,7 @@ import {
   warnOfUnmatched,
   writeHeld,
 } from './register/held.ts';
+import { takeSecret } from './register/take-secret.ts';
 import { printable } from './text.ts';
 
 export const DEFAULT_DESCRIPTION = 'compliance-mirror';
@@ -43,18 +42,26 @@ const ATTEMPT_FACT = 'registration_attempt';
  */
 const OVERLAP_MS = 24 * 3_600_000;
 
+/**
+ * How long after the request's own limit a running service goes on waiting for what comes of it, should nobody tell it: a
+ * token may have to be got before the request, and the answer written after it.
+ */
+const AWAITED_MARGIN_MS = 15_000;
+
 export interface RegisterOptions {
-  url: string;
+  url?: string;
   events: string;
   description: string;
   again?: true;
+  secretAt?: string;
+  id?: string;
   json?: true;
 }
 
 export function registerCommand(cli: Cli): Command {
   return new Command('register')
     .description('have the compliance service send its events to us (POST /webhooks); asks only once')
-    .requiredOption('--url <url>', 'where deliveries go: https, or loopback, ending in /webhooks')
+    .option('--url <url>', 'where deliveries go: https, or loopback, ending in /webhooks')
     .option(
       '--events <patterns>',
       'exact types and families, comma-separated, such as policy.*,vendor.removed',
@@ -65,13 +72,19 @@ export function registerCommand(cli: Cli): Command {
       '--again',
       'register although it is held here already, or may have been asked for before: for when the compliance service does not have it',
     )
+    .option(
+      '--secret-at <place>',
+      'send nothing: take the signing secret from the answer that is kept, such as data.hook.token',
+    )
+    .option('--id <id>', 'with --secret-at: of which registration, where several are held')
     .addOption(jsonOption())
     .addHelpText(
       'after',
       '\nIt writes to the database itself, also beside a running service, which takes the new secret up within a second:' +
         '\na signing secret does not travel over the operators’ listener. So it runs where the database is.' +
         '\nWith --again the secret of the registration before goes on verifying for a day, and is then forgotten.' +
-        '\nExit code 3: registered, but WEBHOOK_SECRET_ENCODING makes no key of the secret in the answer.',
+        '\nThe answer is kept whole, encrypted: where its secret is not recognised, --secret-at says where it stands.' +
+        '\nExit code 3: registered, but no signing secret is known yet, or WEBHOOK_SECRET_ENCODING makes no key of it.',
     )
     .action((options: RegisterOptions) => register(cli, options));
 }
@@ -80,6 +93,11 @@ export function registerCommand(cli: Cli): Command {
 export async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
+  if (options.secretAt !== undefined) {
+    const { secretAt: place, id, url, json } = options;
+    await takeSecret(cli, config, { place, id, url, json });
+    return;
+  }
   const request = requestOf(options);
   const key = config.credentialsKey;
   // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
@@ -108,15 +126,16 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       );
     } else {
       await refuseAfterUnknownOutcome(store, request, options.again === true);
+      await announce(config, store, clock);
       await store.writeFact(attemptFact(request), 'asked');
       const made = await audited(store, request, clock, () =>
-        send(cli, client, store, request, { key, clock }),
+        send(cli, client, store, request, { key, clock, before }),
       );
       registration = made.registration;
       say.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
       say.write(
-        registration.sealedSecret === null
-          ? 'The answer held no signing secret: set WEBHOOK_SECRETS to the one the compliance service shows you.\n'
+        made.answer.secret === null
+          ? lackOfSecret(registration, made.answer)
           : 'Its signing secret is stored, encrypted.\n',
       );
       warnOfAnswer(cli, request, made.answer);
@@ -130,6 +149,12 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     writeHeld(cli, held, { url: request.url, json: options.json, secrets });
     const unusable = unusableSecret(registration, secrets);
     if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
+    if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
+      throw new DifferenceFound(
+        `no signing secret of ${printable(registration.upstreamId)} is known, so what it sends cannot be verified`,
+        'take it from the answer with --secret-at, or set WEBHOOK_SECRETS to the one that the compliance service shows you',
+      );
+    }
   } finally {
     await store.close();
   }
@@ -164,6 +189,9 @@ async function letExpire(
 type Asked = Pick<RegistrationRequest, 'url' | 'events' | 'description'>;
 
 function requestOf(options: RegisterOptions): Asked {
+  if (options.url === undefined) {
+    throw new UsageError('--url is missing', 'it is where deliveries go, such as https://…/webhooks');
+  }
   requireHttpsOrLoopback(options.url, '--url');
   const events = options.events.split(',').map((pattern) => pattern.trim());
   const parsed = registrationRequestSchema.safeParse({
@@ -222,42 +250,92 @@ async function audited<T>(store: Store, { url }: Asked, clock: Clock, work: () =
   }
 }
 
+/**
+ * Has whatever service runs on this database look for the new secret all the time, and waits until it does: deliveries may
+ * follow the answer at once. Until then they are answered 503, and sent again.
+ */
+async function announce(config: Config, store: Store, clock: Clock): Promise<void> {
+  const isSomeoneThere =
+    store.engine === 'sqlite'
+      ? (await holderOfDatabase(config.databaseUrl)) !== null
+      : (await livingReplicas(store, clock)) > 0;
+  if (!isSomeoneThere) return;
+  // Twice: the look that is under way may have begun before.
+  const waitMs = 2 * SECRETS_LOOK_MS;
+  const until = clock.wall() + waitMs + complianceSettings(config).timeoutMs + AWAITED_MARGIN_MS;
+  await store.writeFact(AWAITED_FACT, String(until));
+  await clock.sleep(waitMs);
+}
+
 async function send(
   cli: Cli,
   client: ComplianceClient,
   store: Store,
   request: Asked,
-  { key, clock }: { key: Uint8Array; clock: Clock },
+  { key, clock, before }: { key: Uint8Array; clock: Clock; before: readonly StoredRegistration[] },
 ): Promise<{ registration: StoredRegistration; answer: RegistrationAnswer }> {
   try {
     const answer = await client.registerWebhook(request, {
       lane: 'person',
       signal: new AbortController().signal,
     });
+    const upstreamId = ownId(answer, request, before);
     const registration: StoredRegistration = {
-      upstreamId: answer.id,
+      upstreamId,
       // As asked for, so that asking again is recognised even if the service spells its answer otherwise.
       ...request,
       delivers: answer.events ?? request.events,
-      // Whether or not it can be used as it is: it is shown once.
+      // Whether or not they can be used as they are: they are shown once.
       sealedSecret:
-        answer.secret === undefined ? null : sealSecret(key, answer.secret, registrationPlace(answer.id)),
+        answer.secret === null ? null : sealSecret(key, answer.secret, registrationPlace(upstreamId)),
+      sealedAnswer: sealSecret(key, answer.text, answerPlace(upstreamId)),
       createdWall: clock.wall(),
       expiresWall: null,
     };
     await store.saveRegistration(registration);
     await store.writeFact(attemptFact(request), '');
+    await store.writeFact(AWAITED_FACT, '');
     return { registration, answer };
   } catch (error) {
     if (isRefusal(error)) {
       await store.writeFact(attemptFact(request), '');
+      await store.writeFact(AWAITED_FACT, '');
+      if (error.excerpt !== null && error.kind !== 'malformed') {
+        cli.err.write(`The compliance service says: ${printable(error.excerpt)}\n`);
+      }
       warnOfUnmatched(cli, request.events);
     }
     throw error;
   }
 }
 
+/**
+ * What the registration goes by here. Another row is written over only by a new secret for the same address: an id that is
+ * no registration's own, as an account's, comes with every answer, and what it would put an end to is shown only once.
+ */
+function ownId(
+  { id, secret }: RegistrationAnswer,
+  { url }: Asked,
+  before: readonly StoredRegistration[],
+): string {
+  const held = before.find(({ upstreamId }) => upstreamId === id);
+  if (id !== null && (held === undefined || (secret !== null && held.url === url))) return id;
+  return `${id ?? 'unnamed'}#${randomBytes(LOCAL_ID_BYTES).toString('hex')}`;
+}
+
+/** Tells apart what the service gave no id of its own. */
+const LOCAL_ID_BYTES = 4;
+
+function lackOfSecret({ upstreamId }: StoredRegistration, { text }: RegistrationAnswer): string {
+  const places = placesOfTexts(text).map(printable).join(', ');
+  const from =
+    places === ''
+      ? ''
+      : `If one of these is the secret (${places}), take it with: register --id ${printable(upstreamId)} --secret-at PLACE\n`;
+  return `No signing secret was recognised in the answer, which is kept, encrypted.\n${from}Or set WEBHOOK_SECRETS to the one that the compliance service shows you.\n`;
+}
+
 /** Plainly refused, so that nothing was registered. A fault of our own is none: it may follow the service's success. */
-function isRefusal(error: unknown): boolean {
+function isRefusal(error: unknown): error is UpstreamError {
   return error instanceof UpstreamError && !error.outcomeUnknown;
 }

@@ -1,14 +1,8 @@
-import {
-  checkIsRecord,
-  listIn,
-  MalformedAnswer,
-  OtherRecordAnswered,
-  objectIn,
-  WRAPPERS,
-} from './envelope.ts';
+import { checkIsRecord, listIn, OtherRecordAnswered, objectIn, WRAPPERS } from './envelope.ts';
 import type { Kind } from './kinds.ts';
 import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath, routeOf } from './paths.ts';
-import { hasRecordId, type IdPointers, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
+import { hasRecordId, type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
+import { type RegistrationAnswer, registrationIn } from './registration-answer.ts';
 import {
   type CallOptions,
   createRequester,
@@ -16,12 +10,7 @@ import {
   type RequesterOptions,
   type Timing,
 } from './requester.ts';
-import {
-  type Meta,
-  type RegistrationAnswer,
-  type RegistrationRequest,
-  registrationAnswerSchema,
-} from './schemas.ts';
+import type { Meta, RegistrationRequest } from './schemas.ts';
 
 export interface Page extends Timing {
   objects: JsonObject[];
@@ -57,6 +46,7 @@ export interface ComplianceClient {
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
   createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
   createRiskAssessment(body: JsonObject, options: CallOptions): Promise<Created>;
+  /** Any 2xx is success, whatever it says: its answer is handed on whole, since its secret is shown only once. */
   registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
   /**
    * Any request; any 2xx is success, and its JSON is handed on as it is (null: empty). `path` is below the base
@@ -79,10 +69,11 @@ export interface ClientOptions extends RequesterOptions {
   pointers: IdPointers;
 }
 
-/** Its answers may hold a signing secret, so none of them goes into an error. */
+/** Its answers may hold a signing secret, so that of none more than the reason of a 4xx goes into an error. */
 const REGISTRATIONS = '/webhooks';
 
 const isOk = (status: number) => status === 200;
+const isSuccess = (status: number) => status >= 200 && status < 300;
 /** The specification does not show the success status of a create. */
 const isCreated = (status: number) => status === 200 || status === 201;
 
@@ -159,8 +150,9 @@ export function createClient(options: ClientOptions): ComplianceClient {
         method: 'POST',
         path: REGISTRATIONS,
         body: JSON.stringify(registration),
-        accepts: isCreated,
-        read: registrationIn,
+        accepts: isSuccess,
+        asText: true,
+        read: (text) => registrationIn(String(text)),
         isSecret: true,
       });
       return value;
@@ -169,23 +161,9 @@ export function createClient(options: ClientOptions): ComplianceClient {
     request: (request) =>
       send({
         ...request,
-        accepts: (status) => status >= 200 && status < 300,
+        accepts: isSuccess,
         read: (body) => body ?? null,
         isSecret: routeOf(request.path) === REGISTRATIONS,
       }),
   };
-}
-
-function registrationIn(body: unknown): RegistrationAnswer {
-  const object = objectIn(body, ['webhook', 'registration', 'subscription'], registrationIdIn);
-  const parsed = registrationAnswerSchema.safeParse({ ...object, id: registrationIdIn(object) });
-  if (parsed.success) return parsed.data;
-  const fields = parsed.error.issues.map((issue) => issue.path.join('.')).join(', ');
-  throw new MalformedAnswer(`the registration's answer is unusable in: ${fields}`);
-}
-
-function registrationIdIn(object: JsonObject): string | null {
-  const id = object['id'];
-  if (typeof id === 'number' && Number.isSafeInteger(id)) return String(id);
-  return isUsableId(id) ? id : null;
 }

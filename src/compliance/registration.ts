@@ -40,3 +40,8 @@ export function coverageOf(patterns: readonly string[]): Coverage {
 export function registrationPlace(upstreamId: string): SealedPlace {
   return { purpose: 'registration', row: upstreamId };
 }
+
+/** Where the whole answer to a registration is sealed. */
+export function answerPlace(upstreamId: string): SealedPlace {
+  return { purpose: 'registration_answer', row: upstreamId };
+}

@@ -51,10 +51,7 @@ export interface CallOptions {
   onSend?: () => void | Promise<void>;
 }
 
-interface OutgoingRequest<T> extends Expectation<T>, CallOptions {
-  /** JSON text, sent as it is. */
-  body?: string;
-}
+type OutgoingRequest<T> = Expectation<T> & CallOptions;
 
 export interface RequesterOptions {
   settings: ComplianceSettings;

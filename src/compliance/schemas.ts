@@ -79,8 +79,8 @@ export const registrationRequestSchema = z.looseObject({
 });
 export type RegistrationRequest = z.infer<typeof registrationRequestSchema>;
 
-/** The registration's answer is not shown; this is what we expect, every part of it optional but the id. */
-export const registrationAnswerSchema = z
+/** The registration's answer is not shown; this is the sandbox's. What others may answer: registration-answer.ts. */
+const registrationAnswerSchema = z
   .looseObject({
     id: z.string().min(1),
     url: z.string().optional(),
@@ -89,7 +89,6 @@ export const registrationAnswerSchema = z
     secret: z.string().min(1).optional().meta({ description: 'What deliveries are signed with.' }),
   })
   .meta({ id: 'WebhookRegistration' });
-export type RegistrationAnswer = z.infer<typeof registrationAnswerSchema>;
 export const registrationEnvelopeSchema = answerOf(registrationAnswerSchema).meta({
   id: 'WebhookRegistrationAnswer',
 });

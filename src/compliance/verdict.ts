@@ -1,6 +1,8 @@
+import { isUtf8 } from 'node:buffer';
 import type { ComplianceSettings } from '../config.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { EXCERPT_BYTES, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { reasonIn } from './rejection-reason.ts';
 import { type Answer, ExchangeFailure } from './transport.ts';
 
 /** What the verdict on an answer depends on, besides the answer. */
@@ -9,11 +11,15 @@ export interface Expectation<T> {
   path: string;
   /** Which statuses are success. */
   accepts: (status: number) => boolean;
+  /** What is sent: JSON text, as it is. */
+  body?: string;
   /** Turns the JSON answer (undefined: an empty one) into the result; throws MalformedAnswer. */
   read: (json: unknown) => T;
+  /** `read` is given the answer's text instead, whatever it is. */
+  asText?: true;
   /** The result of a 404, where that is an answer. */
   missing?: (answer: Answer) => T;
-  /** Keeps the answer's text out of errors. */
+  /** Keeps the answer's text out of errors, but for the reason that a 4xx gives. */
   isSecret?: boolean;
 }
 
@@ -38,13 +44,16 @@ export function judge<T>(
   }
   const { status } = reply;
   if (status === 404 && expected.missing !== undefined) return { value: expected.missing(reply) };
-  const excerpt = expected.isSecret ? null : excerptOf(reply.body, context.authorization);
+  const shown = excerptOf(reply.body, context.authorization);
+  const isRejection = status >= 400 && status < 500;
+  const reason = expected.isSecret && isRejection ? reasonIn(shown ?? '', expected.body ?? '') : null;
+  const excerpt = expected.isSecret ? reason : shown;
   if (!expected.accepts(status)) {
     const details = { status, excerpt, retryAfterMs: context.retryAfterMs };
     return upstreamError(kindOfStatus(status), `answered ${status}`, isAmbiguous(status), details);
   }
   try {
-    return { value: expected.read(parseJson(reply.body)) };
+    return { value: expected.read(expected.asText ? textOf(reply.body) : parseJson(reply.body)) };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
     return upstreamError('malformed', error.message, true, { status, excerpt, cause: error });
@@ -66,7 +75,9 @@ export function judge<T>(
     const warning = '; whether it took effect is unknown, so it was not sent again';
     const hint =
       expected.isSecret && kind === 'unexpected_status' && !outcomeUnknown
-        ? HINT_OF_HIDDEN_ANSWER
+        ? details.excerpt
+          ? HINT_OF_REASON
+          : HINT_OF_HIDDEN_ANSWER
         : hintFor(outcomeUnknown ? 'cancelled' : kind, context.auth);
     return new UpstreamError(kind, message + (outcomeUnknown ? warning : ''), {
       ...details,
@@ -94,6 +105,8 @@ function isAmbiguous(status: number): boolean {
 
 const HINT_OF_HIDDEN_ANSWER =
   'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
+
+const HINT_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
 
 /** What an operator can do about a failure of this kind. */
 function hintFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
@@ -129,6 +142,11 @@ function parseJson(body: Uint8Array): unknown {
     // The parser's own message quotes the document, which for a registration may be its secret.
     throw new MalformedAnswer('the answer is not JSON');
   }
+}
+
+/** Every byte finds its place in it, so that nothing of what is shown only once is lost. */
+function textOf(body: Uint8Array): string {
+  return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
 }
 
 function excerptOf(body: Uint8Array, authorization: string): string | null {

@@ -54,6 +54,13 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} doctor --delivery rejection:NUMBER`,
     note: 'A new secret goes beside the old one into WEBHOOK_SECRETS, or into its file. The first accepted delivery closes the gap and starts a sweep.',
   },
+  no_signing_secret: {
+    symptom:
+      'Deliveries came before a signing secret was known that they could be signed with, and were answered 503. A sender tries those again for a while.',
+    check: 'Whether it was once, while “register” was at work, or goes on because no secret is known at all.',
+    command: `${CLI} doctor`,
+    note: 'The first accepted delivery closes the gap and starts a full sync. Where the secret is lacking: “register --secret-at PLACE”, or WEBHOOK_SECRETS.',
+  },
   unresolved: {
     symptom: 'An event named this record, and the API answers 404 for it each time. Nothing was deleted.',
     check: 'Whether the credentials may see it, and whether the id in the event is the record’s own.',

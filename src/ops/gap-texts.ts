@@ -40,6 +40,12 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
       'If the sender rotated its secret, add the new one to WEBHOOK_SECRETS. Otherwise somebody is knocking.',
     needsPerson: true,
   },
+  no_signing_secret: {
+    title: 'Deliveries came whose signing secret was not known yet',
+    remedy:
+      'They were answered 503, so that the sender tries again. If it goes on: “register --secret-at”, or set WEBHOOK_SECRETS.',
+    needsPerson: true,
+  },
   unresolved: {
     title: 'The API does not know this record',
     remedy:

@@ -6,6 +6,8 @@ const STORE_RETRY_AFTER_SECONDS = '5';
 const TOO_MANY_RETRY_AFTER_SECONDS = '2';
 /** The same while no signing secret is known, which takes a person to change. */
 const NO_SECRET_RETRY_AFTER_SECONDS = '60';
+/** The same while a registration is being made, which brings one. */
+const AWAITED_SECRET_RETRY_AFTER_SECONDS = '2';
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
 const UNAUTHORIZED_TEXT = problemText(
@@ -72,9 +74,10 @@ export function storeUnavailable(): Response {
   });
 }
 
-export function noSecret(): Response {
+/** `isAwaited`: one is about to come. */
+export function noSecret(isAwaited: boolean): Response {
   return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', 'Send it again later.', {
-    'retry-after': NO_SECRET_RETRY_AFTER_SECONDS,
+    'retry-after': isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS,
   });
 }
 

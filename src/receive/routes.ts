@@ -31,6 +31,8 @@ export interface ReceiverOptions {
   settings: Config['webhook'] & {
     /** Secrets that registrations brought, besides the configured ones and after them. The same array until they change. */
     storedSecrets: () => readonly Uint8Array[];
+    /** A registration is being made, and its secret is not here yet: what none fits may be signed with that one. */
+    isSecretAwaited: () => boolean;
   };
   pointers: IdPointers;
   /** Whom a delivery came from, as far as that can be believed. */
@@ -92,11 +94,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (!isIdentity(incoming.headers['content-encoding'])) {
         return turnAway('content_encoding', incoming, declaredBytes, startedAt);
       }
-      const secrets = secretsNow();
-      if (secrets.length === 0) {
-        settle('unavailable', 'no_signing_secret', startedAt);
-        return answers.noSecret();
-      }
+      if (secretsNow().length === 0) return lackSecret(incoming, null, declaredBytes, startedAt);
       const headerOf = signsHeaders ? (name: string) => headerIn(incoming, name) : NO_HEADERS;
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
       if (!claimed.ok) return rejectSignature(claimed, incoming, null, declaredBytes, startedAt);
@@ -108,6 +106,9 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         settle('aborted', 'incomplete_body', startedAt);
         return answers.interrupted();
       }
+      // Asked again: one may have come while the body did.
+      const secrets = secretsNow();
+      if (secrets.length === 0) return lackSecret(incoming, body, body.length, startedAt);
       return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
@@ -130,7 +131,11 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   ): Promise<Response> {
     const nowSeconds = Math.floor(clock.wall() / 1000);
     const verdict = verifySignature(claimed, { body, ...signed, nowSeconds }, settings);
-    if (!verdict.ok) return rejectSignature(verdict, incoming, body, body.length, startedAt);
+    if (!verdict.ok) {
+      return verdict.reason === 'bad_signature' && settings.isSecretAwaited()
+        ? lackSecret(incoming, body, body.length, startedAt)
+        : rejectSignature(verdict, incoming, body, body.length, startedAt);
+    }
     prove(incoming);
     options.onSecretUsed?.(signed.secrets[verdict.secretPosition]!);
 
@@ -159,21 +164,45 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     bytes: number,
     startedAt: number,
   ): Response {
-    const keepsBody = (macValid || reason === 'bad_signature') && bytes <= REJECTION_BODY_BYTES;
+    const keepsBody = macValid || reason === 'bad_signature';
+    reject(incoming, { reason, t, bytes }, body, { keepsBody }, startedAt);
+    if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
+    return answers.unauthorized();
+  }
+
+  /** The fault is ours: no secret is known that it could be signed with. */
+  function lackSecret(
+    incoming: IncomingMessage,
+    body: Buffer | null,
+    bytes: number,
+    startedAt: number,
+  ): Response {
+    const noted = { reason: 'no_signing_secret', t: null, bytes } as const;
+    reject(incoming, noted, body, { keepsBody: true }, startedAt);
+    return answers.noSecret(settings.isSecretAwaited());
+  }
+
+  /** Notes and counts a rejection. */
+  function reject(
+    incoming: IncomingMessage,
+    { reason, t, bytes }: { reason: string; t: string | null; bytes: number },
+    body: Buffer | null,
+    { keepsBody }: { keepsBody: boolean },
+    startedAt: number,
+  ): void {
+    const keptBody = keepsBody && bytes <= REJECTION_BODY_BYTES ? body : null;
     inbox.reject({
       reason,
       t,
       bytes,
       bodySha256: body === null ? null : hash('sha256', body, 'hex'),
-      header: noted(incoming),
+      header: headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
       // A copy: the body's room counts as free from now on.
-      body: keepsBody && body !== null ? Uint8Array.from(body) : null,
+      body: keptBody === null ? null : Uint8Array.from(keptBody),
       address: addresses.of(incoming),
       wall: clock.wall(),
     });
     settle('rejected', reason, startedAt, { bytes });
-    if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
-    return answers.unauthorized();
   }
 
   /** Rejected by its headers or its size alone. */
@@ -183,20 +212,9 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     bytes: number,
     startedAt: number,
   ): Response {
-    inbox.reject({
-      ...{ reason, t: null, bytes, bodySha256: null, body: null },
-      header: noted(incoming),
-      address: addresses.of(incoming),
-      wall: clock.wall(),
-    });
-    settle('rejected', reason, startedAt, { bytes });
+    reject(incoming, { reason, t: null, bytes }, null, { keepsBody: false }, startedAt);
     if (reason === 'content_encoding') return answers.unsupportedEncoding();
     return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.tooManyChunks();
-  }
-
-  /** The signature header as a rejection shows it. */
-  function noted(incoming: IncomingMessage): string | null {
-    return headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null;
   }
 
   function tooMany(reason: 'bodies_in_flight' | 'address_share', startedAt: number): Response {

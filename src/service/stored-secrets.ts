@@ -10,6 +10,14 @@ import {
 } from '../signing-secret.ts';
 import type { OperatorStore, StoredRegistration } from '../store/store.ts';
 
+/** How soon a registration made or forgotten meanwhile counts: commands are processes of their own. */
+export const SECRETS_LOOK_MS = 500;
+/** The same while one is being made: deliveries may follow its answer at once. */
+export const AWAITED_LOOK_MS = 20;
+
+/** Until when, by the wall clock, a registration that is being made may bring a secret; empty: none is. */
+export const AWAITED_FACT = 'registration_awaited_until';
+
 /** What a registration's secret is good for. `unreadable`: it does not open with CREDENTIALS_KEY, or there is no such key. */
 export type SecretStanding = 'verifies' | 'not_stored' | 'expired' | 'unreadable' | SecretFlaw;
 
@@ -43,6 +51,8 @@ export interface StoredSecrets {
   /** What registrations brought: the same arrays until they change. */
   current(): readonly StoredSecret[];
   keys(): readonly Uint8Array[];
+  /** A registration is being made, whose secret is not here yet. */
+  isAwaited(): boolean;
   /**
    * Looks again: `register`, `registrations` and `credentials` run in processes of their own. Rejects with MirrorError
    * `secret_unreadable` when, the first time, a stored secret cannot be opened; later what was open stays in use.
@@ -51,7 +61,7 @@ export interface StoredSecrets {
 }
 
 export interface StoredSecretsOptions {
-  store: Pick<OperatorStore, 'listRegistrations'>;
+  store: Pick<OperatorStore, 'listRegistrations' | 'readFact'>;
   clock: { wall(): number };
   /** Asked each time: its file may have another key by now. Null: there are no stored secrets. */
   key: () => Uint8Array | null;
@@ -70,6 +80,7 @@ export function createStoredSecrets(options: StoredSecretsOptions): StoredSecret
   let nextEnd = Number.POSITIVE_INFINITY;
   let secrets: readonly StoredSecret[] = [];
   let keys: readonly Uint8Array[] = [];
+  let awaitedUntil = 0;
 
   function settle(): void {
     const now = clock.wall();
@@ -112,9 +123,12 @@ export function createStoredSecrets(options: StoredSecretsOptions): StoredSecret
       if (clock.wall() >= nextEnd) settle();
       return keys;
     },
+    isAwaited: () => clock.wall() < awaitedUntil,
     async refresh() {
       const key = options.key();
       if (key === null) return;
+      // First: whoever makes one ends this after its secret is written, and none may fall between.
+      const until = Number(await store.readFact(AWAITED_FACT));
       const now = clock.wall();
       const next: typeof opened = new Map();
       const problems = new Set<string>();
@@ -133,6 +147,7 @@ export function createStoredSecrets(options: StoredSecretsOptions): StoredSecret
       told = problems;
       isFirst = false;
       settle();
+      awaitedUntil = until;
     },
   };
 }

@@ -13,6 +13,7 @@ const USUAL_AMONG = 200;
 
 const REJECTED_SIGNATURES = { reason: 'rejected_signatures', kind: null, recordId: null } as const;
 const REJECTED_TIMESTAMP = { reason: 'rejected_timestamp', kind: null, recordId: null } as const;
+const NO_SECRET = { reason: 'no_signing_secret', kind: null, recordId: null } as const;
 const SILENCE = { reason: 'silence', kind: null, recordId: null } as const;
 
 /** What the stream of deliveries itself says is missing. */
@@ -47,6 +48,7 @@ export function createDeliveryWatch(options: {
   let lastReplaySweep = Number.NEGATIVE_INFINITY;
   let lastBurstSweep = Number.NEGATIVE_INFINITY;
   let burstIsOver = false;
+  let lackedSecret = false;
   /** A burst that the last process saw may have ended with it, its secret mended: the first delivery tells. */
   let mayHaveBeenLeftOpen = true;
   let putOff: string | null = null;
@@ -67,9 +69,21 @@ export function createDeliveryWatch(options: {
       if (outcome === 'rejected' && reason === 'bad_signature' && burst.rejectedOne()) {
         const error = 'several deliveries in a row carry a signature of no secret we know';
         gaps.open(REJECTED_SIGNATURES, error).catch(onError);
+      } else if (outcome === 'rejected' && reason === 'no_signing_secret') {
+        if (lackedSecret) return;
+        lackedSecret = true;
+        const error = 'a delivery came before a signing secret was known that it could be signed with';
+        gaps.open(NO_SECRET, error).catch(onError);
       } else if (outcome === 'accepted') {
+        if (lackedSecret) {
+          // No stranger brings this about: it takes a secret that was not there before, and a delivery that it signs.
+          lackedSecret = false;
+          backfill?.requestSweep(KINDS, 'rejected deliveries');
+          gaps.heal(NO_SECRET).catch(onError);
+        }
         if (burst.acceptedOne()) burstIsOver = true;
         // The sweep of the start has made good what was rejected before it.
+        if (mayHaveBeenLeftOpen) gaps.heal(NO_SECRET).catch(onError);
         if (mayHaveBeenLeftOpen && !burstIsOver) gaps.heal(REJECTED_SIGNATURES).catch(onError);
         mayHaveBeenLeftOpen = false;
         // Until then its gap stays open.

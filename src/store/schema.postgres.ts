@@ -286,6 +286,8 @@ export const registrations = pgTable('registrations', {
   /** What the service answered that it would deliver, of what was asked for (`events`). */
   delivers: jsonb('delivers').notNull(),
   sealedSecret: text('sealed_secret'),
+  /** The whole answer, which shows the secret only once. */
+  sealedAnswer: text('sealed_answer'),
   createdAt: instant('created_at').notNull(),
   /** From then on its secret verifies nothing, and the row goes. */
   expiresAt: instant('expires_at'),

@@ -269,6 +269,8 @@ export const registrations = sqliteTable('registrations', {
   /** What the service answered that it would deliver, of what was asked for (`events`). */
   delivers: text('delivers').notNull(),
   sealedSecret: text('sealed_secret'),
+  /** The whole answer, which shows the secret only once. */
+  sealedAnswer: text('sealed_answer'),
   createdAt: text('created_at').notNull(),
   /** From then on its secret verifies nothing, and the row goes. */
   expiresAt: text('expires_at'),

@@ -284,6 +284,7 @@ export type GapReason =
   | 'credentials_rejected'
   | 'rejected_timestamp'
   | 'rejected_signatures'
+  | 'no_signing_secret'
   | 'unresolved'
   | 'unreadable_answer'
   | 'unproven_id'
@@ -526,6 +527,8 @@ export interface StoredRegistration {
   delivers: string[];
   /** As sealed by compliance/secrets.ts; null when the answer held none. */
   sealedSecret: string | null;
+  /** The whole answer, sealed likewise: what was not recognised in it can be taken from it later. */
+  sealedAnswer: string | null;
   createdWall: number;
   /** From then on its secret verifies nothing, and upkeep takes the row away. Null: it stays. */
   expiresWall: number | null;
@@ -533,7 +536,7 @@ export interface StoredRegistration {
 
 /** A text sealed with CREDENTIALS_KEY, and the row that it stands in. */
 export interface SealedText {
-  table: 'registrations' | 'tokens';
+  table: 'registrations' | 'registration_answers' | 'tokens';
   /** The row's key, to which the text is bound. */
   row: string;
   sealed: string;

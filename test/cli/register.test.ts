@@ -173,14 +173,15 @@ describe('registering with the compliance service', () => {
     });
   });
 
-  it('says which pattern selects nothing when the service refuses the registration, and hides the answer', async () => {
+  it('says which pattern selects nothing when the service refuses the registration, and why it does', async () => {
     await inTemporaryDirectory(async (directory) => {
       const args = ['register', '--url', HOOK, '--events', 'policy.*,vendors.*'];
       const { code, err } = await cli(args, settingsFor(directory, baseUrl));
       expect(code).toBe(1);
       expect(err).toContain('answered 422');
       expect(err).toContain('no known event type is selected by: vendors.*\n');
-      expect(err).toContain('may hold a signing secret');
+      expect(err).toContain('The compliance service says: ');
+      expect(err).toContain('one of the twelve event types');
     });
   });
 
@@ -205,7 +206,10 @@ describe('a service that registers something else than it was asked for', () => 
     });
     try {
       await inTemporaryDirectory(async (directory) => {
-        const settings = settingsFor(directory, service.settings.baseUrl.href);
+        const settings = {
+          ...settingsFor(directory, service.settings.baseUrl.href),
+          WEBHOOK_SECRETS: 'shown-elsewhere-0123456789',
+        };
         const args = ['register', '--url', HOOK, '--description', 'all'];
         const first = await cli(args, settings);
         expect(first.code).toBe(0);
@@ -271,7 +275,9 @@ describe('a stored secret that does not open with CREDENTIALS_KEY', () => {
         }
         const doctor = await cli(['doctor'], lost);
         expect(doctor.code).toBe(3);
-        expect(doctor.out).toContain('do not open with CREDENTIALS_KEY: registrations wh_1');
+        expect(doctor.out).toContain(
+          'do not open with CREDENTIALS_KEY: registration_answers wh_1, registrations wh_1',
+        );
         expect(service.received.filter(({ method }) => method === 'POST')).toHaveLength(1);
         expect((await cli(['registrations', 'forget', 'wh_1'], lost)).code).toBe(0);
         expect(await cli(args, lost)).toMatchObject({ code: 0 });

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { tokensPlace } from '../../src/compliance/oauth-store.ts';
@@ -16,12 +16,18 @@ let service: Awaited<ReturnType<typeof startUpstream>>;
 /** The secret that the next registration's answer holds; its id is `wh_NUMBER`. */
 let secret: string | undefined;
 let made = 0;
+/** What the next registration is answered, where it is not the usual. */
+let answerOf: ((usual: object) => unknown) | null = null;
+/** Told when the answer has left. */
+let onAnswered: () => void = () => undefined;
 
 beforeAll(async () => {
   service = await startUpstream((response, { method, body }) => {
     if (method === 'GET') return json(response, 200, { data: [], meta: { total: 0 } });
     made += 1;
-    json(response, 201, { data: { ...(JSON.parse(body) as object), id: `wh_${made}`, secret } });
+    const usual = { ...(JSON.parse(body) as object), id: `wh_${made}`, secret };
+    response.once('finish', onAnswered);
+    json(response, 201, answerOf === null ? { data: usual } : answerOf(usual));
   });
 });
 afterAll(async () => {
@@ -30,6 +36,8 @@ afterAll(async () => {
 
 function settingsFor(directory: string, key: Buffer = randomBytes(32)): Record<string, string> {
   made = 0;
+  answerOf = null;
+  onAnswered = () => undefined;
   secret = randomBytes(16).toString('hex');
   return {
     ...{ DATABASE_URL: `file:${join(directory, 'mirror.db')}`, PORT: '0', OPS_PORT: '0' },
@@ -207,11 +215,11 @@ describe('rotating the key of what is stored', () => {
       expect(await deliver(first)).toBe(202);
 
       const rotated = await cli(['credentials', 'rotate-key', '--new-key-file', newKey], settings);
-      expect(rotated).toMatchObject({ code: 0, out: expect.stringContaining('Encrypted anew: 2.') });
+      expect(rotated).toMatchObject({ code: 0, out: expect.stringContaining('Encrypted anew: 3.') });
       expect(await lastAudit(settings)).toMatchObject({
         actor: 'cli',
         action: 'rotate_key',
-        outcome: 'ok:2',
+        outcome: 'ok:3',
       });
       expect(await deliver(first)).toBe(202);
       const again = await cli(['credentials', 'rotate-key', '--new-key-file', newKey], settings);
@@ -241,7 +249,7 @@ describe('rotating the key of what is stored', () => {
       const path = fileOf(directory, randomBytes(32), 'new.key');
       const { code, err } = await cli(['credentials', 'rotate-key', '--new-key-file', path], settings);
       expect(code).toBe(2);
-      expect(err).toContain('nothing was changed: registrations wh_copy');
+      expect(err).toContain('nothing was changed: registration_answers wh_copy, registrations wh_copy');
       expect(await store.listSealed()).toEqual(before);
       await store.close();
     });
@@ -263,4 +271,89 @@ describe('rotating the key of what is stored', () => {
       expect(err).toContain('--new-key-file');
     });
   });
+});
+
+describe('an answer in which no secret is recognised', () => {
+  it('is kept encrypted, and the secret is taken from it later without anything being sent', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory);
+      const token = `${secret}`;
+      answerOf = (usual) => ({ data: { ...usual, secret: undefined, hook: { token } } });
+      const made = await register(settings);
+      expect(made.code).toBe(3);
+      expect(made.out).toContain('data.hook.token');
+      const posts = () => service.received.filter(({ method }) => method === 'POST').length;
+      const sent = posts();
+      for (const { code, err } of [
+        await register(settings),
+        await register(settings, '--secret-at', 'data.id.x'),
+      ]) {
+        expect(code).toBeGreaterThan(1);
+        expect(err).not.toContain(token);
+      }
+      expect(await listed(settings)).toMatchObject([{ id: 'wh_1', secret: 'not_stored' }]);
+      const other = { ...settings, CREDENTIALS_KEY: randomBytes(32).toString('base64') };
+      expect((await cli(['register', '--secret-at', 'data.hook.token'], other)).code).toBe(2);
+      const taken = await cli(['register', '--secret-at', 'data.hook.token'], settings);
+      expect({ code: taken.code, err: taken.err }).toEqual({ code: 0, err: '' });
+      expect(await listed(settings)).toMatchObject([{ id: 'wh_1', secret: 'verifies' }]);
+      expect(await lastAudit(settings)).toMatchObject({ action: 'registration_secret', target: 'wh_1' });
+      expect(posts()).toBe(sent);
+      expect(made.out + made.err + taken.out).not.toContain(token);
+      for (const file of readdirSync(directory)) {
+        expect(readFileSync(join(directory, file)).includes(token)).toBe(false);
+      }
+    });
+  });
+
+  it('is never written over by one that brings the same id, and --id says which is meant', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory);
+      answerOf = () => ({ id: 'account', token: `first-${secret}` });
+      expect((await register(settings)).code).toBe(3);
+      answerOf = () => ({ id: 'account', token: `second-${secret}` });
+      expect((await register(settings, '--again')).code).toBe(3);
+      const ids = (await listed(settings)).map(({ id }) => id);
+      expect(ids).toEqual(['account', expect.stringMatching(/^account#[0-9a-f]{8}$/)]);
+      const open = await cli(['register', '--secret-at', 'token'], settings);
+      expect(open).toMatchObject({ code: 2, err: expect.stringContaining('--id') });
+      for (const id of ids) {
+        expect((await cli(['register', '--secret-at', 'token', '--id', id], settings)).code).toBe(0);
+      }
+      expect((await listed(settings)).map(({ secret }) => secret)).toEqual(['verifies', 'verifies']);
+    });
+  });
+});
+
+describe('deliveries that follow the answer at once', () => {
+  it.each([
+    ['the first secret of all', {}],
+    ['one beside another', { WEBHOOK_SECRETS: 'another-secret-0123456789' }],
+  ])(
+    'are answered 503 until the secret is taken up, never 401, and are then accepted: %s',
+    async (_, more) => {
+      await inTemporaryDirectory(async (directory) => {
+        const settings = { ...settingsFor(directory), ...more };
+        const running = start(['serve'], settings);
+        try {
+          const receiver = (await running.line('Deliveries: ')).replace('Deliveries: ', '').trim();
+          const answered = new Promise<void>((resolve) => {
+            onAnswered = resolve;
+          });
+          const registered = register(settings);
+          await answered;
+          const statuses: number[] = [];
+          while (statuses.at(-1) !== 202) {
+            const body = eventBody({ id: `evt_${statuses.length}` });
+            const headers = { 'x-webhook-signature': header(nowSeconds(), body, secret!) };
+            statuses.push((await fetch(receiver, { method: 'POST', headers, body })).status);
+            expect(statuses.filter((status) => status !== 503 && status !== 202)).toEqual([]);
+          }
+          expect((await registered).code).toBe(0);
+        } finally {
+          expect(await running.stop()).toBe(0);
+        }
+      });
+    },
+  );
 });

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
+import type { RegistrationAnswer } from '../../src/compliance/registration-answer.ts';
 import { MAX_RESPONSE_BYTES } from '../../src/compliance/transport.ts';
 import { API_KEY, type Handler, json, startUpstream, type Upstream } from './upstream.ts';
 
@@ -409,31 +410,46 @@ describe('creating and registering', () => {
     ['bare', { id: 'w1', secret: 'whsec_x' }],
   ])("a registration's answer is read %s", async (_form, body) => {
     const { client, received } = await start((response) => json(response, 201, body));
-    expect(await client.registerWebhook(registration, call)).toEqual({ id: 'w1', secret: 'whsec_x' });
+    expect(await client.registerWebhook(registration, call)).toMatchObject({ id: 'w1', secret: 'whsec_x' });
     expect(JSON.parse(received[0]!.body)).toEqual(registration);
   });
 
   test("a number for the registration's id is taken as its text", async () => {
     const { client } = await start((response) => json(response, 201, { id: 7 }));
-    expect(await client.registerWebhook(registration, call)).toEqual({ id: '7' });
+    expect(await client.registerWebhook(registration, call)).toMatchObject({ id: '7', secret: null });
   });
 
-  test.each<[string, string]>([
-    ['has no id', '{"secret":"whsec_x"}'],
-    ['is no JSON', 'whsec_x'],
-    ['has a wrong field', '{"id":"w1","secret":"whsec_x","url":5}'],
+  test.each<[string, number, string, Partial<RegistrationAnswer>]>([
+    ['has no id', 201, '{"secret":"whsec_x"}', { id: null, secret: 'whsec_x' }],
+    ['is no JSON', 200, 'whsec_x', { id: null, secret: null }],
+    ['is accepted only', 202, '{"id":"w1"}', { id: 'w1', secret: null }],
+    ['is empty', 204, '', { id: null, secret: null }],
+    [
+      'has a wrong field',
+      201,
+      '{"id":"w1","secret":"whsec_x","url":5}',
+      { id: 'w1', secret: 'whsec_x', url: null },
+    ],
   ])(
-    "a registration's answer that %s is unknown in effect, and its secret is in no error",
-    async (_case, body) => {
-      const { client } = await start((response) => void response.writeHead(201).end(body));
-      const error = await client.registerWebhook(registration, call).then(
-        () => null,
-        (reason) => reason,
-      );
-      expect(error).toMatchObject({ kind: 'malformed', outcomeUnknown: true, excerpt: null });
-      expect(`${error.message}${error.stack}${String(error.cause)}`).not.toContain('whsec');
+    "a registration's answer that %s is success, and handed on whole",
+    async (_case, status, body, found) => {
+      const { client } = await start((response) => void response.writeHead(status).end(body));
+      expect(await client.registerWebhook(registration, call)).toMatchObject({ ...found, text: body });
     },
   );
+
+  test('bytes of an answer that are no UTF-8 are handed on as well', async () => {
+    const { client } = await start((response) => void response.writeHead(201).end(Buffer.from([0xff, 0x41])));
+    expect((await client.registerWebhook(registration, call)).text).toBe('\u00ffA');
+  });
+
+  test('a registration that is turned away says why, and shows no secret', async () => {
+    const answer = { detail: 'there is one already', existing: { secret: 'whsec_x' }, code: 'exists' };
+    const { client } = await start((response) => json(response, 409, answer));
+    const error = await client.registerWebhook(registration, call).catch((reason) => reason);
+    expect(error).toMatchObject({ outcomeUnknown: false, excerpt: 'there is one already; exists' });
+    expect(`${error.message}${error.hint}${error.stack}`).not.toContain('whsec');
+  });
 });
 
 describe('any request', () => {

@@ -74,6 +74,7 @@ export async function startReceiver(
     settings: {
       secrets: () => secrets,
       storedSecrets: () => none,
+      isSecretAwaited: () => false,
       secretEncoding: 'utf8',
       template: [{ kind: 'timestamp' }, { kind: 'text', text: '.' }, { kind: 'body' }],
       algorithm: 'sha256',

@@ -488,6 +488,26 @@ describe('a fault of ours', () => {
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(await problemOf(response)).toMatchObject({ code: 'no_signing_secret' });
     expect(receiver.accepted).toEqual([]);
+    expect(receiver.rejected).toMatchObject([{ reason: 'no_signing_secret' }]);
+    expect(receiver.lines.at(-1)).toMatchObject({ outcome: 'rejected', reason: 'no_signing_secret' });
+  });
+
+  it('is answered 503 while the secret of a registration is awaited and no other fits, and as ever before and after', async () => {
+    let isSecretAwaited = true;
+    receiver = await startReceiver({ settings: { isSecretAwaited: () => isSecretAwaited } });
+    const stranger = { 'x-webhook-signature': `t=${nowSeconds()},v1=${'0'.repeat(64)}` };
+    const awaited = await receiver.post(eventBody(), stranger);
+    expect({ status: awaited.status, after: awaited.headers.get('retry-after') }).toEqual({
+      status: 503,
+      after: '2',
+    });
+    expect((await receiver.post(eventBody(), {})).status).toBe(401);
+    expect((await receiver.post(eventBody(), signed(eventBody()))).status).toBe(202);
+    isSecretAwaited = false;
+    expect((await receiver.post(eventBody(), stranger)).status).toBe(401);
+    expect(receiver.rejected.map(({ reason }) => reason)).toEqual([
+      ...['no_signing_secret', 'missing_header', 'bad_signature'],
+    ]);
   });
 
   it('of any other sort is answered 500, without its text, and logged with it', async () => {

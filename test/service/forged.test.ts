@@ -55,6 +55,7 @@ const keep = (secret: string, upstreamId = 'wh_1') =>
     store.saveRegistration({
       ...{ upstreamId, url: 'http://127.0.0.1:1/webhooks', events: [], delivers: [], description: '' },
       sealedSecret: sealSecret(KEY, secret, registrationPlace(upstreamId)),
+      sealedAnswer: null,
       ...{ createdWall: Date.now(), expiresWall: null },
     }),
   );

@@ -13,14 +13,14 @@ function registration(upstreamId: string, secret: string | null, changes: Partia
   return {
     ...{ upstreamId, url: 'https://mirror.example/webhooks', events: [], delivers: [], description: '' },
     sealedSecret: secret === null ? null : sealSecret(KEY, secret, registrationPlace(upstreamId)),
-    ...{ createdWall: NOW, expiresWall: null, ...changes },
+    ...{ sealedAnswer: null, createdWall: NOW, expiresWall: null, ...changes },
   };
 }
 
 function scene(...held: StoredRegistration[]) {
-  const scene = { held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[] };
+  const scene = { held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[], awaited: '' };
   const secrets = createStoredSecrets({
-    store: { listRegistrations: async () => scene.held },
+    store: { listRegistrations: async () => scene.held, readFact: async () => scene.awaited },
     clock: { wall: () => scene.wall },
     key: () => scene.key,
     encoding: 'hex',
@@ -107,4 +107,21 @@ test('a secret does not open in the row of another registration', () => {
     fits: ['utf8', 'hex', 'base64'],
   });
   expect(standingOf(registration('wh_2', null, { sealedSecret }), settings).standing).toBe('unreadable');
+});
+
+test('a secret is awaited from the look that finds it asked for until the look that finds it here, or its time is over', async () => {
+  const s = scene();
+  await s.secrets.refresh();
+  expect(s.secrets.isAwaited()).toBe(false);
+  s.awaited = String(NOW + 1000);
+  await s.secrets.refresh();
+  expect(s.secrets.isAwaited()).toBe(true);
+  s.held = [registration('wh_1', SECRET)];
+  s.awaited = '';
+  await s.secrets.refresh();
+  expect({ awaited: s.secrets.isAwaited(), names: s.names() }).toEqual({ awaited: false, names: ['wh_1'] });
+  s.awaited = String(NOW + 1000);
+  await s.secrets.refresh();
+  s.wall += 1000;
+  expect(s.secrets.isAwaited()).toBe(false);
 });

@@ -89,3 +89,16 @@ it('a delivery rejected for its time soon after another is put off, and not forg
   await here.watch.check();
   expect([...here.open]).toEqual(['rejected_timestamp']);
 });
+
+it('a delivery without a known secret opens a gap, which the first accepted one closes with a full sync', () => {
+  const here = scene(MINUTE_MS);
+  here.watch.onDelivery('rejected', 'no_signing_secret');
+  here.watch.onDelivery('rejected', 'no_signing_secret');
+  expect({ open: [...here.open], sweeps: here.sweeps }).toEqual({ open: ['no_signing_secret'], sweeps: [] });
+  here.deliver();
+  here.deliver();
+  expect({ open: [...here.open], sweeps: here.sweeps }).toEqual({
+    open: [],
+    sweeps: ['rejected deliveries'],
+  });
+});

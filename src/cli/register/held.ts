@@ -1,5 +1,5 @@
 import { coverageOf } from '../../compliance/registration.ts';
-import type { RegistrationAnswer } from '../../compliance/schemas.ts';
+import type { RegistrationAnswer } from '../../compliance/registration-answer.ts';
 import type { Config } from '../../config.ts';
 import { UsageError } from '../../errors.ts';
 import { type SecretStanding, standingOf } from '../../service/stored-secrets.ts';
@@ -132,12 +132,12 @@ export function warnOfAnswer(
   answer: RegistrationAnswer,
 ): void {
   const sorted = (events: readonly string[]) => [...events].sort().map(printable).join(', ');
-  if (answer.events !== undefined && sorted(answer.events) !== sorted(asked.events)) {
+  if (answer.events !== null && sorted(answer.events) !== sorted(asked.events)) {
     cli.err.write(
       `Warning: asked for ${sorted(asked.events)}, and the answer names ${sorted(answer.events) || 'none'}\n`,
     );
   }
-  if (answer.url !== undefined && answer.url !== asked.url) {
+  if (answer.url !== null && answer.url !== asked.url) {
     cli.err.write(`Warning: the answer names another address: ${printable(answer.url)}\n`);
   }
 }

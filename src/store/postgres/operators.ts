@@ -33,14 +33,16 @@ export function createOperatorVerbs(database: Database): OperatorStore {
       await database.transact((unit) =>
         unit.change(
           `INSERT INTO registrations AS r
-             (upstream_id, url, events, description, delivers, sealed_secret, created_at, expires_at)
-           VALUES ($1, $2, $3::jsonb, $4, $5::jsonb, $6, $7, $8) ON CONFLICT (upstream_id) DO UPDATE SET
+             (upstream_id, url, events, description, delivers, sealed_secret, sealed_answer, created_at, expires_at)
+           VALUES ($1, $2, $3::jsonb, $4, $5::jsonb, $6, $7, $8, $9) ON CONFLICT (upstream_id) DO UPDATE SET
              url = excluded.url, events = excluded.events, description = excluded.description,
              delivers = excluded.delivers, expires_at = excluded.expires_at,
-             sealed_secret = coalesce(excluded.sealed_secret, r.sealed_secret)`,
+             sealed_secret = coalesce(excluded.sealed_secret, r.sealed_secret),
+             sealed_answer = coalesce(excluded.sealed_answer, r.sealed_answer)`,
           [
             ...[r.upstreamId, r.url, keepJson(r.events), r.description, keepJson(r.delivers), r.sealedSecret],
-            ...[instantOf(r.createdWall), r.expiresWall === null ? null : instantOf(r.expiresWall)],
+            ...[r.sealedAnswer, instantOf(r.createdWall)],
+            ...[r.expiresWall === null ? null : instantOf(r.expiresWall)],
           ],
         ),
       );
@@ -68,6 +70,7 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         }
       >(
         `SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
+           sealed_answer AS "sealedAnswer",
            created_at, expires_at FROM registrations ORDER BY created_at, upstream_id`,
       );
       return rows.map(({ created_at, expires_at, ...row }) => ({

@@ -86,6 +86,7 @@ export function createTokenVerbs(database: Database): TokenVerbs {
 
 const RESEAL: Record<SealedText['table'], string> = {
   registrations: 'UPDATE registrations SET sealed_secret = $1 WHERE upstream_id = $2',
+  registration_answers: 'UPDATE registrations SET sealed_answer = $1 WHERE upstream_id = $2',
   // Another version: who read the text before must read it again before saving over it.
   tokens: 'UPDATE tokens SET sealed = $1, version = version + 1 WHERE name = $2',
 };

@@ -7,10 +7,11 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
   const audit = db.prepare('INSERT INTO audit (at, actor, action, outcome, target) VALUES (?, ?, ?, ?, ?)');
   const settleAudit = db.prepare('UPDATE audit SET outcome = ? WHERE id = ? AND outcome = ?');
   const saveRegistration = db.prepare(
-    `INSERT INTO registrations (upstream_id, url, events, description, delivers, sealed_secret, created_at, expires_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url, events = excluded.events,
+    `INSERT INTO registrations (upstream_id, url, events, description, delivers, sealed_secret, sealed_answer, created_at, expires_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (upstream_id) DO UPDATE SET url = excluded.url, events = excluded.events,
        description = excluded.description, delivers = excluded.delivers, expires_at = excluded.expires_at,
-       sealed_secret = coalesce(excluded.sealed_secret, sealed_secret)`,
+       sealed_secret = coalesce(excluded.sealed_secret, sealed_secret),
+       sealed_answer = coalesce(excluded.sealed_answer, sealed_answer)`,
   );
   const listRegistrations = db.prepare('SELECT * FROM registrations ORDER BY created_at, upstream_id');
   const expireRegistration = db.prepare('UPDATE registrations SET expires_at = ? WHERE upstream_id = ?');
@@ -49,7 +50,8 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
       transact(() =>
         saveRegistration.run(
           ...[r.upstreamId, r.url, JSON.stringify(r.events), r.description, JSON.stringify(r.delivers)],
-          ...[r.sealedSecret, iso(r.createdWall), r.expiresWall === null ? null : iso(r.expiresWall)],
+          ...[r.sealedSecret, r.sealedAnswer, iso(r.createdWall)],
+          r.expiresWall === null ? null : iso(r.expiresWall),
         ),
       );
     },
@@ -72,6 +74,7 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
           description: row['description'] ?? '',
           delivers: JSON.parse(row['delivers'] ?? '[]') as string[],
           sealedSecret: row['sealed_secret'] ?? null,
+          sealedAnswer: row['sealed_answer'] ?? null,
           createdWall: Date.parse(row['created_at'] ?? ''),
           expiresWall: row['expires_at'] == null ? null : Date.parse(row['expires_at']),
         }),

@@ -34,6 +34,7 @@ export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs
     .pluck();
   const reseal = {
     registrations: db.prepare('UPDATE registrations SET sealed_secret = ? WHERE upstream_id = ?'),
+    registration_answers: db.prepare('UPDATE registrations SET sealed_answer = ? WHERE upstream_id = ?'),
     // Another version: who read the text before must read it again before saving over it.
     tokens: db.prepare('UPDATE tokens SET sealed = ?, version = version + 1 WHERE name = ?'),
   };

@@ -9,6 +9,7 @@ const registration = (upstreamId: string, wall: number) => ({
   ...{
     delivers: ['policy.created'],
     sealedSecret: `sealed ${upstreamId}`,
+    sealedAnswer: null,
     createdWall: wall,
     expiresWall: null,
   },
@@ -71,20 +72,29 @@ export function describeRegistrations(open: OpenEngine): void {
     const grant = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
 
     it(
-      'is every secret and token by its row, and changes all at once with the audit entry',
+      'is every secret, answer and token by its row, and changes all at once with the audit entry',
       inScene(open, async ({ store, now }) => {
         await store.saveRegistration(registration('wh_1', now().wall));
-        await store.saveRegistration({ ...registration('wh_2', now().wall), sealedSecret: null });
+        await store.saveRegistration({
+          ...registration('wh_2', now().wall),
+          sealedSecret: null,
+          sealedAnswer: 'answer',
+        });
         await store.saveTokens('oauth', 'sealed tokens', null, grant, now());
         const present = await store.listSealed();
         expect(present).toEqual([
+          { table: 'registration_answers', row: 'wh_2', sealed: 'answer' },
           { table: 'registrations', row: 'wh_1', sealed: 'sealed wh_1' },
           { table: 'tokens', row: 'oauth', sealed: 'sealed tokens' },
         ]);
-        expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('done');
-        expect((await store.listSealed()).map(({ sealed }) => sealed)).toEqual(['a', 'b']);
+        expect(await store.reseal(present, ['a', 'b', 'c'], rotation, now())).toBe('done');
+        expect((await store.listSealed()).map(({ sealed }) => sealed)).toEqual(['a', 'b', 'c']);
+        expect(await store.listRegistrations()).toMatchObject([
+          { sealedSecret: 'b', sealedAnswer: null },
+          { sealedSecret: null, sealedAnswer: 'a' },
+        ]);
         // Whoever has read the tokens before does not save over them.
-        expect(await store.readTokens('oauth')).toMatchObject({ sealed: 'b', version: 2 });
+        expect(await store.readTokens('oauth')).toMatchObject({ sealed: 'c', version: 2 });
         expect(await store.listAudit({ limit: 1 })).toMatchObject([rotation]);
       }),
     );

@@ -129,7 +129,12 @@ export function describeSweeps(open: OpenEngine): void {
             url: 'https://mirror.example/webhooks',
             events: ['policy.*', 'vendor.added'],
           },
-          ...{ description: 'ours', sealedSecret: 'sealed', createdWall: scene.now().wall },
+          ...{
+            description: 'ours',
+            sealedSecret: 'sealed',
+            sealedAnswer: 'answer',
+            createdWall: scene.now().wall,
+          },
           ...{ delivers: ['policy.*'], expiresWall: null },
         };
         await scene.store.saveRegistration(registration);
@@ -137,6 +142,7 @@ export function describeSweeps(open: OpenEngine): void {
         await scene.store.saveRegistration({
           ...registration,
           sealedSecret: null,
+          sealedAnswer: null,
           description: 'still ours',
         });
         if (scene.canReopen) await scene.reopen();

@@ -1,0 +1,142 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { placesOfTexts, registrationIn, secretAt } from '../../src/compliance/registration-answer.ts';
+import { reasonIn } from '../../src/compliance/rejection-reason.ts';
+
+const S = 'whsec_0123456789abcdef';
+
+describe('the answer to a registration', () => {
+  test.each<[string, unknown, string | null, string | null]>([
+    ['bare', { id: 'w1', secret: S }, 'w1', S],
+    ['in data', { data: { id: 'w1', signingSecret: S } }, 'w1', S],
+    ['in a list of one', { data: [{ id: 'w1', signing_secret: S }] }, 'w1', S],
+    ['nested by name', { data: { webhook: { webhookId: 'w1', webhookSecret: S } } }, 'w1', S],
+    ['the secret nested deeper than the id', { data: { id: 'w1', signing: { id: 'k9', key: S } } }, 'w1', S],
+    ['beside data', { data: { webhook_id: 'w1' }, signingKey: S }, 'w1', S],
+    ['the id of a request beside it', { id: 'req_1', data: { hook: { id: 'w1', secret: S } } }, 'w1', S],
+    ['the id a number', { data: { id: 7, secret: S } }, '7', S],
+    ['no id', { secret: S }, null, S],
+    ['an id that is none', { id: 1.5, secret: S }, null, S],
+    ['the same twice', { data: { id: 'w1', secret: S, signingSecret: S } }, 'w1', S],
+    ['two that differ', { data: { id: 'w1', secret: S, key: 'idempotency-key-1' } }, 'w1', null],
+    ['masked', { data: { id: 'w1', secret: 'whsec_****cdef', token: S } }, 'w1', null],
+    ['masked in one place, whole in another', { id: 'w1', secret: '••••', signingKey: S }, 'w1', S],
+    ['an unusual name', { data: { id: 'w1', hook: { token: S } } }, 'w1', null],
+    ['too deep', { data: { id: 'w1', a: { b: { secret: S } } } }, 'w1', null],
+    ['a secret that is no text', { id: 'w1', secret: { value: 5 } }, 'w1', null],
+    [
+      'several registrations',
+      {
+        data: [
+          { id: 'a', secret: S },
+          { id: 'b', secret: `${S}0` },
+        ],
+      },
+      null,
+      null,
+    ],
+    ['a text', S, null, null],
+    ['nothing', null, null, null],
+  ])('%s', (_, body, id, secret) => {
+    const text = JSON.stringify(body);
+    expect(registrationIn(text)).toMatchObject({ text, id, secret });
+  });
+
+  test('its address and events are those that stand with its id', () => {
+    const body = { data: { hook: { id: 'w1', secret: S, url: 'https://a.example/', events: ['policy.*'] } } };
+    expect(registrationIn(JSON.stringify(body))).toMatchObject({
+      url: 'https://a.example/',
+      events: ['policy.*'],
+    });
+    expect(registrationIn('{"url":5,"events":[1]}')).toMatchObject({ url: null, events: null });
+  });
+
+  test('whatever it is, it is read without a fault and kept whole', () => {
+    const data = fc.jsonValue().map((value) => JSON.stringify({ data: value }));
+    fc.assert(
+      fc.property(fc.oneof(fc.json(), fc.string(), data), (text) => {
+        expect(registrationIn(text).text).toBe(text);
+        for (const place of placesOfTexts(text)) secretAt(text, place);
+      }),
+    );
+  });
+
+  test('wherever a secret of a usual name stands alone within reach, it is found', () => {
+    const name = fc.constantFrom(
+      'secret',
+      'signingSecret',
+      'signing_secret',
+      'webhookSecret',
+      'signingKey',
+      'key',
+    );
+    const wrap = fc.constantFrom<(inner: object) => object>(
+      (inner) => inner,
+      (data) => ({ data }),
+      (hook) => ({ hook }),
+      (hook) => ({ data: { hook } }),
+      (hook) => ({ data: [hook] }),
+    );
+    const secret = fc.stringMatching(/^[A-Za-z0-9+/_=-]{16,80}$/);
+    fc.assert(
+      fc.property(name, wrap, secret, (field, around, value) => {
+        const text = JSON.stringify(around({ [field]: value, name: 'x' }));
+        expect(registrationIn(text).secret).toBe(value);
+        expect(placesOfTexts(text).map((place) => secretAt(text, place))).toContain(value);
+      }),
+    );
+  });
+
+  test('a place is dotted, counts lists from 0, and leads to a text only', () => {
+    const text = JSON.stringify({ data: { hook: [{ token: S }], n: 1 } });
+    expect(secretAt(text, 'data.hook.0.token')).toBe(S);
+    for (const place of ['data.hook', 'data.n', 'data.hook.1.token', 'data.__proto__', 'toString', '']) {
+      expect(secretAt(text, place)).toBeNull();
+    }
+    expect(secretAt(`${S}\n`, '.')).toBe(S);
+    expect(placesOfTexts(`${S}\n`)).toEqual(['.']);
+  });
+});
+
+describe('the reason of a registration that was turned away', () => {
+  const asked = JSON.stringify({
+    url: 'https://mirror.example.com/webhooks',
+    events: ['risk_assessments_all.*'],
+  });
+  test.each<[string, unknown, string | null]>([
+    [
+      'a problem',
+      { title: 'Bad', detail: 'url must be public', code: 'validation_failed' },
+      'Bad; url must be public; validation_failed',
+    ],
+    ['nested errors', { errors: [{ field: 'events', message: 'unknown' }] }, 'unknown; events'],
+    ['an error object', { error: { message: 'no such event' } }, 'no such event'],
+    [
+      'what we asked for',
+      { message: 'risk_assessments_all.* selects nothing' },
+      'risk_assessments_all.* selects nothing',
+    ],
+    [
+      'the registration that is there already',
+      { message: 'exists', existing: { id: 'w1', secret: S } },
+      'exists',
+    ],
+    ['a secret in its words', { message: `exists with ${S}`, secret: 'short one' }, 'exists with [hidden]'],
+    [
+      'a short secret in its words',
+      { message: 'exists with pass word', signing_key: 'pass word' },
+      'exists with [hidden]',
+    ],
+    ['no words', { secret: S }, null],
+    ['a list of texts', { errors: ['x'], message: ['one', 'two'] }, 'one; two'],
+  ])('%s', (_, body, reason) => {
+    expect(reasonIn(JSON.stringify(body), asked)).toBe(reason);
+  });
+
+  test('is the text where that is not JSON, without what could be a secret, and never a page or a part of JSON', () => {
+    expect(reasonIn(`Not allowed: ${S}`, asked)).toBe('Not allowed: [hidden]');
+    expect(reasonIn('<html>no</html>', asked)).toBeNull();
+    expect(reasonIn('{"message":"cut', asked)).toBeNull();
+    expect(reasonIn('', asked)).toBeNull();
+  });
+});
