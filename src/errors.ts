@@ -27,6 +27,9 @@ export class UsageError extends MirrorError {
   }
 }
 
+/** The database lacks the schema of this version, and was opened to be read only: what writes to it makes or migrates it. */
+export class NotMigrated extends UsageError {}
+
 /**
  * The database cannot commit now (full, locked, unreachable). Nothing was acknowledged; callers answer 503.
  * `fatal` means that its answers can no longer be trusted (I/O error, corruption): the process must end,

@@ -76,6 +76,11 @@ export async function databasePath(databaseUrl: string): Promise<string | null> 
   return isPostgres(databaseUrl) ? null : sqlitePath(databaseUrl);
 }
 
+/** Rejects as "serve" would where no database can be made or written. Leaves nothing behind. */
+export async function probeDatabase({ databaseUrl }: Pick<Config, 'databaseUrl'>): Promise<void> {
+  (await engines()).probePlace(databaseUrl);
+}
+
 /** The service that holds the configured database, or null. */
 export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder | null> {
   return (await locks()).holderOf(databaseUrl);

@@ -48,7 +48,7 @@ export function doctorCommand(cli: Cli): Command {
     .addOption(jsonOption())
     .addHelpText(
       'after',
-      '\nExit codes: 0 nothing is wrong, 3 something is, 1 it could not look, 2 bad usage.',
+      '\nExit codes: 0 nothing needs a person, 3 something does, 1 it could not look, 2 bad usage or settings, a database that “serve” does not take included.',
     )
     .action((options: DoctorOptions) => doctor(cli, options));
 }
@@ -99,7 +99,8 @@ const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-
 export async function checkUp(cli: Cli, options: Pick<DoctorOptions, 'json'>): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'doctor', NOT_FROM_AFAR);
-  const checks: Check[] = judge(await examine(cli, config));
+  const found = await examine(cli, config);
+  const checks: Check[] = judge(found);
   const wrong = checks.filter(({ state }) => state === 'wrong');
   if (options.json) writeJson(cli.out, { healthy: wrong.length === 0, checks });
   else {
@@ -109,5 +110,7 @@ export async function checkUp(cli: Cli, options: Pick<DoctorOptions, 'json'>): P
       if (remedy !== null) cli.out.write(`${' '.repeat(width + 11)}What to do: ${printable(remedy)}\n`);
     }
   }
+  const { problem, remedy, isSetting } = found.database;
+  if (problem !== null && isSetting) throw new UsageError(problem, remedy ?? undefined);
   if (wrong.length > 0) throw new DifferenceFound(`wrong: ${wrong.map(({ name }) => name).join(', ')}`);
 }

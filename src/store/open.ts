@@ -2,6 +2,7 @@ import { MirrorError, StoreUnavailable, UsageError } from '../errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
 import { backUpBeforeMigrating } from './sqlite/migration-backup.ts';
+import { probePlaceFor } from './sqlite/place.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
 import type { Store } from './store.ts';
 
@@ -30,6 +31,11 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   } catch (error) {
     throw backup === null ? error : namingBackup(error, backup);
   }
+}
+
+/** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */
+export function probePlace(url: string): void {
+  if (!isPostgres(url) && sqlitePath(url) !== ':memory:') probePlaceFor(sqlitePath(url));
 }
 
 async function openServer(url: string, options: OpenOptions): Promise<Store> {

@@ -1,7 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -335,6 +336,12 @@ describe('doctor on the running configuration', () => {
         registration: 'skipped',
         'last delivery': 'skipped',
         rejections: 'skipped',
+        'stored secrets': 'skipped',
+        'sender clock': 'skipped',
+        'failed events': 'skipped',
+        quarantine: 'skipped',
+        gaps: 'skipped',
+        paused: 'skipped',
         sweeps: 'skipped',
       });
 
@@ -453,7 +460,74 @@ describe('doctor on the running configuration', () => {
       await (await openStore(settings.DATABASE_URL)).close();
       const { code, out } = await cli(['doctor'], settings);
       expect(code).toBe(0);
-      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(15);
+      expect(out.split('\n').filter((line) => /^(ok|warning|-) /.test(line))).toHaveLength(21);
+    });
+  });
+
+  it.each<[string, (path: string) => Promise<void>, RegExp]>([
+    [
+      'a newer version wrote',
+      async (path) => {
+        await (await openStore(`file:${path}`)).close();
+        const db = new Database(path);
+        db.exec("INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of tomorrow', 9999999999999)");
+        db.close();
+      },
+      /was written by a newer version/,
+    ],
+    [
+      'is another program’s',
+      async (path) => {
+        const db = new Database(path);
+        db.exec('CREATE TABLE __drizzle_migrations (id, hash, created_at)');
+        db.exec("INSERT INTO __drizzle_migrations VALUES (1, 'x', 1)");
+        db.close();
+      },
+      /another program's database/,
+    ],
+    [
+      'cannot be made',
+      async (path) => {
+        writeFileSync(dirname(path), 'a file where the folder should be');
+      },
+      /is not a folder/,
+    ],
+  ])('ends as "serve" does, in the same words, where the database %s', async (_, make, words) => {
+    await inTemporaryDirectory(async (directory) => {
+      const path = join(directory, words.source.includes('folder') ? 'sub/mirror.db' : 'mirror.db');
+      await make(path);
+      const settings = { DATABASE_URL: `file:${path}`, WEBHOOK_SECRETS: SECRET, PORT: '0', OPS_PORT: '0' };
+      const [served, doctored] = [await cli(['serve'], settings), await cli(['doctor'], settings)];
+      expect([served.code, doctored.code]).toEqual([2, 2]);
+      expect(served.err).toMatch(words);
+      expect(doctored.err).toContain(served.err.trim().split('\n').at(-1));
+      expect(doctored.out).toMatch(words);
+    });
+  });
+
+  it('exits 3 where deliveries were rejected since the last accepted one, and says so with --json too', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = { DATABASE_URL: `file:${join(directory, 'mirror.db')}`, WEBHOOK_SECRETS: SECRET };
+      const store = await openStore(settings.DATABASE_URL);
+      const wall = Date.now() - 60_000;
+      await accepted(store, ['evt_waits'], { wall, steady: 1 });
+      await store.recordRejections([
+        { ...REJECTION, reason: 'timestamp_too_old', header: null, body: null, wall },
+      ]);
+      const before = await cli(['doctor', '--json'], settings);
+      expect({ code: before.code, ...statesOf(before.out) }).toMatchObject({
+        code: 0,
+        rejections: 'warning',
+      });
+      await store.recordRejections([
+        { ...REJECTION, reason: 'timestamp_too_old', header: null, body: null, wall: wall + 1 },
+      ]);
+      await store.close();
+      const after = await cli(['doctor', '--json'], settings);
+      expect({ code: after.code, ...statesOf(after.out) }).toMatchObject({
+        ...{ code: 3, rejections: 'wrong', 'sender clock': 'wrong' },
+      });
+      expect(JSON.parse(after.out)).toMatchObject({ healthy: false });
     });
   });
 

@@ -46,13 +46,27 @@ const WELL: Findings = {
       upstreamId: 'wh_1',
       url: 'https://hooks.example.com/webhooks',
       delivers: ['policy.*', 'risk.*', 'vendor.*'],
+      expiresWall: null,
     },
   ],
   lastDelivery: NOW - 60_000,
-  lastRejection: null,
+  rejections: { newest: null, ofTime: null },
+  waiting: { dead: 0, quarantined: 0, gaps: [], isPaused: false },
+  receiver: { host: '127.0.0.1', port: 8080 },
   kinds: kinds(isoAgo(60_000)),
   unread: { gaps: [], toSet: [] },
 };
+
+const rejected = (reason: string, agoMs: number): Partial<Findings> => {
+  const kept = { id: 3, at: NOW - agoMs, reason, t: '1793620000' };
+  return { rejections: { newest: kept, ofTime: reason.startsWith('timestamp') ? kept : null } };
+};
+const waiting = (changes: Partial<NonNullable<Findings['waiting']>>): Partial<Findings> => ({
+  waiting: { ...WELL.waiting!, ...changes },
+});
+const registered = (url: string, expiresWall: number | null = null): Partial<Findings> => ({
+  registrations: [{ ...WELL.registrations![0]!, url, expiresWall }],
+});
 
 const stateOf = (changes: Partial<Findings>, name: string) => {
   const check = judge({ ...WELL, ...changes }).find((each) => each.name === name);
@@ -188,8 +202,18 @@ describe('the check of a configuration', () => {
       'types that are covered at another address only',
       {
         registrations: [
-          { upstreamId: 'wh_1', url: 'https://mirror.example/webhook', delivers: EVERY_FAMILY },
-          { upstreamId: 'wh_2', url: 'https://mirror.example/webhooks', delivers: ['policy.*'] },
+          {
+            upstreamId: 'wh_1',
+            url: 'https://other.example/webhooks',
+            delivers: EVERY_FAMILY,
+            expiresWall: null,
+          },
+          {
+            upstreamId: 'wh_2',
+            url: 'https://mirror.example/webhooks',
+            delivers: ['policy.*'],
+            expiresWall: null,
+          },
         ],
       },
       'registration',
@@ -199,8 +223,18 @@ describe('the check of a configuration', () => {
       'types that two registrations of one address cover together',
       {
         registrations: [
-          { upstreamId: 'wh_1', url: 'https://mirror.example/webhooks', delivers: ['policy.*'] },
-          { upstreamId: 'wh_2', url: 'https://mirror.example/webhooks', delivers: ['risk.*', 'vendor.*'] },
+          {
+            upstreamId: 'wh_1',
+            url: 'https://mirror.example/webhooks',
+            delivers: ['policy.*'],
+            expiresWall: null,
+          },
+          {
+            upstreamId: 'wh_2',
+            url: 'https://mirror.example/webhooks',
+            delivers: ['risk.*', 'vendor.*'],
+            expiresWall: null,
+          },
         ],
       },
       'registration',
@@ -214,13 +248,58 @@ describe('the check of a configuration', () => {
       'last delivery',
       'ok',
     ],
+    ['a rejection since the last delivery', rejected('bad_signature', 1_000), 'rejections', 'wrong'],
+    ['a rejection before it', rejected('bad_signature', HOUR_MS), 'rejections', 'warning'],
+    ['an old rejection before it', rejected('bad_signature', 25 * HOUR_MS), 'rejections', 'ok'],
     [
-      'a rejection',
-      { lastRejection: { id: 3, at: isoAgo(1), reason: 'bad_signature' } },
+      'a rejection, and never a delivery',
+      { ...rejected('bad_signature', 25 * HOUR_MS), lastDelivery: null },
       'rejections',
-      'warning',
+      'wrong',
     ],
-    ['no database to look for rejections in', { lastRejection: undefined }, 'rejections', 'skipped'],
+    ['no database to look for rejections in', { rejections: undefined }, 'rejections', 'skipped'],
+    ['a sender clock that is off', rejected('timestamp_too_old', 1_000), 'sender clock', 'wrong'],
+    ['milliseconds', rejected('timestamp_milliseconds', 1_000), 'sender clock', 'wrong'],
+    ['one that was off', rejected('timestamp_too_new', HOUR_MS), 'sender clock', 'warning'],
+    ['one that was off long ago', rejected('timestamp_too_new', 25 * HOUR_MS), 'sender clock', 'ok'],
+    ['no database, for the sender clock', { rejections: undefined }, 'sender clock', 'skipped'],
+    ['events that failed', waiting({ dead: 1 }), 'failed events', 'wrong'],
+    ['a quarantined delivery', waiting({ quarantined: 1 }), 'quarantine', 'wrong'],
+    ['an open gap', waiting({ gaps: [{ reason: 'silence', kind: null }] }), 'gaps', 'wrong'],
+    ['a pause', waiting({ isPaused: true }), 'paused', 'wrong'],
+    ['no database, for what waits', { waiting: null }, 'gaps', 'skipped'],
+    ['a registration for our port', registered('http://127.0.0.1:8080/webhooks'), 'registration', 'ok'],
+    ['the same by name', registered('http://localhost:8080/webhooks?k=1'), 'registration', 'ok'],
+    ['one for another port', registered('http://127.0.0.1:8090/webhooks'), 'registration', 'wrong'],
+    ['one for no port', registered('http://127.0.0.1/webhooks'), 'registration', 'wrong'],
+    ['one for another path', registered('http://127.0.0.1:8080/webhook'), 'registration', 'wrong'],
+    ['one for another path elsewhere', registered('https://m.example/hooks'), 'registration', 'wrong'],
+    ['one for elsewhere', registered('https://m.example/a/webhooks'), 'registration', 'ok'],
+    ['one for a proxy on this machine', registered('https://localhost/webhooks'), 'registration', 'ok'],
+    [
+      'one for loopback where the receiver is not',
+      { ...registered('http://127.0.0.1:8080/webhooks'), receiver: { host: '10.0.0.7', port: 8080 } },
+      'registration',
+      'wrong',
+    ],
+    [
+      'one for loopback where the receiver is everywhere',
+      { ...registered('http://[::1]:8080/webhooks'), receiver: { host: '0.0.0.0', port: 8080 } },
+      'registration',
+      'ok',
+    ],
+    [
+      'one for a port that is not known',
+      { ...registered('http://127.0.0.1:9/webhooks'), receiver: { host: '127.0.0.1', port: 0 } },
+      'registration',
+      'ok',
+    ],
+    [
+      'one for another port that was replaced',
+      registered('http://127.0.0.1:9/webhooks', NOW),
+      'registration',
+      'ok',
+    ],
     ['a sweep within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sweeps', 'ok'],
     ['a sweep that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sweeps', 'wrong'],
     ['no complete sweep', { kinds: kinds(null) }, 'sweeps', 'wrong'],
@@ -245,8 +324,18 @@ describe('the check of a configuration', () => {
 
   it('says which address lacks which types, and where nothing is taken', () => {
     const registrations = [
-      { upstreamId: 'wh_1', url: 'https://mirror.example/webhook', delivers: EVERY_FAMILY },
-      { upstreamId: 'wh_2', url: 'https://mirror.example/webhooks', delivers: ['policy.*', 'risk.*'] },
+      {
+        upstreamId: 'wh_1',
+        url: 'https://mirror.example/webhook',
+        delivers: EVERY_FAMILY,
+        expiresWall: null,
+      },
+      {
+        upstreamId: 'wh_2',
+        url: 'https://mirror.example/webhooks',
+        delivers: ['policy.*', 'risk.*'],
+        expiresWall: null,
+      },
     ];
     const { detail } = judge({ ...WELL, registrations }).find(({ name }) => name === 'registration')!;
     expect(detail).toMatch(/\/webhook \(not \/webhooks,/);
@@ -268,7 +357,7 @@ describe('the check of a configuration', () => {
   });
 
   it('says which delivery to have explained', () => {
-    const found = { ...WELL, lastRejection: { id: 3, at: isoAgo(1), reason: 'bad_signature' } };
+    const found = { ...WELL, ...rejected('bad_signature', 1_000) };
     expect(judge(found).find(({ name }) => name === 'rejections')?.remedy).toContain(
       '--delivery rejection:3',
     );

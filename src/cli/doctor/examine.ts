@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { pointersToSet } from '../../compliance/pointers.ts';
 import { type Config, configWarnings } from '../../config.ts';
-import { describeError, MirrorError } from '../../errors.ts';
+import { describeError, MirrorError, NotMigrated, UsageError } from '../../errors.ts';
+import { readPause } from '../../service/pause.ts';
 import { standingOf } from '../../service/stored-secrets.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
@@ -11,6 +12,7 @@ import {
   exposureOfDatabase,
   holderOfDatabase,
   openForWriting,
+  probeDatabase,
   withStore,
 } from '../database.ts';
 import { clockOf } from '../local-clock.ts';
@@ -18,8 +20,6 @@ import { livingReplicas } from '../operator.ts';
 import { secretSettings, unusableSecret } from '../register/held.ts';
 import type { Findings } from './judge.ts';
 import { upstreamOf } from './upstream.ts';
-
-const DAY_MS = 24 * 3_600_000;
 
 /** Looks at everything that `judge` judges. Reads, and sends three GETs; a token may be got or renewed on the way. */
 export async function examine(cli: Cli, config: Config): Promise<Findings> {
@@ -38,16 +38,27 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
         bytes: summary?.database_bytes ?? null,
         problem: opened.problem,
         remedy: opened.remedy,
+        isSetting: opened.isSetting,
         exposure: store === null ? null : await exposureOfDatabase(config),
       },
       service: await serviceOn(config, path, opened),
       upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
       settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
+      receiver: { host: config.host, port: config.port },
       secrets: secretsOf(config, registrations ?? []),
       sealed: store === null ? null : await sealedIn(store, config),
       registrations,
       lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
-      lastRejection: store === null ? undefined : await lastRejection(store),
+      rejections: store === null ? undefined : await newestRejections(store),
+      waiting:
+        store === null || summary === null
+          ? null
+          : {
+              dead: summary.events.dead,
+              quarantined: summary.quarantined,
+              gaps: summary.open_gaps_by.map(({ reason, kind }) => ({ reason, kind })),
+              isPaused: (await readPause(store)) !== null,
+            },
       kinds: summary?.kinds ?? null,
       unread:
         summary === null
@@ -70,6 +81,8 @@ interface Opened {
   store: Store | null;
   problem: string | null;
   remedy: string | null;
+  /** It ends "serve" as wrong settings do. */
+  isSetting: boolean;
 }
 
 async function serviceOn({ databaseUrl }: Config, path: string | null, { exists, store }: Opened) {
@@ -87,15 +100,17 @@ function serverOf({ databaseUrl, database }: Config): string {
 
 async function open(cli: Cli, config: Config, path: string | null): Promise<Opened> {
   const exists = path === null || existsSync(path);
-  if (!exists) return { exists, store: null, problem: 'there is no database yet', remedy: null };
+  const none = { exists, store: null, problem: 'there is no database yet', remedy: null, isSetting: false };
   let store: Store | null = null;
   try {
+    await probeDatabase(config);
+    if (!exists) return none;
     // First to read only: opening for writing would migrate a database of another version.
     await withStore(cli, async () => {});
     // It asserts the write-ahead log and FULL, as for every connection that writes.
     store = await openForWriting(config);
     await store.checkWritable();
-    return { exists, store, problem: null, remedy: null };
+    return { exists, store, problem: null, remedy: null, isSetting: false };
   } catch (error) {
     await store?.close();
     const hint = error instanceof MirrorError ? (error.hint ?? null) : null;
@@ -104,6 +119,7 @@ async function open(cli: Cli, config: Config, path: string | null): Promise<Open
       store: null,
       problem: describeError(error),
       remedy: hint ?? 'look at the file and its folder',
+      isSetting: error instanceof UsageError && !(error instanceof NotMigrated),
     };
   }
 }
@@ -129,8 +145,16 @@ function instantOf(iso: string | null): number | null {
   return iso === null ? null : Date.parse(iso);
 }
 
-async function lastRejection(store: Store): Promise<Findings['lastRejection']> {
-  const [last] = await store.listRejections({ limit: 1 });
-  if (last === undefined || Date.now() - Date.parse(last.at) > DAY_MS) return null;
-  return { id: last.id, at: last.at, reason: last.reason };
+/** How many are looked through for one that tells of the sender's clock: the kept ones of a busy day. */
+const REJECTIONS_LOOKED_AT = 500;
+
+async function newestRejections(store: Store): Promise<NonNullable<Findings['rejections']>> {
+  const kept = await store.listRejections({ limit: REJECTIONS_LOOKED_AT });
+  const newestOf = (isIt: (reason: string) => boolean) => {
+    const found = kept.filter(({ reason }) => isIt(reason)).sort((a, b) => (a.at < b.at ? 1 : -1))[0];
+    return found === undefined
+      ? null
+      : { id: found.id, at: Date.parse(found.at), reason: found.reason, t: found.t };
+  };
+  return { newest: newestOf(() => true), ofTime: newestOf((reason) => reason.startsWith('timestamp_')) };
 }

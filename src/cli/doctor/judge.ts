@@ -15,6 +15,8 @@ export interface Findings {
     isServer?: boolean;
     problem: string | null;
     remedy: string | null;
+    /** The problem is one of the settings: "serve" ends with exit code 2 for it. */
+    isSetting?: boolean;
     bytes: number | null;
     /** What others can do on the way there, and what to set against it. */
     exposure: { says: string; hint: string } | null;
@@ -27,14 +29,33 @@ export interface Findings {
   secrets: { configured: number; stored: number; unusable: readonly { what: string; remedy: string }[] };
   /** How many stored texts open with CREDENTIALS_KEY, and the rows of those that do not. Null: no database. */
   sealed: { open: number; closed: readonly string[] } | null;
-  registrations: readonly { upstreamId: string; url: string; delivers: readonly string[] }[] | null;
+  registrations:
+    | readonly { upstreamId: string; url: string; delivers: readonly string[]; expiresWall: number | null }[]
+    | null;
   /** Null: there was none. Undefined: no database. */
   lastDelivery: number | null | undefined;
-  /** The newest rejected delivery, if it is newer than a day. Undefined: no database. */
-  lastRejection: { id: number; at: string; reason: string } | null | undefined;
+  /** The newest rejected delivery, and the newest that was signed rightly and came at the wrong time. Undefined: no database. */
+  rejections: { newest: KeptRejection | null; ofTime: KeptRejection | null } | undefined;
+  /** What waits for a person. Null: no database. */
+  waiting: {
+    dead: number;
+    quarantined: number;
+    gaps: readonly { reason: string; kind: Kind | null }[];
+    isPaused: boolean;
+  } | null;
+  /** Where this receiver listens. */
+  receiver: { host: string; port: number };
   kinds: readonly KindStatus[] | null;
   /** Kinds with events that name no record, and where ids were found that no setting names. Null: no database. */
   unread: { gaps: readonly Kind[]; toSet: readonly { kind: Kind; path: string; setting: string }[] } | null;
+}
+
+interface KeptRejection {
+  id: number;
+  at: number;
+  reason: string;
+  /** The signature's timestamp, as sent. */
+  t: string | null;
 }
 
 export interface UpstreamFindings {
@@ -79,6 +100,7 @@ const SKEW_WARNING_MS = 5_000;
 /** A sweep is late when two of its intervals have passed without a complete one. */
 const LATE_AFTER_SWEEPS = 2;
 const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** One line for each thing that can be wrong. Pure. */
 export function judge(found: Findings): Check[] {
@@ -92,6 +114,8 @@ export function judge(found: Findings): Check[] {
     registrationCheck(found),
     deliveryCheck(found),
     rejectionsCheck(found),
+    senderClockCheck(found),
+    ...waitingChecks(found),
     sweepsCheck(found),
     idsCheck(found),
   ];
@@ -284,7 +308,7 @@ function secretsCheck({ secrets }: Findings): Check {
   };
 }
 
-function registrationCheck({ registrations, secrets }: Findings): Check {
+function registrationCheck({ registrations, secrets, receiver }: Findings): Check {
   const name = 'registration';
   if (registrations === null) return { name, ...skipped(NO_DATABASE) };
   if (registrations.length === 0) {
@@ -300,27 +324,60 @@ function registrationCheck({ registrations, secrets }: Findings): Check {
   const addresses = [...Map.groupBy(registrations, ({ url }) => url)].map(([url, held]) => ({
     url,
     ids: held.map(({ upstreamId }) => upstreamId),
+    // What is about to be forgotten was replaced.
+    isReplaced: held.every(({ expiresWall }) => expiresWall !== null),
     missing: coverageOf(held.flatMap(({ delivers }) => delivers)).missing,
   }));
-  const where = addresses.map(({ url, ids }) => `${ids.join(', ')} → ${url}${pathNote(url)}`).join('; ');
+  const where = addresses
+    .map((each) => `${each.ids.join(', ')} → ${each.url} (${aimOf(each.url, receiver).says})`)
+    .join('; ');
   const lacking = addresses.filter(({ missing }) => missing.length > 0);
-  return {
-    name,
-    ...(lacking.length === 0
-      ? ok(where)
-      : warning(
-          [where, ...lacking.map(({ url, missing }) => `not covered at ${url}: ${missing.join(', ')}`)].join(
-            '; ',
-          ),
-          'if that is where this receiver is, register those for it too: they are found by sweeps only',
-        )),
-  };
+  const detail = [
+    where,
+    ...lacking.map(({ url, missing }) => `not covered at ${url}: ${missing.join(', ')}`),
+  ].join('; ');
+  const astray = addresses.filter(({ url, isReplaced }) => !isReplaced && aimOf(url, receiver).isAstray);
+  if (astray.length > 0) {
+    const ids = astray.flatMap((each) => each.ids).join(', ');
+    const remedy = `register the address of this receiver, which takes deliveries at ${RECEIVER_PATH} of port ${receiver.port}, and "registrations forget" ${ids}; or set HOST and PORT`;
+    return { name, ...wrong(detail, remedy) };
+  }
+  const remedy =
+    'if that is where this receiver is, register those for it too: they are found by sweeps only';
+  return { name, ...(lacking.length === 0 ? ok(detail) : warning(detail, remedy)) };
 }
 
-function pathNote(url: string): string {
-  return isReceiverPath(url)
-    ? ''
-    : ` (not ${RECEIVER_PATH}, so that nothing is taken there unless a proxy rewrites it)`;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+const EVERY_ADDRESS = new Set(['0.0.0.0', '::', '']);
+
+/** Whether deliveries to `url` come to `receiver`, as far as that can be told from here. Pure. */
+export function aimOf(url: string, receiver: Findings['receiver']): { isAstray: boolean; says: string } {
+  const { hostname, port, protocol } = new URL(url);
+  const astray = (says: string) => ({ isAstray: true, says });
+  if (!isReceiverPath(url))
+    return astray(`not ${RECEIVER_PATH}, the only path at which deliveries are taken`);
+  const bare = hostname.replace(/^\[|\]$/g, '');
+  const isOurHost =
+    bare === receiver.host ||
+    (LOOPBACK.test(hostname) &&
+      (EVERY_ADDRESS.has(receiver.host) || receiver.host === 'localhost' || bare === 'localhost'));
+  // What comes by a name or another address passes a proxy, which may lead anywhere.
+  if (!isOurHost && !LOOPBACK.test(hostname)) {
+    return { isAstray: false, says: 'host and port cannot be compared from here' };
+  }
+  if (!isOurHost) return astray(`this receiver listens at ${receiver.host}`);
+  if (protocol === 'https:') {
+    return {
+      isAstray: false,
+      says: 'a proxy for https on this machine, whose aim cannot be compared from here',
+    };
+  }
+  // 0: whichever is free at the start.
+  if (receiver.port === 0) return { isAstray: false, says: 'PORT is 0, so the port cannot be compared' };
+  const given = port === '' ? 80 : Number(port);
+  return given === receiver.port
+    ? { isAstray: false, says: 'this receiver' }
+    : astray(`this receiver listens on port ${receiver.port}`);
 }
 
 function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {
@@ -334,17 +391,40 @@ function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {
   return { name, ...(isSilent ? wrong(`${detail}: longer than SYNC_SILENCE_HOURS`, remedy) : ok(detail)) };
 }
 
-function rejectionsCheck({ lastRejection }: Findings): Check {
+function rejectionsCheck({ rejections, lastDelivery, now }: Findings): Check {
   const name = 'rejections';
-  if (lastRejection === undefined) return { name, ...skipped(NO_DATABASE) };
-  if (lastRejection === null) return { name, ...ok('none within a day') };
-  const { id, at, reason } = lastRejection;
+  if (rejections === undefined) return { name, ...skipped(NO_DATABASE) };
+  const { newest } = rejections;
+  if (newest === null) return { name, ...ok('none is kept') };
+  const { id, at, reason } = newest;
+  const detail = `the last one at ${new Date(at).toISOString()}: ${reason}`;
+  const remedy = `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`;
+  if (at > (lastDelivery ?? 0)) {
+    return { name, ...wrong(`${detail}; none has been accepted since`, remedy) };
+  }
+  const isRecent = now - at < DAY_MS;
+  return { name, ...(isRecent ? warning(`${detail}; others were accepted since`, remedy) : ok(detail)) };
+}
+
+function senderClockCheck({ rejections, lastDelivery, now, settings }: Findings): Check {
+  const name = 'sender clock';
+  if (rejections === undefined) return { name, ...skipped(NO_DATABASE) };
+  const { ofTime } = rejections;
+  if (ofTime === null || now - ofTime.at > DAY_MS)
+    return { name, ...ok('none was rejected for its time within a day') };
+  const { id, at, reason, t } = ofTime;
+  const offSeconds = Math.round(Number(t) - at / 1000);
+  const side = offSeconds > 0 ? 'ahead of' : 'behind';
+  const detail =
+    reason === 'timestamp_milliseconds'
+      ? `a delivery of ${new Date(at).toISOString()} has its timestamp in milliseconds, not seconds`
+      : `a delivery of ${new Date(at).toISOString()} was signed ${Math.abs(offSeconds)} s ${side} our time, and ${settings.toleranceSeconds} s are allowed`;
+  const remedy = `compare this machine's clock (date -u) with the sender's, and look for what holds deliveries back: doctor --delivery rejection:${id}`;
   return {
     name,
-    ...warning(
-      `the last one at ${at}: ${reason}`,
-      `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`,
-    ),
+    ...(at > (lastDelivery ?? 0)
+      ? wrong(detail, remedy)
+      : warning(`${detail}; others were accepted since`, remedy)),
   };
 }
 
@@ -372,6 +452,33 @@ function idsCheck({ unread }: Findings): Check {
       `set ${toSet.map(({ setting }) => setting).join(' and ')}`,
     ),
   };
+}
+
+/** What lasts until a person has dealt with it, and gaps, of which some end by themselves: until then something may be missing. */
+function waitingChecks({ waiting }: Findings): Check[] {
+  const names = ['failed events', 'quarantine', 'gaps', 'paused'];
+  if (waiting === null) return names.map((name) => ({ name, ...skipped(NO_DATABASE) }));
+  const { dead, quarantined, gaps, isPaused } = waiting;
+  const listed = gaps.map(({ reason, kind }) => (kind === null ? reason : `${reason} (${kind})`));
+  const verdicts = [
+    dead === 0
+      ? ok('none')
+      : wrong(
+          `${dead} could not be processed`,
+          'see "events list --state dead", then "events retry" or "events discard"',
+        ),
+    quarantined === 0
+      ? ok('nothing waits')
+      : wrong(
+          `${quarantined} signed deliveries are no events`,
+          'see "quarantine list", then "quarantine release"',
+        ),
+    gaps.length === 0
+      ? ok('none is open')
+      : wrong(`open: ${listed.join(', ')}`, 'see "gaps list --open", which says of each what ends it'),
+    isPaused ? wrong('processing and syncs are paused', 'resume') : ok('no'),
+  ];
+  return names.map((name, index) => ({ name, ...verdicts[index]! }));
 }
 
 function sweepsCheck({ kinds, now, settings, upstream }: Findings): Check {

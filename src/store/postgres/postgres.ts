@@ -1,4 +1,4 @@
-import { StoreUnavailable, UsageError } from '../../errors.ts';
+import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
@@ -48,13 +48,16 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   }
 }
 
-function notCurrent(state: 'missing' | 'older', schema: string): UsageError {
+function notCurrent(state: 'missing' | 'older', schema: string): NotMigrated {
   return state === 'missing'
-    ? new UsageError(
+    ? new NotMigrated(
         `there is no mirror in the schema ${schema} of the database`,
         'start the service once, or run `compliance-mirror migrate`',
       )
-    : new UsageError('the database has the schema of another version', 'run `compliance-mirror migrate`');
+    : new NotMigrated(
+        'the database has the schema of another version, an earlier one',
+        'run `compliance-mirror migrate`, or start the service',
+      );
 }
 
 /** While the service runs, a refused password may be one that is just being changed; at a start it is a wrong setting. */

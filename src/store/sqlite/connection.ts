@@ -78,14 +78,8 @@ const TAKEN = /already exists/;
 export function migrateSchema(db: Connection): number {
   const known = readMigrationFiles({ migrationsFolder: MIGRATIONS });
   const applied = appliedMigrations(db);
-  const newest = known.at(-1)?.folderMillis ?? 0;
   const last = applied.at(-1) ?? 0;
-  if (last > newest) {
-    throw new UsageError(
-      'the database was written by a newer version of compliance-mirror',
-      'start that version, or restore the backup made before it migrated',
-    );
-  }
+  refuseNewer(last, known);
   try {
     takeSteps(
       db,
@@ -128,10 +122,20 @@ function takeSteps(db: Connection, steps: readonly MigrationMeta[]): void {
   }
 }
 
-/** Whether the schema is the one that this version reads. */
+function refuseNewer(last: number, known: readonly MigrationMeta[]): void {
+  if (last <= (known.at(-1)?.folderMillis ?? 0)) return;
+  throw new UsageError(
+    'the database was written by a newer version of compliance-mirror',
+    'start that version, or restore the backup made before it migrated',
+  );
+}
+
+/** Whether the schema is the one that this version reads. Throws UsageError for a newer one. */
 export function schemaIsCurrent(db: Connection): boolean {
-  const newest = readMigrationFiles({ migrationsFolder: MIGRATIONS }).at(-1)?.folderMillis;
-  return appliedMigrations(db).at(-1) === newest;
+  const known = readMigrationFiles({ migrationsFolder: MIGRATIONS });
+  const last = appliedMigrations(db).at(-1) ?? 0;
+  refuseNewer(last, known);
+  return last === known.at(-1)?.folderMillis;
 }
 
 /** How many steps the schema has taken, and whether it is one that this version would migrate. */

@@ -1,5 +1,5 @@
-import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmdirSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { UsageError } from '../../errors.ts';
 
 /** Nobody but the service's own user: payloads and hashes of sign-ins are in it. */
@@ -18,6 +18,18 @@ export function makePlaceFor(path: string): void {
   try {
     refuseFolder(path);
     closeSync(openSync(path, 'a', FILE_MODE));
+  } catch (error) {
+    throw unusable(path, error);
+  }
+}
+
+/** Throws as `makePlaceFor` would, and leaves nothing behind. */
+export function probePlaceFor(path: string): void {
+  let folder = dirname(resolve(path));
+  try {
+    while (statSync(folder, { throwIfNoEntry: false }) === undefined) folder = dirname(folder);
+    makeFolder(folder, path);
+    rmdirSync(mkdtempSync(join(folder, '.compliance-mirror-')));
   } catch (error) {
     throw unusable(path, error);
   }

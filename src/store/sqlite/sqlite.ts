@@ -1,4 +1,4 @@
-import { UsageError } from '../../errors.ts';
+import { NotMigrated } from '../../errors.ts';
 import type { Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import {
@@ -34,9 +34,9 @@ export function openSqlite(options: SqliteOptions): Store {
   const db = connect(options.path, { readOnly });
   try {
     if (readOnly && !guarded(() => schemaIsCurrent(db))) {
-      throw new UsageError(
-        'the database has the schema of another version',
-        'run `compliance-mirror migrate`',
+      throw new NotMigrated(
+        'the database has the schema of another version, an earlier one',
+        'run `compliance-mirror migrate`, or start the service: it is backed up first',
       );
     }
     if (!readOnly) {
