@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import { idCandidatesIn } from '../compliance/candidates.ts';
 import type { Page, PageCallOptions } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
 import {
@@ -12,7 +13,13 @@ import {
   type PagingSettings,
   type SeenPage,
 } from '../compliance/paging.ts';
-import { type IdPointers, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
+import {
+  type IdPointers,
+  type JsonObject,
+  pointersSettingOf,
+  pointersToSet,
+  recordIdIn,
+} from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
@@ -169,8 +176,23 @@ function identify(kind: ListedKind, objects: readonly JsonObject[], pointers: Id
   return objects.map((data) => {
     const id = recordIdIn(data, kind, pointers);
     if (id !== null) return { id, data };
-    throw new MirrorError('malformed_page', `a ${kind} in the list has no id where ID_POINTERS look`, {
-      hint: 'set ID_POINTERS_POLICY or ID_POINTERS_VENDOR to where the service keeps it',
-    });
+    throw new MirrorError(
+      'malformed_page',
+      `a ${kind} in the list has no id at any of ${pointers[kind].join(', ')}; ${whereIdsMayBe(kind, objects, pointers)}`,
+    );
   });
+}
+
+/** The likeliest place in rows that show no id: every row has a value there, and no two the same. */
+function whereIdsMayBe(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): string {
+  const idsIn = objects.map(
+    (object) => new Map(idCandidatesIn(object, kind).map(({ path, id }) => [path, id])),
+  );
+  const path = [...(idsIn[0]?.keys() ?? [])].find(
+    (each) =>
+      idsIn.every((ids) => ids.has(each)) && new Set(idsIn.map((ids) => ids.get(each))).size === idsIn.length,
+  );
+  if (path === undefined) return `set ${pointersSettingOf(kind)} to where the service keeps it`;
+  const [set] = pointersToSet([{ kind, path }], pointers);
+  return `each has a value of its own at ${path}: set ${set?.setting}`;
 }

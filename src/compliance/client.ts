@@ -106,7 +106,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,
         accepts: isOk,
-        read: (body) => listIn(body, idOf(kind)),
+        read: (body) => listIn(body, WRAPPERS[kind], idOf(kind)),
         ...(isBehindLast ? { missing: () => ({ objects: [], meta: {} }) } : {}),
       });
       return { ...value, ...rest };

@@ -27,30 +27,33 @@ export const WRAPPERS: Readonly<Record<Kind, readonly string[]>> = {
 type IdOf = (object: JsonObject) => string | null;
 
 /**
- * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`.
+ * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`. Each is what it wraps
+ * in a field of one of these names, as `objectIn` takes a single one.
  * @throws MalformedAnswer
  */
 export function listIn(
   body: unknown,
+  wrappers: readonly string[],
   idOf: IdOf,
 ): { objects: JsonObject[]; meta: Meta; next: string | null } {
   const rows = Array.isArray(body) ? body : rowsOf(body, idOf);
   const objects = rows.map((row, index) => {
     if (!isObject(row)) throw new MalformedAnswer(`row ${index} of the list is not an object`);
-    return checkDepth(row);
+    return unwrap(checkDepth(row), wrappers, idOf);
   });
   return { objects, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
 }
 
-/** Where services say how a list goes on, and under which names: each as it is without case and underscores. */
-const NEXT_PLACES = ['meta', 'links', '_links', 'pagination', 'paging'];
+/** What stands beside an answer's content, and is no part of it. */
+const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging'];
+/** How services say there, or beside it, that a list goes on: each as it is without case and underscores. */
 const NEXT_NAMES = ['next', 'nextcursor', 'nextpagetoken', 'nexttoken', 'cursor', 'hasmore'];
 
 function nextIn(body: unknown): string | null {
   if (!isObject(body)) return null;
   const places: [string, unknown][] = [
     ['', body],
-    ...NEXT_PLACES.map((place): [string, unknown] => [`${place}.`, body[place]]),
+    ...BESIDE_DATA.map((place): [string, unknown] => [`${place}.`, body[place]]),
   ];
   for (const [prefix, place] of places) {
     if (!isObject(place)) continue;
@@ -129,14 +132,18 @@ function metaOf(body: JsonObject): Meta {
 }
 
 function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
-  const present = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
+  const named = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
+  const others = Object.keys(object).filter((name) => !BESIDE_DATA.includes(name));
+  // Under whatever name: an object that holds one other and nothing else says nothing itself.
+  const isWrapped = others.length === 1 && isObject(object[others[0]!]) && !ERROR_FIELDS.includes(others[0]!);
+  const present = named.length === 0 && isWrapped ? others : named;
   if (present.length !== 1) return object;
   const { [present[0]!]: wrapped, ...rest } = object;
   const inner = onlyOne(wrapped);
   // Asked of the rest, since a pointer such as `vendor.id` finds an id through the wrapper as well.
   if (!isObject(inner) || idOf(rest) !== null) return object;
   // Without an id in it either, only a wrapper around all there is can be told from a part of a record.
-  return idOf(inner) !== null || Object.keys(rest).length === 0 ? inner : object;
+  return idOf(inner) !== null || others.length === 1 ? inner : object;
 }
 
 function checkDepth(object: JsonObject): JsonObject {

@@ -26,7 +26,14 @@ describe('a list', () => {
     ['a meta that is null', { data: rows, meta: null }, {}],
     ['a total that is null', { data: rows, meta: { total: null } }, {}],
   ])('is found as %s', (_form, body, meta) => {
-    expect(listIn(body, idOf('policy'))).toMatchObject({ objects: rows, meta });
+    expect(listIn(body, WRAPPERS.policy, idOf('policy'))).toMatchObject({ objects: rows, meta });
+  });
+
+  test('may wrap each of its rows', () => {
+    for (const name of ['policy', 'item']) {
+      const wrapped = rows.map((row) => ({ [name]: row }));
+      expect(listIn({ data: wrapped }, WRAPPERS.policy, idOf('policy')).objects).toEqual(rows);
+    }
   });
 
   test.each<[string | null, object]>([
@@ -37,7 +44,7 @@ describe('a list', () => {
     ['pagination.hasMore', { pagination: { hasMore: true } }],
     ['nextPageToken', { nextPageToken: 'abc' }],
   ])('goes on by %s with %j beside it', (next, beside) => {
-    expect(listIn({ data: rows, ...beside }, idOf('policy')).next).toBe(next);
+    expect(listIn({ data: rows, ...beside }, WRAPPERS.policy, idOf('policy')).next).toBe(next);
   });
 
   test.each<[string, unknown]>([
@@ -57,12 +64,12 @@ describe('a list', () => {
     ['a negative total', { data: [], meta: { total: -1 } }],
     ['meta as an array', { data: [], meta: [] }],
   ])('is malformed with %s', (_form, body) => {
-    expect(() => listIn(body, idOf('policy'))).toThrow(MalformedAnswer);
+    expect(() => listIn(body, WRAPPERS.policy, idOf('policy'))).toThrow(MalformedAnswer);
   });
 
   test('may be empty, and its rows may be as deep as the limit', () => {
-    expect(listIn({ data: [] }, idOf('policy')).objects).toEqual([]);
-    expect(listIn({ data: [nested(MAX_DEPTH)] }, idOf('policy')).objects).toHaveLength(1);
+    expect(listIn({ data: [] }, WRAPPERS.policy, idOf('policy')).objects).toEqual([]);
+    expect(listIn({ data: [nested(MAX_DEPTH)] }, WRAPPERS.policy, idOf('policy')).objects).toHaveLength(1);
   });
 });
 
@@ -113,6 +120,10 @@ describe('a single record', () => {
     ['an array of one', 'vendor', [vendor], vendor],
     ['data as an array of one', 'vendor', { data: [vendor] }, vendor],
     ['data wrapping an array of one', 'vendor', { data: { vendor: [vendor] } }, vendor],
+    ['data holding it under any one name', 'vendor', { data: { item: vendor } }, vendor],
+    ['a body holding it under any one name, beside meta', 'vendor', { item: vendor, meta: {} }, vendor],
+    ['data whose one field is no record', 'vendor', { data: { tags: ['a', 'b'] } }, { tags: ['a', 'b'] }],
+    ['an error, as it is', 'vendor', { data: { error: { code: 1 } } }, { error: { code: 1 } }],
     ['data without any id', 'policy', { data: { name: 'x' } }, { name: 'x' }],
   ])('is found as %s', (_form, kind, body, expected) => {
     expect(objectIn(body, WRAPPERS[kind], idOf(kind))).toEqual(expected);
