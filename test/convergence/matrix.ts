@@ -1,0 +1,292 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import pino from 'pino';
+import { loadConfig } from '../../src/config.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { ShapesPatch } from '../../src/sandbox/shapes.ts';
+import { startService } from '../../src/service.ts';
+import { freePorts } from '../support/ports.ts';
+
+/**
+ * One shape of the upstream against the real service, over real HTTP, in this process: records are there and change, events
+ * are delivered, and at each look the mirror's own verdict and its rows are read in one transaction.
+ */
+
+export const KINDS = ['policy', 'risk_assessment', 'vendor'] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** What must come of a kind. `set` is also what the gap must name; null: no setting mends it, and the gap says so. */
+export type Expected = 'mirrored' | { gap: RegExp; set: Readonly<Record<string, string>> | null };
+
+export interface Shape {
+  name: string;
+  shapes: ShapesPatch;
+  /** Left out: mirrored. */
+  expected?: Partial<Record<Kind, Expected>>;
+  /** Why it does not hold yet. It is shown in the table, and fails nothing until it holds. */
+  open?: string;
+}
+
+export interface Cell {
+  kind: Kind;
+  first: string;
+  afterwards: string;
+  /** It was green while something was missing, at any time. */
+  loss: string | null;
+  ok: boolean;
+  /** As the table prints it. */
+  said: string;
+}
+
+const API_KEY = 'matrix-api-key-0123456789';
+const OPS_TOKEN = 'matrix-operator-token-0123456789';
+const SIGNING_SECRET = 'matrix-signing-secret-0123456789';
+const IN_STEP = 'in_step';
+const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
+const STATE = { policy: 'policies', risk_assessment: 'riskAssessments', vendor: 'vendors' } as const;
+const ID_FIELDS = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' } as const;
+
+/** Of each listed kind: more than two pages. */
+const RECORDS = 12;
+const PAGE_SIZE = 5;
+const SETTLE_SECONDS = '0.2';
+const LOOK_EVERY_MS = 40;
+/** What is not as expected by then is not going to be: many times what a busy machine needs. */
+const PATIENCE_MS = 30_000;
+/** A verdict that holds for so long, over several times the settling time and a sweep that was asked for, is final. */
+const STEADY_MS = 1_500;
+
+interface Row {
+  id: string;
+  name: string | null;
+  status: string | null;
+  verified_at: string | null;
+  unverified_since: string | null;
+}
+
+interface Look {
+  verdict: string;
+  rows: Row[];
+  gaps: string[];
+}
+
+/** What the sandbox holds of a kind: names and statuses by id. */
+type Held = ReadonlyMap<string, { name: string; status: string }>;
+
+async function request(url: string, body?: unknown, token?: string): Promise<unknown> {
+  const response = await fetch(url, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      'content-type': 'application/json',
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${text}`);
+  return JSON.parse(text);
+}
+
+export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]> {
+  const numbered = (name: string) =>
+    Array.from({ length: RECORDS }, (_, index) => ({ name: `${name} ${index}` }));
+  const sandbox = await startSandbox({
+    port: 0,
+    apiKeys: [API_KEY],
+    seedNumber: 7,
+    seed: { policies: numbered('Policy'), riskAssessments: [], vendors: numbered('Vendor') },
+    shapes,
+  });
+  const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-matrix-'));
+  const [port, opsPort] = await freePorts(2);
+  const database = join(directory, 'mirror.db');
+  const settings = {
+    PORT: String(port),
+    OPS_PORT: String(opsPort),
+    OPS_TOKENS: `matrix:operate:${OPS_TOKEN}`,
+    DATABASE_URL: `file:${database}`,
+    WEBHOOK_SECRETS: SIGNING_SECRET,
+    COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+    COMPLIANCE_API_KEY: API_KEY,
+    COMPLIANCE_REQUESTS_PER_MINUTE: '60000',
+    COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
+    SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
+  };
+  const start = (more: Readonly<Record<string, string>> = {}) =>
+    startService({ config: loadConfig({ ...settings, ...more }), logger: pino({ level: 'silent' }) });
+  const ops = (path: string, body: unknown) => request(`http://127.0.0.1:${opsPort}${path}`, body, OPS_TOKEN);
+
+  let service = await start();
+  const db = new Database(database, { readonly: true });
+  try {
+    await request(
+      `${sandbox.url}/v1/webhooks`,
+      {
+        url: `http://127.0.0.1:${port}/webhooks`,
+        events: ['policy.*', 'risk.*', 'vendor.*'],
+        description: 'matrix',
+        secret: SIGNING_SECRET,
+      },
+      API_KEY,
+    );
+    await change(sandbox.url);
+    const held = await heldBy(sandbox.url);
+    const cells = KINDS.map(
+      (kind): Cell => ({ kind, first: '', afterwards: '', loss: null, ok: true, said: '' }),
+    );
+
+    const wanted = (kind: Kind): Expected => expected[kind] ?? MIRRORED;
+    /** How the kind stands. Whichever is asked about, none of them may be green over a loss meanwhile. */
+    const stands = (asked: Kind): string => {
+      const words = cells.map((cell) => {
+        const look = lookAt(db, cell.kind);
+        const differences = differencesOf(look.rows, held[cell.kind]);
+        if (look.verdict === IN_STEP) cell.loss ??= differences;
+        return [cell.kind, wordOf(look, differences)] as const;
+      });
+      return words.find(([kind]) => kind === asked)![1];
+    };
+    const settle = async (cell: Cell, expected: Expected) => await settled(() => stands(cell.kind), expected);
+
+    for (const cell of cells) await settle(cell, wanted(cell.kind));
+    // Whoever looks at the table may ask for a sweep: what was lost is not to turn green by that.
+    await ops('/api/sweeps', {});
+    for (const until = performance.now() + STEADY_MS; performance.now() < until; await pause())
+      stands('policy');
+    for (const cell of cells) cell.first = await settle(cell, wanted(cell.kind));
+
+    const remedies: Record<string, string> = {};
+    for (const kind of KINDS) {
+      const want = wanted(kind);
+      if (want !== MIRRORED) Object.assign(remedies, want.set);
+    }
+    if (Object.keys(remedies).length > 0) {
+      await service.stop();
+      service = await start(remedies);
+      await ops('/api/events/retry', { failed_for: 'no_record_id' });
+      for (const cell of cells) {
+        const want = wanted(cell.kind);
+        const then = want !== MIRRORED && want.set === null ? want : MIRRORED;
+        cell.afterwards = await settle(cell, then);
+      }
+    }
+    return cells.map((cell) => {
+      const ok = isAsExpected(cell, wanted(cell.kind));
+      return { ...cell, ok, said: ok ? saidOf(wanted(cell.kind)) : saidOfWrong(cell) };
+    });
+  } finally {
+    db.close();
+    await service.stop();
+    await sandbox.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** What happens upstream: of each kind something is made, changed and, where events tell of it, deleted. */
+async function change(sandboxUrl: string): Promise<void> {
+  const control = (path: string, body: unknown) => request(`${sandboxUrl}/_sandbox/${path}`, body);
+  const mutate = async (kind: Kind, op: string, more: object) =>
+    ((await control('mutate', { kind, op, ...more })) as { id: string }).id;
+  const state = (await request(`${sandboxUrl}/_sandbox/state`)) as SandboxState;
+  for (const kind of ['policy', 'vendor'] as const) {
+    const [first, second] = state[STATE[kind]].map((record) => record[ID_FIELDS[kind]]!);
+    await mutate(kind, 'update', { id: first, fields: { name: 'Changed' } });
+    await mutate(kind, 'delete', { id: second });
+    await mutate(kind, 'create', { fields: { name: 'Made' } });
+  }
+  for (const name of ['First', 'Second']) {
+    const id = await mutate('risk_assessment', 'create', { fields: { name } });
+    await mutate('risk_assessment', 'assess', { id, fields: { likelihood: 3 } });
+  }
+  const { quiet } = (await control('quiesce', {})) as { quiet: boolean };
+  if (!quiet) throw new Error('the deliveries did not come to an end');
+}
+
+type SandboxState = Record<(typeof STATE)[Kind], Record<string, string>[]>;
+
+async function heldBy(sandboxUrl: string): Promise<Record<Kind, Held>> {
+  const state = (await request(`${sandboxUrl}/_sandbox/state`)) as SandboxState;
+  const of = (kind: Kind): Held =>
+    new Map(
+      state[STATE[kind]].map((record) => [
+        record[ID_FIELDS[kind]]!,
+        { name: record['name']!, status: record['status']! },
+      ]),
+    );
+  return { policy: of('policy'), risk_assessment: of('risk_assessment'), vendor: of('vendor') };
+}
+
+/** The verdict that a query sees, and the rows, as of one moment. */
+function lookAt(db: Database.Database, kind: Kind): Look {
+  return db.transaction((): Look => {
+    const { verdict } = db.prepare('SELECT verdict FROM sync_status WHERE kind = ?').get(kind) as Look;
+    const rows = db
+      .prepare(`SELECT id, name, status, verified_at, unverified_since FROM current_${TABLES[kind]}`)
+      .all() as Row[];
+    const gaps = db
+      .prepare('SELECT reason, error FROM gaps WHERE healed_at IS NULL AND (kind = ? OR kind IS NULL)')
+      .all(kind) as { reason: string; error: string | null }[];
+    return { verdict, rows, gaps: gaps.map(({ reason, error }) => `${reason}: ${error ?? ''}`) };
+  })();
+}
+
+/** The first few; null: they are the same, and verified. */
+function differencesOf(rows: readonly Row[], held: Held): string | null {
+  const found: string[] = [];
+  const shown = new Set(rows.map(({ id }) => id));
+  for (const id of held.keys()) if (!shown.has(id)) found.push(`${id} is missing`);
+  for (const row of rows) {
+    const record = held.get(row.id);
+    const words = row.status?.toLowerCase().replaceAll(' ', '_');
+    if (record === undefined) found.push(`${row.id} is there`);
+    else if (record.name !== row.name) found.push(`${row.id} is called ${row.name}`);
+    else if (record.status !== words) found.push(`${row.id} is ${row.status}`);
+    else if (row.verified_at === null || row.unverified_since !== null) found.push(`${row.id} is unverified`);
+  }
+  return found.length === 0 ? null : found.slice(0, 3).join(', ');
+}
+
+const MIRRORED = 'mirrored';
+
+function wordOf({ verdict, gaps }: Look, differences: string | null): string {
+  if (verdict === IN_STEP) return differences === null ? MIRRORED : `LOSS: ${differences}`;
+  const why = gaps.length === 0 ? '' : `, ${gaps.join(' | ')}`;
+  return `${verdict}${why}${differences === null ? '' : ` (${differences})`}`;
+}
+
+function fits(word: string, expected: Expected): boolean {
+  if (expected === MIRRORED) return word === MIRRORED;
+  return word !== MIRRORED && !word.startsWith('LOSS') && expected.gap.test(word);
+}
+
+/** What it comes to: as soon as that is what is expected, or once nothing more is to be waited for. */
+async function settled(look: () => string, expected: Expected): Promise<string> {
+  const until = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const word = look();
+    if (fits(word, expected) || performance.now() > until) return word;
+    await pause();
+  }
+}
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+
+function isAsExpected({ first, afterwards, loss }: Cell, expected: Expected): boolean {
+  if (loss !== null || !fits(first, expected)) return false;
+  if (expected === MIRRORED) return afterwards === '' || afterwards === MIRRORED;
+  if (expected.set === null) return afterwards === '' || fits(afterwards, expected);
+  return afterwards === MIRRORED;
+}
+
+function saidOf(expected: Expected): string {
+  if (expected === MIRRORED) return MIRRORED;
+  if (expected.set === null) return 'gap that says why';
+  return `gap, ${Object.keys(expected.set).join(', ')}, ${MIRRORED}`;
+}
+
+function saidOfWrong({ loss, first, afterwards }: Cell): string {
+  if (loss !== null) return 'LOSS UNDER GREEN';
+  return `WRONG: ${(afterwards === '' ? first : afterwards).slice(0, 40)}`;
+}
