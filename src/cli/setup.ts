@@ -74,8 +74,9 @@ export async function setup(run: SetupRun): Promise<void> {
     draft: createDraft(run.environment, path),
     say: (line) => run.cli.out.write(`${line}\n`),
     sent: 0,
+    used: new Set(),
   };
-  const { draft, say } = talk;
+  const { say } = talk;
   await reachApi(talk);
   makeKeys(talk);
   const hook = await askForHook(talk);
@@ -89,15 +90,15 @@ export async function setup(run: SetupRun): Promise<void> {
   } finally {
     await trial.stop();
   }
+  const service = trial.service();
   say('\nWhat doctor says:');
   try {
     await checkUp(commandOf(talk), {});
   } finally {
-    const { ops } = draft.config();
     say(
-      trial.service() === null
+      service === null
         ? '\nA service runs on this database already: start it again, so that it takes these settings.'
-        : `\nStart it: npm start (or: compliance-mirror serve). Operators: http://${ops.host}:${ops.port}/, with a token of OPS_TOKENS.`,
+        : `\nStart it: npm start (or: compliance-mirror serve). Operators: ${service.opsUrl}/, with a token of OPS_TOKENS.`,
     );
   }
   if (unverified !== null) throw new DifferenceFound(`not verified yet: ${unverified}`);

@@ -29,6 +29,7 @@ export function formCauses(
   strict: Strict,
   signatures: readonly ClaimedSignature[],
   fit: Fit | null,
+  algorithm: DiagnosisSettings['algorithm'],
 ): Cause[] {
   if (strict.ok) {
     if (fit === null || fit.signature.key === 'v1') return [];
@@ -60,7 +61,7 @@ export function formCauses(
     return [{ code: 'no_timestamp', what: 'The header holds no t.', remedy: ASK_SENDER }];
   }
   // A signature of another length is another hash, which is said by its name.
-  if (reason === 'malformed_signature' && fit !== null) return [];
+  if (reason === 'malformed_signature' && fit !== null && fit.algorithm !== algorithm) return [];
   const hash = reason === 'malformed_signature' ? hashByLength(signatures) : null;
   if (hash !== null) return [hash];
   return [

@@ -51,7 +51,7 @@ export function* diagnose(
         });
 
   const causes = [
-    ...formCauses(strict, signatures, fit),
+    ...formCauses(strict, signatures, fit, settings.algorithm),
     ...(fit === null ? [] : fitCauses(fit, settings)),
     ...timeCauses(t, fit, specimen, settings),
   ];

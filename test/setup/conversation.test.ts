@@ -7,7 +7,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { withEnvText } from '../../src/cli/env-file.ts';
 import type { Asker } from '../../src/cli/setup/asker.ts';
 import { nobody } from '../../src/cli/setup/asker.ts';
+import { DEFAULTS } from '../../src/cli/setup/talk.ts';
 import { setup } from '../../src/cli/setup.ts';
+import { loadConfig } from '../../src/config.ts';
 import { UsageError } from '../../src/errors.ts';
 import { freePorts } from '../support/ports.ts';
 import { KEY, PLAIN, type Shape, type ShapedUpstream, startShaped } from './shaped-upstream.ts';
@@ -34,7 +36,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await upstream.close();
+  await upstream?.close();
   await Promise.all(emitted.splice(0));
   rmSync(folder, { recursive: true, force: true });
 });
@@ -189,6 +191,26 @@ describe('setting up against a compliance service', () => {
     expect(output).toContain('refuses the API key');
     expect(asker.asked.filter((flag) => flag === '--base-url')).toHaveLength(4);
     expect(asker.asked.filter((flag) => flag === '--api-key-file')).toHaveLength(2);
+  });
+
+  it('an option that does not work is asked for, and what the environment sets ends it', async () => {
+    upstream = await startShaped(PLAIN);
+    const keyFile = join(folder, 'key');
+    writeFileSync(keyFile, 'a-wrong-key-in-a-file');
+    const asker = person({ ...answersFor(upstream), '--api-key-file': [KEY] });
+    await run(asker, { apiKeyFile: keyFile });
+    expect(asker.asked.filter((flag) => flag === '--api-key-file')).toHaveLength(1);
+    expect(written()).toMatchObject({ COMPLIANCE_API_KEY: KEY });
+    expect(written()).not.toHaveProperty('COMPLIANCE_API_KEY_FILE');
+
+    environment['COMPLIANCE_API_KEY'] = 'a-wrong-key-in-the-environment';
+    const requests = upstream.seen.length;
+    await expect(run(person({}))).rejects.toThrow('answered 401');
+    expect(upstream.seen.length - requests).toBeLessThan(3);
+  });
+
+  it.each(Object.entries(DEFAULTS))('%s=%s is the default, which needs no line', (name, value) => {
+    expect(JSON.stringify(loadConfig({ [name]: value }))).toBe(JSON.stringify(loadConfig({})));
   });
 
   it('asks a script nothing, and names the option that is missing', async () => {

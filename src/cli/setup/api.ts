@@ -4,9 +4,11 @@ import { commandClient, complianceSettings } from '../client.ts';
 import { openForWriting, refuseFromAfar } from '../database.ts';
 import { explain } from '../exit.ts';
 import { login } from '../login.ts';
+import { aborted } from '../stop-signals.ts';
 import { printable } from '../text.ts';
+import type { Draft } from './draft.ts';
 import { explore } from './explore.ts';
-import { commandOf, makeKeys, type SetupOptions, save, setFound, settle, type Talk } from './talk.ts';
+import { commandOf, makeKeys, save, setFound, settle, type Talk } from './talk.ts';
 
 type Asked = 'address' | 'credentials';
 
@@ -15,13 +17,15 @@ export async function reachApi(talk: Talk): Promise<void> {
   const { draft, asker, say } = talk;
   let ask: readonly Asked[] = ['address', 'credentials'];
   let hasSignedIn = false;
+  let riskId: string | undefined;
   for (;;) {
     if (ask.includes('address')) await askForAddress(talk);
     if (ask.includes('credentials')) await askForCredentials(talk);
     // The tokens of a sign-in are kept sealed, and the key is a setting of theirs.
     if (draft.get('COMPLIANCE_AUTH') === 'oauth') makeKeys(talk);
     try {
-      await look(talk);
+      riskId ??= await riskIdFor(talk);
+      await look(talk, riskId);
       return;
     } catch (error) {
       if (!(error instanceof MirrorError) || talk.signal.aborted) throw error;
@@ -34,11 +38,19 @@ export async function reachApi(talk: Talk): Promise<void> {
         ask = [];
         continue;
       }
-      if (!asker.isPerson) throw error;
-      say(explain(error, { debug: false }).trimEnd());
       ask = blamed(error);
+      // What the environment says is not asked for, and would be tried again for ever.
+      if (!asker.isPerson || ask.every((each) => draft.isFixed(nameOf(each, draft)))) throw error;
+      say(explain(error, { debug: false }).trimEnd());
     }
   }
+}
+
+/** The setting that another answer would change. */
+function nameOf(asked: Asked, draft: Draft): string {
+  if (asked === 'address') return 'COMPLIANCE_BASE_URL';
+  const isKey = (draft.get('COMPLIANCE_AUTH') ?? 'api_key') === 'api_key';
+  return isKey ? 'COMPLIANCE_API_KEY' : 'COMPLIANCE_CLIENT_SECRET';
 }
 
 /** Which answers a failure speaks against. */
@@ -48,8 +60,8 @@ function blamed(error: MirrorError): readonly Asked[] {
   return ['address'];
 }
 
-async function look(talk: Talk): Promise<void> {
-  const { cli, draft, options, say, signal } = talk;
+async function look(talk: Talk, riskId: string): Promise<void> {
+  const { cli, draft, say, signal } = talk;
   const config = draft.config();
   refuseFromAfar(config, 'setup', 'it makes the settings and the database of a service here');
   const settings = complianceSettings(config);
@@ -65,7 +77,7 @@ async function look(talk: Talk): Promise<void> {
     });
     const found = await explore({
       ...{ client, config, paging: settings.paging, signal },
-      riskId: await riskIdFor(talk, options),
+      riskId: riskId === '' ? null : riskId,
     });
     for (const line of found.says) say(`  ${printable(line)}`);
     for (const line of found.warnings) say(`  ! ${printable(line)}`);
@@ -115,20 +127,22 @@ async function askForCredentials(talk: Talk): Promise<void> {
 }
 
 async function signIn(talk: Talk): Promise<void> {
-  const { options, asker } = talk;
+  const { options, asker, signal } = talk;
   asker.release();
   const paste = options.paste === undefined ? {} : { paste: options.paste };
   // `register` writes.
   const write = options.register ? { write: true as const } : {};
-  await login(commandOf(talk), { ...paste, ...write, browser: true, wait: SIGN_IN_MS });
+  const signedIn = login(commandOf(talk), { ...paste, ...write, browser: true, wait: SIGN_IN_MS });
+  // It waits for a browser, and knows of no other end than an answer.
+  await Promise.race([signedIn, aborted(signal).then(() => signal.throwIfAborted())]);
 }
 
 /** As long as `login` itself waits. */
 const SIGN_IN_MS = 10 * 60_000;
 
-async function riskIdFor({ asker }: Talk, { riskId }: SetupOptions): Promise<string | null> {
-  if (riskId !== undefined) return riskId;
+/** Empty: none is known. */
+async function riskIdFor({ asker, options }: Talk): Promise<string> {
+  if (options.riskId !== undefined || !asker.isPerson) return options.riskId ?? '';
   const text = 'Id of a risk assessment to try (they cannot be listed; Enter: none)';
-  const answer = asker.isPerson ? await asker.ask({ text, flag: '--risk-id' }) : '';
-  return answer === '' ? null : answer;
+  return await asker.ask({ text, flag: '--risk-id' });
 }

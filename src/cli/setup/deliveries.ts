@@ -122,7 +122,7 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
     const seen = await waitUntil(
       async () => {
         const now = await arrivals(commandOf(talk));
-        if (isProven(now)) return 'accepted' as const;
+        if (isProven(now) || now.lastAccepted !== before.lastAccepted) return 'accepted' as const;
         return now.lastRejected !== null && now.lastRejected.id > examined ? now.lastRejected.id : null;
       },
       { waitMs: until - performance.now(), asker, failed: trial.service()?.failed ?? null, signal },

@@ -41,6 +41,8 @@ export interface Talk extends SetupRun {
   say(line: string): void;
   /** Requests that have gone to the API so far. */
   sent: number;
+  /** Options that had their turn: what did not work is asked for the next time. */
+  used: Set<string>;
 }
 
 /** The same command line with the settings as they will be. */
@@ -57,7 +59,7 @@ export function setFound({ draft, say }: Talk, name: string, value: string): voi
 }
 
 /** Of the settings that are found out and not asked for; all the others have no default. */
-const DEFAULTS: Readonly<Record<string, string>> = {
+export const DEFAULTS: Readonly<Record<string, string>> = {
   COMPLIANCE_AUTH: 'api_key',
   COMPLIANCE_PAGE_PARAM: 'page',
   COMPLIANCE_PER_PAGE_PARAM: 'perPage',
@@ -78,7 +80,8 @@ interface SettingQuestion extends Question {
 export async function settle(talk: Talk, name: string, question: SettingQuestion): Promise<void> {
   const { draft, asker, say } = talk;
   const { given, givenFile, ...rest } = question;
-  const option = given ?? givenFile;
+  const option = talk.used.has(question.flag) ? undefined : (given ?? givenFile);
+  if (asker.isPerson) talk.used.add(question.flag);
   if (draft.isFixed(name)) {
     if (option !== undefined) {
       throw new UsageError(
@@ -86,12 +89,13 @@ export async function settle(talk: Talk, name: string, question: SettingQuestion
         'leave one of them away',
       );
     }
-    say(`${name}: the environment sets it, so that it is not written.`);
+    if (!talk.used.has(name)) say(`${name}: the environment sets it, so that it is not written.`);
+    talk.used.add(name);
     return;
   }
   if (option !== undefined) {
     // Where the service is started from another folder, a relative path would lead elsewhere.
-    if (givenFile !== undefined) draft.set(`${name}_FILE`, resolve(givenFile));
+    if (given === undefined) draft.set(`${name}_FILE`, resolve(option));
     else draft.set(name, option, DEFAULTS[name]);
     const problem = draft.problemOf(name);
     if (problem !== null) throw new UsageError(`${question.flag}: ${problem}`);

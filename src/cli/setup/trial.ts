@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { type Config, secretTexts } from '../../config.ts';
+import type { Config } from '../../config.ts';
 import type { Service } from '../../service.ts';
 import type { KindStatus, StoreSummary } from '../../store/reports.ts';
 import type { Cli } from '../cli.ts';
@@ -58,7 +58,7 @@ export async function startTrial(
     startService({
       config: withSmallerBudget(config, sentAlready),
       // What it would log is told in the conversation, as far as it concerns it.
-      logger: createLogger({ level: 'silent', secrets: () => secretTexts(config) }),
+      logger: createLogger({ level: 'silent', destination: { write: () => undefined } }),
       signal,
     });
   let service = await start(first);
