@@ -107,7 +107,7 @@ async function read(
 
 function listSeen(body: unknown, kind: ListedKind, { config }: ExploreOptions): ListSeen {
   try {
-    const list = listIn(body, (object) => recordIdIn(object, kind, config.idPointers));
+    const list = listIn(body, WRAPPERS[kind], (object) => recordIdIn(object, kind, config.idPointers));
     return { ...list, envelope: envelopeOf(body), total: list.meta.total ?? null };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
