@@ -11,6 +11,13 @@ import { DEFAULTS } from '../../src/cli/setup/talk.ts';
 import { setup } from '../../src/cli/setup.ts';
 import { loadConfig } from '../../src/config.ts';
 import { UsageError } from '../../src/errors.ts';
+import {
+  ACCESS_PREFIX,
+  CLIENT_ID,
+  CLIENT_SECRET,
+  REDIRECT_URI,
+  startOauthServer,
+} from '../compliance/oauth-server.ts';
 import { freePorts } from '../support/ports.ts';
 import { KEY, PLAIN, type Shape, type ShapedUpstream, startShaped } from './shaped-upstream.ts';
 
@@ -191,6 +198,39 @@ describe('setting up against a compliance service', () => {
     expect(output).toContain('refuses the API key');
     expect(asker.asked.filter((flag) => flag === '--base-url')).toHaveLength(4);
     expect(asker.asked.filter((flag) => flag === '--api-key-file')).toHaveLength(2);
+  });
+
+  it('a person signs in on the way, with the key for the tokens written before', async () => {
+    const server = await startOauthServer();
+    try {
+      upstream = await startShaped(PLAIN, (bearer) => bearer.startsWith(ACCESS_PREFIX));
+      const secretFile = join(folder, 'secret');
+      writeFileSync(secretFile, CLIENT_SECRET);
+      const options = {
+        ...{
+          baseUrl: upstream.baseUrl,
+          auth: 'oauth',
+          authUrl: `${server.origin}/auth`,
+          clientId: CLIENT_ID,
+        },
+        ...{ clientSecretFile: secretFile, redirectUri: REDIRECT_URI },
+      };
+      const running = run(person({}), options);
+      await expect.poll(() => /^http\S+authorize\S+$/m.test(output)).toBe(true);
+      expect(Object.keys(written())).toContain('CREDENTIALS_KEY');
+      const address = /^http\S+authorize\S+$/m.exec(output)![0];
+      expect(new URL(address).searchParams.get('scope')).toBe('read write');
+      expect(await (await fetch(address)).text()).toContain('Signed in');
+      await running;
+      expect(written()).toMatchObject({
+        COMPLIANCE_AUTH: 'oauth',
+        COMPLIANCE_CLIENT_SECRET_FILE: secretFile,
+      });
+      expect(rows('policies')).toHaveLength(5);
+      expect(upstream.registered).toHaveLength(1);
+    } finally {
+      await server.close();
+    }
   });
 
   it('an option that does not work is asked for, and what the environment sets ends it', async () => {

@@ -47,7 +47,10 @@ export interface ShapedUpstream {
 const RETRY_MS = 300;
 
 /** A compliance service of that shape, in memory; it knows nothing of the mirror. */
-export async function startShaped(shape: Shape): Promise<ShapedUpstream> {
+export async function startShaped(
+  shape: Shape,
+  letsIn: (bearer: string) => boolean = (bearer) => bearer === KEY,
+): Promise<ShapedUpstream> {
   const row = (field: string, id: string, name: string) => ({
     [field]: id,
     name,
@@ -68,7 +71,8 @@ export async function startShaped(shape: Shape): Promise<ShapedUpstream> {
     seen.push(`${request.method} ${url.pathname}${url.search}`);
     const json = (status: number, value: unknown) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
-    if (request.headers.authorization !== `Bearer ${KEY}`) return json(401, { error: 'no such key' });
+    const bearer = (request.headers.authorization ?? '').replace('Bearer ', '');
+    if (!letsIn(bearer)) return json(401, { error: 'no such key' });
     const [, version, name, id] = url.pathname.split('/');
     if (version !== 'v1')
       return response.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Not here</h1>');
