@@ -44,6 +44,7 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   // By the first read that is accepted; the first delivery; a consent.
   credentials_rejected: [],
   rejected_signatures: [],
+  no_signing_secret: [],
   silence: [],
   deletion_held: [],
 };
