@@ -15,19 +15,18 @@ const MAX_PLACE_DEPTH = 4;
 /** Records' own fields, which no id may stand in the place of. */
 const TAKEN = /^(name|version|status)(\.|$)/;
 
-const FIELD = '(?!__)[A-Za-z_][\\w-]{0,63}';
-const placeOf = (field: string) =>
-  z
-    .string()
-    .regex(
-      new RegExp(`^${field}(\\.${field}){0,${MAX_PLACE_DEPTH - 1}}$`),
-      `a place: names of fields with dots between them, at most ${MAX_PLACE_DEPTH} deep, such as data.items`,
-    );
-const place = placeOf(FIELD);
+const FIELD = /^[A-Za-z_][\w-]{0,63}$/;
+const isField = (text: string) => FIELD.test(text) && !text.startsWith('__');
+const placeOf = (isPart: (text: string) => boolean) =>
+  z.string().refine((text) => {
+    const parts = text.split('.');
+    return parts.length <= MAX_PLACE_DEPTH && parts.every(isPart);
+  }, `a place: names of fields with dots between them, at most ${MAX_PLACE_DEPTH} deep, such as data.items`);
+const place = placeOf(isField);
 const idPlace = place.refine((text) => !TAKEN.test(text), 'name, version and status are fields of their own');
 /** The empty text is the answer itself; `{kind}` is vendor or riskAssessment, `{kinds}` vendors or policies. */
 const container = z.union(
-  [z.literal(''), placeOf(`(${FIELD}|\\{kinds?\\})`)],
+  [z.literal(''), placeOf((text) => isField(text) || text === '{kind}' || text === '{kinds}')],
   'a place, such as data.items, or the empty text for the answer itself',
 );
 

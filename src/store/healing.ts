@@ -23,7 +23,6 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   downtime: ['full_sync'],
   upstream_unavailable: ['full_sync'],
   rejected_timestamp: ['full_sync'],
-  no_signing_secret: ['full_sync'],
   // A full sync that went wrong, by one that did not.
   total_mismatch: ['full_sync'],
   walk_incomplete: ['full_sync'],
