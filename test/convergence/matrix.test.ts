@@ -1,30 +1,33 @@
 import { expect, it } from 'vitest';
-import { type Cell, KINDS, runShape } from './matrix.ts';
+import { type Cell, KINDS, runShape, type Shape } from './matrix.ts';
 import { SHAPES } from './matrix-shapes.ts';
 
 /** Each is a service and an upstream in this process, both of them waiting most of the time. */
 const AT_ONCE = 6;
 
+/** `MATRIX`: only shapes with this in their name. */
+const ASKED = SHAPES.filter(({ name }) => name.includes(process.env['MATRIX'] ?? ''));
+
 it('no shape of the upstream is called in step over a loss, and what has to be set is named', async () => {
-  const waiting = [...SHAPES];
-  const results = new Map<string, Cell[]>();
+  const waiting = [...ASKED];
+  const results = new Map<Shape, Cell[]>();
   const work = async () => {
     for (let shape = waiting.shift(); shape !== undefined; shape = waiting.shift()) {
-      results.set(shape.name, await runShape(shape));
+      results.set(shape, await runShape(shape));
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 
-  const rows = SHAPES.map(({ name }) => ({ name, cells: results.get(name)! }));
+  const rows = ASKED.map((shape) => ({ ...shape, cells: results.get(shape)! }));
   console.log(tableOf(rows.map(({ name, cells }) => [name, ...cells.map(({ said }) => said)])));
-  const wrong = rows.flatMap(({ name, cells }) => cells.map((cell) => ({ name, ...cell })));
-  const open = new Set(SHAPES.filter((shape) => shape.open !== undefined).map(({ name }) => name));
-  expect(wrong.filter(({ name, ok }) => !ok && !open.has(name))).toEqual([]);
-  for (const name of open)
-    expect(
-      results.get(name)!.every(({ ok }) => ok),
-      `${name} holds now`,
-    ).toBe(false);
+  const wrong = rows.flatMap(({ name, open, cells }) =>
+    cells.filter(({ ok }) => !ok).map((cell) => ({ name, open, ...cell })),
+  );
+  expect(wrong.filter(({ open }) => open === undefined)).toEqual([]);
+  const stillOpen = new Set(wrong.map(({ name }) => name));
+  expect(rows.filter(({ name, open }) => open !== undefined && !stillOpen.has(name))).toEqual([]);
+  for (const { name, kind, open, first, afterwards, loss } of wrong)
+    console.log({ name, kind, open, first, afterwards, loss });
 });
 
 function tableOf(rows: readonly string[][]): string {
