@@ -164,12 +164,12 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (outcome === 'unwitnessed') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
-      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && seeksWitness) {
-        // No list will show it, so that this answer alone would settle what an event said. It must not be one that every
-        // assessment gets.
-        const sight = await seesItsKind(request);
+      if (outcome === 'unresolved_event' && seeksWitness) {
+        // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
+        // that all of their ids get that events name, so that none but another assessment can tell.
+        const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
         if (sight === 'seen') return await refetch(request, false);
-        if (sight === 'failed') {
+        if (sight === 'failed' || kind === 'vendor') {
           return later(
             request,
             'no witness',

@@ -141,7 +141,6 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
   change('/api/events/retry', 'retryEvents', 'Read all failed events anew that name no record', {
     body: retryRequest,
     answers: answer(schemas.done.retriedAll, 'What came of them.'),
-    problems: [400],
   }),
   change('/api/events/{id}/retry', 'retryEvent', 'Read a failed event anew and process it', {
     params: { id },

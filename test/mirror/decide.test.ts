@@ -477,11 +477,21 @@ describe('a 404', () => {
     );
 
   it.each([
-    { what: 'for an id never returned says nothing', held: {}, outcome: 'unresolved' },
+    { what: 'for an id never returned says nothing', held: {}, outcome: 'unresolved_event' },
+    {
+      what: 'for what no event named, and was never returned, says nothing',
+      held: { hint: 0 },
+      outcome: 'unresolved',
+    },
+    {
+      what: 'within SETTLE of the event that named it tells too little',
+      held: { hintAt: 195 },
+      outcome: 'first',
+    },
     {
       what: 'for an id never returned says nothing the second time either',
       held: { missingSince: 190, missingNumber: 6 },
-      outcome: 'unresolved',
+      outcome: 'unresolved_event',
     },
     { what: 'for what an event announced gone is a first', held: { deleteEvent: 5 }, outcome: 'first' },
     {

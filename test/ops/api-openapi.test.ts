@@ -63,7 +63,7 @@ it('what is answered is what the document says', async () => {
   await h.mirror('vendor', 'v1', { name: 'One' });
   await h.store.accept(
     {
-      events: [incoming()],
+      events: [incoming(), incoming({ id: 'evt_2', recordId: 'pol_2' })],
       unusable: [{ reason: 'no id', t: '1', body: Buffer.from('{}'), kind: null, recordId: null }],
     },
     h.now(),
@@ -93,7 +93,7 @@ it('what is answered is what the document says', async () => {
   const own: Record<string, string> = {
     '/api/events/{id}': '/api/events/evt_1',
     '/api/events/{id}/retry': '/api/events/evt_1/retry',
-    '/api/events/{id}/discard': '/api/events/evt_1/discard',
+    '/api/events/{id}/discard': '/api/events/evt_2/discard',
     '/api/sweeps/{id}': `/api/sweeps/${sweep.id}`,
     '/api/sweeps/{id}/held-deletions': `/api/sweeps/${held}/held-deletions`,
     '/api/sweeps/{id}/confirm-deletions': `/api/sweeps/${held}/confirm-deletions`,
@@ -101,7 +101,7 @@ it('what is answered is what the document says', async () => {
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',
   };
-  const claimed = await h.store.claimEvents('test', 1, 1000, h.now());
+  const claimed = await h.store.claimEvents('test', 2, 1000, h.now());
   const failures = claimed.map((event) => ({ event, retryAtMs: null, error: 'it broke' }));
   await h.store.deferEvents(failures, h.now(), TIMING);
 
@@ -111,6 +111,7 @@ it('what is answered is what the document says', async () => {
     const response = await h.app.request(path, {
       method: route.method.toUpperCase(),
       headers: bearer(OPERATE),
+      ...(path === '/api/events/retry' ? { body: '{"failed_for":"no_record_id"}' } : {}),
     });
     const described = route.answers[response.status];
     expect(described, `${route.method} ${path} answered ${response.status}`).toBeDefined();

@@ -59,6 +59,8 @@ export interface Invariants {
   differences(): string[];
   quiet(): {
     pending: number;
+    /** Failed events that name no record: what is found of them is read, too. */
+    unread: number;
     unverified: number;
     openGaps: string[];
     held: { sweepId: number; ids: string[]; kind: Kind }[];
@@ -305,6 +307,9 @@ export function createInvariants(options: {
         if (known !== undefined && (!known.has(body) || movedSince(kind, at))) continue;
         if (kind !== 'risk_assessment' && movedSince(kind, at)) continue;
         if ((shown.get(`${kind} ${recordId}`) ?? -1) >= rev) continue;
+        // Gone since, it could be settled by that; a later life is another matter.
+        if (model.history(kind, recordId).some((later) => later.rev > rev && later.content === null))
+          continue;
         return `I9: ${kind} is in step, and ${id} about ${recordId}, version ${rev}, was neither understood nor settled`;
       }
       return null;
@@ -404,6 +409,7 @@ export function createInvariants(options: {
       );
       return {
         pending: countOf('pending'),
+        unread: evidence.answer('unread').length,
         unverified: countOf('unverified'),
         openGaps: evidence
           .answer<{ reason: string; kind: string; record_id: string }>('gaps')

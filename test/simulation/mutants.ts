@@ -211,6 +211,17 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'unwitnessed-404',
+    without: 'a 404 settles what an event named, whether or not any other assessment can be read',
+    edits: [
+      {
+        file: 'src/backfill/refetch.ts',
+        find: "if (outcome === 'unresolved_event' && seeksWitness) {",
+        put: 'if (false) {',
+      },
+    ],
+  },
+  {
     name: 'early-404',
     without: 'a 404 right after an event that named the id says that there is no such record',
     edits: [

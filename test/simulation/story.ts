@@ -101,6 +101,7 @@ export function standingInQuiet(
     ...invariants.differences(),
     ...KINDS.filter((kind) => (sweptSince.get(kind) ?? -1) < quietSince).map((kind) => `no sweep of ${kind}`),
     ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
+    ...(state.unread > 0 ? [`${state.unread} events unread`] : []),
     ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
     ...(state.held.length > 0 ? ['deletions held'] : []),
     ...state.openGaps.map((gap) => `gap ${gap}`),

@@ -1,3 +1,4 @@
+import { pointersSettingOf } from '../../compliance/pointers.ts';
 import type { Config } from '../../config.ts';
 import type { Explained } from '../../receive/diagnosis-rejection.ts';
 import { templateText } from '../../receive/diagnosis-search.ts';
@@ -81,8 +82,17 @@ function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, 
   }
 }
 
-function causesOf({ state, error, id }: EventReport): Explained['causes'] {
+function causesOf({ state, error, id, kind, record_id }: EventReport): Explained['causes'] {
   if (state !== 'dead') return [];
+  if (kind !== null && record_id === null) {
+    return [
+      {
+        code: 'no_record_id',
+        what: `Its signature is right, and it does not say which record it is about: ${error ?? 'no error was kept'}.`,
+        remedy: `Set ${pointersSettingOf(kind)} to where the id stands in its data ("events show ${id}"), and start again; or events discard ${id}.`,
+      },
+    ];
+  }
   return [
     {
       code: 'dead_letter',
