@@ -32,8 +32,11 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.work();
         for (let round = 0; round < 3; round += 1) {
           scene.pass(2 * SETTLE_MS);
-          expect(await scene.missing('risk_assessment', 'risk_7')).toBe('unresolved');
+          expect(await scene.missing('risk_assessment', 'risk_7')).toBe('unresolved_event');
         }
+        await scene.store.makeKnown('risk_assessment', ['risk_8'], scene.now());
+        scene.pass(2 * SETTLE_MS);
+        expect(await scene.missing('risk_assessment', 'risk_8')).toBe('unresolved');
         expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], held: [], waiting: 0 });
       }),
     );
