@@ -18,6 +18,9 @@ const REREAD_BATCH = 100;
 const SHARE_OF_BUDGET = 1 / 4;
 const MINUTE_MS = 60_000;
 
+/** A wall clock that falls behind by more than this was set back: what drifts does not by as much between two looks. */
+const STEP_MS = 1_000;
+
 export interface DiscoveryOptions {
   store: RepairStore;
   upstream: Upstream;
@@ -52,6 +55,8 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   let failures = 0;
   /** At a start the settings may be others than those by which an event failed, and later something may have been learned. */
   let rereads = true;
+  /** Of the wall clock, by which searches are put off, to the steady one. At a start nothing is known of the last run's. */
+  let lastOffset = Number.POSITIVE_INFINITY;
 
   /** Those of all that failed which name their record by now, without a request. */
   async function reread(): Promise<void> {
@@ -131,11 +136,14 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
 
   async function putOff(event: UnreadEvent, error: string): Promise<void> {
     const again = backoffMs(UNRESOLVED_BACKOFF, event.attempts, options.random());
-    await store.putOffUnread(event, error, clock.wall() + again);
+    await store.putOffUnread(event, error, clock.wall() + again, now());
   }
 
   return {
     async look() {
+      const offset = clock.wall() - clock.steady();
+      if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
+      lastOffset = offset;
       if (rereads) {
         rereads = false;
         await reread();

@@ -458,7 +458,9 @@ export interface BackfillStore {
   /** Failed events that name no record and are due to have it sought, the longest due first. */
   unreadEvents(now: Now, limit: number): Promise<UnreadEvent[]>;
   /** Its record was sought and not found: `error` says so beside it and in its gap, and it is due again then (wall). */
-  putOffUnread(event: UnreadEvent, error: string, againWall: number): Promise<void>;
+  putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void>;
+  /** The clock was set back: what was put off by a later time than now's is due. */
+  seekAnew(now: Now): Promise<void>;
   /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
   shownIds(kind: Kind, ids: readonly string[]): Promise<string[]>;
   /** Those by which events are read, the latest first. */

@@ -74,8 +74,8 @@ ${Object.entries(TABLES)
   )
   .join('\n')}`;
 
-/** Records of which two batches have a claim at once. */
-const CLAIMED_TWICE = `SELECT kind, record_id AS id FROM claims GROUP BY kind, record_id HAVING count(DISTINCT owner) > 1`;
+/** Records of which two batches have a claim at once. Events that name none hinder nobody. */
+const CLAIMED_TWICE = `SELECT kind, record_id AS id FROM claims WHERE record_id IS NOT NULL GROUP BY kind, record_id HAVING count(DISTINCT owner) > 1`;
 
 /** States that were counted otherwise than by looking: an event was finished twice. */
 const MISCOUNTED = `SELECT state, count FROM event_counts c

@@ -26,6 +26,7 @@ type ReadVerbs = Pick<
   | 'recordMissing'
   | 'unreadEvents'
   | 'putOffUnread'
+  | 'seekAnew'
   | 'shownIds'
   | 'learnedPointers'
   | 'learnPointer'
@@ -75,12 +76,20 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
       );
     },
 
-    async putOffUnread(event, error, againWall) {
+    async seekAnew(now) {
+      await database.sql.change(
+        `UPDATE events SET next_attempt_at = $1, processed_at = $1
+         WHERE state = 'dead' AND next_attempt_at IS NOT NULL AND processed_at > $1`,
+        [instantOf(now.wall)],
+      );
+    },
+
+    async putOffUnread(event, error, againWall, now) {
       await database.transact(async (unit) => {
         const left = await unit.change(
-          `UPDATE events SET attempts = attempts + 1, error = $2, next_attempt_at = $3
+          `UPDATE events SET attempts = attempts + 1, error = $2, next_attempt_at = $3, processed_at = $4
            WHERE seq = $1 AND state = 'dead' AND record_id IS NULL`,
-          [event.seq, error, instantOf(againWall)],
+          [event.seq, error, instantOf(againWall), instantOf(now.wall)],
         );
         if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });

@@ -67,8 +67,12 @@ export function createBackfillVerbs(
      ORDER BY next_attempt_at LIMIT ?`,
   );
   const putOffUnread = db.prepare(
-    `UPDATE events SET attempts = attempts + 1, error = ?, next_attempt_at = ?
+    `UPDATE events SET attempts = attempts + 1, error = ?, next_attempt_at = ?, processed_at = ?
      WHERE seq = ? AND state = 'dead' AND record_id IS NULL`,
+  );
+  const seekAnew = db.prepare(
+    `UPDATE events INDEXED BY events_sought SET next_attempt_at = ?, processed_at = ?
+     WHERE state = 'dead' AND next_attempt_at IS NOT NULL AND processed_at > ?`,
   );
   const selectShown = db
     .prepare(
@@ -244,9 +248,14 @@ export function createBackfillVerbs(
       return selectUnread.all(iso(now.wall), limit) as UnreadEvent[];
     },
 
-    async putOffUnread(event, error, againWall) {
+    async seekAnew(now) {
+      const nowIso = iso(now.wall);
+      transact(() => seekAnew.run(nowIso, nowIso, nowIso));
+    },
+
+    async putOffUnread(event, error, againWall, now) {
       transact(() => {
-        if (putOffUnread.run(error, iso(againWall), event.seq).changes === 0) return;
+        if (putOffUnread.run(error, iso(againWall), iso(now.wall), event.seq).changes === 0) return;
         gaps.tellMore(gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
     },

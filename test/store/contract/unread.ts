@@ -228,7 +228,9 @@ export function describeUnread(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         const [event] = await due();
         expect(event).toMatchObject({ id: 'a', kind: 'risk_assessment', attempts: 1 });
-        await scene.store.putOffUnread(event!, 'asked for x, y: nothing', scene.now().wall + 60_000);
+        const { wall } = scene.now();
+        await scene.store.putOffUnread(event!, 'asked for x, y: nothing', wall + 60_000, scene.now());
+        await scene.store.seekAnew(scene.now());
         expect(await due()).toEqual([]);
         expect(await scene.store.showEvent('a')).toMatchObject({
           error: 'asked for x, y: nothing',
@@ -239,6 +241,11 @@ export function describeUnread(open: OpenEngine): void {
         ]);
         scene.pass(60_000);
         expect(await due()).toMatchObject([{ id: 'a', attempts: 2 }]);
+        await scene.store.putOffUnread(event!, 'nothing', scene.now().wall + 60_000, scene.now());
+        scene.pass(-1_000);
+        expect(await due()).toEqual([]);
+        await scene.store.seekAnew(scene.now());
+        expect(await due()).toMatchObject([{ id: 'a', attempts: 3 }]);
         await scene.store.discardEvent('a', scene.now());
         expect(await due()).toEqual([]);
       }),
