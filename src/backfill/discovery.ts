@@ -1,6 +1,5 @@
 import type { Clock } from '../clock.ts';
 import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
-import { UpstreamError } from '../compliance/errors.ts';
 import { DELETE_TYPES } from '../compliance/kinds.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -92,25 +91,15 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       // Policies have no address of their own: only their list shows them. What a delete event speaks of is gone by now,
       // and whatever else it names that still answers is not it.
       const isAskable = kind !== 'policy' && !DELETE_TYPES.has(type);
-      if (shown.has(candidate.id) || (isAskable && (await answers(kind, candidate.id))))
+      if (shown.has(candidate.id) || (isAskable && (await isShown(kind, candidate.id))))
         proven.push(candidate);
     }
     return proven;
   }
 
-  async function answers(kind: 'risk_assessment' | 'vendor', id: string): Promise<boolean> {
+  async function isShown(kind: 'risk_assessment' | 'vendor', id: string): Promise<boolean> {
     asked.push(clock.steady());
-    try {
-      return (await upstream.record(kind, id, 'walk')).answer.outcome === 'found';
-    } catch (error) {
-      // An answer that is no record, or one that is another's, proves nothing. That nobody answered says nothing at all.
-      if (
-        error instanceof UpstreamError &&
-        (error.kind === 'malformed' || error.kind === 'unexpected_status')
-      )
-        return false;
-      throw error;
-    }
+    return await upstream.shows(kind, id, 'walk');
   }
 
   async function seek(event: UnreadEvent): Promise<void> {

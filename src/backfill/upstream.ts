@@ -75,6 +75,11 @@ export interface Upstream {
    * MirrorError `unreadable_answer` then, and while none is known whatever else kept it from being answered.
    */
   probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void>;
+  /**
+   * Whether the API shows a record under what may be no id at all. That it will not hear of it is an answer, and says
+   * nothing of its health.
+   */
+  shows(kind: 'risk_assessment' | 'vendor', id: string, lane: Lane): Promise<boolean>;
   health(): UpstreamHealth;
   /** A person asks: what waits because of failures is sent now. */
   tryNow(): void;
@@ -83,6 +88,9 @@ export interface Upstream {
   /** When the latest such read began, among those that had ended by `before`; null without one. */
   witnessedAt(kind: Kind, before: number): number | null;
 }
+
+/** No record, or another one's, or an id that is none in the service's eyes. */
+const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
 
 export function createUpstream(options: {
   client: ComplianceClient;
@@ -117,6 +125,7 @@ export function createUpstream(options: {
   async function read<T extends RecordAnswer | Page>(
     kind: Kind,
     ask: (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>,
+    isAnswer: (error: UpstreamError) => boolean = () => false,
   ): Promise<{ answer: T; read: ReadMoment }> {
     await patience();
     signal.throwIfAborted();
@@ -144,7 +153,9 @@ export function createUpstream(options: {
         },
       };
     } catch (error) {
-      if (!signal.aborted && error instanceof UpstreamError) await failed(kind, error, sentWall);
+      if (!signal.aborted && error instanceof UpstreamError && !isAnswer(error)) {
+        await failed(kind, error, sentWall);
+      }
       throw error;
     }
   }
@@ -262,6 +273,18 @@ export function createUpstream(options: {
       return seen;
     },
     probe,
+    async shows(kind, id, lane) {
+      try {
+        const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) =>
+          client.getRecord(kind, id, { ...call, lane });
+        const { answer } = await read(kind, ask, isNoRecord);
+        if (answer.outcome === 'found') await options.onReadable?.(kind, 'read');
+        return answer.outcome === 'found';
+      } catch (error) {
+        if (error instanceof UpstreamError && isNoRecord(error)) return false;
+        throw error;
+      }
+    },
     health: () => ({ ...health }),
     tryNow: waitNoMore,
     witness(kind, { beganAt, endedAt }) {

@@ -6,7 +6,7 @@ interface Status {
   verdict: string;
   reason: string;
   kinds: { kind: string; verdict: string }[];
-  learned_pointers: { kind: string; path: string; setting: string; record_id: string }[];
+  learned_pointers: { kind: string; path: string; setting: string; record_id: string; used: boolean }[];
 }
 interface Event {
   state: string;
@@ -118,6 +118,20 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await expect(stage.post(`/api/events/${one.id}/retry`)).rejects.toThrow(/409.*failed_again.*no id of/s);
     await stage.post(`/api/events/${one.id}/discard`);
     await settled('risk_assessment');
+  });
+
+  it('is found among values that the service will not hear of, and that is no trouble of the service', async () => {
+    put('RA-1');
+    stage.upstream.faultOf = ({ path }) =>
+      /\/risk-assessments\/(?!RA-1)/.test(path) ? { fault: 'status', status: 400 } : null;
+    const codes = { a: { code: 'c1' }, b: { code: 'c2' }, c: { code: 'c3' }, d: { code: 'c4' } };
+    await stage.deliver(event('risk.assessed', { about: { code: 'RA-1' }, ...codes }));
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    await settled('risk_assessment');
+    const { upstream } = await stage.get<{ upstream: { last_error: string | null } }>('/api/status');
+    expect(upstream.last_error).toBeNull();
+    // As likely as four others: it tells people what to set, and later events are not read by it.
+    expect((await status()).learned_pointers).toMatchObject([{ path: 'about.code', used: false }]);
   });
 
   it('opens no gap for what was asked for in vain', async () => {

@@ -138,11 +138,14 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
       idFields: idFieldsOf(pointers),
     });
     const usual = readBy(rules.pointers);
-    const named = events.map((event) =>
-      nameless.has(event) ? nameRecord(event, recordOf(event, widened), rules.timing, moment) : event,
-    );
+    const named =
+      nameless.size === 0
+        ? events
+        : events.map((event) =>
+            nameless.has(event) ? nameRecord(event, recordOf(event, widened), rules.timing, moment) : event,
+          );
     const results = named.map((event, index): PreviewOutcome => {
-      const wasNameless = nameless.has(events[index]!);
+      const wasNameless = nameless.size > 0 && nameless.has(events[index]!);
       // All that one of an unknown type does is to have its record read.
       if (wasNameless && event.recordId !== null && stateAfter({ event, outcome: 'hinted' }) === 'ignored')
         return { event, outcome: 'hinted', error: null };
