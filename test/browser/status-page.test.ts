@@ -71,6 +71,7 @@ async function sweepAll(): Promise<void> {
       unchanged: seen,
     };
     await h.store.finishSweep(sweep.id, { outcome: 'complete', error: null, progress }, h.now());
+    await h.store.noteAccess(kind, 'key', 'read', h.now());
   }
   await h.store.beat(h.now(), {
     eventsOnly: false,
