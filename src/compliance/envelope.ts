@@ -142,8 +142,16 @@ function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): Js
   const inner = onlyOne(wrapped);
   // Asked of the rest, since a pointer such as `vendor.id` finds an id through the wrapper as well.
   if (!isObject(inner) || idOf(rest) !== null) return object;
-  // Without an id in it either, only a wrapper around all there is can be told from a part of a record.
-  return idOf(inner) !== null || others.length === 1 ? inner : object;
+  if (others.length === 1) return inner;
+  // With an id in it, it may be the record, or hold nothing but the id of the record whose fields stand beside it.
+  return idOf(inner) !== null && holdsMore(inner, rest) ? inner : object;
+}
+
+/** Is it the inner object that holds the record's fields? By where its name stands; else whatever has a value beside it is kept. */
+function holdsMore(inner: JsonObject, beside: JsonObject): boolean {
+  const isInside = Object.hasOwn(inner, 'name');
+  if (isInside !== Object.hasOwn(beside, 'name')) return isInside;
+  return Object.values(beside).every((value) => typeof value === 'object');
 }
 
 function checkDepth(object: JsonObject): JsonObject {
