@@ -1,4 +1,6 @@
+import { seededRandom } from '../../src/sandbox/random.ts';
 import type { IdShape, ShapesPatch } from '../../src/sandbox/shapes.ts';
+import { drawShapes } from '../../src/sandbox/shapes-draw.ts';
 import type { Expected, Kind, Shape } from './matrix.ts';
 
 /** Shapes that fit the specification, one difference from the sandbox's own at a time, and what must come of each. */
@@ -40,6 +42,9 @@ const EVENT_IDS: readonly [string, Ids][] = [
   ['two deeper', { events: 'payload.object.key' }],
   ['as a number, one deeper', { events: each('policy.ref', 'assessment.ref', 'vendor.ref'), numbers: true }],
 ];
+
+/** `MATRIX_DRAWN`: so many services of which everything is drawn, each by its number. */
+const DRAWN = Array.from({ length: Number(process.env['MATRIX_DRAWN'] ?? 4) }, (_, index) => index + 1);
 
 export const SHAPES: readonly Shape[] = [
   { name: 'as it is by default', shapes: {} },
@@ -159,4 +164,12 @@ export const SHAPES: readonly Shape[] = [
 
   { name: 'statuses in capitals', shapes: { statuses: 'upper' } },
   { name: 'statuses as words', shapes: { statuses: 'title' } },
+
+  ...DRAWN.map(
+    (number): Shape => ({
+      name: `drawn by ${number}`,
+      shapes: drawShapes(seededRandom(number)),
+      expected: 'guided',
+    }),
+  ),
 ];

@@ -23,8 +23,11 @@ export type Expected = 'mirrored' | { gap: RegExp; set: Readonly<Record<string, 
 export interface Shape {
   name: string;
   shapes: ShapesPatch;
-  /** Left out: mirrored. */
-  expected?: Partial<Record<Kind, Expected>>;
+  /**
+   * Left out: mirrored. `guided`: nobody has said what must be set; what the gaps name is, one after the other, until
+   * everything is mirrored.
+   */
+  expected?: Partial<Record<Kind, Expected>> | 'guided';
   /** Why it does not hold yet. It is shown in the table, and fails nothing until it holds. */
   open?: string;
 }
@@ -55,6 +58,8 @@ const SETTLE_SECONDS = '0.2';
 const LOOK_EVERY_MS = 40;
 /** What is not as expected by then is not going to be: many times what a busy machine needs. */
 const PATIENCE_MS = 30_000;
+/** Settings that one drawn shape may need, one after the other. */
+const MAX_GUIDED = 6;
 /** A verdict that holds for so long, over several times the settling time and a sweep that was asked for, is final. */
 const STEADY_MS = 1_500;
 
@@ -137,7 +142,8 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
       (kind): Cell => ({ kind, first: '', afterwards: '', loss: null, ok: true, said: '' }),
     );
 
-    const wanted = (kind: Kind): Expected => expected[kind] ?? MIRRORED;
+    const wanted = (kind: Kind): Expected =>
+      expected === 'guided' ? MIRRORED : (expected[kind] ?? MIRRORED);
     /** How the kind stands. Whichever is asked about, none of them may be green over a loss meanwhile. */
     const stands = (asked: Kind): string => {
       const words = cells.map((cell) => {
@@ -148,8 +154,25 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
       });
       return words.find(([kind]) => kind === asked)![1];
     };
-    const settle = async (cell: Cell, expected: Expected) => await settled(() => stands(cell.kind), expected);
+    const settle = async (cell: Cell, expected: Expected) =>
+      await settled(
+        () => stands(cell.kind),
+        (word) => fits(word, expected),
+      );
 
+    const guided: Record<string, string> = {};
+    for (let rounds = 0; expected === 'guided' && rounds < MAX_GUIDED; rounds += 1) {
+      const named = await settled(
+        () => KINDS.map(stands).join(' | '),
+        (words) =>
+          !words.includes('catching_up') && (isAllMirrored(words) || namedIn(words, guided) !== null),
+      );
+      const next = namedIn(named, guided);
+      if (next === null) break;
+      Object.assign(guided, next);
+      await service.stop();
+      service = await start(guided);
+    }
     for (const cell of cells) await settle(cell, wanted(cell.kind));
     // Whoever looks at the table may ask for a sweep: what was lost is not to turn green by that.
     await ops('/api/sweeps', {});
@@ -174,7 +197,8 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     }
     return cells.map((cell) => {
       const ok = isAsExpected(cell, wanted(cell.kind));
-      return { ...cell, ok, said: ok ? saidOf(wanted(cell.kind)) : saidOfWrong(cell) };
+      const said = ok ? saidOf(wanted(cell.kind), Object.keys(guided)) : saidOfWrong(cell);
+      return { ...cell, ok, said };
     });
   } finally {
     db.close();
@@ -250,6 +274,16 @@ function differencesOf(rows: readonly Row[], held: Held): string | null {
 
 const MIRRORED = 'mirrored';
 
+const isAllMirrored = (words: string) => words.split(' | ').every((word) => word === MIRRORED);
+
+/** Settings that open gaps say to set, and that are not set so yet; null: none. */
+function namedIn(words: string, already: Readonly<Record<string, string>>): Record<string, string> | null {
+  const named = [...words.matchAll(/set ((?:COMPLIANCE|ID_POINTERS)_[A-Z_]+)=(\S+)/g)]
+    .map(([, name, value]) => [name!, value!] as const)
+    .filter(([name, value]) => already[name] !== value);
+  return named.length === 0 ? null : Object.fromEntries(named);
+}
+
 function wordOf({ verdict, gaps }: Look, differences: string | null): string {
   if (verdict === IN_STEP) return differences === null ? MIRRORED : `LOSS: ${differences}`;
   const why = gaps.length === 0 ? '' : `, ${gaps.join(' | ')}`;
@@ -262,11 +296,11 @@ function fits(word: string, expected: Expected): boolean {
 }
 
 /** What it comes to: as soon as that is what is expected, or once nothing more is to be waited for. */
-async function settled(look: () => string, expected: Expected): Promise<string> {
+async function settled(look: () => string, isExpected: (word: string) => boolean): Promise<string> {
   const until = performance.now() + PATIENCE_MS;
   for (;;) {
     const word = look();
-    if (fits(word, expected) || performance.now() > until) return word;
+    if (isExpected(word) || performance.now() > until) return word;
     await pause();
   }
 }
@@ -280,8 +314,8 @@ function isAsExpected({ first, afterwards, loss }: Cell, expected: Expected): bo
   return afterwards === MIRRORED;
 }
 
-function saidOf(expected: Expected): string {
-  if (expected === MIRRORED) return MIRRORED;
+function saidOf(expected: Expected, guided: readonly string[]): string {
+  if (expected === MIRRORED) return [...guided, MIRRORED].join(', ');
   if (expected.set === null) return 'gap that says why';
   return `gap, ${Object.keys(expected.set).join(', ')}, ${MIRRORED}`;
 }
