@@ -187,6 +187,13 @@ export function createRefetch(options: RefetchOptions): Refetch {
         );
         return { outcome: 'missing', missing: outcome };
       }
+      if (outcome === 'unresolved_event' && kind === 'vendor' && request.attempts === 0) {
+        // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.
+        await gaps.open(
+          { reason: 'no_record_id', kind, recordId: null },
+          `an event names ${id}, and the API answers 404: does ${pointersSettingOf(kind)} fit?`,
+        );
+      }
       if (outcome === 'unresolved' || outcome === 'unresolved_event') {
         await gaps.heal({ reason: 'unproven_id', kind, recordId: id });
         await gaps.open(
