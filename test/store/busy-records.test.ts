@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/open.ts';
 import { createArrivals } from '../../src/store/sqlite/arrivals.ts';
 import { createBusyRecords } from '../../src/store/sqlite/busy-records.ts';
 import type { Held } from '../../src/store/sqlite/records.ts';
-import { createScene, type Scene } from './scene.ts';
+import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
 /** A scene over a file, and another program's connection to it. */
 async function shared(): Promise<{ scene: Scene; other: Database.Database }> {
@@ -49,7 +49,8 @@ it('a preview is laid over what another program has written since the last one',
 it('a preview is laid over what the API has shown since the last one', async () => {
   const { scene } = await shared();
   await shown(scene, { name: 'one', owner: 'a' });
-  scene.pass(1_000);
+  // After SETTLE: before, what an event has shown stays.
+  scene.pass(SETTLE_MS);
   await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'read', owner: 'as read' });
   await shown(scene, { name: 'two' });
   expect(await dataOf(scene)).toMatchObject({ name: 'two', owner: 'as read' });

@@ -18,6 +18,7 @@ const JSON_COLUMNS = [
   'changes.before',
   'policies.data',
   'policies.shown',
+  'registrations.delivers',
   'registrations.events',
   'risk_assessments.data',
   'risk_assessments.shown',
