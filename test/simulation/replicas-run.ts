@@ -353,6 +353,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     fullUntil = -1;
     for (const process of living()) process.disarm();
     const quietSince = world.now();
+    const askedFor = (error: unknown) => fail(String(error));
     let until = from;
     let asked = false;
     while (verdict.failure() === null) {
@@ -366,23 +367,16 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       }
       await witness.look();
       for (const sweepId of surelyGone(invariants, model)) {
-        someone('asked')
-          ?.stages.consent(sweepId)
-          .catch((error) => fail(String(error)));
+        someone('asked')?.stages.consent(sweepId).catch(askedFor);
       }
+      // None of it is awaited: a verb's way takes the world's time, which goes on with the next round.
       for (const id of invariants.hopeless()) {
         invariants.settledByPerson(id);
-        await someone('asked')
-          ?.stages.discard(id)
-          .catch((error) => fail(String(error)));
+        someone('asked')?.stages.discard(id).catch(askedFor);
       }
       const quarantined = invariants.quarantined();
       if (quarantined.length > 0) invariants.releasedByPerson();
-      for (const id of quarantined) {
-        await someone('asked')
-          ?.stages.release(id)
-          .catch((error) => fail(String(error)));
-      }
+      for (const id of quarantined) someone('asked')?.stages.release(id).catch(askedFor);
       const standing = standingInQuiet(invariants, { sweptSince, quietSince });
       if (standing.length === 0) break;
       if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
