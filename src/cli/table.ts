@@ -114,15 +114,20 @@ function shrink(widths: number[], least: readonly number[], available: number): 
   return true;
 }
 
-const characters = new Intl.Segmenter('en', { granularity: 'grapheme' });
+let segmenter: Intl.Segmenter | null = null;
 
-function lengthOf(text: string): number {
-  // The segmenter costs, and nearly all text here is ASCII.
-  return /^[\u0020-\u007e]*$/.test(text) ? text.length : [...characters.segment(text)].length;
+/** As a reader counts them. Nearly all text here is ASCII, and the segmenter costs, to make it and to use it. */
+function charactersOf(text: string): string[] {
+  if (/^[\u0020-\u007e]*$/.test(text)) return [...text];
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
+  return Array.from(segmenter.segment(text), (part) => part.segment);
 }
+
+const lengthOf = (text: string): number => charactersOf(text).length;
 
 function cut(text: string, width: number): string {
   if (lengthOf(text) <= width) return text;
-  const kept = [...characters.segment(text)].slice(0, width - 1).map((part) => part.segment);
-  return `${kept.join('')}…`;
+  return `${charactersOf(text)
+    .slice(0, width - 1)
+    .join('')}…`;
 }

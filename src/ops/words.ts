@@ -20,10 +20,12 @@ export function kindNoun(kind: Kind, howMany: number): string {
   return howMany === 1 ? SINGULARS[kind] : PLURALS[kind];
 }
 
-const THOUSANDS = new Intl.NumberFormat('en-US');
+let thousands: Intl.NumberFormat | null = null;
 
 export function figure(value: number): string {
-  return THOUSANDS.format(value);
+  // Made when it is first used: it costs as much as a dozen modules, at every start of every command.
+  thousands ??= new Intl.NumberFormat('en-US');
+  return thousands.format(value);
 }
 
 export function count(value: number, noun: string): string {
