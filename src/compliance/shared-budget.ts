@@ -176,9 +176,11 @@ export function partOf(state: {
   passes: boolean;
 }): { takes: number; wants: number; uses: number } {
   const { limit, inUse, waiting, othersWanting } = state;
-  const needed = Math.min(limit, inUse + waiting);
-  // Besides what walks leave free of any part: with less, a process that only walks would never get more.
-  const reachable = Math.ceil(inUse / (1 - KEPT_FROM_WALKS)) + Math.max(1, Math.floor(limit * STEP));
+  // Walks leave a part of any part free. With less than this one that asks for page after page would stand still for a
+  // minute while places are free.
+  const withRoomFor = (requests: number) => Math.ceil(requests / (1 - KEPT_FROM_WALKS));
+  const needed = Math.min(limit, waiting > 0 ? withRoomFor(inUse + waiting) : inUse);
+  const reachable = withRoomFor(inUse) + Math.max(1, Math.floor(limit * STEP));
   if (othersWanting === 0) {
     const takes = Math.min(limit, reachable, needed + Math.max(1, Math.floor(limit * AT_HAND)));
     return { takes, wants: needed, uses: takes };

@@ -8,8 +8,13 @@ describe('how many places a process asks for', () => {
   const state = { limit: 60, inUse: 0, waiting: 0, othersWanting: 0, passes: false };
   it.each([
     ['nothing to do: one at hand', {}, { takes: 1, wants: 0, uses: 1 }],
-    ['alone: what it needs, and one', { inUse: 10, waiting: 1 }, { takes: 12, wants: 11, uses: 12 }],
-    ['alone, much to do: step by step', { inUse: 9, waiting: 30 }, { takes: 15, wants: 39, uses: 15 }],
+    ['alone: what is in use, and one', { inUse: 10 }, { takes: 11, wants: 10, uses: 11 }],
+    [
+      'alone: what it needs and a walk leaves free, and one',
+      { inUse: 10, waiting: 1 },
+      { takes: 16, wants: 15, uses: 16 },
+    ],
+    ['alone, much to do: step by step', { inUse: 9, waiting: 30 }, { takes: 15, wants: 52, uses: 15 }],
     ['alone: never more than there are', { inUse: 59, waiting: 500 }, { takes: 60, wants: 60, uses: 60 }],
     [
       'another wants: a step towards its share',
@@ -84,8 +89,8 @@ async function processes(
       clock,
       sent,
       want(name, count) {
-        const { budget, signal } = named(name);
         for (let n = 0; n < count; n += 1) {
+          const { budget, signal } = named(name);
           budget.take('walk', signal).then(
             (ticket) => {
               sent.push({ name, at: clock.steady() });
@@ -126,6 +131,21 @@ describe('one budget among several processes', () => {
       expect(Math.min(by('a'), by('b'))).toBeGreaterThan(25);
     });
   });
+
+  it.each([8, 60, 600])(
+    'lets a walk of page after page use its part of %i without a pause',
+    async (limit) => {
+      await processes(['a', 'b'], limit, async ({ clock, want, sent }) => {
+        const part = Math.floor(limit * (3 / 4));
+        for (let pages = 1; pages <= Math.min(part, 100); pages += 1) {
+          want('a', 1);
+          // A round of asking, and the one before it that may just have ended.
+          await clock.advance(Math.min(700, WINDOW_MS / 2 / part));
+          expect(sent).toHaveLength(pages);
+        }
+      });
+    },
+  );
 
   it('goes to whoever needs it, when the others are idle', async () => {
     await processes(['a', 'b', 'c'], 12, async ({ clock, want, sent }) => {
