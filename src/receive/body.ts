@@ -13,8 +13,13 @@ const FIRST_ROOM_BYTES = 4_096;
 const MOST_PIECES = 1_024;
 const BYTES_A_PIECE = 64;
 
+/**
+ * Bodies that are read as they come, while no more are incomplete. Of more, one piece in each turn of the event loop: a
+ * piece has up to 64 KiB, and five hundred of them in a turn would keep everybody else waiting.
+ */
+const READ_FREELY = 16;
+
 const EMPTY = Buffer.alloc(0);
-const discard = () => undefined;
 
 /** Why there is no body. `no_room`: all bodies together would hold more than is allowed. */
 export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
@@ -41,6 +46,19 @@ export function createBodies(maxHeldBytes: number): Bodies {
   let held = 0;
   /** Those that are still coming, the oldest first; called, it gives way. */
   const coming = new Set<() => void>();
+
+  /** Those of too many that wait for their turn to be read on. */
+  const paused: IncomingMessage[] = [];
+
+  function readInTurn(incoming: IncomingMessage): void {
+    incoming.pause();
+    if (paused.push(incoming) === 1) setImmediate(readOn);
+  }
+
+  function readOn(): void {
+    paused.shift()?.resume();
+    if (paused.length > 0) setImmediate(readOn);
+  }
 
   /** Counts so many bytes more, where needed at the cost of those that came before `own`. */
   function take(bytes: number, own: () => void): boolean {
@@ -74,10 +92,10 @@ export function createBodies(maxHeldBytes: number): Bodies {
         resolve(result);
       };
       const giveUp = (reason: NoBody) => {
-        // No more of it is read. What has been parsed already is thrown away: of a request that is only paused, Node keeps
-        // up to 64 KiB, each crumb as a buffer of its own.
+        // No more of it is read. Of what has come already, up to 64 KiB, Node goes on parsing each crumb: a stream makes a
+        // buffer of each and an event, a second of work for eight connections, so that nothing of it gets as far as that.
         incoming.off('data', onData);
-        incoming.on('data', discard);
+        incoming.push = () => true;
         incoming.socket?.pause();
         release(room);
         room = EMPTY;
@@ -97,6 +115,7 @@ export function createBodies(maxHeldBytes: number): Bodies {
           if (take(chunk.length, giveWay)) room = chunk;
           else giveWay();
         } else if (bytes <= room.length || grow(before)) chunk.copy(room, before);
+        if (coming.size > READ_FREELY && coming.has(giveWay)) readInTurn(incoming);
       };
       /** Doubled each time, so that a byte is copied once more on average, however small the pieces are. */
       const grow = (before: number): boolean => {

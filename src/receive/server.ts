@@ -10,6 +10,7 @@ import {
   currentResponse,
   MAX_CONNECTIONS_PER_ADDRESS,
 } from './connections.ts';
+import { createTurns } from './turns.ts';
 
 export interface ServerLimits extends ConnectionLimits {
   headersTimeoutMs: number;
@@ -36,6 +37,12 @@ export const SERVER_LIMITS: ServerLimits = {
   maxConnectionsPerAddress: MAX_CONNECTIONS_PER_ADDRESS,
 };
 
+/**
+ * Connections that the system keeps until they are accepted; it may be set to keep fewer. Where they are too many, whoever
+ * comes next is not answered, and tries again after a whole second: with Node's 511 a thousand strangers did that.
+ */
+const BACKLOG = 4_096;
+
 export interface ListenOptions {
   /** A Hono app's. */
   fetch: (request: Request, env: object) => Response | Promise<Response>;
@@ -44,6 +51,11 @@ export interface ListenOptions {
   port: number;
   /** Stops accepting when it aborts; `close` must be called all the same. */
   signal?: AbortSignal;
+  /**
+   * Requests that begin in one turn of the event loop; the next ones wait for the next turn, after whatever else has come
+   * meanwhile at this listener or another. Default: every request begins as it comes, before its body has.
+   */
+  requestsPerTurn?: number;
   /** Whose connections are many people's. Default: nobody's. */
   addresses?: Pick<Addresses, 'isProxy'>;
   /** Default: SERVER_LIMITS. */
@@ -70,6 +82,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
+  const turns = options.requestsPerTurn === undefined ? null : createTurns(options.requestsPerTurn);
   const connections = createConnections(limits, options.addresses?.isProxy ?? (() => false));
   const server = createServer(
     {
@@ -88,14 +101,21 @@ export async function listen(options: ListenOptions): Promise<Listener> {
         refuseHost(response);
         return;
       }
-      // The adapter's own: it answers every failure, and never rejects.
-      void handle(request, response).then(() => {
-        if (!request.complete) leaveUnread(request, response);
-      });
+      const begin = () => {
+        // The adapter's own: it answers every failure, and never rejects.
+        void handle(request, response).then(() => {
+          if (!request.complete) leaveUnread(request, response);
+        });
+      };
+      if (turns === null) begin();
+      else turns.begin(request.socket.remoteAddress ?? '', begin);
     },
   );
   server.on('clientError', answerClientError);
-  server.on('connection', connections.add);
+  server.on('connection', (socket) => {
+    turns?.accepted();
+    connections.add(socket);
+  });
 
   await startListening(server, options);
   const looking = setInterval(connections.closeIdle, limits.connectionsCheckMs).unref();
@@ -129,7 +149,7 @@ function startListening(server: Server, { host, port, signal }: ListenOptions): 
     server.once('error', fail);
     // Aborted before it listened. Later on, when this promise is settled, it means nothing.
     server.once('close', () => reject(new Error('stopped before it listened', { cause: signal?.reason })));
-    server.listen({ host, port, signal }, () => {
+    server.listen({ host, port, signal, backlog: BACKLOG }, () => {
       server.off('error', fail);
       resolve();
     });

@@ -28,13 +28,19 @@ export async function openListeners(
   const receiverUrl = urlOf(host, receiver.port);
   if (shared) return { receiver, ops: null, receiverUrl, opsUrl: receiverUrl };
   try {
-    const opsListener = await listen({ fetch: apps.ops, host: ops.host, port: ops.port, addresses });
+    const opsListener = await listen({
+      ...{ fetch: apps.ops, host: ops.host, port: ops.port, addresses },
+      requestsPerTurn: OPS_REQUESTS_PER_TURN,
+    });
     return { receiver, ops: opsListener, receiverUrl, opsUrl: urlOf(ops.host, opsListener.port) };
   } catch (error) {
     await receiver.close(0);
     throw error;
   }
 }
+
+/** A page costs a millisecond or a few: no more of them come before a delivery, however many are asked for at once. */
+const OPS_REQUESTS_PER_TURN = 1;
 
 const isDelivery = (request: Request) => new URL(request.url).pathname === '/webhooks';
 

@@ -48,6 +48,24 @@ test('a body in one piece is that piece, and not a copy', async () => {
   expect(((await reading) as Buffer).buffer).toBe(sent.buffer);
 });
 
+test('of many bodies that come at once a piece is read in each turn of the event loop, and all come whole', async () => {
+  const bodies = createBodies(64 * MIB);
+  const senders = Array.from({ length: 100 }, () => {
+    const incoming = request();
+    const reading = bodies.read(incoming, MIB, 0);
+    incoming.write('{');
+    return { incoming, reading };
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  const before = bodies.heldBytes();
+  for (const { incoming } of senders) incoming.write(Buffer.alloc(9000, ' '));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(bodies.heldBytes() - before).toBeLessThan(40 * 10_000);
+  for (const { incoming } of senders) incoming.end('}');
+  const whole = await Promise.all(senders.map(({ reading }) => reading));
+  for (const body of whole) expect((body as Buffer).length).toBe(9002);
+});
+
 test('a body in crumbs is given up at once, and takes next to no memory', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { Hono } from 'hono';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
 import { prove } from '../../src/receive/connections.ts';
 import { type Listener, type ListenOptions, listen, SERVER_LIMITS } from '../../src/receive/server.ts';
@@ -412,6 +412,31 @@ describe('close', () => {
     await expect.poll(() => exchange(port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).toBe('');
     await listener?.close(0);
     await listener?.close(0);
+  });
+});
+
+describe('requests in turns', () => {
+  it('go one of each address at a time, so that whoever asks for many waits for them himself', async () => {
+    const begun: string[] = [];
+    const all = Promise.withResolvers<void>();
+    const app = new Hono<{ Bindings: { incoming: IncomingMessage } }>().get('/', (c) => {
+      begun.push(c.env.incoming.socket.remoteAddress!);
+      if (begun.length === 1 + 2 * EACH + 1) all.resolve();
+      return c.text('here');
+    });
+    const EACH = 30;
+    const port = await start(app as unknown as Hono, { requestsPerTurn: 1 });
+    const opened = await Promise.all(['127.0.0.2', '127.0.0.2', '127.0.0.3'].map((from) => open(port, from)));
+    const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+    // Its turn is over before theirs are asked for.
+    opened[2]!.socket.write(get);
+    await vi.waitUntil(() => opened[2]!.received().includes('here'));
+    for (const { socket } of opened.slice(0, 2)) socket.write(get.repeat(EACH));
+    opened[2]!.socket.write(get);
+    await all.promise;
+    expect(begun).toHaveLength(1 + 2 * EACH + 1);
+    expect(begun.lastIndexOf('127.0.0.3')).toBeLessThan(begun.length - 1);
+    for (const { socket } of opened) socket.destroy();
   });
 });
 

@@ -1,0 +1,57 @@
+/** While connections come in one after the other, so many of them come before a turn of requests: a few milliseconds. */
+const ACCEPTED_BEFORE_A_TURN = 16;
+
+/**
+ * Begins at most so many in one turn of the event loop. Those that wait go in the order of calls, but one of each address
+ * at a time, so that whoever asks for hundreds at once waits for them himself. And connections come in first: libuv accepts
+ * one a turn, in the order of their arrival, so that behind hundreds of new ones everybody waits as long as their turns take.
+ */
+export function createTurns(perTurn: number) {
+  const waiting = new Map<string, (() => void)[]>();
+  let begun = 0;
+  let accepted = false;
+  let putOff = 0;
+  let isAsked = false;
+
+  function ask(): void {
+    if (isAsked) return;
+    isAsked = true;
+    setImmediate(nextTurn);
+  }
+
+  function nextTurn(): void {
+    isAsked = false;
+    begun = 0;
+    const waits = accepted && putOff < ACCEPTED_BEFORE_A_TURN;
+    accepted = false;
+    putOff = waits ? putOff + 1 : 0;
+    while (!waits && begun < perTurn) {
+      const [next] = waiting;
+      if (next === undefined) break;
+      const [address, [begin, ...rest]] = next;
+      waiting.delete(address);
+      if (rest.length > 0) waiting.set(address, rest);
+      begun += 1;
+      begin!();
+    }
+    if (waiting.size > 0 || begun > 0) ask();
+  }
+
+  return {
+    accepted(): void {
+      accepted = true;
+      ask();
+    },
+    begin(address: string, begin: () => void): void {
+      ask();
+      if (begun < perTurn && !accepted) {
+        begun += 1;
+        begin();
+        return;
+      }
+      const own = waiting.get(address);
+      if (own === undefined) waiting.set(address, [begin]);
+      else own.push(begin);
+    },
+  };
+}
