@@ -46,7 +46,6 @@ const LOOKS = [
   ['wide', 'light', { width: 1200, height: 900 }],
   ['wide', 'dark', { width: 1200, height: 900 }],
   ['phone', 'light', { width: 375, height: 812 }],
-  ['phone', 'dark', { width: 375, height: 812 }],
 ] as const;
 
 describe.each(LOOKS)('at %s size, %s', (size, colorScheme, viewport) => {

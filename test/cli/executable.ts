@@ -1,12 +1,15 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { Asked } from './resident.ts';
 
 /** The built executable: what users run, not what the tests' own loader makes of the sources. */
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const RESIDENT = fileURLToPath(new URL('./resident.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface Finished {
@@ -16,20 +19,57 @@ export interface Finished {
 }
 
 /** Settings of the machine that runs the tests must not reach the commands. */
-function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
-  return { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: tmpdir(), ...settings };
+function environment(settings: Record<string, string>): Record<string, string> {
+  const { PATH = '', HOME = '' } = process.env;
+  return { PATH, HOME, TMPDIR: tmpdir(), ...settings };
 }
 
-/** Runs one command to its end. */
+/** The process for commands of this test file: busy with one, or free. */
+let resident: ChildProcess | null = null;
+let isBusy = false;
+
+/** By the resident process, where it is free. */
+async function byResident(asked: Asked): Promise<Finished> {
+  isBusy = true;
+  try {
+    if (resident === null) {
+      resident = fork(RESIDENT, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+      resident.unref();
+      resident.channel?.unref();
+    }
+    resident.channel?.ref();
+    resident.send(asked);
+    const ended = new AbortController();
+    const [finished] = await Promise.race([
+      once(resident, 'message', ended),
+      once(resident, 'exit', ended).then(([code]) => {
+        throw new Error(`the process for commands ended with ${code}, at: ${asked.args.join(' ')}`);
+      }),
+    ]);
+    ended.abort();
+    return finished as Finished;
+  } finally {
+    resident?.channel?.unref();
+    isBusy = false;
+  }
+}
+
+/**
+ * Runs one command to its end. In a process of its own where another one is running, or `own` says so: for what a process
+ * does at its end, and what it is given at its start.
+ */
 export async function cli(
   args: readonly string[],
   settings: Record<string, string> = {},
-  options: { node?: string; nodeArgs?: readonly string[]; cwd?: string } = {},
+  options: { node?: string; nodeArgs?: readonly string[]; cwd?: string; own?: boolean } = {},
 ): Promise<Finished> {
   if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
+  const cwd = options.cwd ?? tmpdir();
+  const isOwn = options.own ?? (options.node !== undefined || options.nodeArgs !== undefined);
+  if (!isOwn && !isBusy) return await byResident({ args, env: environment(settings), cwd });
   const child = spawn(options.node ?? process.execPath, [...(options.nodeArgs ?? []), MAIN, ...args], {
     // Where no .env of this folder's reaches them.
-    cwd: options.cwd ?? tmpdir(),
+    cwd,
     env: environment(settings),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
