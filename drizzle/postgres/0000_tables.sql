@@ -182,6 +182,7 @@ CREATE TABLE "record_state" (
 	"missing_number" bigint,
 	"proven" boolean DEFAULT false NOT NULL,
 	"delete_event" bigint,
+	"searched" bigint DEFAULT 0 NOT NULL,
 	"refusals" integer DEFAULT 0 NOT NULL,
 	"attempts" integer DEFAULT 0 NOT NULL,
 	"error" text,

@@ -191,6 +191,7 @@ CREATE TABLE `record_state` (
 	`missing_number` integer,
 	`proven` integer DEFAULT 0 NOT NULL,
 	`delete_event` integer,
+	`searched` integer DEFAULT 0 NOT NULL,
 	`refusals` integer DEFAULT 0 NOT NULL,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`error` text,

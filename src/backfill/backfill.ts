@@ -129,7 +129,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
       noted.set(`${kind} ${how}`, access);
     },
   });
-  const refetch = createRefetch({ ...shared, upstream });
+  const discovery = createDiscovery({ ...shared, upstream, onFound: wake });
+  const refetch = createRefetch({ ...shared, upstream, besides: discovery.besides });
   const walk = createWalk({ ...shared, upstream });
   const conclude = createConclude(options);
   const { probe } = upstream;
@@ -143,7 +144,6 @@ export function createBackfill(options: BackfillOptions): Backfill {
     onEnded: options.onSweep,
   });
   const dryRun = createDryRun(shared);
-  const discovery = createDiscovery({ ...shared, upstream, onFound: wake });
   let seeking: Promise<void> | null = null;
   const resumable = new Map(
     options.interrupted

@@ -10,15 +10,26 @@ import type { Upstream } from './upstream.ts';
 /** Events whose record is sought in one go; then other work has its turn. */
 const EVENTS_AT_ONCE = 4;
 
-/** Read anew at a time, once something was learned. */
+/** Read anew at a time, once something was learned, or under other settings. */
 const REREAD_BATCH = 100;
 
 /** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
 const SHARE_OF_BUDGET = 1 / 4;
 const MINUTE_MS = 60_000;
 
+/** The one kind of which no list shows the record of an event that names another thing's id. */
+const UNLISTED = 'risk_assessment';
+
 /** A wall clock that falls behind by more than this was set back: what drifts does not by as much between two looks. */
 const STEP_MS = 1_000;
+
+/** What the events name besides that are about an id which the API does not know. */
+export interface Besides {
+  /** Where the API has shown a record; of the events that were looked at now. */
+  shown: Candidate[];
+  /** Events are left that were not looked at: the budget has room for them again after this long. Null: none are. */
+  restInMs: number | null;
+}
 
 export interface DiscoveryOptions {
   store: RepairStore;
@@ -41,6 +52,13 @@ export interface DiscoveryOptions {
 export interface Discovery {
   /** Looks once. False: there was nothing to do, or nothing may be asked now. */
   look(): Promise<boolean>;
+  /**
+   * The pointers find an id of the kind that the API does not know, so that it may be another thing's: looks for other ids
+   * in the data of the events about it, up to the number `through`. Each that the API shows is a record, and dirty from then
+   * on, whether or not it is what the event is about. Where it shows none, that counts only if it `isProven` that it would.
+   * Rejects with UpstreamError.
+   */
+  besides(kind: 'risk_assessment', id: string, how: { through: number; isProven: boolean }): Promise<Besides>;
 }
 
 export function createDiscovery(options: DiscoveryOptions): Discovery {
@@ -54,6 +72,9 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   let failures = 0;
   /** At a start the settings may be others than those by which an event failed, and later something may have been learned. */
   let rereads = true;
+  let isFirst = true;
+  /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
+  const placesBeside = new Set<string>();
   /** Of the wall clock, by which searches are put off, to the steady one. At a start nothing is known of the last run's. */
   let lastOffset = Number.POSITIVE_INFINITY;
 
@@ -65,6 +86,32 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       for (const event of batch) {
         after = event.seq;
         if (signal.aborted || recordIdIn(payloadOf(event), event.kind, pointers) === null) continue;
+        const tried = await store.retryEvent(event.id, rules, now());
+        if (tried.outcome === 'processed') options.onFound();
+      }
+      if (batch.length < REREAD_BATCH) return;
+    }
+  }
+
+  /** Those that were read by other settings as if they were about what the API has never shown. */
+  async function rereadProcessed(): Promise<void> {
+    for (let last = ''; !signal.aborted; ) {
+      const ids = await store.neverShown(UNLISTED, last, REREAD_BATCH);
+      for (const id of ids) {
+        last = id;
+        await rereadNaming(id);
+      }
+      if (ids.length < REREAD_BATCH) return;
+    }
+  }
+
+  async function rereadNaming(recordId: string): Promise<void> {
+    for (let after = 0; !signal.aborted; ) {
+      const batch = await store.eventsNaming(UNLISTED, recordId, { after, limit: REREAD_BATCH });
+      for (const event of batch) {
+        after = event.seq;
+        const named = recordIdIn(payloadOf(event), UNLISTED, rules.pointers);
+        if (signal.aborted || named === null || named === recordId) continue;
         const tried = await store.retryEvent(event.id, rules, now());
         if (tried.outcome === 'processed') options.onFound();
       }
@@ -102,6 +149,40 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     return await upstream.shows(kind, id, 'walk');
   }
 
+  /** Those of the ids beside `known` that are records; as few as possible are asked for. */
+  async function othersIn(event: UnreadEvent, known: string): Promise<Candidate[]> {
+    const candidates = idCandidatesIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
+    const [first, second] = candidates;
+    const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
+    const proven = isClear ? await provenOf(event, [first]) : [];
+    return proven.length > 0 ? proven : await provenOf(event, candidates);
+  }
+
+  async function noteBeside(
+    event: UnreadEvent,
+    known: string,
+    shown: readonly Candidate[],
+    isProven: boolean,
+  ) {
+    const { kind, seq } = event;
+    const named = shown.map(({ id }) => id);
+    await store.noteSearched(
+      kind,
+      known,
+      { through: isProven ? seq : 0, event: seq, named },
+      now(),
+      rules.timing,
+    );
+    const [one, ...others] = shown;
+    if (one === undefined) return;
+    options.onFound();
+    if (others.length > 0) return;
+    placesBeside.add(one.path);
+    // It only tells people what to set: where nothing but this stands in an event, it may be another record's.
+    const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };
+    await store.learnPointer(proven, now());
+  }
+
   async function seek(event: UnreadEvent): Promise<void> {
     const candidates = idCandidatesIn(payloadOf(event), event.kind);
     const proven = await provenOf(event, candidates);
@@ -129,10 +210,27 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   }
 
   return {
+    async besides(kind, id, { through, isProven }) {
+      const shown: Candidate[] = [];
+      for (;;) {
+        const events = await store.eventsNaming(kind, id, { through, limit: EVENTS_AT_ONCE });
+        for (const event of events) {
+          signal.throwIfAborted();
+          if (left() <= 0) return { shown, restInMs: Math.max(1, asked[0]! + MINUTE_MS - clock.steady()) };
+          const others = await othersIn(event, id);
+          await noteBeside(event, id, others, isProven);
+          shown.push(...others);
+        }
+        // Unproven, the same ones would be looked at again.
+        if (!isProven || events.length < EVENTS_AT_ONCE) return { shown, restInMs: null };
+      }
+    },
     async look() {
       const offset = clock.wall() - clock.steady();
       if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
       lastOffset = offset;
+      if (isFirst) await rereadProcessed();
+      isFirst = false;
       if (rereads) {
         rereads = false;
         await reread();

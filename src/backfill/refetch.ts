@@ -1,13 +1,21 @@
 import type { Clock } from '../clock.ts';
+import type { Candidate } from '../compliance/candidates.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { isOffset, type PagingSettings } from '../compliance/paging.ts';
-import { type IdPointers, isAddressable, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
+import {
+  type IdPointers,
+  isAddressable,
+  pointersSettingOf,
+  pointersToSet,
+  recordIdIn,
+} from '../compliance/pointers.ts';
 import { describeError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Applied, BackfillStore, HintTiming, MissingOutcome } from '../store/store.ts';
-import type { GapKeeper } from './gaps.ts';
+import type { Discovery } from './discovery.ts';
+import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Lane, Upstream } from './upstream.ts';
 
@@ -29,6 +37,7 @@ export interface RefetchOptions {
   store: BackfillStore;
   upstream: Upstream;
   gaps: GapKeeper;
+  besides: Discovery['besides'];
   clock: Clock;
   timing: HintTiming;
   pointers: IdPointers;
@@ -52,9 +61,26 @@ export interface RefetchRequest {
 
 export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
 
+const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
+
+/** For people: of an id that events name, and of which nothing more can be learnt. Pure. */
+export function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
+  const [one] = shown;
+  const kind = 'risk_assessment';
+  if (one === undefined)
+    return `${NEVER_SHOWN}, nor another one in its events; does ${pointersSettingOf(kind)} fit?`;
+  const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
+  const [{ setting } = { setting: pointersSettingOf(kind) }] = pointersToSet(
+    [{ kind, path: one.path }],
+    pointers,
+  );
+  return `${NEVER_SHOWN}; what it shows of what its events name besides is mirrored: ${listed(found)}. If that is what they are about, set ${setting}`;
+}
+
 /** Reads one record and brings its row into step. Never deletes: a 404 only adds to a proof. */
 export function createRefetch(options: RefetchOptions): Refetch {
   const { store, upstream, gaps, clock, timing } = options;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   async function later(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
     await store.recordReadFailure(request.kind, request.id, error, clock.steady() + ms);
@@ -119,7 +145,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
   /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
   async function holdFor(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id, sweepId, attempts } = request;
-    await store.holdDeletion(kind, id, sweepId, { wall: clock.wall(), steady: clock.steady() });
+    await store.holdDeletion(kind, id, sweepId, now());
     await gaps.open(
       { reason: 'deletion_held', kind, recordId: null },
       `nothing that lives could be read to compare with: ${id}`,
@@ -164,6 +190,9 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (outcome === 'unwitnessed') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
+      // A sweep reads what is there; what an event meant by this is the repair's to find out, to which it is due.
+      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.sweepId !== null)
+        return { outcome: 'missing', missing: outcome };
       if (outcome === 'unresolved_event' && seeksWitness) {
         // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
         // that all of their ids get that events name, so that none but another assessment can tell.
@@ -176,6 +205,9 @@ export function createRefetch(options: RefetchOptions): Refetch {
             backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
           );
         }
+        const { shown } = await options.besides(kind, id, { through: read.number, isProven: false });
+        // Once the first of them is read, there is something to compare with.
+        if (shown.length > 0) return later(request, 'its events name others', 2 * timing.settleMs);
         await gaps.open(
           { reason: 'unproven_id', kind, recordId: id },
           `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
@@ -187,19 +219,26 @@ export function createRefetch(options: RefetchOptions): Refetch {
         );
         return { outcome: 'missing', missing: outcome };
       }
-      if (outcome === 'unresolved_event' && kind === 'vendor' && request.attempts === 0) {
+      if (outcome === 'unresolved_event' && kind === 'vendor') {
         // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.
         await gaps.open(
           { reason: 'no_record_id', kind, recordId: null },
           `an event names ${id}, and the API answers 404: does ${pointersSettingOf(kind)} fit?`,
         );
       }
-      if (outcome === 'unresolved' || outcome === 'unresolved_event') {
+      let text: string | null = outcome === 'unresolved_again' ? null : NEVER_SHOWN;
+      if (outcome === 'unresolved_event') {
+        const through = read.number;
+        if (kind === 'risk_assessment') {
+          const { shown, restInMs } = await options.besides(kind, id, { through, isProven: true });
+          if (restInMs !== null) return later(request, 'ids beside it are still asked for', restInMs);
+          text = besideText(shown, options.pointers);
+        }
+        await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
+      }
+      if (outcome === 'unresolved' || outcome === 'unresolved_event' || outcome === 'unresolved_again') {
         await gaps.heal({ reason: 'unproven_id', kind, recordId: id });
-        await gaps.open(
-          { reason: 'unresolved', kind, recordId: id },
-          'the API answers 404, and has never shown this id',
-        );
+        await gaps.open({ reason: 'unresolved', kind, recordId: id }, text);
         await later(
           request,
           'unresolved',

@@ -37,6 +37,8 @@ export interface RecordState {
   proven: boolean;
   /** Number of the delivered event that said it is gone, until something shows it again. */
   deleteEvent: number | null;
+  /** Of what named it up to this number, while the API does not know it, no more can be learnt: it is settled as a gap. */
+  searched: number;
   /** Reads refused in a row because the row was newer. */
   refusals: number;
   attempts: number;
@@ -58,6 +60,7 @@ export const UNKNOWN_STATE: Readonly<RecordState> = {
   missingNumber: null,
   proven: false,
   deleteEvent: null,
+  searched: 0,
   refusals: 0,
   attempts: 0,
   dueAt: null,
@@ -180,6 +183,7 @@ export function standsInRow(
   return (
     (row !== null || (stored.previewedCreated === now.previewedCreated && stored.shown === now.shown)) &&
     stored.deleteEvent === now.deleteEvent &&
+    stored.searched === now.searched &&
     stored.hint === now.hint &&
     stored.hintAt === now.hintAt &&
     stored.firstHintAt === now.firstHintAt &&
@@ -354,7 +358,8 @@ export function decideMissing(
     // What an event has just named may not be shown yet.
     const settled = (state.hintAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
-    return { outcome: state.hint > 0 ? 'unresolved_event' : 'unresolved', state };
+    if (state.hint > state.searched) return { outcome: 'unresolved_event', state };
+    return { outcome: state.hint > 0 ? 'unresolved_again' : 'unresolved', state };
   }
 
   const unbroken =

@@ -96,6 +96,7 @@ export const recordState = pgTable(
     missingNumber: number('missing_number'),
     proven: boolean('proven').notNull().default(false),
     deleteEvent: number('delete_event'),
+    searched: number('searched').notNull().default(0),
     refusals: integer('refusals').notNull().default(0),
     attempts: integer('attempts').notNull().default(0),
     error: text('error'),

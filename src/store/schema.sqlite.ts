@@ -77,6 +77,7 @@ export const recordState = sqliteTable(
     missingNumber: integer('missing_number'),
     proven: integer('proven').notNull().default(0),
     deleteEvent: integer('delete_event'),
+    searched: integer('searched').notNull().default(0),
     refusals: integer('refusals').notNull().default(0),
     attempts: integer('attempts').notNull().default(0),
     error: text('error'),

@@ -125,7 +125,9 @@ export interface InboxStore {
 
   /**
    * A failed event is read anew, by these pointers and what was learned: kind and record are told again from its body, the
-   * record becomes dirty, and what the event says is shown, all in this unit. Where it fails again it stays failed.
+   * record becomes dirty, and what the event says is shown, all in this unit. Where it fails again it stays failed. So is one
+   * that was processed as if it were about what the API has never shown, where it names another record now. Of a record that
+   * nothing else has named, nothing is left then.
    */
   retryEvent(id: string, rules: PreviewRules, now: Now): Promise<RetryOutcome>;
   /** Failed events that name no record, in number order, after the event of that number. */
@@ -258,15 +260,17 @@ export interface DueRecord {
 export type MissingOutcome =
   /** The API never showed it: not a deletion. */
   | 'unresolved'
-  /** The same of what an accepted event has named. */
+  /** The same of what an accepted event has named since other ids were last looked for in its data. */
   | 'unresolved_event'
+  /** The same of what accepted events have named before that, and none since. */
+  | 'unresolved_again'
   /** First 404, or the first since something happened: ask again after SETTLE. */
   | 'first'
   /** Gone on two reads SETTLE apart; `concludeDeletions` decides. */
   | 'proven'
   /** Proven but for a witness that the credentials still see what lives. */
   | 'unwitnessed'
-  /** Already a verified tombstone: nothing to do. */
+  /** Already a verified tombstone, or an id that nothing names any more: nothing to do. */
   | 'known';
 
 export interface Conclusion {
@@ -461,6 +465,28 @@ export interface BackfillStore {
   putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void>;
   /** The clock was set back: what was put off by a later time than now's is due. */
   seekAnew(now: Now): Promise<void>;
+  /** Ids of the kind, in order, that events have named and the API has never shown: no row shows anything of them. */
+  neverShown(kind: Kind, after: string, limit: number): Promise<string[]>;
+  /**
+   * Events about the record, in number order, whose bodies are kept and that nobody has discarded: those after the number,
+   * or, where none is given, those in whose data other ids were not looked for yet; up to `through`.
+   */
+  eventsNaming(
+    kind: Kind,
+    id: string,
+    which: { after?: number; through?: number; limit: number },
+  ): Promise<UnreadEvent[]>;
+  /**
+   * Other ids were looked for in the data of the events about this record, up to the number `through`. Those of `named` were
+   * found in that event, and are dirty from now on, unless something has made them so since it was accepted.
+   */
+  noteSearched(
+    kind: Kind,
+    id: string,
+    found: { through: number; event: number; named: readonly string[] },
+    now: Now,
+    timing: HintTiming,
+  ): Promise<void>;
   /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
   shownIds(kind: Kind, ids: readonly string[]): Promise<string[]>;
   /** Those by which events are read, the latest first. */

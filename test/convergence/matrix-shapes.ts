@@ -53,15 +53,6 @@ export const SHAPES: readonly Shape[] = [
   {
     name: 'events: another id under id',
     shapes: ids({ events: each('policy.ref', 'assessment.ref', 'vendor.ref'), otherId: 'id' }),
-    expected: {
-      risk_assessment: {
-        gap: /unproven_id: .*ID_POINTERS_RISK_ASSESSMENT/,
-        set: { ID_POINTERS_RISK_ASSESSMENT: 'assessment.ref' },
-      },
-    },
-    open: {
-      risk_assessment: 'events that were read by another pointer are not read anew by the one that is set',
-    },
   },
   {
     name: 'events: no id',

@@ -21,15 +21,8 @@ it('no shape of the upstream is called in step over a loss, and what has to be s
 
   const rows = ASKED.map((shape) => ({ ...shape, cells: results.get(shape)! }));
   console.log(tableOf(rows.map(({ name, cells }) => [name, ...cells.map(({ said }) => said)])));
-  const all = rows.flatMap(({ name, open, cells }) =>
-    cells.map((cell) => ({ name, open: open?.[cell.kind], ...cell })),
-  );
-  for (const { name, kind, open, ok } of all) {
-    if (open !== undefined && !ok) console.log(`open: ${name}, ${kind}: ${open}`);
-  }
-  expect(all.filter(({ ok, open }) => ok === (open !== undefined))).toEqual([]);
-  // What is open is a gap that does not end, and never a loss that nothing tells of.
-  expect(all.filter(({ loss }) => loss !== null)).toEqual([]);
+  const all = rows.flatMap(({ name, cells }) => cells.map((cell) => ({ name, ...cell })));
+  expect(all.filter(({ ok }) => !ok)).toEqual([]);
 });
 
 function tableOf(rows: readonly string[][]): string {

@@ -28,8 +28,6 @@ export interface Shape {
    * everything is mirrored.
    */
   expected?: Partial<Record<Kind, Expected>> | 'guided';
-  /** Why a kind's does not hold yet. It is shown in the table, and fails nothing until it holds. */
-  open?: Partial<Record<Kind, string>>;
 }
 
 export interface Cell {

@@ -144,6 +144,135 @@ describe('a risk event whose id stands where no pointer looks', () => {
   });
 });
 
+describe('a risk event with another thing’s id where the pointers look', () => {
+  beforeEach(() => begin());
+
+  const about = (ref: string, id: unknown = 'ven-1', more: object = {}) =>
+    event('risk.assessed', { id, assessment: { ref }, ...more });
+  const openGaps = async () => (await stage.gaps()).filter(({ healed_at }) => healed_at === null);
+  /** Leaps until the kind is in step, and fails if it is so with anything missing. */
+  const settledWhole = () => {
+    // What the page says may be a second old.
+    stage.clock.leap(1_000);
+    return stage.leapUntil('in step', async () => {
+      if ((await verdictOf('risk_assessment')) !== 'in_step') return false;
+      expect(stage.compare().differences).toEqual([]);
+      return true;
+    });
+  };
+
+  it.each<[string, unknown]>([
+    ['the vendor’s', 'ven-1'],
+    ['a number', 4711],
+    ['an id of its own', 'row-1'],
+  ])('%s, has its assessment mirrored, and a gap that names the setting', async (_, id) => {
+    put('RA-1');
+    const one = about('RA-1', id, { code: 'zz' });
+    await stage.deliver(one);
+    await settledWhole();
+    const setting = expect.stringContaining('ID_POINTERS_RISK_ASSESSMENT=assessment.ref,');
+    expect(await openGaps()).toMatchObject([{ reason: 'unresolved', record_id: String(id), error: setting }]);
+    expect((await openGaps())[0]?.error).toContain('assessment.ref = RA-1');
+    expect((await status()).learned_pointers).toMatchObject([
+      { path: 'assessment.ref', setting, used: false },
+    ]);
+    // What it names is a record; whether it is what the event is about nobody knows.
+    expect(await shown(one.id)).toMatchObject({ state: 'done', record_id: String(id) });
+  });
+
+  it('is no loss under green where another assessment can be read', async () => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    for (const id of ['RA-1', 'RA-2']) put(id);
+    // Two of them name the same thing, so that neither may be taken for settled by what is found in the other.
+    await stage.deliver(about('RA-1'));
+    await stage.deliver(about('RA-2'));
+    await settledWhole();
+    put('RA-1');
+    await stage.deliver(about('RA-1'));
+    await settledWhole();
+  });
+
+  it('costs one search: where it was found, later ones are looked at first', async () => {
+    put('RA-1');
+    await stage.deliver(about('RA-1', 'row-1', { number: 77 }));
+    await settledWhole();
+    for (const id of ['RA-2', 'RA-3']) put(id);
+    expect(requestsFor('/risk-assessments/77')).toBe(1);
+    await stage.deliver(about('RA-2', 'row-2', { number: 77 }));
+    await stage.deliver(about('RA-3', 'row-3', { number: 78 }));
+    await settledWhole();
+    expect(requestsFor('/risk-assessments/77') + requestsFor('/risk-assessments/78')).toBe(1);
+  });
+
+  it('waits for a search that the service lets fail', async () => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    put('RA-1');
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/RA-1') ? { fault: 'status', status: 503 } : null;
+    await stage.deliver(about('RA-1'));
+    for (let leaps = 0; leaps < 40; leaps += 1) {
+      stage.clock.leap(2_000);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      expect(await verdictOf('risk_assessment')).not.toBe('in_step');
+    }
+    stage.upstream.faultOf = () => null;
+    await settledWhole();
+  });
+
+  it('mirrors all that it names where several are records', async () => {
+    for (const id of ['RA-1', 'RA-2']) put(id);
+    await stage.deliver(
+      event('risk.assessed', { id: 'row-1', first: { ref: 'RA-1' }, second: { ref: 'RA-2' } }),
+    );
+    await settledWhole();
+    expect((await openGaps())[0]?.error).toContain('first.ref = RA-1, second.ref = RA-2');
+    expect((await status()).learned_pointers).toEqual([]);
+  });
+
+  it('keeps nothing from being in step where it names no record at all', async () => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await stage.deliver(about('gone', 'row-1'));
+    await settledWhole();
+    expect(await openGaps()).toMatchObject([
+      {
+        reason: 'unresolved',
+        record_id: 'row-1',
+        error: expect.stringContaining('ID_POINTERS_RISK_ASSESSMENT'),
+      },
+    ]);
+  });
+
+  it('is about its assessment once a setting says so, and nothing else is left of it', async () => {
+    put('RA-1');
+    const events = ['row-1', 'row-2'].map((id) => about('RA-1', id));
+    for (const one of events) await stage.deliver(one);
+    await settledWhole();
+    const { learned_pointers } = await status();
+    await stage.stop();
+    const first = stage;
+    stage = await createStage({
+      DATABASE_URL: `file:${first.database}`,
+      COMPLIANCE_BASE_URL: first.upstream.baseUrl,
+      ID_POINTERS_RISK_ASSESSMENT: learned_pointers[0]!.setting.replace('ID_POINTERS_RISK_ASSESSMENT=', ''),
+    });
+    await stage.start();
+    stage.clock.leap(60_000);
+    await stage.leapUntil('the records', async () => {
+      const all = await Promise.all(events.map(({ id }) => shown(id)));
+      return all.every(({ record_id }) => record_id === 'RA-1');
+    });
+    await stage.leapUntil('no gap', async () => (await openGaps()).length === 0);
+    await stage.leapUntil('in step', async () => (await verdictOf('risk_assessment')) === 'in_step');
+    expect((await status()).kinds.find(({ kind }) => kind === 'risk_assessment')).toMatchObject({ known: 1 });
+    await first.end();
+  });
+});
+
 describe('a policy or a vendor whose id stands where no pointer looks', () => {
   beforeEach(() => begin());
 

@@ -493,6 +493,16 @@ describe('a 404', () => {
       held: { missingSince: 190, missingNumber: 6 },
       outcome: 'unresolved_event',
     },
+    {
+      what: 'for what events named, in whose data other ids were looked for, tells nothing new',
+      held: { hint: 5, searched: 5 },
+      outcome: 'unresolved_again',
+    },
+    {
+      what: 'for what an event has named since other ids were looked for is news',
+      held: { hint: 5, searched: 4 },
+      outcome: 'unresolved_event',
+    },
     { what: 'for what an event announced gone is a first', held: { deleteEvent: 5 }, outcome: 'first' },
     {
       what: 'for what a complete walk missed is a first',

@@ -3,6 +3,7 @@ import { decideApply, decideMissing } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { gapOfFailed } from '../healing.ts';
+import { TABLES } from '../record-rows.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { isConsented, letGo } from './deletions.ts';
@@ -11,6 +12,7 @@ import { healRecords, tellMoreOfGap } from './gaps.ts';
 import {
   type Change,
   type Held,
+  hintRecords,
   isoOf,
   lastEvents,
   loadRecords,
@@ -27,6 +29,9 @@ type ReadVerbs = Pick<
   | 'unreadEvents'
   | 'putOffUnread'
   | 'seekAnew'
+  | 'neverShown'
+  | 'eventsNaming'
+  | 'noteSearched'
   | 'shownIds'
   | 'learnedPointers'
   | 'learnPointer'
@@ -95,6 +100,40 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
       });
     },
 
+    async neverShown(kind, after, limit) {
+      const rows = await database.sql.query<{ id: string }>(
+        `SELECT id FROM record_state s WHERE kind = $1 AND NOT returned AND hint > 0 AND id > $2
+         AND NOT EXISTS (SELECT 1 FROM ${TABLES[kind]} r WHERE r.id = s.id) ORDER BY id LIMIT $3`,
+        [kind, after, limit],
+      );
+      return rows.map(({ id }) => id);
+    },
+
+    async eventsNaming(kind, id, { after, through, limit }) {
+      return await database.sql.query<UnreadEvent>(
+        `SELECT seq, id, type, kind, attempts, body FROM events WHERE record_id = $2 AND kind = $1
+         AND seq > coalesce($3::bigint, (SELECT searched FROM record_state WHERE kind = $1 AND id = $2), 0)
+         AND ($4::bigint IS NULL OR seq <= $4) AND state <> 'discarded' AND body IS NOT NULL ORDER BY seq LIMIT $5`,
+        [kind, id, after ?? null, through ?? null, limit],
+      );
+    },
+
+    async noteSearched(kind, id, { through, event, named }, now, timing) {
+      await database.transact(
+        async (unit, records) => {
+          unit.send('UPDATE record_state SET searched = greatest(searched, $3) WHERE kind = $1 AND id = $2', [
+            kind,
+            id,
+            through,
+          ]);
+          const fresh = named.filter((other) => (records.get(other)?.state.hint ?? 0) <= event);
+          const hints = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
+          hintRecords(unit, hints, now, timing);
+        },
+        (sql: Sql) => loadRecords(sql, kind, named),
+      );
+    },
+
     async shownIds(kind, ids) {
       const rows = await database.sql.query<{ id: string }>(
         'SELECT id FROM record_state WHERE kind = $1 AND returned AND id = ANY ($2::text[]) ORDER BY id',
@@ -139,6 +178,7 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
         Promise.all([loadRecords(sql, kind, [id]), isConsented(sql, kind, id, isoOf(read.endedWall))]);
       return await database.transact(async (unit, [records, agreed]) => {
         const held = records.get(id)!;
+        if (!held.known) return 'known';
         const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
         held.state = decision.state;
         saveRecords(unit, [held], [], isoOf(read.endedWall));

@@ -10,12 +10,13 @@ import {
   recordOf,
   stateAfter,
 } from '../../process/handlers.ts';
+import { TABLES } from '../record-rows.ts';
 import type { EventState } from '../reports.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules, RetryOutcome } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
-import { healSettled } from './gaps.ts';
+import { healRecords, healSettled } from './gaps.ts';
 import { bury } from './inbox.ts';
 import {
   type Change,
@@ -66,9 +67,12 @@ export function createPreviewVerbs(
           const [row] = await unit.query<FailedRow>(`${FAILED_ROW} WHERE id = $1 FOR UPDATE`, [id]);
           if (row === undefined) return { outcome: 'unknown' };
           const { state, received_at, ...stored } = row;
-          if (state !== 'dead') return { outcome: 'other_state', state };
+          if (state !== 'dead' && !(await isAboutNothing(unit, stored, state)))
+            return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
           const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
+          if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
+            return { outcome: 'other_state', state };
           if (record === null) {
             const error =
               stored.kind === null
@@ -81,7 +85,7 @@ export function createPreviewVerbs(
             "UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL WHERE seq = $1",
             [stored.seq],
           );
-          tally(unit, { dead: -1, pending: 1 });
+          tally(unit, { [state]: -1, pending: 1 });
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
           const event = { ...stored, recordId: null, receivedWall: Date.parse(received_at), owner: '' };
           const [result] = await previewAll(unit, [{ event, reading: null }], new Map(), rules, now);
@@ -90,6 +94,8 @@ export function createPreviewVerbs(
           }
           await trimBodiesAgainFrom(unit, stored.seq);
           if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null && stored.recordId !== null)
+            await forgetUnnamed(unit, stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
         });
       } catch (failure) {
@@ -100,6 +106,29 @@ export function createPreviewVerbs(
       }
     },
   };
+}
+
+/** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
+async function isAboutNothing(
+  sql: Sql,
+  { kind, recordId }: Pick<FailedRow, 'kind' | 'recordId'>,
+  state: EventState,
+): Promise<boolean> {
+  if (kind === null || recordId === null || (state !== 'done' && state !== 'ignored')) return false;
+  const held = (await loadRecords(sql, kind, [recordId])).get(recordId);
+  return held?.state.returned === false && held.row === null;
+}
+
+/** The API has never shown it, and nothing is left that names it: its gaps go with it. */
+async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
+  const forgotten = await unit.change(
+    `DELETE FROM record_state s WHERE kind = $1 AND id = $2 AND NOT returned
+     AND NOT EXISTS (SELECT 1 FROM ${TABLES[kind]} r WHERE r.id = s.id)
+     AND NOT EXISTS (SELECT 1 FROM events e WHERE e.record_id = s.id AND e.kind = s.kind)
+     AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.released_at IS NULL AND q.kind = s.kind AND q.record_id = s.id)`,
+    [kind, id],
+  );
+  if (forgotten > 0) await healRecords(unit, kind, [id], nowIso);
 }
 
 type FailedRow = Omit<ClaimedEvent, 'receivedWall' | 'owner'> & { received_at: string; state: EventState };
@@ -184,6 +213,21 @@ async function readAnew(
     number: unit.numbers.next(),
   }));
   hintRecords(unit, hints, now, rules.timing);
+  // Such an event was not thought to be about it: other ids are looked for in its data as well.
+  unit.send(
+    `UPDATE record_state s SET searched = least(s.searched, x.before) FROM
+       (SELECT kind, id, min(before) AS before FROM json_to_recordset($1::json) AS x (kind text, id text, before bigint)
+        GROUP BY kind, id) AS x WHERE s.kind = x.kind AND s.id = x.id`,
+    [
+      rowsOf(
+        named.map(({ one, record }) => ({
+          kind: record.kind,
+          id: record.recordId,
+          before: one.event.seq - 1,
+        })),
+      ),
+    ],
+  );
   const loaded = await loadAll(
     unit,
     named.map(({ again }) => again),

@@ -60,6 +60,7 @@ interface LoadedRow {
   missing_number: number | null;
   proven: boolean;
   delete_event: number | null;
+  searched: number;
   refusals: number;
   attempts: number;
   due_at: number | null;
@@ -86,7 +87,7 @@ export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): 
     `SELECT x.id, s.id IS NOT NULL AS known, s.hint, s.hint_at, s.first_hint_at, s.unverified_since,
        CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created,
        s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
-       s.delete_event, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
+       s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
        r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq, r.shown
      FROM unnest($1::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = x.id
      LEFT JOIN ${TABLES[kind]} r ON r.id = x.id`,
@@ -189,6 +190,7 @@ const STATE_COLUMNS = [
   ['missing_number', 'bigint'],
   ['proven', 'boolean'],
   ['delete_event', 'bigint'],
+  ['searched', 'bigint'],
   ['refusals', 'int'],
   ['attempts', 'int'],
   ['due_at', 'bigint'],
@@ -352,6 +354,7 @@ function stateFrom(row: LoadedRow): RecordState {
     missingNumber: row.missing_number,
     proven: row.proven,
     deleteEvent: row.delete_event,
+    searched: row.searched,
     refusals: row.refusals,
     attempts: row.attempts,
     dueAt: row.due_at,
@@ -390,6 +393,7 @@ function stateRow({ kind, id, state, error, sweepId }: Held) {
     missing_number: state.missingNumber,
     proven: state.proven,
     delete_event: state.deleteEvent,
+    searched: state.searched,
     refusals: state.refusals,
     attempts: state.attempts,
     due_at: whole(state.dueAt),

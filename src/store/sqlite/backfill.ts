@@ -74,6 +74,22 @@ export function createBackfillVerbs(
     `UPDATE events INDEXED BY events_sought SET next_attempt_at = ?, processed_at = ?
      WHERE state = 'dead' AND next_attempt_at IS NOT NULL AND processed_at > ?`,
   );
+  const selectSearched = db.prepare('SELECT searched FROM record_state WHERE kind = ? AND id = ?').pluck();
+  const selectNaming = db.prepare(
+    `SELECT seq, id, type, kind, attempts, body FROM events WHERE seq IN (SELECT value FROM json_each(?))
+     AND state <> 'discarded' AND body IS NOT NULL ORDER BY seq LIMIT ?`,
+  );
+  const neverShown = Object.fromEntries(
+    KINDS.map((kind) => [
+      kind,
+      db
+        .prepare(
+          `SELECT id FROM record_state s WHERE kind = '${kind}' AND returned = 0 AND hint > 0 AND id > ?
+           AND NOT EXISTS (SELECT 1 FROM ${TABLES[kind]} r WHERE r.id = s.id) ORDER BY id LIMIT ?`,
+        )
+        .pluck(),
+    ]),
+  );
   const selectShown = db
     .prepare(
       `SELECT id FROM record_state WHERE kind = ? AND returned = 1 AND id IN (SELECT value FROM json_each(?)) ORDER BY id`,
@@ -260,6 +276,30 @@ export function createBackfillVerbs(
       });
     },
 
+    async neverShown(kind, after, limit) {
+      return neverShown[kind]!.all(after, limit) as string[];
+    },
+
+    async eventsNaming(kind, id, { after, through, limit }) {
+      const from = after ?? (selectSearched.get(kind, id) as number | undefined) ?? 0;
+      const numbers = records.eventsAbout(kind, id, from, through ?? (currentNumber.get() as number));
+      return selectNaming.all(JSON.stringify(numbers), limit) as UnreadEvent[];
+    },
+
+    async noteSearched(kind, id, { through, event, named }, now, timing) {
+      transact((numbers) => {
+        const held = records.load(kind, id);
+        if (held.known && held.state.searched < through) {
+          held.state = { ...held.state, searched: through };
+          records.saveState(held);
+        }
+        for (const other of named) {
+          if (records.load(kind, other).state.hint > event) continue;
+          records.hint(kind, other, numbers.next(), now, iso(now.wall), timing);
+        }
+      });
+    },
+
     async shownIds(kind, ids) {
       return selectShown.all(kind, JSON.stringify(ids)) as string[];
     },
@@ -353,6 +393,7 @@ export function createBackfillVerbs(
     async recordMissing(kind, id, read, context) {
       return transact(() => {
         const held = records.load(kind, id);
+        if (!held.known) return 'known';
         const agreed = consented.get(kind, id, iso(read.endedWall)) !== undefined;
         const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
         held.state = decision.state;

@@ -13,11 +13,11 @@ const blockOf = (seq: number) => Math.floor(seq / 2 ** BLOCK_BITS);
 /** Blocks in one statement: few enough that a page soon filled has cost nothing, and many enough that a long look-back is quick. */
 const BLOCKS_AT_ONCE = 64;
 
-/** Numbers of `table`'s rows of one record, newest first, below `before`. `match`: equalities on what follows the block in `index`. */
+/** Numbers of `table`'s rows of one record, newest first, below `before` and above `after`. `match`: equalities on what follows the block in `index`. */
 export function createBlockSearch(
   db: Connection,
   { table, index, match }: { table: string; index: string; match: string },
-): (values: readonly unknown[], before: number, limit: number) => number[] {
+): (values: readonly unknown[], before: number, limit: number, after?: number) => number[] {
   const find = db
     .prepare(
       `WITH RECURSIVE block(n) AS (VALUES (?) UNION ALL SELECT n - 1 FROM block WHERE n > ?)
@@ -29,17 +29,17 @@ export function createBlockSearch(
     `SELECT (SELECT min(seq) FROM ${table}) AS oldest, (SELECT max(seq) FROM ${table}) AS newest`,
   );
 
-  return (values, before, limit) => {
+  return (values, before, limit, after = 0) => {
     const { oldest, newest } = ends.get() as { oldest: number | null; newest: number | null };
     const found: number[] = [];
     if (oldest === null || newest === null) return found;
-    const lowest = blockOf(oldest);
+    const lowest = blockOf(Math.max(oldest, after + 1));
     let block = blockOf(Math.min(newest, before - 1));
     while (block >= lowest && found.length < limit) {
       const last = Math.max(lowest, block - BLOCKS_AT_ONCE + 1);
       found.push(...(find.all(block, last, ...values, before, limit - found.length) as number[]));
       block = last - 1;
     }
-    return found;
+    return after === 0 ? found : found.filter((seq) => seq > after);
   };
 }

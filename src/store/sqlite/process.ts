@@ -1,3 +1,4 @@
+import type { Kind } from '../../compliance/kinds.ts';
 import { idFieldsOf, type LearnedPointer, withLearned } from '../../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../../errors.ts';
 import { noRecordIn, recordOf, stateAfter } from '../../process/handlers.ts';
@@ -73,7 +74,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
      FROM events WHERE id = ?`,
   );
   const reopen = db.prepare(
-    "UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL WHERE seq = ? AND state = 'dead'",
+    "UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = NULL WHERE seq = ?",
   );
   const failAgain = db.prepare(
     "UPDATE events SET attempts = attempts + 1, error = ?, processed_at = ? WHERE id = ? AND state = 'dead'",
@@ -173,7 +174,19 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     if (record === null) return event;
     tellAnew.run(record.kind, record.recordId, event.seq);
     records.hint(record.kind, record.recordId, numbers.next(), now, nowIso, timing);
+    records.searchAnew(record.kind, record.recordId, event.seq);
     return { ...event, ...record };
+  }
+
+  /** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
+  function isAboutNothing({ kind, recordId }: PendingEvent, state: EventState): boolean {
+    if (kind === null || recordId === null || (state !== 'done' && state !== 'ignored')) return false;
+    const { state: known, row } = records.load(kind, recordId);
+    return !known.returned && row === null;
+  }
+
+  function forget(kind: Kind, id: string, nowIso: string): void {
+    if (records.forgetUnnamed(kind, id)) gaps.healRecord(kind, id, nowIso);
   }
 
   function die(
@@ -244,10 +257,12 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
             | undefined;
           if (row === undefined) return { outcome: 'unknown' };
           const { state, received_at, ...stored } = row;
-          if (state !== 'dead') return { outcome: 'other_state', state };
+          if (state !== 'dead' && !isAboutNothing(stored, state)) return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
           const moment = { now, nowIso, numbers };
           const record = recordOf(stored, withLearned(rules.pointers, learned()));
+          if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
+            return { outcome: 'other_state', state };
           if (record === null) {
             const error =
               stored.kind === null
@@ -257,7 +272,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
             return { outcome: 'failed', error };
           }
           reopen.run(stored.seq);
-          tally({ dead: -1, pending: 1 });
+          tally({ [state]: -1, pending: 1 });
           const claimed = { ...stored, receivedWall: Date.parse(received_at), owner: '' };
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
           const [result] = previewAll([{ ...claimed, recordId: null }], rules, moment);
@@ -266,6 +281,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           }
           trimAgainFrom(stored.seq);
           if (stored.kind !== null) gaps.healSettled(stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null && stored.recordId !== null) forget(stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
         });
       } catch (failure) {

@@ -14,6 +14,9 @@ export const iso = (wall: number): string => new Date(wall).toISOString();
 
 type HeldRow = RowContent & RowMarks;
 
+/** Above any number of events, and of rows. */
+const ALL = 2 ** 52;
+
 /** A record as one transaction sees and changes it; `flush` writes what changed. */
 export interface Held {
   kind: Kind;
@@ -42,6 +45,7 @@ interface StateRow {
   missing_number: number | null;
   proven: number;
   delete_event: number | null;
+  searched: number;
   refusals: number;
   attempts: number;
   due_at: number | null;
@@ -67,7 +71,7 @@ interface TableRow {
 
 const STATE_COLUMNS =
   'hint, hint_at, first_hint_at, unverified_since, previewed_created, read_number, read_ended_at, returned, ' +
-  'missing_since, missing_number, proven, delete_event, refusals, attempts, due_at';
+  'missing_since, missing_number, proven, delete_event, searched, refusals, attempts, due_at';
 
 export type Records = ReturnType<typeof createRecords>;
 
@@ -75,13 +79,13 @@ export function createRecords(db: Connection) {
   const selectState = db.prepare(`SELECT ${STATE_COLUMNS} FROM record_state WHERE kind = ? AND id = ?`);
   const saveState = db.prepare(
     `INSERT INTO record_state (kind, id, ${STATE_COLUMNS}, error, sweep_id)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
        first_hint_at = excluded.first_hint_at, unverified_since = excluded.unverified_since,
        previewed_created = excluded.previewed_created, read_number = excluded.read_number,
        read_ended_at = excluded.read_ended_at, returned = excluded.returned, missing_since = excluded.missing_since,
        missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
-       refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
+       searched = excluded.searched, refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
        sweep_id = coalesce(excluded.sweep_id, sweep_id)`,
   );
   // What the full statement below would change of a record that is outstanding already, in less than half the time.
@@ -105,6 +109,16 @@ export function createRecords(db: Connection) {
     .pluck();
   const insertChange = db.prepare(
     'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+  );
+  const anyEventOf = createBlockSearch(db, {
+    ...{ table: 'events', index: 'events_record', match: 't.record_id = ? AND t.kind = ?' },
+  });
+  const forgetState = db.prepare(
+    `DELETE FROM record_state WHERE kind = ? AND id = ? AND returned = 0 AND NOT EXISTS
+       (SELECT 1 FROM quarantine q WHERE q.released_at IS NULL AND q.kind = record_state.kind AND q.record_id = record_state.id)`,
+  );
+  const searchAnew = db.prepare(
+    'UPDATE record_state SET searched = min(searched, ?) WHERE kind = ? AND id = ?',
   );
   const eventsOf = createBlockSearch(db, {
     ...{
@@ -162,6 +176,23 @@ export function createRecords(db: Connection) {
       if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
     },
 
+    /** Numbers of all events about it in `(after, through]`, newest first. */
+    eventsAbout: (kind: Kind, id: string, after: number, through: number): number[] =>
+      anyEventOf([id, kind], through + 1, ALL, after),
+
+    /** The API has never shown it, and nothing is left that names it. False: that is not so, and it stays. */
+    forgetUnnamed(kind: Kind, id: string): boolean {
+      if (byKind[kind].select.get(id) !== undefined || anyEventOf([id, kind], ALL, 1).length > 0)
+        return false;
+      busy.drop(kind, id);
+      return forgetState.run(kind, id).changes === 1;
+    },
+
+    /** An event is about it that was not thought to be: other ids are looked for in its data as well. */
+    searchAnew(kind: Kind, id: string, event: number): void {
+      if (searchAnew.run(event - 1, kind, id).changes === 1) busy.drop(kind, id);
+    },
+
     /** New content, with its change in the feed, under a number of its own. */
     write(
       held: Held,
@@ -213,6 +244,7 @@ export function createRecords(db: Connection) {
         s.missingNumber,
         s.proven ? 1 : 0,
         s.deleteEvent,
+        s.searched,
         s.refusals,
         s.attempts,
         s.dueAt,
@@ -356,6 +388,7 @@ function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
     missingNumber: row.missing_number,
     proven: row.proven === 1,
     deleteEvent: row.delete_event,
+    searched: row.searched,
     refusals: row.refusals,
     attempts: row.attempts,
     dueAt: row.due_at,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../../src/compliance/kinds.ts';
 import type { ServiceFacts } from '../../../src/store/store.ts';
-import { createScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+import { createScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 
 const MINUTE_MS = 60_000;
 const progress = { pages: 0, seen: 7, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -287,7 +287,19 @@ export function describeStatus(open: OpenEngine): void {
           '404',
           scene.now(),
         );
+        // As long as nobody has looked for another id in what the event says, it may be about a record that is missing here.
+        expect((await status(scene, 'risk_assessment')).verdict).toBe('catching_up');
+        const found = { through: await scene.store.currentNumber(), event: 0, named: [] };
+        await scene.store.noteSearched('risk_assessment', 'risk_7', found, scene.now(), TIMING);
         expect(await status(scene, 'risk_assessment')).toMatchObject({ verdict: 'in_step', open_gaps: 1 });
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
+        await scene.work();
+        await scene.store.openGap(
+          { reason: 'unresolved', kind: 'risk_assessment', recordId: 'risk_7' },
+          null,
+          scene.now(),
+        );
+        expect((await status(scene, 'risk_assessment')).verdict).toBe('catching_up');
       }),
     );
 

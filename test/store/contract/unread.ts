@@ -307,6 +307,142 @@ export function describeUnread(open: OpenEngine): void {
     );
   });
 
+  describe('events that name by mistake what the API has never shown', () => {
+    const about = { kind: 'risk_assessment', recordId: 'row_17' } as const;
+    const dataOf = (ref: string) => ({ id: 'row_17', assessment: { ref } });
+    const namedBy = async (scene: Scene, ...refs: string[]) => {
+      await scene.accept(...refs.map((ref) => scene.event({ ...about, id: ref, data: dataOf(ref) })));
+      await scene.work();
+    };
+    const numberOf = async (scene: Scene, id: string) => (await scene.store.showEvent(id))!.seq;
+    const naming = async (scene: Scene, which: { after?: number; through?: number } = {}) =>
+      (await scene.store.eventsNaming('risk_assessment', 'row_17', { ...which, limit: 2 })).map(
+        ({ id }) => id,
+      );
+    const outcomeOf = (scene: Scene) => scene.missing('risk_assessment', 'row_17');
+
+    it(
+      'are searched one after another, and what is found in them becomes dirty, once',
+      inScene(open, async (scene) => {
+        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1' });
+        await namedBy(scene, 'ra_1', 'ra_2', 'ra_3');
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'other', id: 'x' }));
+        scene.pass(SETTLE_MS);
+        expect(await outcomeOf(scene)).toBe('unresolved_event');
+        expect(await naming(scene)).toEqual(['ra_1', 'ra_2']);
+        const first = await numberOf(scene, 'ra_1');
+        expect(await naming(scene, { through: first })).toEqual(['ra_1']);
+        const note = (through: number, event: number, named: string[]) =>
+          scene.store.noteSearched(
+            'risk_assessment',
+            'row_17',
+            { through, event, named },
+            scene.now(),
+            TIMING,
+          );
+        await note(first, first, ['ra_1']);
+        expect((await scene.row('risk_assessment', 'ra_1'))?.unverified_since).not.toBeNull();
+        expect(await naming(scene)).toEqual(['ra_2', 'ra_3']);
+        expect(await naming(scene, { after: 0 })).toEqual(['ra_1', 'ra_2']);
+        expect(await outcomeOf(scene)).toBe('unresolved_event');
+
+        scene.pass(SETTLE_MS);
+        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1' });
+        // Found once more: it was read since, as an event that came later would have had it read.
+        await note(0, first, ['ra_1', 'ra_2']);
+        expect((await scene.row('risk_assessment', 'ra_1'))?.unverified_since).toBeNull();
+        expect(await naming(scene)).toEqual(['ra_2', 'ra_3']);
+        expect(await scene.store.countDue('risk_assessment', scene.now(), 9)).toBeLessThan(4);
+        scene.pass(SETTLE_MS);
+        expect(
+          (await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 9)).map(({ id }) => id),
+        ).toContain('ra_2');
+
+        const through = await scene.store.currentNumber();
+        await note(through, through, []);
+        expect(await naming(scene)).toEqual([]);
+        expect(await outcomeOf(scene)).toBe('unresolved_again');
+        await namedBy(scene, 'ra_4');
+        scene.pass(SETTLE_MS);
+        expect(await outcomeOf(scene)).toBe('unresolved_event');
+        expect(await naming(scene)).toEqual(['ra_4']);
+        await note(1, 1, []);
+        expect(await naming(scene)).toEqual(['ra_4']);
+      }),
+    );
+
+    it(
+      'are read anew by other pointers though they were processed, and nothing is left of what there never was',
+      inScene(open, async (scene) => {
+        await namedBy(scene, 'ra_1', 'ra_2');
+        await scene.accept(
+          scene.event({ ...about, id: 'odd', data: dataOf('ra_3'), type: 'risk.closed', known: false }),
+        );
+        scene.pass(SETTLE_MS);
+        const gap = { reason: 'unresolved', kind: 'risk_assessment', recordId: 'row_17' } as const;
+        await scene.store.openGap(gap, 'never shown', scene.now());
+        expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual(['row_17']);
+        expect(await scene.store.neverShown('risk_assessment', 'row_17', 9)).toEqual([]);
+        const retry = (id: string, rules = withRef(scene)) => scene.store.retryEvent(id, rules, scene.now());
+        expect(await retry('ra_1', scene.rules())).toEqual({ outcome: 'other_state', state: 'done' });
+
+        expect(await retry('ra_1')).toMatchObject({ outcome: 'processed', recordId: 'ra_1' });
+        expect(await scene.store.showEvent('ra_1')).toMatchObject({ state: 'done', record_id: 'ra_1' });
+        expect(await retry('ra_1')).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await scene.openGaps()).toEqual(['unresolved risk_assessment row_17']);
+        await retry('ra_2');
+        expect(await retry('odd')).toMatchObject({ outcome: 'processed', recordId: 'ra_3' });
+        expect(await scene.store.showEvent('odd')).toMatchObject({ state: 'ignored', record_id: 'ra_3' });
+        expect(await scene.openGaps()).toEqual([]);
+        // Somebody was still reading it.
+        expect(await outcomeOf(scene)).toBe('known');
+        expect((await scene.store.knownIds('risk_assessment', '', 9)).map(({ id }) => id)).toEqual([
+          'ra_1',
+          'ra_2',
+          'ra_3',
+        ]);
+        expect(await scene.store.countKnown('risk_assessment')).toBe(3);
+        expect(
+          await scene.query('SELECT state, count FROM event_counts WHERE count <> 0 ORDER BY state'),
+        ).toEqual([
+          { state: 'done', count: 2 },
+          { state: 'ignored', count: 1 },
+        ]);
+      }),
+    );
+
+    it(
+      'are left as they are where the API has shown the record, or a row shows it',
+      inScene(open, async (scene) => {
+        await namedBy(scene, 'ra_1');
+        scene.pass(SETTLE_MS);
+        await scene.show('risk_assessment', 'row_17', { id: 'row_17' });
+        expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual([]);
+        const tried = await scene.store.retryEvent('ra_1', withRef(scene), scene.now());
+        expect(tried).toEqual({ outcome: 'other_state', state: 'done' });
+      }),
+    );
+
+    it(
+      'are searched although their record was searched before, once they turn out to be about it',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a');
+        await namedBy(scene, 'ra_9');
+        scene.pass(SETTLE_MS);
+        const through = await scene.store.currentNumber();
+        const found = { through, event: through, named: [] };
+        await scene.store.noteSearched('risk_assessment', 'row_17', found, scene.now(), TIMING);
+        const pointers = { ...scene.rules().pointers, risk_assessment: ['assessment.name', 'id'] };
+        await scene.store.noteSearched('risk_assessment', 'One', found, scene.now(), TIMING);
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'One', id: 'b' }));
+        await scene.store.noteSearched('risk_assessment', 'One', found, scene.now(), TIMING);
+        await scene.store.retryEvent('a', scene.rules({ pointers }), scene.now());
+        const events = await scene.store.eventsNaming('risk_assessment', 'One', { limit: 9 });
+        expect(events.map(({ id }) => id)).toEqual(['a', 'b']);
+      }),
+    );
+  });
+
   describe('a delivery in quarantine that is about an assessment and names none', () => {
     it(
       'keeps the kind blocked until a person releases it',
