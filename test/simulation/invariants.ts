@@ -88,7 +88,9 @@ export function createInvariants(options: {
   model: Model;
   eventOf: (body: string) => { id: string; kind: Kind; recordId: string; rev: number } | null;
   /** Of an event of its record's kind: what it is about, named or not. */
-  unreadOf: (body: string) => { kind: Kind; recordId: string; rev: number; findable: boolean } | null;
+  unreadOf: (
+    body: string,
+  ) => { kind: Kind; recordId: string; rev: number; findable: boolean; isBeside: boolean } | null;
   now: () => number;
 }): Invariants {
   const { model, evidence } = options;
@@ -98,6 +100,8 @@ export function createInvariants(options: {
 
   const acknowledgedIds = new Set<string>();
   const namedAssessments = new Set<string>();
+  /** The same beside another thing's id: one that is gone when the event is looked at need not be looked for again. */
+  const namedBeside: { recordId: string; rev: number }[] = [];
   /** The newest version that an accepted event announced, by record. */
   const announced = new Map<string, number>();
   /** The version that the record last showed as verified. */
@@ -165,7 +169,7 @@ export function createInvariants(options: {
     const { id } = JSON.parse(body) as { id: string };
     const conflicts = (bodies.get(id) ?? body) !== body;
     if (!conflicts) bodies.set(id, body);
-    const { kind, recordId, rev, findable } = hidden;
+    const { kind, recordId, rev, findable, isBeside } = hidden;
     unread.set(body, {
       id,
       kind,
@@ -176,7 +180,8 @@ export function createInvariants(options: {
       conflicts,
     });
     if (findable && !conflicts && kind === 'risk_assessment' && options.eventOf(body) === null) {
-      namedAssessments.add(recordId);
+      if (isBeside) namedBeside.push({ recordId, rev });
+      else namedAssessments.add(recordId);
     }
   }
 
@@ -377,7 +382,13 @@ export function createInvariants(options: {
       const found: string[] = [];
       const rows = new Map(rowsNow().map((row) => [`${row.kind} ${row.id}`, row]));
       // From what was said to the mirror, never from what it took in: an id that it lost must be missed here.
-      const discoverable = new Set([...namedAssessments, ...assessmentsNamedNow()]);
+      const beside = namedBeside.filter(({ recordId, rev }) =>
+        model.history('risk_assessment', recordId).every((one) => one.rev <= rev || one.content !== null),
+      );
+      const discoverable = new Set([
+        ...[...namedAssessments, ...assessmentsNamedNow()],
+        ...beside.map(({ recordId }) => recordId),
+      ]);
       for (const kind of KINDS) {
         for (const id of model.ids(kind)) {
           const key = `${kind} ${id}`;

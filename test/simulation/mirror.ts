@@ -42,6 +42,8 @@ export const READING = new Set([
     'unreadEvents',
     'failedWithoutRecord',
     'shownIds',
+    'neverShown',
+    'eventsNaming',
     'learnedPointers',
   ],
   ...[

@@ -222,13 +222,26 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'ids-beside',
+    tryFirst: 10,
+    without:
+      'a 404 settles what an event named, whatever else stands in the event that may be an assessment’s id',
+    edits: [
+      {
+        file: 'src/backfill/refetch.ts',
+        find: 'const { shown, restInMs } = await options.besides(kind, id, { through, isProven: true });',
+        put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
+      },
+    ],
+  },
+  {
     name: 'early-404',
     without: 'a 404 right after an event that named the id says that there is no such record',
     edits: [
       {
         file: DECIDE,
-        find: "if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };\n    return",
-        put: 'return',
+        find: "if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };\n    if (state.hint",
+        put: 'if (state.hint',
       },
     ],
   },

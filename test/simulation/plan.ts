@@ -70,7 +70,7 @@ export type Operation = { at: number } & (
 const HOUR_MS = 3_600_000;
 
 /** How many ways there are for an id to stand elsewhere: the sender has them. */
-const SHAPES = 4;
+const SHAPES = 5;
 
 export const initialIds = (settings: Settings, kind: Kind): string[] =>
   Array.from({ length: settings.initial[kind] }, (_, index) => idOf(kind, index));

@@ -15,6 +15,8 @@ export interface Sent {
   rev: number;
   /** Whoever asks the API for what stands in it can tell which record it is about, as long as that lives. */
   findable: boolean;
+  /** Where the mirror looks first stands another thing's id. */
+  isBeside: boolean;
 }
 
 /** How long the sender waits between its attempts; then it gives up. In SETTLEs. */
@@ -97,7 +99,9 @@ export function createSender(options: {
           : JSON.stringify({ id, type, created, data });
       const findable =
         message.shape !== AMBIGUOUS && message.payload !== 'unusable' && message.payload !== 'broken';
-      const sent = { id, body, kind, recordId, rev: version.rev, findable };
+      const isBeside =
+        kind === 'risk_assessment' && message.shape === BESIDE && message.payload !== 'unusable';
+      const sent = { id, body, kind, recordId, rev: version.rev, findable, isBeside };
       for (const delay of message.copiesMs) later(sent, delay, 0);
     },
     outstanding: () => outstanding,
@@ -131,13 +135,19 @@ const NOUN: Record<Kind, string> = { policy: 'policy', risk_assessment: 'assessm
 const NOBODY = 4_711;
 /** The shape that names a second record as likely as its own. */
 const AMBIGUOUS = 3;
+/** The shape that names another thing where the pointers look, and always the same one. */
+const BESIDE = 4;
 
-/** Where ids may stand that no pointer of `POINTERS` finds: as many as `SHAPES`. */
+/** Where ids may stand that no pointer of `POINTERS` finds, or none finds first: as many as `SHAPES`. */
 const SHAPES_OF_ID: readonly ((kind: Kind, id: string, shown: JsonObject) => JsonObject)[] = [
   (kind, id, shown) => ({ [`${NOUN[kind]}_id`]: id, ...shown }),
   (kind, id, shown) => ({ number: NOBODY, [NOUN[kind]]: { ref: id, code: `not ${id}` }, ...shown }),
   (_, id, shown) => ({ code: `not ${id}`, subject: { key: id }, ...shown }),
   (kind, id, shown) => ({ subject: { key: id }, relation: { key: otherThan(kind, id) }, ...shown }),
+  (kind, id, shown) => ({
+    ...(kind === 'risk_assessment' ? { id: 'v0' } : {}),
+    ...{ number: NOBODY, [NOUN[kind]]: { ref: id }, ...shown },
+  }),
 ];
 
 const otherThan = (kind: Kind, id: string) => (id === `${kind[0]}0` ? `${kind[0]}1` : `${kind[0]}0`);
