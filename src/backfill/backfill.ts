@@ -352,9 +352,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
       const stop = () => end.abort(outer.reason);
       if (outer.aborted) stop();
       else outer.addEventListener('abort', stop, { once: true });
+      let isBegun = false;
       while (!signal.aborted) {
         woken = false;
         try {
+          if (!isBegun) await discovery.rereadProcessed();
+          isBegun = true;
           if (!paused) {
             await planSweeps();
             for (const kind of KINDS) await planRepairs(kind);

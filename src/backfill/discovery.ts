@@ -1,10 +1,13 @@
 import type { Clock } from '../clock.ts';
 import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
+import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { DELETE_TYPES } from '../compliance/kinds.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { PreviewRules, RepairStore, UnreadEvent } from '../store/store.ts';
+import type { GapKeeper } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
+import type { FetchedKind } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Events whose record is sought in one go; then other work has its turn. */
@@ -27,13 +30,14 @@ const STEP_MS = 1_000;
 export interface Besides {
   /** Where the API has shown a record; of the events that were looked at now. */
   shown: Candidate[];
-  /** Events are left that were not looked at: the budget has room for them again after this long. Null: none are. */
+  /** Something is left that was not looked at, or not understood: after so long it may be. Null: nothing is. */
   restInMs: number | null;
 }
 
 export interface DiscoveryOptions {
   store: RepairStore;
   upstream: Upstream;
+  gaps: GapKeeper;
   clock: Clock;
   rules: PreviewRules;
   requestsPerMinute: number;
@@ -50,6 +54,11 @@ export interface DiscoveryOptions {
  * record. 404s prove nothing and open no gap. Everything between two steps is in the database: after a crash it goes on.
  */
 export interface Discovery {
+  /**
+   * At a start, before anything is read: the settings may be others than those by which events were taken to be about what
+   * the API has never shown. Such are read anew.
+   */
+  rereadProcessed(): Promise<void>;
   /** Looks once. False: there was nothing to do, or nothing may be asked now. */
   look(): Promise<boolean>;
   /**
@@ -62,7 +71,7 @@ export interface Discovery {
 }
 
 export function createDiscovery(options: DiscoveryOptions): Discovery {
-  const { store, upstream, clock, rules, signal } = options;
+  const { store, upstream, gaps, clock, rules, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const perMinute = Math.max(1, Math.floor(options.requestsPerMinute * SHARE_OF_BUDGET));
   /** When each of the last minute's requests was sent. */
@@ -72,7 +81,6 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   let failures = 0;
   /** At a start the settings may be others than those by which an event failed, and later something may have been learned. */
   let rereads = true;
-  let isFirst = true;
   /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
   const placesBeside = new Set<string>();
   /** Of the wall clock, by which searches are put off, to the steady one. At a start nothing is known of the last run's. */
@@ -93,7 +101,6 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     }
   }
 
-  /** Those that were read by other settings as if they were about what the API has never shown. */
   async function rereadProcessed(): Promise<void> {
     for (let last = ''; !signal.aborted; ) {
       const ids = await store.neverShown(UNLISTED, last, REREAD_BATCH);
@@ -124,8 +131,12 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     return perMinute - asked.length;
   };
 
-  /** Those of the candidates that are records of the kind. */
-  async function provenOf(event: UnreadEvent, candidates: readonly Candidate[]): Promise<Candidate[]> {
+  /** Those of the candidates that are records of the kind, as far as the API has not shown them already by `isShown`. */
+  async function provenOf(
+    event: UnreadEvent,
+    candidates: readonly Candidate[],
+    isShown: (kind: FetchedKind, id: string) => Promise<boolean>,
+  ): Promise<Candidate[]> {
     const { kind, type } = event;
     const shown = new Set(
       await store.shownIds(
@@ -144,9 +155,30 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     return proven;
   }
 
-  async function isShown(kind: 'risk_assessment' | 'vendor', id: string): Promise<boolean> {
+  async function ask(kind: FetchedKind, id: string): Promise<boolean> {
     asked.push(clock.steady());
     return await upstream.shows(kind, id, 'walk');
+  }
+
+  /** What nobody understands is no record as well: the event is asked about again. */
+  async function isAnswered(kind: FetchedKind, id: string): Promise<boolean> {
+    return await ask(kind, id).catch((error) => {
+      if (isMalformed(error)) return false;
+      throw error;
+    });
+  }
+
+  /** The event would be settled by that there is no such record: what nobody understands is a gap until it is answered. */
+  async function isSurelyShown(kind: FetchedKind, id: string): Promise<boolean> {
+    const gap = { reason: 'unreadable_answer', kind, recordId: id } as const;
+    try {
+      const isShown = await ask(kind, id);
+      await gaps.heal(gap);
+      return isShown;
+    } catch (error) {
+      if (isMalformed(error)) await gaps.open(gap, unreadableText(error));
+      throw error;
+    }
   }
 
   /** Those of the ids beside `known` that are records; as few as possible are asked for. */
@@ -154,8 +186,8 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     const candidates = idCandidatesIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
     const [first, second] = candidates;
     const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
-    const proven = isClear ? await provenOf(event, [first]) : [];
-    return proven.length > 0 ? proven : await provenOf(event, candidates);
+    const proven = isClear ? await provenOf(event, [first], isSurelyShown) : [];
+    return proven.length > 0 ? proven : await provenOf(event, candidates, isSurelyShown);
   }
 
   async function noteBeside(
@@ -185,7 +217,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
 
   async function seek(event: UnreadEvent): Promise<void> {
     const candidates = idCandidatesIn(payloadOf(event), event.kind);
-    const proven = await provenOf(event, candidates);
+    const proven = await provenOf(event, candidates, isAnswered);
     const [one, ...others] = proven;
     if (one === undefined || others.length > 0)
       return await putOff(event, whatWasFound(event, candidates, proven));
@@ -210,6 +242,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   }
 
   return {
+    rereadProcessed,
     async besides(kind, id, { through, isProven }) {
       const shown: Candidate[] = [];
       for (;;) {
@@ -217,7 +250,11 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
         for (const event of events) {
           signal.throwIfAborted();
           if (left() <= 0) return { shown, restInMs: Math.max(1, asked[0]! + MINUTE_MS - clock.steady()) };
-          const others = await othersIn(event, id);
+          const others = await othersIn(event, id).catch((error) => {
+            if (isMalformed(error)) return null;
+            throw error;
+          });
+          if (others === null) return { shown, restInMs: MINUTE_MS };
           await noteBeside(event, id, others, isProven);
           shown.push(...others);
         }
@@ -229,8 +266,6 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       const offset = clock.wall() - clock.steady();
       if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
       lastOffset = offset;
-      if (isFirst) await rereadProcessed();
-      isFirst = false;
       if (rereads) {
         rereads = false;
         await reread();
@@ -253,6 +288,9 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     },
   };
 }
+
+const isMalformed = (error: unknown): error is UpstreamError =>
+  error instanceof UpstreamError && error.kind === 'malformed';
 
 /** Empty where the body is none of ours: such an event failed for another reason, and is read by nobody. */
 function payloadOf(event: UnreadEvent): JsonObject {

@@ -61,6 +61,7 @@ export interface RefetchRequest {
 
 export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
 
+const STILL_ASKING = 'other ids in its events are still asked for';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 
 /** For people: of an id that events name, and of which nothing more can be learnt. Pure. */
@@ -162,6 +163,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
     }
     try {
       const { answer, read } = await upstream.record(kind, id, request.lane);
+      await gaps.heal({ reason: 'unreadable_answer', kind, recordId: id });
       if (answer.outcome === 'found') {
         const [applied] = await store.applyReads(kind, [{ id, data: answer.object }], read, {
           cause: request.cause,
@@ -175,7 +177,6 @@ export function createRefetch(options: RefetchOptions): Refetch {
         return { outcome: 'applied', applied };
       }
       let outcome = await missing(request, read, true);
-      await gaps.heal({ reason: 'unreadable_answer', kind, recordId: id });
       if (outcome === 'unwitnessed' && seeksWitness) {
         const witness = await seekWitness(request);
         // It counts for absences read after it: else the last 404 of a path that was lost for a while and the first
@@ -190,9 +191,11 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (outcome === 'unwitnessed') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
-      // A sweep reads what is there; what an event meant by this is the repair's to find out, to which it is due.
-      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.sweepId !== null)
+      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.sweepId !== null) {
+        // A full sync reads what is there. What an event meant by this may take long to find out: a repair does that, now.
+        await store.makeDue(kind, [id], now());
         return { outcome: 'missing', missing: outcome };
+      }
       if (outcome === 'unresolved_event' && seeksWitness) {
         // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
         // that all of their ids get that events name, so that none but another assessment can tell.
@@ -205,9 +208,13 @@ export function createRefetch(options: RefetchOptions): Refetch {
             backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
           );
         }
-        const { shown } = await options.besides(kind, id, { through: read.number, isProven: false });
+        const { shown, restInMs } = await options.besides(kind, id, {
+          through: read.number,
+          isProven: false,
+        });
         // Once the first of them is read, there is something to compare with.
         if (shown.length > 0) return later(request, 'its events name others', 2 * timing.settleMs);
+        if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
         await gaps.open(
           { reason: 'unproven_id', kind, recordId: id },
           `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
@@ -231,7 +238,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         const through = read.number;
         if (kind === 'risk_assessment') {
           const { shown, restInMs } = await options.besides(kind, id, { through, isProven: true });
-          if (restInMs !== null) return later(request, 'ids beside it are still asked for', restInMs);
+          if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
           text = besideText(shown, options.pointers);
         }
         await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);

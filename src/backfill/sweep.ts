@@ -163,6 +163,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
     }
     totals.set(kind, first.total ?? first.ids.size);
+    if (kind === 'vendor') await askAgain(kind, sweep, lane);
 
     const absent = await store.unseenBy(kind, sweep.id, sweep.number);
     if (absent.length === 0) {
@@ -263,6 +264,27 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       for (const key of keys) options.reserved.delete(key);
     }
     await conclude(kind, sweep, null);
+  }
+
+  /**
+   * The list shows these as it shows all others, so that nothing else would have them asked for: whether their own addresses
+   * can be read again is found out here. One that cannot is enough to tell, and has its turn again after the others.
+   */
+  async function askAgain(kind: 'vendor', sweep: Running, lane: Lane): Promise<void> {
+    for (const id of await store.unreadableRecords(kind, CYCLE_BATCH)) {
+      signal.throwIfAborted();
+      const key = `${kind} ${id}`;
+      options.reserved.add(key);
+      try {
+        const { outcome } = await options.refetch({
+          ...{ kind, id, lane, absentFromWalk: false, attempts: 0 },
+          ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id },
+        });
+        if (outcome === 'failed') return;
+      } finally {
+        options.reserved.delete(key);
+      }
+    }
   }
 
   async function conclude(kind: Kind, sweep: Running, proof: ConclusionRequest['proof']): Promise<void> {

@@ -77,7 +77,7 @@ export interface Upstream {
   probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void>;
   /**
    * Whether the API shows a record under what may be no id at all. That it will not hear of it is an answer, and says
-   * nothing of its health.
+   * nothing of its health. Rejects with an UpstreamError of kind `malformed` where it answers, and nobody understands it.
    */
   shows(kind: 'risk_assessment' | 'vendor', id: string, lane: Lane): Promise<boolean>;
   health(): UpstreamHealth;
@@ -91,6 +91,8 @@ export interface Upstream {
 
 /** No record, or another one's, or an id that is none in the service's eyes. */
 const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
+
+const isGarbled = (error: UpstreamError) => error.kind === 'malformed' && isUnreadable(error);
 
 export function createUpstream(options: {
   client: ComplianceClient;
@@ -281,7 +283,7 @@ export function createUpstream(options: {
         if (answer.outcome === 'found') await options.onReadable?.(kind, 'read');
         return answer.outcome === 'found';
       } catch (error) {
-        if (error instanceof UpstreamError && isNoRecord(error)) return false;
+        if (error instanceof UpstreamError && isNoRecord(error) && !isGarbled(error)) return false;
         throw error;
       }
     },

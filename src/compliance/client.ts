@@ -1,7 +1,7 @@
-import { checkIsRecord, listIn, OtherRecordAnswered, objectIn, WRAPPERS } from './envelope.ts';
+import { listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
 import type { Kind } from './kinds.ts';
 import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath, routeOf } from './paths.ts';
-import { hasRecordId, type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
+import { type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
 import { type RegistrationAnswer, registrationIn } from './registration-answer.ts';
 import {
   type CallOptions,
@@ -114,23 +114,13 @@ export function createClient(options: ClientOptions): ComplianceClient {
 
     async getRecord(kind, id, call) {
       const path = recordPath(kind, id);
-      const read = (body: unknown) => {
-        const object = objectIn(body, WRAPPERS[kind], idOf(kind));
-        if (hasRecordId(object, kind, id, pointers)) return object;
-        const other = idOf(kind)(object);
-        if (other !== null) {
-          throw new OtherRecordAnswered(`the ${kind} answered has the id ${JSON.stringify(other)}`);
-        }
-        checkIsRecord(object);
-        return object;
-      };
       let isPage = false;
       const { value, began, ended } = await send<JsonObject | null>({
         ...call,
         method: 'GET',
         path,
         accepts: isOk,
-        read,
+        read: (body) => recordIn(body, kind, id, pointers),
         missing: ({ headers }) => {
           isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
           return null;

@@ -1,5 +1,5 @@
 import type { Kind } from './kinds.ts';
-import type { JsonObject } from './pointers.ts';
+import { hasRecordId, type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
 import { type Meta, metaSchema } from './schemas.ts';
 
 /**
@@ -88,10 +88,26 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
 const ERROR_FIELDS = ['error', 'errors', 'message'];
 
 /**
+ * What the address of the record of that id has answered with: the record, under whichever of the pointers its id stands, or
+ * without any id.
+ * @throws MalformedAnswer, OtherRecordAnswered
+ */
+export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPointers): JsonObject {
+  const idOf = (object: JsonObject) => recordIdIn(object, kind, pointers);
+  const object = objectIn(body, WRAPPERS[kind], idOf);
+  if (hasRecordId(object, kind, id, pointers)) return object;
+  const other = idOf(object);
+  if (other !== null)
+    throw new OtherRecordAnswered(`the ${kind} answered has the id ${JSON.stringify(other)}`);
+  checkIsRecord(object);
+  return object;
+}
+
+/**
  * An object without an id, from the address of one record: it is about that one, if it looks like a record at all.
  * @throws MalformedAnswer
  */
-export function checkIsRecord(object: JsonObject): void {
+function checkIsRecord(object: JsonObject): void {
   const said = ERROR_FIELDS.find((field) => Object.hasOwn(object, field));
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
   if (Object.keys(object).length === 0) throw new MalformedAnswer('the answer holds an empty object');

@@ -62,10 +62,12 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     note: 'The first accepted delivery closes the gap and starts a full sync. Where the secret is lacking: “register --secret-at PLACE”, or WEBHOOK_SECRETS.',
   },
   unresolved: {
-    symptom: 'An event named this record, and the API answers 404 for it each time. Nothing was deleted.',
-    check: 'Whether the credentials may see it, and whether the id in the event is the record’s own.',
+    symptom:
+      'An event named this record, and the API answers 404 for it each time. Nothing was deleted. Of an assessment, the other ids in the data of such events were asked for, and what the API shows of them is mirrored; the error beside it names them and the setting.',
+    check:
+      'Whether the credentials may see it, and whether the id in the event is the record’s own, or another thing’s that stands where ID_POINTERS_* look first.',
     command: `${CLI} refetch KIND ID`,
-    note: 'If it never was there, the gap may stay: it keeps nothing from being in step.',
+    note: 'If it never was there, the gap may stay: it keeps nothing from being in sync. After a change of ID_POINTERS_*, start again: its events are read anew, and the gap closes.',
   },
   unreadable_answer: {
     symptom:
@@ -73,7 +75,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'The error beside it: the request, and how its answer begins. A web page comes from a proxy or from a wrong COMPLIANCE_BASE_URL; rows without an id want ID_POINTERS_*.',
     command: `${CLI} doctor`,
-    note: 'It closes by itself with the first usable answer: of a record with its next read, of a list with the next complete reading.',
+    note: 'It closes by itself with the first usable answer to that very request: of a record from its own address, which each full sync asks again, whatever a list shows of it; of a list with the next complete reading.',
   },
   unproven_id: {
     symptom:

@@ -49,7 +49,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   unresolved: {
     title: 'The API does not know this record',
     remedy:
-      'An event named it, and the API never showed it. Nothing was deleted; it is asked for again in each sweep.',
+      'An event named it, and the API never showed it. Nothing was deleted; it is asked for again in each full sync. See beside it whether ID_POINTERS_* should look elsewhere.',
     needsPerson: false,
   },
   unreadable_answer: {

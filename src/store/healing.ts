@@ -37,8 +37,9 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   // Or by a 404 beside another record of the kind that could be read: then it is `unresolved`.
   unproven_id: ['read'],
   deletions_unproven: ['read'],
-  // By a usable answer to that very request: the record's own, or the whole list's.
-  unreadable_answer: ['read', 'full_sync'],
+  // By a usable answer to that very request. Of a record that is one from its own address, which whoever asks for it tells:
+  // that a list shows the record as well says nothing of the address, which nobody would ask again then.
+  unreadable_answer: ['full_sync'],
   unaddressable: [],
   // By the first read that is accepted; the first delivery; a consent.
   credentials_rejected: [],

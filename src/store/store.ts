@@ -440,6 +440,8 @@ export interface BackfillStore {
   markSwept(kind: Kind, id: string, sweepId: number): Promise<void>;
   /** How many ids of the kind are known. */
   countKnown(kind: Kind): Promise<number>;
+  /** Records whose own address was last answered with what nobody understood, those first that were asked for the longest ago. */
+  unreadableRecords(kind: Kind, limit: number): Promise<string[]>;
   /** Kinds with an open gap that only a whole reading heals, that would do so now, and none has begun since. */
   kindsWantingSweep(now: Now): Promise<Kind[]>;
   /** What is held for an operator's consent and has none at `wall`, with the sweep that found it. */

@@ -26,6 +26,12 @@ interface Gap {
   error: string | null;
 }
 
+interface Sweep {
+  id: number;
+  kind: string;
+  outcome: string | null;
+}
+
 let service: Service | null = null;
 let close: () => Promise<void> = async () => undefined;
 afterEach(async () => {
@@ -81,6 +87,16 @@ const inStep = (...names: string[]) =>
     const now = await kinds();
     return names.every((name) => now[name] === 'in_step');
   });
+
+async function sweepVendors(): Promise<void> {
+  const newest = async () => {
+    const { items } = await service!.get<{ items: Sweep[] }>('/api/sweeps?limit=20');
+    return items.find(({ kind, outcome }) => kind === 'vendor' && outcome !== null)?.id ?? 0;
+  };
+  const before = await newest();
+  await service!.post('/api/sweeps', { kinds: ['vendor'] });
+  await eventually('the sweep', async () => (await newest()) > before);
+}
 
 const EMPTY = { body: { data: [], meta: { total: 0 } } };
 const UNKNOWN = { status: 404, body: { error: 'no such record' } };
@@ -152,6 +168,35 @@ it('with a 500 from the start nothing is in step', async () => {
   });
   await eventually('several requests', () => asked > 4);
   expect(Object.values(await kinds())).toEqual(['catching_up', 'catching_up', 'catching_up']);
+});
+
+it('a vendor whose own address nobody understands keeps its kind from being in step, whatever the list shows', async () => {
+  let isBroken = true;
+  let name = 'One';
+  const listed = () => ({ body: { data: [{ id: 'ven-1', name }], meta: { total: 1 } } });
+  await against((path, query) => {
+    if (path === '/vendors')
+      return query.get('page') === '1' ? listed() : { body: { data: [], meta: { total: 1 } } };
+    if (path !== '/vendors/ven-1') return bare(path, query);
+    return isBroken
+      ? { type: 'text/html', body: '<html>Sign in' }
+      : { body: { data: { id: 'ven-1', name } } };
+  });
+  await inStep('vendor');
+  name = 'Two';
+  await service!.post('/api/records/vendor/ven-1/refetch');
+  await gapOf('unreadable_answer', 'vendor');
+  for (let times = 0; times < 3; times += 1) {
+    await sweepVendors();
+    const { items } = await service!.get<{ items: object[] }>('/api/records/vendor');
+    expect(items).toMatchObject([{ id: 'ven-1', name: 'Two', unverified_since: null }]);
+    expect(await openGaps()).toMatchObject([{ reason: 'unreadable_answer', kind: 'vendor' }]);
+    await verdictOf('vendor', 'blocked');
+  }
+  isBroken = false;
+  await sweepVendors();
+  await inStep('vendor');
+  expect(await openGaps()).toEqual([]);
 });
 
 it.each<[string, unknown]>([

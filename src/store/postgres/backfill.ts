@@ -30,6 +30,7 @@ type ReadVerbs = Pick<
   | 'putOffUnread'
   | 'seekAnew'
   | 'neverShown'
+  | 'unreadableRecords'
   | 'eventsNaming'
   | 'noteSearched'
   | 'shownIds'
@@ -98,6 +99,15 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
         );
         if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
+    },
+
+    async unreadableRecords(kind, limit) {
+      const rows = await database.sql.query<{ id: string }>(
+        `SELECT record_id AS id FROM gaps WHERE reason = 'unreadable_answer' AND kind = $1 AND record_id IS NOT NULL AND healed_at IS NULL
+         ORDER BY number LIMIT $2`,
+        [kind, limit],
+      );
+      return rows.map(({ id }) => id);
     },
 
     async neverShown(kind, after, limit) {

@@ -16,7 +16,7 @@ import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules, Retry
 import { learnedPointers } from './backfill.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
-import { healRecords, healSettled } from './gaps.ts';
+import { healGap, healRecords, healSettled } from './gaps.ts';
 import { bury } from './inbox.ts';
 import {
   type Change,
@@ -128,7 +128,9 @@ async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string)
      AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.released_at IS NULL AND q.kind = s.kind AND q.record_id = s.id)`,
     [kind, id],
   );
-  if (forgotten > 0) await healRecords(unit, kind, [id], nowIso);
+  if (forgotten === 0) return;
+  await healRecords(unit, kind, [id], nowIso);
+  await healGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
 
 type FailedRow = Omit<ClaimedEvent, 'receivedWall' | 'owner'> & { received_at: string; state: EventState };

@@ -79,6 +79,12 @@ export function createBackfillVerbs(
     `SELECT seq, id, type, kind, attempts, body FROM events WHERE seq IN (SELECT value FROM json_each(?))
      AND state <> 'discarded' AND body IS NOT NULL ORDER BY seq LIMIT ?`,
   );
+  const selectUnreadable = db
+    .prepare(
+      `SELECT record_id FROM gaps WHERE reason = 'unreadable_answer' AND kind = ? AND record_id IS NOT NULL AND healed_at IS NULL
+       ORDER BY number LIMIT ?`,
+    )
+    .pluck();
   const neverShown = Object.fromEntries(
     KINDS.map((kind) => [
       kind,
@@ -274,6 +280,10 @@ export function createBackfillVerbs(
         if (putOffUnread.run(error, iso(againWall), iso(now.wall), event.seq).changes === 0) return;
         gaps.tellMore(gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
+    },
+
+    async unreadableRecords(kind, limit) {
+      return selectUnreadable.all(kind, limit) as string[];
     },
 
     async neverShown(kind, after, limit) {

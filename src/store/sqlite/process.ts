@@ -186,7 +186,9 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
   }
 
   function forget(kind: Kind, id: string, nowIso: string): void {
-    if (records.forgetUnnamed(kind, id)) gaps.healRecord(kind, id, nowIso);
+    if (!records.forgetUnnamed(kind, id)) return;
+    gaps.healRecord(kind, id, nowIso);
+    gaps.heal({ reason: 'unreadable_answer', kind, recordId: id }, nowIso);
   }
 
   function die(

@@ -155,7 +155,16 @@ export function describeStatus(open: OpenEngine): void {
         await sweepAll(scene);
         expect(await scene.openGaps()).toEqual(['unreadable_answer vendor ven_1']);
         expect((await status(scene, 'vendor')).verdict).toBe('blocked');
+        // By the list, or by its own address: the store cannot know.
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        expect((await status(scene, 'vendor')).verdict).toBe('blocked');
+        await scene.store.openGap({ ...gap, recordId: 'ven_2' }, 'a web page', scene.now());
+        await scene.store.openGap({ ...gap, recordId: 'ven_1' }, 'a web page', scene.now());
+        expect(await scene.store.unreadableRecords('vendor', 9)).toEqual(['ven_2', 'ven_1']);
+        expect(await scene.store.unreadableRecords('vendor', 1)).toEqual(['ven_2']);
+        expect(await scene.store.unreadableRecords('risk_assessment', 9)).toEqual([]);
+        for (const recordId of ['ven_1', 'ven_2'])
+          await scene.store.healGap({ ...gap, recordId }, scene.now());
         await beat(scene);
         expect((await status(scene, 'vendor')).verdict).toBe('in_step');
       }),
