@@ -25,6 +25,9 @@ import type { Model, Version } from './model.ts';
  *   by a verified row that is at least as new as it, nor settled by a person. Asked where that is certain: not of kinds that
  *   the service has forgotten for a while, nor of lists that records came into or left since.
  *
+ * - I10: no kind is in step before a page or a record of it was shown, or, of assessments, of another kind; nor while the
+ *   address of one of its records was last answered with what nobody understands.
+ *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
  * forgets its records for a while shows them deleted; then only what the hold promises can be asked of the mirror:
  * never many at once.
@@ -39,6 +42,12 @@ export interface Invariants {
   unread(): ReadonlySet<string>;
   /** I9, after any commit. `known`: where commits go on meanwhile, those that were known before it was asked what is in step. */
   checkUnread(known?: ReadonlySet<string>): string | null;
+  /** A page of the kind, or the address of one of its records, was answered. */
+  answered(kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled'): void;
+  /** I10, after any commit. */
+  checkAnswers(): string | null;
+  /** Whoever was answered may have died before it was written down. */
+  forgetAnswers(): void;
   /** A person has settled this event. */
   settledByPerson(id: string): void;
   /** Deliveries of assessments in quarantine that name none, and wait for a person; and that one has released them all. */
@@ -128,6 +137,9 @@ export function createInvariants(options: {
       conflicts: boolean;
     }
   >();
+  const readable = new Set<Kind>();
+  /** By record, since when. */
+  const garbled = new Map<string, { kind: Kind; at: number }>();
   /** The content that an id came with first; with other content it is in quarantine. */
   const bodies = new Map<string, string>();
   const parsed = new Map<string, JsonObject>();
@@ -318,6 +330,30 @@ export function createInvariants(options: {
         return `I9: ${kind} is in step, and ${id} about ${recordId}, version ${rev}, was neither understood nor settled`;
       }
       return null;
+    },
+
+    answered(kind, id, says) {
+      if (says === 'shown') readable.add(kind);
+      if (id === null) return;
+      if (says === 'garbled') garbled.set(`${kind} ${id}`, { kind, at: options.now() });
+      else garbled.delete(`${kind} ${id}`);
+    },
+
+    checkAnswers() {
+      if (garbled.size === 0 && readable.size === KINDS.length) return null;
+      for (const { kind } of evidence.answer<{ kind: Kind }>('inStep')) {
+        const isReadable = readable.has(kind) || (kind === 'risk_assessment' && readable.size > 0);
+        if (!isReadable) return `I10: ${kind} is in step, and nothing was ever read`;
+        // What was answered at this very instant may be written down by the next commit.
+        const open = [...garbled].find(([, one]) => one.kind === kind && one.at < options.now());
+        if (open !== undefined)
+          return `I10: ${kind} is in step, and nobody understands what ${open[0]} is answered with`;
+      }
+      return null;
+    },
+
+    forgetAnswers() {
+      garbled.clear();
     },
 
     settledByPerson(id) {

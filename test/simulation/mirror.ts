@@ -43,6 +43,7 @@ export const READING = new Set([
     'failedWithoutRecord',
     'shownIds',
     'neverShown',
+    'unreadableRecords',
     'eventsNaming',
     'learnedPointers',
   ],

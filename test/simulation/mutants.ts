@@ -205,8 +205,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/discovery.ts',
-        find: 'const proven = await provenOf(event, candidates);',
-        put: 'const proven = candidates.slice(0, 1); await provenOf(event, []);',
+        find: 'const proven = await provenOf(event, candidates, isAnswered);',
+        put: 'const proven = candidates.slice(0, 1); await provenOf(event, [], isAnswered);',
       },
     ],
   },
@@ -235,7 +235,52 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'answer-without-record',
+    without: 'an answer that names no id is taken for the record that was asked for, whatever it says',
+    edits: [
+      {
+        file: 'src/compliance/envelope.ts',
+        find: '  checkIsRecord(object);\n  return object;',
+        put: '  checkIsRecord.name;\n  return object;',
+      },
+    ],
+  },
+  {
+    name: 'unreadable-answer',
+    without: 'an answer that nobody understands is forgotten once a list shows the record',
+    edits: [
+      {
+        file: 'src/backfill/refetch.ts',
+        find: 'if (error instanceof UpstreamError && isUnreadable(error)) {',
+        put: 'if (false) {',
+      },
+    ],
+  },
+  {
+    name: 'unreadable-address',
+    without: 'a list that shows a record tells that its own address is answered with what can be understood',
+    edits: [
+      {
+        file: 'src/store/healing.ts',
+        find: "unreadable_answer: ['full_sync'],",
+        put: "unreadable_answer: ['read', 'full_sync'],",
+      },
+    ],
+  },
+  {
+    name: 'access-by-absence',
+    without: 'a 404 shows that assessments may be read, whether or not anything else was ever read',
+    edits: [
+      {
+        file: 'src/backfill/upstream.ts',
+        find: "const isUnknown = answer.outcome === 'missing';",
+        put: "const isUnknown = answer.outcome === 'missing'; await options.onReadable?.(kind, 'read');",
+      },
+    ],
+  },
+  {
     name: 'early-404',
+    tryFirst: 374,
     without: 'a 404 right after an event that named the id says that there is no such record',
     edits: [
       {

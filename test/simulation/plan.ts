@@ -135,6 +135,14 @@ export function planOf(seed: number): Plan {
     const kind = chance.pick('refetched', ['vendor', 'risk_assessment'] as const);
     return { at, do: 'refetch', kind, id: idOf(kind, chance.between('refetched', 0, universe[kind])) };
   });
+  // Nothing was ever read, and nothing is known.
+  if (chance.happens('lost at first', 0.1))
+    operations.push({
+      at: 0,
+      do: 'fault',
+      fault: { fault: 'lost_path' },
+      forMs: settleMs * chance.between('lost at first', 2, 10),
+    });
   if (long) operations.push(...resumptions(chance, spanMs, long, settings));
   if (flapping) operations.push(...flaps(chance, spanMs, settings));
   operations.sort((a, b) => a.at - b.at);

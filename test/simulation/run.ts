@@ -40,6 +40,9 @@ const RESTART_MS = 6_000;
 /** After equality: nothing may disturb it. In SETTLEs. */
 export const AFTERWARDS_IN_SETTLES = 4;
 
+/** What the mirror asks for where no assessment is known. */
+const MADE_UP = /^compliance-mirror-/;
+
 /** Commits that touch no record: nothing to check after them. */
 const BOOKKEEPING: ReadonlySet<string> = new Set([
   ...['beat', 'startSweep', 'progressSweep', 'finishSweep', 'interruptSweeps', 'openGap', 'healGap', 'audit'],
@@ -120,6 +123,12 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
         createUpstreamClient({
           ...{ world, model, chance, settings, weather, trace, ...life },
           onPage: (kind, page) => demand(endlessWalk(model, settings, kind, page)),
+          onAnswer: (kind, id, says) => {
+            // Where ids are sought, what may be none is asked for as well. On a full disk nothing can be written down.
+            const isNoted = id !== null && settings.elsewhere.share === 0 && !MADE_UP.test(id);
+            const isLost = says === 'garbled' && world.now() <= fullUntil;
+            invariants.answered(kind, isNoted && !isLost ? id : null, says);
+          },
         }),
       onCommit: (verb, args) => {
         commits += 1;
@@ -137,6 +146,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
           demand(invariants.check(read?.number ?? null));
         }
         demand(invariants.checkUnread());
+        demand(invariants.checkAnswers());
       },
       onSweep: (kind, outcome, startedAt) => {
         if (outcome !== 'complete') return;
@@ -170,6 +180,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
 
   function died(downMs: number, stepMs: number): void {
     trace('crash');
+    invariants.forgetAnswers();
     mirror = null;
     world.at(world.now() + downMs, null, () => {
       if (stepMs !== 0) world.stepTo(world.wallOffset() + stepMs);

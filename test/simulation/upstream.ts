@@ -1,9 +1,12 @@
 import type { Clock } from '../../src/clock.ts';
 import type { Budget, Lane } from '../../src/compliance/budget.ts';
 import type { ComplianceClient, Page, RecordAnswer } from '../../src/compliance/client.ts';
+import { MalformedAnswer, recordIn } from '../../src/compliance/envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from '../../src/compliance/errors.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { CallOptions, Timing } from '../../src/compliance/requester.ts';
+import { POINTERS } from './mirror.ts';
 import type { Model } from './model.ts';
 import type { Fault, Settings } from './plan.ts';
 import type { Chance } from './random.ts';
@@ -32,6 +35,8 @@ export function createUpstreamClient(options: {
   budget: Budget;
   trace: (line: string) => void;
   onPage: (kind: 'policy' | 'vendor', page: number) => void;
+  /** A page or a record was shown, a record is not there, or nobody can tell what the answer says; `id`: of one record. */
+  onAnswer?: (kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled') => void;
 }): ComplianceClient {
   const { world, model, chance, settings, weather, clock, budget } = options;
   const moment = () => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
@@ -132,18 +137,54 @@ export function createUpstreamClient(options: {
     return { objects, meta: { page, perPage: pageSize, ...(saysTotal ? { total } : {}) }, status: 200 };
   }
 
+  /** As the real client reads it, and now and then it is about no record at all, with a status that says all is well. */
+  function readAs(kind: Kind, id: string, object: JsonObject): JsonObject {
+    const isBusy = weather.rough && chance.happens(`busy ${kind} ${id}`, settings.errorRate / 2);
+    try {
+      return recordIn({ data: isBusy ? { message: 'busy' } : object }, kind, id, POINTERS);
+    } catch (error) {
+      if (error instanceof MalformedAnswer) throw failed('malformed', 200);
+      throw error;
+    }
+  }
+
+  async function told<Answer extends Page | RecordAnswer>(
+    kind: Kind,
+    id: string | null,
+    answer: Promise<Answer>,
+  ): Promise<Answer> {
+    try {
+      const seen = await answer;
+      options.onAnswer?.(kind, id, 'outcome' in seen && seen.outcome === 'missing' ? 'missing' : 'shown');
+      return seen;
+    } catch (error) {
+      if (error instanceof UpstreamError && error.kind === 'malformed')
+        options.onAnswer?.(kind, id, 'garbled');
+      throw error;
+    }
+  }
+
   const refuse = () => Promise.reject(new Error('the simulated mirror only reads'));
   return {
     listPage: (kind, page, call) => {
       options.onPage(kind, page);
-      return exchange(`${kind} page ${page}`, call, (shownAt) => pageOf(kind, page, shownAt));
+      return told(
+        kind,
+        null,
+        exchange(`${kind} page ${page}`, call, (shownAt) => pageOf(kind, page, shownAt)),
+      );
     },
     getRecord: (kind, id, call) =>
-      exchange(`${kind} ${id}`, call, (shownAt) => {
-        const gone = pathIsLost() || faultOn(kind) === 'forgetful';
-        const object = gone ? null : model.shown(kind, id, shownAt);
-        return (object === null ? { outcome: 'missing' } : { outcome: 'found', object }) as RecordAnswer;
-      }),
+      told(
+        kind,
+        id,
+        exchange(`${kind} ${id}`, call, (shownAt) => {
+          const gone = pathIsLost() || faultOn(kind) === 'forgetful';
+          const object = gone ? null : model.shown(kind, id, shownAt);
+          if (object === null) return { outcome: 'missing' } as RecordAnswer;
+          return { outcome: 'found', object: readAs(kind, id, object) } as RecordAnswer;
+        }),
+      ),
     createPolicy: refuse,
     createRiskAssessment: refuse,
     registerWebhook: refuse,
