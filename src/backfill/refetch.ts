@@ -65,7 +65,7 @@ const STILL_ASKING = 'other ids in its events are still asked for';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 
 /** For people: of an id that events name, and of which nothing more can be learnt. Pure. */
-export function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
+function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   const [one] = shown;
   const kind = 'risk_assessment';
   if (one === undefined)
