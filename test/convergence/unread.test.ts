@@ -223,6 +223,25 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
+  it('is settled by no answer that nobody understands, which is a gap until there is another', async () => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    put('RA-1');
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/RA-1') ? { fault: 'status', status: 200 } : null;
+    await stage.deliver(about('RA-1'));
+    const gap = await stage.leapUntil(
+      'the gap',
+      async () => (await openGaps()).find(({ reason }) => reason === 'unreadable_answer') ?? null,
+    );
+    expect(gap.record_id).toBe('RA-1');
+    expect(await verdictOf('risk_assessment')).toBe('blocked');
+    stage.upstream.faultOf = () => null;
+    await settledWhole();
+    expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
+  });
+
   it('mirrors all that it names where several are records', async () => {
     for (const id of ['RA-1', 'RA-2']) put(id);
     await stage.deliver(

@@ -236,6 +236,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'answer-without-record',
+    tryFirst: 9,
     without: 'an answer that names no id is taken for the record that was asked for, whatever it says',
     edits: [
       {
@@ -247,6 +248,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unreadable-answer',
+    tryFirst: 16,
     without: 'an answer that nobody understands is forgotten once a list shows the record',
     edits: [
       {
@@ -258,6 +260,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unreadable-address',
+    tryFirst: 31,
     without: 'a list that shows a record tells that its own address is answered with what can be understood',
     edits: [
       {
@@ -269,6 +272,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'access-by-absence',
+    tryFirst: 3,
     without: 'a 404 shows that assessments may be read, whether or not anything else was ever read',
     edits: [
       {
