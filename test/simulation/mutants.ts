@@ -19,7 +19,7 @@ const PAGES = 'src/backfill/pages.ts';
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'preview-guard',
-    tryFirst: 18,
+    tryFirst: 35,
     without: 'a late payload is shown over what the API has confirmed since',
     edits: [{ file: DECIDE, find: 'if (covered || !newer) return', put: 'if (false) return' }],
   },
@@ -33,7 +33,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'settle-distance',
-    tryFirst: 16,
+    tryFirst: 6,
     without: 'of two reads close together that differ the later one wins, however stale it may be',
     edits: [
       {
