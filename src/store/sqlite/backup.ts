@@ -59,10 +59,12 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
   const partial = `${to}.partial-${process.pid}`;
   try {
     makeFile(partial, to);
+    // Before the moment that the copy shows: what is accepted while it is made is not in it.
+    const at = new Date().toISOString();
     source.exec('BEGIN');
     const expected = guarded(() => inventory(source));
     await copy(source, partial, options);
-    const result = verify(partial, expected);
+    const result = verify(partial, expected, at);
     flush(partial);
     publish(partial, to, force);
     return result;
@@ -166,7 +168,7 @@ function inventory(db: Connection): Inventory {
 }
 
 /** Opens the copy as a restore would, and leaves it as one file that needs no log beside it. */
-function verify(partial: string, expected: Inventory): BackupResult {
+function verify(partial: string, expected: Inventory, at: string): BackupResult {
   try {
     const db = new Database(partial);
     try {
@@ -180,7 +182,7 @@ function verify(partial: string, expected: Inventory): BackupResult {
         if (copied !== count) throw damaged(`${table} has ${copied} rows, not ${count}`);
       }
       // What was made before there were facts begins an epoch when it is migrated.
-      if (found.rows.has('facts')) markAsCopy(db, new Date().toISOString());
+      if (found.rows.has('facts')) markAsCopy(db, at);
       const rows = [...found.rows.values()].reduce((sum, count) => sum + count, 0);
       return { bytes: statSync(partial).size, tables: found.rows.size, rows };
     } finally {
