@@ -174,7 +174,8 @@ async function compose(
   await secrets.refresh();
   const secretUse = createSecretUse(clock);
 
-  const access = config.compliance === null ? () => '' : accessPrint(config.compliance, await store.epoch());
+  let epoch = await store.epoch();
+  const access = config.compliance === null ? () => '' : accessPrint(config.compliance, () => epoch);
   let beatenWith: string | null = null;
   let state: LiveFacts['state'] = 'starting';
   let pause: Pause | null = null;
@@ -306,6 +307,8 @@ async function compose(
       unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
       access: present,
     });
+    // Another one, where the database was put back beneath us.
+    epoch = await store.epoch();
     // Nothing is known of what the new ones may read until they have read it.
     if (beatenWith !== null && beatenWith !== present) backfill?.requestSweep(KINDS, 'credentials');
     beatenWith = present;

@@ -97,7 +97,14 @@ const DIRECTIONS: readonly (readonly [
   [
     'src/store/postgres/new.ts',
     ['../../process/worker.ts', '../../inbox/inbox.ts', '../../config.ts', '../open.ts', 'hono'],
-    ['../../mirror/decide.ts', '../../process/handlers.ts', '../store.ts', '../healing.ts', 'pg'],
+    [
+      '../../mirror/decide.ts',
+      '../../process/handlers.ts',
+      '../store.ts',
+      '../healing.ts',
+      '../epoch.ts',
+      'pg',
+    ],
   ],
   [
     'src/cli/new.ts',

@@ -201,7 +201,7 @@ WITH kinds AS (
   LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sweeps s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
     coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
-      OR (g.reason = 'no_record_id' AND g.kind = 'risk_assessment')), 0) AS blocking_gaps,
+      OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')), 0) AS blocking_gaps,
     coalesce(sum(open) FILTER (WHERE g.reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')), 0) AS pressing_gaps
     FROM gap_counts g WHERE g.kind IN (k.kind, '')) gap
 ), judged AS (

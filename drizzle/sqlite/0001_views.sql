@@ -137,7 +137,7 @@ WITH kinds AS (
       WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
-      AND (reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason = 'no_record_id' AND g.kind = 'risk_assessment'))) AS blocking_gaps,
+      AND (reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment'))) AS blocking_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')) AS pressing_gaps,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.

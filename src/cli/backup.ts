@@ -26,7 +26,8 @@ export function backupCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       '\nTo restore: stop the service, remove the database and the -wal and -shm files beside it, put the copy in its' +
-        '\nplace and start again. What happened since the copy was made is read again from the API.',
+        '\nplace and start again. What was accepted since the copy was made is not in it: lists are read again from the API, and' +
+        '\nrisk assessments are not in sync until you have seen to the gap "restored" ("gaps list --open").',
     )
     .action(async (file: string, flags: BackupFlags) => {
       const config = loadConfig(cli.env);

@@ -3,6 +3,7 @@ import { MirrorError } from '../errors.ts';
 import type { GapReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
+import { withOperator } from './operator.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
 import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
@@ -23,7 +24,7 @@ const GAPS: ListView<GapReport> = {
 
 export function gapsCommand(cli: Cli): Command {
   const gaps = new Command('gaps').description(
-    'what may have been missed, and whether it is mended: list, show',
+    'what may have been missed, and whether it is mended: list, show, resolve',
   );
 
   gaps
@@ -47,15 +48,32 @@ export function gapsCommand(cli: Cli): Command {
     .action((id: number, options: { json?: true }) =>
       withReports(cli, async (store) => {
         const gap = await findGap(store, id);
-        if (gap === null) {
-          throw new MirrorError('not_found', `no gap with the id ${id}`, { hint: 'see "gaps list"' });
-        }
+        if (gap === null) throw noSuchGap(id);
         if (options.json) writeJson(cli.out, gap);
         else cli.out.write(renderPairs(Object.entries(gap)));
       }),
     );
 
+  gaps
+    .command('resolve')
+    .description('say that nothing is missing any more, of a gap that only a person can end (restored)')
+    .addArgument(new Argument('<id>').argParser(parseRowId))
+    .action((id: number) =>
+      withOperator(cli, async (operator) => {
+        const resolved = await operator.resolveGap(id);
+        if (resolved === null) throw noSuchGap(id);
+        if (resolved !== 'done') {
+          throw new MirrorError('not_resolved', `gap ${id}: ${resolved.whyNot}`, { hint: 'see "gaps show"' });
+        }
+        cli.out.write('The gap is resolved.\n');
+      }),
+    );
+
   return gaps;
+}
+
+function noSuchGap(id: number): MirrorError {
+  return new MirrorError('not_found', `no gap with the id ${id}`, { hint: 'see "gaps list"' });
 }
 
 /** The list runs from the newest id down, so the row, if there is one, is the first after its successor's key. */

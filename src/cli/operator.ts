@@ -5,7 +5,14 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import { heldUnder } from '../ops/held.ts';
-import { CONSENT_MS, idsOf, type RetriedAll, retryAllWithoutRecord, whyNot } from '../ops/operations.ts';
+import {
+  CONSENT_MS,
+  idsOf,
+  type RetriedAll,
+  resolveGap,
+  retryAllWithoutRecord,
+  whyNot,
+} from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
 import { REPLICA_LIFE_MS } from '../service/replicas.ts';
@@ -30,6 +37,8 @@ export interface Operator {
   retryWithoutRecord(): Promise<RetriedAll>;
   discardEvent(id: string): Promise<boolean>;
   releaseQuarantined(id: number): Promise<boolean>;
+  /** `done`, or why not, in a sentence; null: there is no such gap. */
+  resolveGap(id: number): Promise<'done' | { whyNot: string } | null>;
   /** What waits for a consent under that sweep; null: there is no such sweep. */
   heldDeletions(sweepId: number): Promise<HeldForConsent | null>;
   /** Consent to exactly what `digest` names. Rejects when something else is held by now. */
@@ -125,6 +134,10 @@ function remoteOperator(service: OpsClient): Operator {
       (await service.postPatiently('/api/events/retry', { failed_for: 'no_record_id' })) as RetriedAll,
     discardEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/discard`),
     releaseQuarantined: (id) => wasDone(`/api/quarantine/${id}/release`),
+    async resolveGap(id) {
+      const answer = await service.postOrWhyNot(`/api/gaps/${id}/resolve`);
+      return answer === null || 'whyNot' in answer ? answer : 'done';
+    },
     heldDeletions: (sweepId) => heldAfar(service, sweepId),
     async confirmDeletions(sweepId, digest) {
       const answer = await service.post(`/api/sweeps/${sweepId}/confirm-deletions`, { digest });
@@ -192,6 +205,12 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
     discardEvent: (id) => audited('event_discard', id, () => store.discardEvent(id, now())),
     releaseQuarantined: (id) =>
       audited('quarantine_release', String(id), () => store.releaseQuarantined(id, now(), timing)),
+    async resolveGap(id) {
+      const done = await resolveGap(store, id, rules.eventsOnly, now());
+      await audited('gap_resolve', String(id), async () => done.status === 'done');
+      if (done.status === 'missing') return null;
+      return done.status === 'done' ? 'done' : { whyNot: done.detail };
+    },
     async heldDeletions(sweepId) {
       if ((await store.showSweep(sweepId)) === null) return null;
       return await heldUnder(store, sweepId, clock.wall());

@@ -5,7 +5,8 @@ const PRINT_BYTES = 16;
 
 /**
  * Tells one set of credentials and one address of the API from another, and nothing of what they are: slow to try out, and
- * of no use with another database, whose `salt` differs. Of a person's grant, which changes with each renewal, only the
+ * of no use with another database, whose `salt` differs. A database that was put back has another, too: what its copy says of
+ * access is then not believed. Of a person's grant, which changes with each renewal, only the
  * client that it was given to counts. Asked anew at each call, since a key's file may change.
  */
 export function accessPrint(
@@ -13,17 +14,20 @@ export function accessPrint(
     ComplianceSettings,
     'baseUrl' | 'auth' | 'apiKey' | 'authUrl' | 'clientId' | 'clientSecret' | 'scopes'
   >,
-  salt: string,
+  salt: () => string,
 ): () => string {
   let of = '';
+  let saltedWith = '';
   let print = '';
   return () => {
     const { baseUrl, auth, apiKey, authUrl, clientId, clientSecret, scopes } = settings;
     const secret = (auth === 'api_key' ? apiKey : clientSecret)?.() ?? null;
     const text = JSON.stringify([baseUrl.href, auth, authUrl?.href, clientId, scopes, secret]);
-    if (text !== of) {
-      print = scryptSync(text, salt, PRINT_BYTES).toString('hex');
+    const now = salt();
+    if (text !== of || now !== saltedWith) {
+      print = scryptSync(text, now, PRINT_BYTES).toString('hex');
       of = text;
+      saltedWith = now;
     }
     return print;
   };

@@ -225,6 +225,7 @@ export const done = {
   confirmed: table({ status: z.literal('confirmed'), kind, ids: z.array(text), until: instant }),
   refetch: table({ status: z.literal('queued'), queued: whole }),
   released: table({ status: z.literal('released'), id: whole }),
+  resolved: table({ status: z.literal('resolved'), id: whole }),
   paused: table({ paused: z.boolean() }),
 };
 

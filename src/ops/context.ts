@@ -17,6 +17,7 @@ export type OpsStore = ReportStore &
     | 'failedWithoutRecord'
     | 'discardEvent'
     | 'releaseQuarantined'
+    | 'resolveGap'
     | 'confirmDeletions'
     | 'readRejection'
     | 'currentNumber'

@@ -103,6 +103,12 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return afterOne(c, await operations.releaseQuarantined(actor(c), id), `/quarantine/${id}`, 'released');
     },
 
+    async resolveGap(c: OpsHandlerContext): Promise<Response> {
+      const id = numberIn((await formFields(c)).get('id'));
+      if (id === null) return invalid('Go back, reload the page and try again.');
+      return afterOne(c, await operations.resolveGap(actor(c), id), '/gaps', 'resolved');
+    },
+
     async confirmDeletions(c: OpsHandlerContext): Promise<Response> {
       const fields = await formFields(c);
       const sweep = numberIn(fields.get('sweep'));

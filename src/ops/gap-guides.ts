@@ -153,6 +153,14 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} sweeps confirm-deletions NUMBER`,
     note: 'It shows the ids and asks; in a script, --yes DIGEST with the digest that it prints. Good for exactly these ids and for one hour; refused when others are held by then.',
   },
+  restored: {
+    symptom:
+      'A backup or a dump was put back, or another server of the database took over. What was accepted after the copy was made is not in it, and assessments that only those events named are unknown. Risk assessments are not in sync until a person has resolved their gap.',
+    check:
+      'The error beside it: from when to when events are missing. In the compliance service, which of that time were about risk assessments.',
+    command: `${CLI} gaps resolve NUMBER`,
+    note: 'Before it, have the service deliver those events again, or name the assessments in RISK_IDS_FILE and start a full sync: nothing here can tell whether one is still missing. The gaps of policies and vendors end with their next full sync.',
+  },
 };
 
 /** Null: a reason that this version does not know. */

@@ -118,6 +118,12 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
       'An unusual share of the records is gone upstream, or the last one of all. Make sure of that there, then consent here.',
     needsPerson: true,
   },
+  restored: {
+    title: 'A copy of the database was put back',
+    remedy:
+      'What was accepted after the copy was made is not in it. Full syncs bring policies and vendors back. Assessments have no list: have the events of that time delivered again, or name the assessments in RISK_IDS_FILE; then resolve the gap.',
+    needsPerson: true,
+  },
 };
 
 export function gapText(reason: string): GapText {

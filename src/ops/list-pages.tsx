@@ -130,7 +130,14 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       const { show, after } = query.value;
       const gaps = await store.listGaps({ open: show === 'open' }, paging(after));
       return c.html(
-        page(<GapsPage {...{ show, gaps }} {...shared(c)} {...links(c, gaps, (gap) => gap.id)} />),
+        page(
+          <GapsPage
+            {...{ show, gaps }}
+            eventsOnly={context.facts().eventsOnly}
+            {...shared(c)}
+            {...links(c, gaps, (gap) => gap.id)}
+          />,
+        ),
       );
     },
 

@@ -178,6 +178,16 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: answer(schemas.done.released),
     problems: [404, 409],
   }),
+  change(
+    '/api/gaps/{id}/resolve',
+    'resolveGap',
+    'Say of a gap that only a person can end that nothing is missing',
+    {
+      params: { id: rowId },
+      answers: answer(schemas.done.resolved),
+      problems: [404, 409],
+    },
+  ),
   change('/api/pause', 'pause', 'Stop processing and repairs; deliveries are still kept', {
     answers: answer(schemas.done.paused),
   }),

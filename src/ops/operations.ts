@@ -2,7 +2,10 @@ import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
 import type { AuditLog } from './audit.ts';
 import type { Comparison, OpsContext } from './context.ts';
+import { gapText } from './gap-texts.ts';
 import { heldUnder } from './held.ts';
+import { isEndedByPerson } from './verdict-facts.ts';
+import { kindPlural } from './words.ts';
 
 /** An operator's consent to held deletions lasts this long: time for one more proof, not for another day's surprise. */
 export const CONSENT_MS = 60 * 60_000;
@@ -43,6 +46,8 @@ export interface Operations {
   ): Promise<Done<{ kind: Kind; ids: string[]; until: string }>>;
   refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
   releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
+  /** For a gap that a person's word ends. Of any other a conflict says what ends it. */
+  resolveGap(actor: string, id: number): Promise<Done<null>>;
   pause(actor: string): Promise<Done<null>>;
   resume(actor: string): Promise<Done<null>>;
 }
@@ -84,6 +89,28 @@ export function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): 
     case 'unknown':
       return 'There is no such event.';
   }
+}
+
+/** Resolves one gap, if a person's word is what ends it. */
+export async function resolveGap(
+  store: Pick<OpsContext['store'], 'listGaps' | 'resolveGap'>,
+  id: number,
+  eventsOnly: boolean,
+  now: Now,
+): Promise<Done<null>> {
+  // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
+  const [gap] = await store.listGaps({}, { limit: 1, after: String(id + 1) });
+  if (gap?.id !== id) return { status: 'missing' };
+  if (gap.healed_at === null && !isEndedByPerson(gap, eventsOnly)) {
+    const { title, remedy } = gapText(gap.reason);
+    const detail =
+      gap.reason === 'restored' && gap.kind !== null
+        ? `The next full sync of the ${kindPlural(gap.kind)} ends it, not a person.`
+        : `No person’s word ends this gap. ${title}: ${remedy}`;
+    return { status: 'conflict', code: 'not_by_a_person', detail };
+  }
+  if (gap.healed_at === null && (await store.resolveGap(id, now))) return { status: 'done', value: null };
+  return { status: 'conflict', code: 'resolved_already', detail: 'It is resolved already.' };
 }
 
 const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
@@ -233,6 +260,16 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       const detail =
         delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
       return { status: 'conflict', code: 'not_releasable', detail };
+    },
+
+    async resolveGap(actor, id) {
+      return await audit.change(
+        actor,
+        'gap_resolve',
+        String(id),
+        () => resolveGap(store, id, context.facts().eventsOnly, now()),
+        ({ status }) => (status === 'done' ? 'ok' : 'not_possible'),
+      );
     },
 
     async pause(actor) {

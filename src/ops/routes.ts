@@ -122,6 +122,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/actions/refetch', forms.refetch);
   app.post('/actions/release', forms.release);
   app.post('/actions/confirm-deletions', forms.confirmDeletions);
+  app.post('/actions/resolve-gap', forms.resolveGap);
 
   app.get('/openapi.json', (c) =>
     c.json(
@@ -156,6 +157,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/api/sweeps/:id/confirm-deletions', changes.confirmDeletions);
   app.post('/api/records/:kind/:id/refetch', changes.refetch);
   app.post('/api/quarantine/:id/release', changes.releaseQuarantined);
+  app.post('/api/gaps/:id/resolve', changes.resolveGap);
   app.post('/api/pause', changes.pause);
   app.post('/api/resume', changes.resume);
 

@@ -2,7 +2,7 @@ import { count } from './words.ts';
 
 /** What a form did, carried by the address that it leads back to, as words of our own and numbers only. */
 export interface Outcome {
-  what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'consented';
+  what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'consented' | 'resolved';
   done: number;
   /** Asked for, and not possible any more. */
   not: number;
@@ -33,6 +33,7 @@ const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   compared: () => 'The dry run has begun. What it finds will stand below.',
   refetched: () => 'The record will be fetched again.',
   released: () => 'Released: what it was about is asked of the API.',
+  resolved: () => 'The gap is resolved.',
   consented: (done) =>
     `Consent given to ${count(done, 'deletion')}, for one hour. A sweep proves them once more first.`,
 };

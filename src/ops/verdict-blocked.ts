@@ -1,7 +1,7 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
 import type { Verdict, VerdictInput } from './verdict.ts';
-import { openSince } from './verdict-facts.ts';
+import { isEndedByPerson, oldestOf, openSince } from './verdict-facts.ts';
 import { count, kindPlural } from './words.ts';
 
 /** Longer than from one heartbeat to the next: one that fails alone, as while a server changes over, calls nobody. */
@@ -95,6 +95,15 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       'Events about risk assessments do not say which, so some may be missing here.',
       `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them.`,
       { action: 'retry', since: unread.oldest_at },
+    );
+  }
+  const restored = gaps.filter((gap) => isEndedByPerson(gap, live.eventsOnly));
+  if (restored.length > 0) {
+    return say(
+      'restored',
+      `A copy of the database was put back, so ${live.eventsOnly ? 'records' : 'risk assessments'} may be missing here.`,
+      GAP_TEXTS.restored.remedy,
+      { action: 'resolve', since: oldestOf(restored) },
     );
   }
   const kind = summary.kinds.find((one) => one.verdict === 'blocked');

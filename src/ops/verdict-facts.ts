@@ -15,6 +15,17 @@ export function isUnreadable(gap: OpenGaps): boolean {
   return gap.reason === 'unresolved' || gap.reason === 'unaddressable';
 }
 
+/**
+ * Whether a person's word ends it, because nobody else can know that nothing is missing any more. What has a list is read
+ * again in full instead, where there is an API to read.
+ */
+export function isEndedByPerson(
+  { reason, kind }: Pick<OpenGaps, 'reason' | 'kind'>,
+  eventsOnly: boolean,
+): boolean {
+  return reason === 'restored' && (eventsOnly || kind === 'risk_assessment');
+}
+
 export function instant(text: string | null): number | null {
   return text === null ? null : Date.parse(text);
 }

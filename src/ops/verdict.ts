@@ -9,7 +9,7 @@ import { age, count, figure, kindPlural } from './words.ts';
 export type OverallVerdict = 'in_step' | 'catching_up' | 'stale' | 'unreachable' | 'blocked' | 'unverified';
 
 /** The one button that may end it, where one does. */
-export type RemedyAction = 'resume' | 'sweep' | 'consent' | 'retry' | null;
+export type RemedyAction = 'resume' | 'sweep' | 'consent' | 'retry' | 'resolve' | null;
 
 export interface Verdict {
   verdict: OverallVerdict;

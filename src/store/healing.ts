@@ -33,6 +33,8 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   // Events that were accepted, and what they said is not in. A retry that succeeds and a discard resolve them too.
   dead_letter: ['read'],
   no_record_id: ['full_list'],
+  // What lists show comes back with them. Of assessments nobody but a person can know that none is missing.
+  restored: ['full_list'],
   unresolved: ['read'],
   // Or by a 404 beside another record of the kind that could be read: then it is `unresolved`.
   unproven_id: ['read'],

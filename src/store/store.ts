@@ -301,7 +301,8 @@ export type GapReason =
   | 'silence'
   | 'walk_incomplete'
   | 'deletions_unproven'
-  | 'deletion_held';
+  | 'deletion_held'
+  | 'restored';
 
 export interface GapKey {
   reason: GapReason;
@@ -499,6 +500,8 @@ export interface BackfillStore {
   /** Opens the gap, or counts one more occurrence on the open one. */
   openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
   healGap(gap: GapKey, now: Now): Promise<void>;
+  /** That very one, whatever its reason. False: it is not open. */
+  resolveGap(id: number, now: Now): Promise<boolean>;
 
   /**
    * The credentials of this print have been seen to read the kind: a list or a record of it (`read`), or only that an id
@@ -690,7 +693,7 @@ export interface Store
   readonly engine: 'sqlite' | 'postgres';
   /**
    * Whichever verb opens or heals a gap, `told` hears of it once: after the commit, in the order of commits, and before the
-   * verb resolves. Of this process's own commits only, and of none whose answer was lost. `told` must not throw: the verb
+   * verb resolves; the first who watches, of those too that were opened as the store was. Of this process's own commits only, and of none whose answer was lost. `told` must not throw: the verb
    * would reject although it has happened. It replaces the one that was given before.
    */
   watchGaps(told: (change: GapChange) => void): void;

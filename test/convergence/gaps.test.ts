@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { renameSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
 import type { GapReason } from '../../src/store/store.ts';
 import { eventAbout, signature } from '../support/independent-upstream-sender.ts';
 import { createStage, type GapSeen, type Stage } from './stage.ts';
@@ -8,6 +10,10 @@ import { createStage, type GapSeen, type Stage } from './stage.ts';
 interface Case {
   reason: GapReason;
   when: string;
+  /** Of several gaps the one of this kind. */
+  about?: string;
+  /** How many are opened. Default: one. */
+  counted?: number;
   open(stage: Stage): Promise<void>;
   /** What ends the cause; the service does the rest. Null: nothing can. */
   heal: ((stage: Stage, gap: GapSeen) => Promise<void>) | null;
@@ -223,6 +229,33 @@ const CASES: readonly Case[] = [
       await stage.post(`/api/sweeps/${status.held_deletions[0]!.sweep_id}/confirm-deletions`);
     },
   },
+  {
+    reason: 'restored',
+    when: 'a copy of the database is put back, and a person has seen to it',
+    async open(stage) {
+      await stage.stop();
+      await backUpSqlite({ from: stage.database, to: `${stage.database}.copy` });
+      renameSync(`${stage.database}.copy`, stage.database);
+      for (const suffix of ['-wal', '-shm']) rmSync(stage.database + suffix, { force: true });
+      await stage.start();
+    },
+    about: 'risk_assessment',
+    counted: 3,
+    async heal(stage, { id }) {
+      const ofLists = async () =>
+        (await stage.gaps()).filter(
+          ({ reason, kind }) => reason === 'restored' && kind !== 'risk_assessment',
+        );
+      await stage.leapUntil('lists', async () =>
+        (await ofLists()).every(({ healed_at }) => healed_at !== null),
+      );
+      // However often everything is read, that of the assessments waits.
+      stage.clock.leap(2 * HOUR_MS);
+      await stage.leapUntil('sweeps', sweepsEnded);
+      expect((await stage.gaps()).find((gap) => gap.id === id)?.healed_at).toBeNull();
+      await stage.post(`/api/gaps/${id}/resolve`);
+    },
+  },
 ];
 
 let stage: Stage;
@@ -249,15 +282,15 @@ async function counted(reason: GapReason): Promise<number> {
 }
 
 describe('a gap opens, heals by itself, stays in the history and is counted', () => {
-  it.each(CASES)('$reason: $when', async ({ reason, open, heal }) => {
+  it.each(CASES)('$reason: $when', async ({ reason, about, counted: times = 1, open, heal }) => {
     expect(await stage.gaps()).toEqual([]);
     expect(await counted(reason)).toBe(0);
 
     await open(stage);
-    const ours = (gap: GapSeen) => gap.reason === reason;
+    const ours = (gap: GapSeen) => gap.reason === reason && (about === undefined || gap.kind === about);
     const gap = await stage.leapUntil(`gap ${reason}`, async () => (await stage.gaps()).find(ours) ?? null);
     expect(gap.error).toEqual(expect.any(String));
-    await stage.leapUntil('count', async () => (await counted(reason)) === 1, 2_000);
+    await stage.leapUntil('count', async () => (await counted(reason)) === times, 2_000);
 
     if (heal === null) {
       await stage.post('/api/sweeps');

@@ -1,4 +1,4 @@
-import { copyFileSync, rmSync } from 'node:fs';
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it, vi } from 'vitest';
@@ -28,17 +28,23 @@ async function scene(database: string) {
     seed,
     signing: { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: SECRET },
   });
-  const start = () =>
-    startService({
-      database,
-      env: {
-        COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
-        COMPLIANCE_API_KEY: API_KEY,
-        COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
-        SYNC_SETTLE_SECONDS: '1',
-        SYNC_SWEEP_MINUTES: '0',
-      },
-    });
+  const riskIds = `${database}.risk-ids`;
+  writeFileSync(riskIds, '# none\n');
+  const env = {
+    COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+    COMPLIANCE_API_KEY: API_KEY,
+    COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+    SYNC_SETTLE_SECONDS: '1',
+    SYNC_SWEEP_MINUTES: '0',
+    RISK_IDS_FILE: riskIds,
+  };
+  const start = () => startService({ database, env });
+  /** One command beside the service: its exit code, and all that it said. */
+  async function command(...words: string[]) {
+    const run = startService({ database, env, command: words });
+    const { code } = await run.exited;
+    return { code, says: run.output() };
+  }
   const controls = sandboxControls(sandbox.url);
 
   /** What differs between the tables and the upstream, of all that can be known. */
@@ -61,7 +67,7 @@ async function scene(database: string) {
     expect(answer.status).toBe(200);
     return answer.body.id as string;
   };
-  return { sandbox, start, differences, mutate };
+  return { sandbox, start, command, differences, mutate, riskIds };
 }
 
 function sql(path: string, statement: string): unknown[] {
@@ -73,19 +79,20 @@ function sql(path: string, statement: string): unknown[] {
   }
 }
 
-it('a backup of yesterday, restored, becomes equal to the upstream again', async () => {
+it('a backup of yesterday, restored, becomes equal to the upstream again but for what only a person can know', async () => {
   await inFolder(async (folder) => {
     const database = join(folder, 'mirror.db');
     const copy = join(folder, 'yesterday.db');
-    const { sandbox, start, differences, mutate } = await scene(database);
+    const { sandbox, start, command, differences, mutate, riskIds } = await scene(database);
 
     const before = start();
     const at = await before.listening;
     await sandbox.register(`http://127.0.0.1:${at?.port}/webhooks`, TYPES);
     const risk = await mutate('risk_assessment', 'create', undefined, { name: 'Fire' });
     await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
-    const backup = startService({ database, command: ['backup', copy] });
-    expect((await backup.exited).code, backup.output()).toBe(0);
+    const copying = new Date().toISOString();
+    const backup = await command('backup', copy);
+    expect(backup.code, backup.says).toBe(0);
 
     // The day that the backup does not know.
     await mutate('policy', 'update', 'policy-0001', { name: 'Renamed' });
@@ -96,6 +103,8 @@ it('a backup of yesterday, restored, becomes equal to the upstream again', async
     const later = await mutate('risk_assessment', 'create', undefined, { name: 'Flood' });
     await mutate('vendor', 'update', 'vendor-0002', { riskAssessmentId: later });
     await mutate('risk_assessment', 'assess', risk);
+    // Named by its own event alone, which was accepted, so that nobody sends it again.
+    const lost = await mutate('risk_assessment', 'create', undefined, { name: 'Theft' });
     await sandbox.quiesce();
     await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
     await before.stop();
@@ -104,12 +113,48 @@ it('a backup of yesterday, restored, becomes equal to the upstream again', async
     copyFileSync(copy, database);
     const yesterday = new Date(Date.now() - DAY_MS).toISOString();
     sql(database, `UPDATE facts SET value = '${yesterday}' WHERE name = 'heartbeat' RETURNING name`);
-    expect((await differences()).length).toBeGreaterThanOrEqual(6);
+    expect((await differences()).length).toBeGreaterThanOrEqual(7);
 
     // On another port: what heals it comes from the API, not from deliveries.
     const after = start();
     await after.listening;
+    const verdicts = () => sql(database, 'SELECT kind, verdict FROM sync_status ORDER BY kind');
+    const inStep = (assessments: string) => [
+      { kind: 'policy', verdict: 'in_step' },
+      { kind: 'risk_assessment', verdict: assessments },
+      { kind: 'vendor', verdict: 'in_step' },
+    ];
+    await vi.waitFor(
+      async () =>
+        expect(await differences()).toEqual([expect.objectContaining({ kind: 'risk_assessment', id: lost })]),
+      PATIENCE,
+    );
+    await vi.waitFor(() => expect(verdicts()).toEqual(inStep('blocked')), PATIENCE);
+    const ofAssessments = sql(
+      database,
+      "SELECT id, kind, error FROM gaps WHERE reason = 'restored' AND healed_at IS NULL",
+    );
+    expect(ofAssessments).toMatchObject([{ kind: 'risk_assessment' }]);
+    const { id, error } = ofAssessments[0] as { id: number; error: string };
+    const [, since = '', until = ''] = /accepted from (\S+) to (\S+) is not in it/.exec(error) ?? [];
+    expect(since > copying && until > since, `${copying}: ${error}`).toBe(true);
+    const doctor = await command('doctor');
+    expect([doctor.code, doctor.says]).toEqual([3, expect.stringContaining('restored (risk_assessment)')]);
+    expect((await command('status')).says).toContain('blocked');
+
+    // Named by a person, it is mirrored; that it was all that was missing, nobody but a person knows.
+    writeFileSync(riskIds, `${lost}\n`);
+    expect((await command('sweep', '--wait')).code).toBe(0);
     await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
+    expect(verdicts()).toEqual(inStep('blocked'));
+    const another = await command('gaps', 'resolve', String(id + 1));
+    expect([another.code, another.says]).toEqual([1, expect.stringContaining('It is resolved already')]);
+    expect((await command('gaps', 'resolve', '999')).says).toContain('no gap with the id 999');
+    expect(await command('gaps', 'resolve', String(id))).toEqual({ code: 0, says: 'The gap is resolved.' });
+    await vi.waitFor(() => expect(verdicts()).toEqual(inStep('in_step')), PATIENCE);
+    expect(
+      sql(database, "SELECT actor, outcome FROM audit WHERE action = 'gap_resolve' AND outcome = 'ok'"),
+    ).toEqual([{ actor: 'faults', outcome: 'ok' }]);
     const downtimes = "SELECT healed_at IS NOT NULL AS healed, error FROM gaps WHERE reason = 'downtime'";
     await vi.waitFor(() => expect(sql(database, downtimes)).toMatchObject([{ healed: 1 }]), PATIENCE);
     expect((await after.stop()).code, after.output()).toBe(0);

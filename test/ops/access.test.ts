@@ -303,6 +303,7 @@ describe('forms', () => {
     'refetch',
     'release',
     'confirm-deletions',
+    'resolve-gap',
   ];
 
   test('are all that posts to /actions, and none is taken without its secret, from elsewhere, or from a reader', async () => {

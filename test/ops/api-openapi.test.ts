@@ -88,6 +88,9 @@ it('what is answered is what the document says', async () => {
   await h.store.finishSweep(sweep.id, { ...result, drift: { missing: 0 } }, h.now());
   await h.store.audit({ actor: 'olga', action: 'pause', outcome: 'ok', target: null }, h.now());
   const held = await h.hold('vendor', ['h1', 'h2', 'h3']);
+  const lost = { reason: 'restored', kind: 'risk_assessment', recordId: null } as const;
+  await h.store.openGap(lost, 'x', h.now());
+  const [restored] = await h.store.listGaps({}, { limit: 1 });
 
   const values: Record<string, string> = { kind: 'policy', id: 'pol_1' };
   const own: Record<string, string> = {
@@ -100,6 +103,7 @@ it('what is answered is what the document says', async () => {
     '/api/rejections/{id}': '/api/rejections/1',
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',
+    '/api/gaps/{id}/resolve': `/api/gaps/${restored!.id}/resolve`,
   };
   const claimed = await h.store.claimEvents('test', 2, 1000, h.now());
   const failures = claimed.map((event) => ({ event, retryAtMs: null, error: 'it broke' }));

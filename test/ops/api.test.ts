@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import { isUsableId } from '../../src/compliance/pointers.ts';
+import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
+import type { GapReason } from '../../src/store/store.ts';
 import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
@@ -368,6 +371,52 @@ describe('changes', () => {
       code: 'not_releasable',
     });
     expect((await post('/api/quarantine/99/release')).status).toBe(404);
+  });
+
+  describe('a gap', () => {
+    const open = async (reason: GapReason, kind: Kind | null) => {
+      await h.store.openGap({ reason, kind, recordId: null }, 'x', h.now());
+      return (await h.store.listGaps({}, { limit: 1 }))[0]!.id;
+    };
+    const resolve = (id: number) => post(`/api/gaps/${id}/resolve`);
+
+    test('that only a person can end is resolved once, by its number, and audited', async () => {
+      const [first, second] = [await open('restored', 'risk_assessment'), await open('silence', null)];
+      expect(await resolve(first)).toMatchObject({ status: 200, body: { status: 'resolved', id: first } });
+      expect(await resolve(first)).toMatchObject({ status: 409, body: { code: 'resolved_already' } });
+      expect((await resolve(99)).status).toBe(404);
+      expect((await post('/api/gaps/none/resolve')).status).toBe(404);
+      expect((await get('/api/gaps?open=true')).body.items.map(({ id }: { id: number }) => id)).toEqual([
+        second,
+      ]);
+      expect((await get('/api/audit')).body.items.toReversed()).toMatchObject([
+        { actor: 'olga', action: 'gap_resolve', outcome: 'ok', target: String(first) },
+        { actor: 'olga', action: 'gap_resolve', outcome: 'not_possible', target: String(first) },
+        { actor: 'olga', action: 'gap_resolve', outcome: 'not_possible', target: '99' },
+      ]);
+    });
+
+    test.each(
+      Object.keys(GAP_TEXTS)
+        .filter((reason) => reason !== 'restored')
+        .map((reason) => reason as GapReason),
+    )('of the reason %s is not, and what ends it is said', async (reason) => {
+      const id = await open(reason, 'vendor');
+      const { status, body } = await resolve(id);
+      expect([status, body.code]).toEqual([409, 'not_by_a_person']);
+      expect(body.detail).toContain(GAP_TEXTS[reason].remedy);
+      expect((await h.store.listGaps({ open: true }, { limit: 5 })).map((gap) => gap.id)).toEqual([id]);
+    });
+
+    test('of a restore is not where a list shows all there is, unless there is no API to read it from', async () => {
+      const id = await open('restored', 'policy');
+      expect((await resolve(id)).body).toMatchObject({
+        code: 'not_by_a_person',
+        detail: expect.stringContaining('next full sync of the policies'),
+      });
+      h.live.eventsOnly = true;
+      expect((await resolve(id)).status).toBe(200);
+    });
   });
 
   test('pause and resume', async () => {

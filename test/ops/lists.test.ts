@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { KINDS } from '../../src/compliance/kinds.ts';
 import { PAGE_ROWS } from '../../src/ops/page-query.ts';
 import { EVENTS_LOOKED_AT } from '../../src/store/reports.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
@@ -190,6 +191,25 @@ test('what is in quarantine is shown as text or in hex, and released once', asyn
   );
   expect((await post('/actions/release', [['id', '2']])).status).toBe(409);
   expect((await page('/quarantine/2')).text).not.toContain('/actions/release');
+});
+
+test('the gaps of a restore are resolved where only a person can, one by one', async () => {
+  for (const kind of KINDS) {
+    await h.store.openGap({ reason: 'restored', kind, recordId: null }, 'from then to now', h.now());
+  }
+  const [, ofAssessments] = (await h.store.listGaps({}, { limit: 3 })).map(({ id }) => id);
+  const buttons = async (token: string) =>
+    [...(await page('/gaps', token)).text.matchAll(/name="id" value="(\d+)"/g)].map(([, id]) => Number(id));
+  expect(await buttons(OPERATE)).toEqual([ofAssessments]);
+  expect(await buttons(READ)).toEqual([]);
+  expect((await page('/')).text).toContain('href="/gaps#gap-restored"');
+  const answer = await post('/actions/resolve-gap', [['id', String(ofAssessments)]]);
+  expect([answer.status, answer.headers.get('location')]).toEqual([303, '/gaps?told=resolved.1.0']);
+  expect((await page('/gaps?told=resolved.1.0')).text).toContain('The gap is resolved.');
+  expect((await post('/actions/resolve-gap', [['id', String(ofAssessments)]])).status).toBe(409);
+  expect(await buttons(OPERATE)).toEqual([]);
+  h.live.eventsOnly = true;
+  expect(await buttons(OPERATE)).toHaveLength(2);
 });
 
 test('a rejection is shown with what doctor says of it', async () => {

@@ -76,6 +76,27 @@ const down = {
 const cases: [name: string, VerdictInput, verdict: string, reason: string, sentence: RegExp][] = [
   ['all is well', input(), 'in_step', 'in_step', /in step with the compliance service\.$/],
   [
+    'a copy of the database was put back',
+    input({ gaps: [gap('restored', { kind: 'risk_assessment' })] }),
+    'blocked',
+    'restored',
+    /^A copy of the database was put back, so risk assessments may be missing here\.$/,
+  ],
+  [
+    'a copy was put back, and what has a list is being read again',
+    input({ summary: summary({}, { verdict: 'catching_up' }), gaps: [gap('restored', { kind: 'policy' })] }),
+    'catching_up',
+    'gaps_open',
+    /policies are being brought into step/,
+  ],
+  [
+    'a copy was put back, and there is no API to read anything again',
+    input({ gaps: [gap('restored', { kind: 'policy' })] }, { eventsOnly: true }),
+    'blocked',
+    'restored',
+    /so records may be missing here\.$/,
+  ],
+  [
     'a record the API does not show',
     input({ gaps: [gap('unresolved', { kind: 'policy' })] }),
     'in_step',

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cli } from '../cli/executable.ts';
 import { eventually } from '../convergence/service.ts';
@@ -132,4 +133,40 @@ describe('beside a service', () => {
     expect(out).toMatch(/\nok +service +1 running on this database\n/);
     expect(out).not.toContain(new URL(site.databaseUrl).password);
   });
+
+  it(
+    'after a restore names the gaps, and resolves the one that only a person can end',
+    async () => {
+      const verdicts = async () =>
+        Object.fromEntries(
+          (await site.query<{ kind: string; verdict: string }>('SELECT kind, verdict FROM sync_status')).map(
+            ({ kind, verdict }) => [kind, verdict],
+          ),
+        );
+      const inStep = { policy: 'in_step', vendor: 'in_step' };
+      const stands = (assessments: string) =>
+        eventually(`assessments to be ${assessments}`, async () =>
+          isDeepStrictEqual(await verdicts(), { ...inStep, risk_assessment: assessments }),
+        );
+      await stands('in_step');
+      // As a person says that rows were put back, here beneath the running service.
+      await site.query("DELETE FROM facts WHERE name = 'epoch'");
+      await stands('blocked');
+      const { items } = JSON.parse((await run('gaps', 'list', '--open', '--json')).out);
+      expect(items).toMatchObject([{ reason: 'restored', kind: 'risk_assessment' }]);
+      // That of the policies, which their list has ended.
+      expect(await run('gaps', 'resolve', String(items[0].id - 1))).toMatchObject({
+        ...{ code: 1, err: expect.stringContaining('resolved already') },
+      });
+      expect(await run('gaps', 'resolve', String(items[0].id))).toMatchObject({
+        ...{ code: 0, out: 'The gap is resolved.\n' },
+      });
+      await stands('in_step');
+      expect(await site.query("SELECT actor, outcome FROM audit WHERE action = 'gap_resolve'")).toEqual([
+        { actor: 'cli', outcome: 'not_possible' },
+        { actor: 'cli', outcome: 'ok' },
+      ]);
+    },
+    TIMEOUT_MS,
+  );
 });

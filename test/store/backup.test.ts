@@ -20,11 +20,13 @@ import Database from 'better-sqlite3';
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import { migrate } from 'drizzle-orm/better-sqlite3/migrator';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { KINDS } from '../../src/compliance/kinds.ts';
 import { UsageError } from '../../src/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { superseded } from '../../src/store/sqlite/migration-backup.ts';
+import type { GapChange } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../drizzle/sqlite', import.meta.url));
@@ -46,6 +48,15 @@ function factsIn(path: string): number {
   } finally {
     db.close();
   }
+}
+
+const FACTS = { eventsOnly: false, sweepMs: 0, blocked: false, unreachable: false, access: 'key' };
+
+async function restoredGaps(path: string, options: { readOnly?: boolean } = {}) {
+  const store = await openStore(`file:${path}`, options);
+  const gaps = await store.listGaps({}, { limit: 100 });
+  await store.close();
+  return gaps.filter(({ reason }) => reason === 'restored');
 }
 
 const leftovers = (folder: string) => readdirSync(folder).filter((name) => name.includes('.partial-'));
@@ -83,17 +94,105 @@ describe('a backup', () => {
     expect(await epochOf(to)).toBe(restored);
   });
 
+  it('put back says from when to when what was accepted is missing, to the first who watches', async () => {
+    const { from, to } = await filled();
+    const before = new Date().toISOString();
+    let seen = '';
+    await backUpSqlite({
+      ...{ from, to },
+      // What is accepted from here on is not in the copy any more.
+      onProgress() {
+        if (seen === '') seen = new Date().toISOString();
+      },
+    });
+    const opening = new Date().toISOString();
+    expect(await restoredGaps(to, { readOnly: true })).toEqual([]);
+    const restored = await openStore(`file:${to}`);
+    const told: GapChange[] = [];
+    restored.watchGaps((change) => told.push(change));
+    restored.watchGaps((change) => told.push(change));
+    await restored.close();
+    const gaps = await restoredGaps(to);
+    expect(gaps.map(({ kind }) => kind).sort()).toEqual([...KINDS]);
+    expect(told.map(({ gap, what }) => `${what} ${gap.reason} ${gap.kind}`)).toEqual(
+      KINDS.map((kind) => `opened restored ${kind}`),
+    );
+    for (const { error, healed_at } of gaps) {
+      const [, since = '', until = ''] =
+        /accepted from (\S+Z) to (\S+Z) is not in it/.exec(error ?? '') ?? [];
+      expect(since >= before && since <= seen, `${before} ${since} ${seen}`).toBe(true);
+      expect(until >= opening && until <= new Date().toISOString()).toBe(true);
+      expect(healed_at).toBeNull();
+    }
+    expect(await restoredGaps(from)).toEqual([]);
+  });
+
+  it('put back twice has a gap for each time, also where the first was open when the second copy was made', async () => {
+    const { from, to, folder } = await filled();
+    await backUpSqlite({ from, to });
+    const first = await restoredGaps(to);
+    const again = join(folder, 'again.db');
+    await backUpSqlite({ from: to, to: again });
+    const both = await restoredGaps(again);
+    expect(both).toHaveLength(6);
+    expect(both.slice(3)).toEqual(first);
+    expect(new Set(both.map(({ error }) => error)).size).toBe(2);
+    // A copy of one that was never opened shows what that one shows.
+    const [never, still] = [join(folder, 'never.db'), join(folder, 'still.db')];
+    const before = Date.now();
+    await backUpSqlite({ from, to: never });
+    const after = Date.now();
+    while (Date.now() === after);
+    await backUpSqlite({ from: never, to: still });
+    const since = Date.parse(/from (\S+) to/.exec((await restoredGaps(still))[0]?.error ?? '')?.[1] ?? '');
+    expect(since).toBeGreaterThanOrEqual(before);
+    expect(since).toBeLessThanOrEqual(after);
+    // The same copy once more is a restore of its own.
+    const once = join(folder, 'once.db');
+    copyFileSync(from, once);
+    await backUpSqlite({ from, to: once, force: true });
+    expect(await restoredGaps(once)).toHaveLength(3);
+  });
+
+  it('put back waits with the lists until they cannot be older than what was lost', async () => {
+    const { from, to } = await filled();
+    const service = await openStore(`file:${from}`);
+    // It had stopped a day before: nothing was accepted between then and the copy.
+    const wall = Date.now() - 86_400_000;
+    await service.beat({ wall, steady: wall }, { ...FACTS, settleMs: 60_000 });
+    await service.close();
+    await backUpSqlite({ from, to });
+    const restored = await openStore(`file:${to}`);
+    onTestFinished(() => restored.close());
+    expect((await restoredGaps(to))[0]!.error).not.toContain(new Date(wall).toISOString());
+    const wanted = (steady: number) => restored.kindsWantingSweep({ wall: Date.now(), steady });
+    expect(await wanted(Date.now())).toEqual([]);
+    expect(await wanted(Date.now() + 60_000)).toEqual(['policy', 'vendor']);
+    // A start lays it anew, by its own clock and settings.
+    await restored.rehintUnverified({ wall: Date.now(), steady: 1_000 }, { settleMs: 500 });
+    expect([await wanted(1_499), await wanted(1_500)]).toEqual([[], ['policy', 'vendor']]);
+  });
+
   it('and so does a database that was told to', async () => {
     const { from } = await filled();
     const before = await openStore(`file:${from}`);
     const epoch = await before.epoch();
     await before.close();
-    const db = new Database(from);
-    db.exec("DELETE FROM facts WHERE name = 'epoch'");
-    db.close();
+    const tell = () => {
+      const db = new Database(from);
+      db.exec("DELETE FROM facts WHERE name = 'epoch'");
+      db.close();
+    };
+    tell();
     const after = await openStore(`file:${from}`);
     expect(await after.epoch()).not.toBe(epoch);
+    // No heartbeat: nothing tells how old it is.
+    expect((await restoredGaps(from))[0]!.error).toContain('from a moment that nothing here tells to ');
+    await after.beat({ wall: Date.parse('2026-11-20T12:00:00Z'), steady: 0 }, { ...FACTS, settleMs: 1 });
     await after.close();
+    tell();
+    await (await openStore(`file:${from}`)).close();
+    expect((await restoredGaps(from))[0]!.error).toContain('from 2026-11-20T12:00:00.000Z to ');
   });
 
   it('shows one moment, and ends, however much is written meanwhile', async () => {

@@ -2,22 +2,27 @@ import type { GapReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { gapGuide } from '../gap-guides.ts';
 import { gapText } from '../gap-texts.ts';
+import { isEndedByPerson } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Frame } from './layout.tsx';
-import { Empty, Instant, Pager, RecordLink, Table, Title } from './pieces.tsx';
+import { ActionForm, Empty, Instant, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
 
 export function GapsPage({
   show,
   gaps,
+  eventsOnly,
   identity,
   now,
+  told,
   next,
   first,
 }: {
   show: 'open' | 'healed';
   gaps: readonly GapReport[];
+  eventsOnly: boolean;
   identity: Identity;
   now: number;
+  told: string | null;
   next: string | null;
   first: string | null;
 }) {
@@ -29,6 +34,7 @@ export function GapsPage({
       <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
         Gaps
       </Title>
+      <Told text={told} />
       <nav class="tabs" aria-label="Which gaps">
         <ul>
           {(['open', 'healed'] as const).map((each) => (
@@ -47,14 +53,26 @@ export function GapsPage({
             : 'None has healed yet. A gap stands here with its history once it is repaired.'}
         </Empty>
       ) : (
-        groups.map(([reason, members]) => <Group reason={reason} members={members} now={now} />)
+        groups.map(([reason, members]) => <Group {...{ reason, members, eventsOnly, identity, now }} />)
       )}
       <Pager next={next} first={first} words="Older gaps" />
     </Frame>
   );
 }
 
-function Group({ reason, members, now }: { reason: string; members: readonly GapReport[]; now: number }) {
+function Group({
+  reason,
+  members,
+  eventsOnly,
+  identity,
+  now,
+}: {
+  reason: string;
+  members: readonly GapReport[];
+  eventsOnly: boolean;
+  identity: Identity;
+  now: number;
+}) {
   const { title, remedy, needsPerson } = gapText(reason);
   const guide = gapGuide(reason);
   return (
@@ -106,10 +124,27 @@ function Group({ reason, members, now }: { reason: string; members: readonly Gap
             <td class="n" data-label="Times">
               {figure(gap.attempts)}
             </td>
-            <td class={gap.error === null ? 'gone' : 'full error'}>{gap.error}</td>
+            <td class={gap.error === null ? 'gone' : 'full error'}>
+              {gap.error}
+              {gap.healed_at === null && isEndedByPerson(gap, eventsOnly) && identity.role === 'operate' ? (
+                <Resolve id={gap.id} csrf={identity.csrf} />
+              ) : null}
+            </td>
           </tr>
         ))}
       </Table>
     </section>
+  );
+}
+
+/** What nobody else can know. */
+function Resolve({ id, csrf }: { id: number; csrf: string | null }) {
+  return (
+    <ActionForm action="/actions/resolve-gap" csrf={csrf} className="actions">
+      <input type="hidden" name="id" value={String(id)} />
+      <button class="button" type="submit" id={`resolve-${id}`}>
+        Nothing is missing any more: resolve
+      </button>
+    </ActionForm>
   );
 }

@@ -62,6 +62,11 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
           </button>
         </ActionForm>
       ) : null}
+      {verdict.action === 'resolve' ? (
+        <a class="button first" id="restored" href="/gaps#gap-restored">
+          Look at what is missing
+        </a>
+      ) : null}
       {live.eventsOnly ? null : (
         <ActionForm action="/actions/sweep" csrf={csrf}>
           <button class={first('sweep')} id="sweep" type="submit">

@@ -86,7 +86,7 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   '58030': { says: "the server's disk fails", hint: "read the server's log, and check its disk" },
   XX001: {
     says: 'the database cannot be trusted any more: its data are damaged',
-    hint: 'check the disk; restore a backup: what it lacks is read again from the API',
+    hint: 'check the disk; restore a backup: a gap says then what it lacks',
     fatal: true,
   },
   XX002: {

@@ -49,7 +49,18 @@ export async function openGap(
     `UPDATE gaps SET attempts = attempts + 1, error = coalesce($1, error), number = $2, coverable_at = $3 WHERE ${where}`,
     [error, number, coverableAt, ...values],
   );
-  if (again > 0) return;
+  if (again === 0) await addGap(unit, gap, error, nowIso, number, coverableAt);
+}
+
+/** Beside one of the same key that is open, as a restore follows another: each is resolved by itself. */
+export async function addGap(
+  unit: Unit,
+  gap: GapKey,
+  error: string | null,
+  nowIso: string,
+  number: number,
+  coverableAt: number | null,
+): Promise<void> {
   await unit.change(
     `INSERT INTO gaps (reason, kind, record_id, opened_at, number, error, coverable_at)
      VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -65,6 +76,16 @@ export async function healGap(unit: Unit, gap: GapKey, nowIso: string): Promise<
     [nowIso, ...values],
   );
   noteHealed(unit, healed, nowIso);
+}
+
+/** That very one. False: it is not open. */
+export async function resolveGap(unit: Unit, id: number, nowIso: string): Promise<boolean> {
+  const resolved = await unit.query<HealedGap>(
+    `UPDATE gaps SET healed_at = $1 WHERE id = $2 AND healed_at IS NULL RETURNING ${HEALED_COLUMNS}`,
+    [nowIso, id],
+  );
+  noteHealed(unit, resolved, nowIso);
+  return resolved.length > 0;
 }
 
 /** What a person, or a retry that succeeded, has settled: its gap stays while another event or delivery is as it was. */

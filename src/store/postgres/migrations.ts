@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import type pg from 'pg';
@@ -13,9 +13,6 @@ const STEP_TIMEOUT_MS = 60 * 60_000;
 
 /** Replicas that start together wait while one of them migrates, which over a large history may take minutes. */
 const MIGRATION_WAIT_MS = 10 * 60_000;
-
-export const EPOCH_FACT = 'epoch';
-const EPOCH_BYTES = 8;
 
 type SchemaState = 'missing' | 'older' | 'current';
 
@@ -152,16 +149,4 @@ function lockKey(schema: string): string {
     .digest()
     .readBigInt64BE()
     .toString();
-}
-
-/** A database without an epoch begins one: which is how a person says that a dump was put back. */
-export async function settleEpoch(database: Database): Promise<void> {
-  const found = await database.sql.query('SELECT 1 FROM facts WHERE name = $1', [EPOCH_FACT]);
-  if (found.length > 0) return;
-  await database.transact((unit) =>
-    unit.change('INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [
-      EPOCH_FACT,
-      randomBytes(EPOCH_BYTES).toString('hex'),
-    ]),
-  );
 }

@@ -6,10 +6,11 @@ import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
 import { createDeletionVerbs } from './deletions.ts';
 import { createDueVerbs } from './due.ts';
+import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
 import { tellingGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
-import { migrateSchema, schemaState, settleEpoch } from './migrations.ts';
+import { migrateSchema, schemaState } from './migrations.ts';
 import { createOperatorVerbs } from './operators.ts';
 import { createPreviewVerbs } from './previews.ts';
 import { createReplicaVerbs } from './replicas.ts';
@@ -40,8 +41,9 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
       if (readOnly) throw notCurrent(state, database.schema);
       await migrateSchema(database, options.onMigrating);
     }
-    if (!readOnly) await settleEpoch(database);
-    return storeOver(database);
+    const opened: GapChange[] = [];
+    if (!readOnly) await epochSettler(tellingGaps(database, (change) => opened.push(change)))();
+    return storeOver(database, opened);
   } catch (error) {
     await database.close();
     throw atStart(error);
@@ -69,8 +71,11 @@ function atStart(error: unknown): unknown {
     : error;
 }
 
-/** The port over a schema that is current. Closing the store closes `server`. */
-export function storeOver(server: Database): Store {
+/**
+ * The port over a schema that is current. Closing the store closes `server`. `opened`: gaps that were opened before anybody
+ * could watch, for the first who does.
+ */
+export function storeOver(server: Database, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
   const claims = createClaims(database);
@@ -78,6 +83,7 @@ export function storeOver(server: Database): Store {
     engine: 'postgres',
     watchGaps(next) {
       told = next;
+      opened.splice(0).forEach(next);
     },
     ...createInboxVerbs(database, claims),
     ...createPreviewVerbs(database, claims),

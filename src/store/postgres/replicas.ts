@@ -5,7 +5,8 @@ import { instantOf } from './types.ts';
 
 /** A database this much behind its processes was set back, or is another server; less is how clocks drift. */
 const BEHIND_MS = 250;
-const CLOCK_FACT = 'clock_ahead_ms';
+/** How far the steady time of all replicas is ahead of the server's clock. */
+export const CLOCK_FACT = 'clock_ahead_ms';
 const PAUSE_FACT = 'places_paused_until';
 
 /**

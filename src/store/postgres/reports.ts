@@ -1,3 +1,4 @@
+import { EPOCH_FACT } from '../epoch.ts';
 import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
 import {
   type AuditReport,
@@ -22,7 +23,6 @@ import {
 import type { Database, Sql } from './connection.ts';
 import { EVENT_COLUMNS, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
-import { EPOCH_FACT } from './migrations.ts';
 import { searchRecords } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { instantOf } from './types.ts';

@@ -1,7 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { BackfillStore, SweepProgress } from '../store.ts';
 import type { Database, Sql } from './connection.ts';
-import { healAfterSweep, healGap, kindsWantingSweep, openGap } from './gaps.ts';
+import { epochSettler } from './epoch.ts';
+import { healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from './gaps.ts';
 import { rowsOf } from './rows.ts';
 import { keepJson } from './text.ts';
 import { instantOf } from './types.ts';
@@ -14,6 +15,7 @@ type SweepVerbs = Pick<
   | 'interruptSweeps'
   | 'openGap'
   | 'healGap'
+  | 'resolveGap'
   | 'kindsWantingSweep'
   | 'noteAccess'
   | 'beat'
@@ -27,6 +29,7 @@ const FEWEST_FOR_USUAL = 10;
 /** Sweeps, gaps and the heartbeat: the mirror's own diary. */
 export function createSweepVerbs(database: Database): SweepVerbs {
   const { sql } = database;
+  const settleEpoch = epochSettler(database);
   return {
     async startSweep(kind, reason, now) {
       return await database.transact(async (unit) => {
@@ -92,6 +95,10 @@ export function createSweepVerbs(database: Database): SweepVerbs {
       await database.transact((unit) => healGap(unit, gap, instantOf(now.wall)));
     },
 
+    async resolveGap(id, now) {
+      return await database.transact((unit) => resolveGap(unit, id, instantOf(now.wall)));
+    },
+
     async kindsWantingSweep(now) {
       return await kindsWantingSweep(sql, now);
     },
@@ -109,6 +116,7 @@ export function createSweepVerbs(database: Database): SweepVerbs {
     },
 
     async beat(now, service) {
+      await settleEpoch();
       await database.transact(async (unit) => {
         const nowIso = instantOf(now.wall);
         const facts = {

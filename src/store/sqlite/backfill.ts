@@ -31,6 +31,7 @@ type RecordVerbs = Omit<
   | 'interruptSweeps'
   | 'openGap'
   | 'healGap'
+  | 'resolveGap'
   | 'kindsWantingSweep'
   | 'noteAccess'
   | 'beat'

@@ -202,7 +202,7 @@ function translate(error: unknown): unknown {
     return new StoreUnavailable(`the database cannot be trusted any more: ${error.message}`, {
       fatal: true,
       cause: error,
-      hint: 'check the disk; if the file is damaged, restore a backup: what it lacks is read again from the API',
+      hint: 'check the disk; if the file is damaged, restore a backup: a gap says then what it lacks',
     });
   }
   return error;

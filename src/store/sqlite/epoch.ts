@@ -1,30 +1,44 @@
-import { randomBytes } from 'node:crypto';
-import type { Connection } from './connection.ts';
+import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
+import type { GapChange } from '../store.ts';
+import { type Connection, transactions } from './connection.ts';
+import { createGaps } from './gaps.ts';
+import { iso } from './records.ts';
 
-/** The database's present life, as `facts` keep it. */
-export const EPOCH_FACT = 'epoch';
-/** When this file was copied from the one that it is a backup of; only in backups. */
+/** From when on this file lacks what the one has that it is a backup of; only in backups. */
 const COPIED_FACT = 'copied_at';
 
-const EPOCH_BYTES = 8;
-
-const SAVE =
-  'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value';
-
-/** Into a backup: whoever opens it for writing begins a life of its own. */
+/**
+ * Into a backup: whoever opens it for writing begins a life of its own. `at`: ISO 8601, not after the moment that it shows. A
+ * copy of a copy that never lived shows the first one's.
+ */
 export function markAsCopy(db: Connection, at: string): void {
-  db.prepare(SAVE).run(COPIED_FACT, at);
+  db.prepare('INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING').run(
+    COPIED_FACT,
+    at,
+  );
 }
 
 /**
- * Before anything is written: a backup that was put back begins another epoch, and so does a database without one,
- * which is how a person says that a copy made by other means was put back.
+ * Before anything else is written: a backup that was put back begins another epoch, and so does a database without one,
+ * which is how a person says that a copy made by other means was put back. In the same commit it says what it lacks.
+ * Returns the gaps that it has opened.
  */
-export function settleEpoch(db: Connection): void {
+export function settleEpoch(db: Connection, nowMs: number): GapChange[] {
   const read = db.prepare('SELECT value FROM facts WHERE name = ?').pluck();
-  if (read.get(EPOCH_FACT) !== undefined && read.get(COPIED_FACT) === undefined) return;
-  db.transaction(() => {
-    db.prepare(SAVE).run(EPOCH_FACT, randomBytes(EPOCH_BYTES).toString('hex'));
+  const fact = (name: string) => (read.get(name) as string | undefined) ?? null;
+  const copiedAt = fact(COPIED_FACT);
+  if (fact(EPOCH_FACT) !== null && copiedAt === null) return [];
+  const opened: GapChange[] = [];
+  const gaps = createGaps(db, { note: (change) => opened.push(change) });
+  const error = saysRestored(copiedAt ?? fact('heartbeat'), iso(nowMs));
+  // The start lays it anew by the service's own clock and settings.
+  const coverableAt = nowMs + Number(fact('settle_ms') ?? 0);
+  transactions(db)((numbers) => {
+    for (const gap of RESTORED) gaps.add(gap, error, iso(nowMs), numbers.next(), coverableAt);
+    db.prepare(
+      'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+    ).run(EPOCH_FACT, newEpoch());
     db.prepare('DELETE FROM facts WHERE name = ?').run(COPIED_FACT);
-  }).immediate();
+  });
+  return opened;
 }

@@ -55,6 +55,9 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
   const insert = db.prepare(
     'INSERT INTO gaps (reason, kind, record_id, opened_at, number, error, coverable_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
+  const resolveOne = db.prepare(
+    `UPDATE gaps SET healed_at = ? WHERE id = ? AND healed_at IS NULL RETURNING ${HEALED_COLUMNS}`,
+  );
   const healOne = db.prepare(
     `UPDATE gaps SET healed_at = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL
      RETURNING ${HEALED_COLUMNS}`,
@@ -103,6 +106,18 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
     'UPDATE gaps SET error = ? WHERE reason = ? AND kind IS ? AND record_id IS ? AND healed_at IS NULL',
   );
 
+  /** Beside one of the same key that is open, as a restore follows another: each is resolved by itself. */
+  function add(
+    gap: GapKey,
+    error: string | null,
+    nowIso: string,
+    number: number,
+    coverableAt: number | null,
+  ): void {
+    insert.run(gap.reason, gap.kind, gap.recordId, nowIso, number, error, coverableAt);
+    note({ gap, what: 'opened', error, openForMs: null });
+  }
+
   function heal(gap: GapKey, nowIso: string): void {
     noteHealed(healOne.all(nowIso, gap.reason, gap.kind, gap.recordId), nowIso);
   }
@@ -122,10 +137,16 @@ export function createGaps(db: Connection, { note }: Pick<GapNotes, 'note'>) {
     ): void {
       const number = numbers.next();
       if (again.run(error, number, coverableAt, gap.reason, gap.kind, gap.recordId).changes > 0) return;
-      insert.run(gap.reason, gap.kind, gap.recordId, nowIso, number, error, coverableAt);
-      note({ gap, what: 'opened', error, openForMs: null });
+      add(gap, error, nowIso, number, coverableAt);
     },
+    add,
     heal,
+    /** That very one. False: it is not open. */
+    resolve(id: number, nowIso: string): boolean {
+      const resolved = resolveOne.all(nowIso, id);
+      noteHealed(resolved, nowIso);
+      return resolved.length > 0;
+    },
     healRecord(kind: Kind, id: string, nowIso: string): void {
       for (const gap of openOfRecord.all(kind, id) as GapKey[]) heal(gap, nowIso);
     },

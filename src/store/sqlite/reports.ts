@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import type { Kind } from '../../compliance/kinds.ts';
 import { drizzleModule } from '../drizzle.ts';
+import { EPOCH_FACT } from '../epoch.ts';
 import { SELECT_KIND_STATUS } from '../record-rows.ts';
 import {
   type ChangeReport,
@@ -24,7 +25,6 @@ import {
 import * as tables from '../schema.sqlite.ts';
 import { createBlockSearch } from './blocks.ts';
 import type { Connection } from './connection.ts';
-import { EPOCH_FACT } from './epoch.ts';
 import { createEventSearch } from './event-search.ts';
 import { createRecordSearch } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';

@@ -1,5 +1,5 @@
 import { NotMigrated } from '../../errors.ts';
-import type { Store } from '../store.ts';
+import type { GapChange, Store } from '../store.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import {
   type Connection,
@@ -39,11 +39,10 @@ export function openSqlite(options: SqliteOptions): Store {
         'run `compliance-mirror migrate`, or start the service: it is backed up first',
       );
     }
-    if (!readOnly) {
-      guarded(() => migrateSchema(db));
-      guarded(() => settleEpoch(db));
-    }
-    return guarded(() => storeOver(db));
+    if (readOnly) return guarded(() => storeOver(db));
+    guarded(() => migrateSchema(db));
+    const opened = guarded(() => settleEpoch(db, Date.now()));
+    return guarded(() => storeOver(db, opened));
   } catch (error) {
     db.close();
     throw error;
@@ -56,8 +55,11 @@ export function openSqlite(options: SqliteOptions): Store {
  */
 const PROBE_BYTES = 16_384;
 
-/** The port over a connection whose schema is current. Closing the store closes the connection. */
-export function storeOver(db: Connection): Store {
+/**
+ * The port over a connection whose schema is current. Closing the store closes the connection. `opened`: gaps that were
+ * opened before anybody could watch, for the first who does.
+ */
+export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   const gapNotes = createGapNotes();
   const transact = gapNotes.telling(transactions(db));
   const records = createRecords(db);
@@ -93,7 +95,14 @@ export function storeOver(db: Connection): Store {
       db.close();
     },
   };
-  return { engine: 'sqlite', watchGaps: gapNotes.watch, ...translating(verbs) };
+  return {
+    engine: 'sqlite',
+    watchGaps(told) {
+      gapNotes.watch(told);
+      opened.splice(0).forEach(told);
+    },
+    ...translating(verbs),
+  };
 }
 
 type Verb = (...args: unknown[]) => Promise<unknown>;

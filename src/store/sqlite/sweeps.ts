@@ -12,6 +12,7 @@ type SweepVerbs = Pick<
   | 'interruptSweeps'
   | 'openGap'
   | 'healGap'
+  | 'resolveGap'
   | 'kindsWantingSweep'
   | 'noteAccess'
   | 'beat'
@@ -126,6 +127,10 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
 
     async healGap(gap, now) {
       transact(() => gaps.heal(gap, iso(now.wall)));
+    },
+
+    async resolveGap(id, now) {
+      return transact(() => gaps.resolve(id, iso(now.wall)));
     },
 
     async kindsWantingSweep(now) {

@@ -127,6 +127,26 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
+      'of a restore end with a list that is read whole; without one, by the number that a person names',
+      inScene(open, async (scene) => {
+        for (const kind of KINDS) {
+          await scene.store.openGap({ reason: 'restored', kind, recordId: null }, 'x', scene.now());
+        }
+        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual(['policy', 'vendor']);
+        for (const kind of KINDS) await sweepOnce(scene, kind);
+        expect(await scene.openGaps()).toEqual(['restored risk_assessment -']);
+        scene.toldOfGaps();
+        const [gap] = await scene.store.listGaps({ open: true }, { limit: 10 });
+        scene.pass(2_000);
+        expect(await scene.store.resolveGap(gap!.id + 100, scene.now())).toBe(false);
+        expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(true);
+        expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(false);
+        expect(scene.toldOfGaps()).toEqual(['healed restored risk_assessment - after 2 s']);
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
       'that a reading cannot make good are left to whatever can',
       inScene(open, async (scene) => {
         const held = { reason: 'deletion_held', kind: 'policy', recordId: null } as const;

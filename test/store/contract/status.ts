@@ -344,6 +344,23 @@ export function describeStatus(open: OpenEngine): void {
     });
 
     it.each([
+      { kind: 'risk_assessment', verdict: 'blocked' },
+      { kind: 'policy', verdict: 'catching_up' },
+      { kind: 'vendor', verdict: 'catching_up' },
+    ] as const)('of $kind is $verdict after a restore', async ({ kind, verdict }) => {
+      await inPresent(open, async (scene) => {
+        await sweepAll(scene);
+        await beat(scene);
+        expect((await status(scene, kind)).verdict).toBe('in_step');
+        await scene.store.openGap({ reason: 'restored', kind, recordId: null }, 'x', scene.now());
+        expect(await status(scene, kind)).toMatchObject({ verdict, open_gaps: 1 });
+        await sweepAll(scene);
+        const after = verdict === 'blocked' ? verdict : 'in_step';
+        expect(await status(scene, kind)).toMatchObject({ verdict: after });
+      })();
+    });
+
+    it.each([
       { facts: { blocked: true, unreachable: false }, verdict: 'blocked', coverage: 'all 7 the API lists' },
       { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
     ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
