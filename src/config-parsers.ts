@@ -6,6 +6,7 @@ import {
   decodeSigningSecret,
   decodeWhole,
   flawText,
+  isSecretEncoding,
   MIN_SIGNING_KEY_BYTES,
   type SecretEncoding,
 } from './signing-secret.ts';
@@ -173,6 +174,12 @@ function parseTemplate(template: string): TemplatePart[] | null {
 }
 
 // ─── parsers of secrets ─────────────────────────────────────────────────────────────────────────────────
+
+export const secretEncoding: Parser<SecretEncoding> = {
+  schema: z.string().refine(isSecretEncoding),
+  takes:
+    'utf8, hex or base64, or one of them behind what each secret begins with and its key lacks, such as whsec_base64',
+};
 
 export function signingSecrets(encoding: SecretEncoding): Parser<readonly Uint8Array[]> {
   return {

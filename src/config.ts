@@ -5,7 +5,7 @@ import type { PagingSettings } from './compliance/paging.ts';
 import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
 import * as parse from './config-parsers.ts';
 import { UsageError } from './errors.ts';
-import { SECRET_ENCODINGS, type SecretEncoding } from './signing-secret.ts';
+import type { SecretEncoding } from './signing-secret.ts';
 
 /** How deliveries are signed. One object per process; `secrets()` is asked anew for each delivery. */
 export interface SignatureSettings {
@@ -161,7 +161,7 @@ export function configWarnings(env: parse.Environment): string[] {
 }
 
 function readConfig(read: parse.Reader): Config {
-  const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.oneOf(...SECRET_ENCODINGS), 'utf8');
+  const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.secretEncoding, 'utf8');
   const signingSecrets = read.secret('WEBHOOK_SECRETS', parse.signingSecrets(secretEncoding));
   const opsTokens = read.secret('OPS_TOKENS', parse.opsTokens);
   const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);

@@ -1,5 +1,11 @@
-export const SECRET_ENCODINGS = ['utf8', 'hex', 'base64'] as const;
-export type SecretEncoding = (typeof SECRET_ENCODINGS)[number];
+const FORMS = ['utf8', 'hex', 'base64'] as const;
+type SecretForm = (typeof FORMS)[number];
+/** How a secret's text becomes a key. `whsec_base64`: base64 behind `whsec_`, which every text begins with and no key holds. */
+export type SecretEncoding = SecretForm | `${string}_${SecretForm}`;
+
+/** Each of letters and digits, as senders mark what a text is for. */
+const PREFIX = /^(?:[A-Za-z][A-Za-z0-9]*_){1,2}/;
+const ENCODING = /^(?:[A-Za-z][A-Za-z0-9]*_){0,2}(?:utf8|hex|base64)$/;
 
 /** 128 bits: a shorter key can be guessed from one recorded delivery, away from us and without limit. */
 export const MIN_SIGNING_KEY_BYTES = 16;
@@ -9,6 +15,27 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/;
 const BASE64_GROUP_CHARACTERS = 4;
 
+export const isSecretEncoding = (text: string): text is SecretEncoding => ENCODING.test(text);
+
+export function partsOfEncoding(encoding: SecretEncoding): { prefix: string; form: SecretForm } {
+  const form = FORMS.find((each) => encoding.endsWith(each))!;
+  return { prefix: encoding.slice(0, -form.length), form };
+}
+
+/** What a secret's text begins with and its key may lack, the shortest first: of `a_b_c` that is `a_` and `a_b_`. */
+export function prefixesOf(text: string): string[] {
+  const [all] = PREFIX.exec(text) ?? [];
+  if (all === undefined) return [];
+  const first = all.slice(0, all.indexOf('_') + 1);
+  return first === all ? [all] : [first, all];
+}
+
+/** The text that stands for these bytes. */
+export function encodeSecret(bytes: Uint8Array, encoding: SecretEncoding): string {
+  const { prefix, form } = partsOfEncoding(encoding);
+  return `${prefix}${Buffer.from(bytes).toString(form)}`;
+}
+
 /**
  * The bytes that a secret's text stands for, or null where any part of it stands for nothing. `Buffer.from` alone stops at
  * the first character that it does not know, and would make a key of what it had got until then, or of nothing.
@@ -16,9 +43,14 @@ const BASE64_GROUP_CHARACTERS = 4;
  * not at all; no bits left over. utf8: any text but one in which bytes or halves of a character were lost already.
  */
 export function decodeWhole(text: string, encoding: SecretEncoding): Uint8Array | null {
-  if (encoding === 'hex') return HEX.test(text) && text.length % 2 === 0 ? Buffer.from(text, 'hex') : null;
+  const { prefix, form } = partsOfEncoding(encoding);
+  return text.startsWith(prefix) ? decodeForm(text.slice(prefix.length), form) : null;
+}
+
+function decodeForm(text: string, form: SecretForm): Uint8Array | null {
+  if (form === 'hex') return HEX.test(text) && text.length % 2 === 0 ? Buffer.from(text, 'hex') : null;
   // U+FFFD is what a reader of UTF-8 puts in the place of bytes that are none.
-  if (encoding === 'utf8') return text.isWellFormed() && !text.includes('\ufffd') ? Buffer.from(text) : null;
+  if (form === 'utf8') return text.isWellFormed() && !text.includes('\ufffd') ? Buffer.from(text) : null;
   if (!BASE64.test(text) && !BASE64URL.test(text)) return null;
   if (text.endsWith('=') && text.length % BASE64_GROUP_CHARACTERS !== 0) return null;
   const bytes = Buffer.from(text, 'base64');
@@ -41,11 +73,16 @@ export function decodeSigningSecret(text: string, encoding: SecretEncoding): Dec
 
 /** Settings of WEBHOOK_SECRET_ENCODING under which the text makes a key. */
 export function fittingEncodings(text: string): SecretEncoding[] {
-  return SECRET_ENCODINGS.filter((encoding) => decodeSigningSecret(text, encoding).flaw === null);
+  const all = ['', ...prefixesOf(text)].flatMap((prefix) =>
+    FORMS.map((form) => `${prefix}${form}` as SecretEncoding),
+  );
+  return all.filter((encoding) => decodeSigningSecret(text, encoding).flaw === null);
 }
 
 /** For people, behind "it"; names neither the text nor its length. */
 export function flawText(flaw: SecretFlaw, encoding: SecretEncoding): string {
   if (flaw === 'too_short') return `is shorter than ${MIN_SIGNING_KEY_BYTES} bytes once decoded`;
-  return encoding === 'utf8' ? 'is not whole text (UTF-8)' : `is not wholly ${encoding}`;
+  const { prefix, form } = partsOfEncoding(encoding);
+  const what = form === 'utf8' ? 'is not whole text (UTF-8)' : `is not wholly ${form}`;
+  return prefix === '' ? what : `${what} behind "${prefix}"`;
 }

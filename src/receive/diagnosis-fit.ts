@@ -1,4 +1,4 @@
-import { MIN_SIGNING_KEY_BYTES, type SecretEncoding } from '../signing-secret.ts';
+import { MIN_SIGNING_KEY_BYTES, partsOfEncoding, type SecretEncoding } from '../signing-secret.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
 import { type Fit, templateText } from './diagnosis-search.ts';
 import { ASK_SENDER, type Cause, type DiagnosisSettings } from './diagnosis-terms.ts';
@@ -24,7 +24,7 @@ export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
   } else if (encoding !== settings.secretEncoding) {
     causes.push({
       code: 'secret_encoding_differs',
-      what: `The sender uses the secret ${name}; here it is read ${WORDS[settings.secretEncoding]}.`,
+      what: `The sender uses the secret ${name}; here it is read ${wordsOf(settings.secretEncoding)}.`,
       remedy:
         encoding === null
           ? 'Write the secret into WEBHOOK_SECRETS in that form.'
@@ -72,7 +72,11 @@ export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
   return causes;
 }
 
-const WORDS: Record<SecretEncoding, string> = { utf8: 'as text', hex: 'as hex', base64: 'as base64' };
+function wordsOf(encoding: SecretEncoding): string {
+  const { prefix, form } = partsOfEncoding(encoding);
+  const words = form === 'utf8' ? 'as text' : `as ${form}`;
+  return prefix === '' ? words : `${words} behind "${prefix}"`;
+}
 
 const BODY_FAULTS: Record<BodyFault, string> = {
   bom_added: 'A byte order mark was put in front of the body after it was signed.',

@@ -1,6 +1,11 @@
 import { createHmac } from 'node:crypto';
 import type { TemplatePart } from '../config.ts';
-import { decodeSigningSecret, MIN_SIGNING_KEY_BYTES, type SecretEncoding } from '../signing-secret.ts';
+import {
+  decodeSigningSecret,
+  MIN_SIGNING_KEY_BYTES,
+  prefixesOf,
+  type SecretEncoding,
+} from '../signing-secret.ts';
 import { type BodyForm, bodyForms } from './diagnosis-bodies.ts';
 import type { Steps } from './diagnosis-steps.ts';
 
@@ -183,26 +188,22 @@ interface Reading {
 
 /** What a secret's text may mean, the configured meaning first. */
 function readingsOf(text: string, configured: SecretEncoding): Reading[] {
-  const setting = (encoding: SecretEncoding, source: string) =>
-    source === text && decodeSigningSecret(text, encoding).flaw === null ? encoding : null;
-  const readings: Omit<Reading, 'isConfigured'>[] = [
-    { name: 'as text', encoding: setting('utf8', text), bytes: Buffer.from(text, 'utf8') },
-  ];
-  const decoded = (name: string, encoding: 'hex' | 'base64', source: string) => {
-    const form = encoding === 'hex' ? /^([0-9a-f]{2})+$/i : /^[\w+/-]{4,}={0,2}$/;
-    if (form.test(source)) {
-      // Laxer than a setting is, for what a sender's own decoder may have made of it.
-      readings.push({ name, encoding: setting(encoding, source), bytes: Buffer.from(source, encoding) });
-    }
-  };
-  decoded('decoded from base64', 'base64', text);
-  decoded('decoded from hex', 'hex', text);
-  const unprefixed = /^([a-z]+_)./i.exec(text)?.[1];
-  if (unprefixed !== undefined) {
-    const rest = text.slice(unprefixed.length);
-    readings.push({ name: `without "${unprefixed}"`, encoding: null, bytes: Buffer.from(rest, 'utf8') });
-    decoded(`without "${unprefixed}", decoded from base64`, 'base64', rest);
-    decoded(`without "${unprefixed}", decoded from hex`, 'hex', rest);
+  const readings: Omit<Reading, 'isConfigured'>[] = [];
+  for (const prefix of ['', ...prefixesOf(text)]) {
+    const rest = text.slice(prefix.length);
+    const without = prefix === '' ? [] : [`without "${prefix}"`];
+    const add = (form: 'utf8' | 'hex' | 'base64', how: readonly string[]) => {
+      const encoding = `${prefix}${form}` as SecretEncoding;
+      readings.push({
+        name: [...without, ...how].join(', '),
+        // Laxer than a setting is, for what a sender's own decoder may have made of it.
+        encoding: decodeSigningSecret(text, encoding).flaw === null ? encoding : null,
+        bytes: Buffer.from(rest, form),
+      });
+    };
+    add('utf8', prefix === '' ? ['as text'] : []);
+    if (/^[\w+/-]{4,}={0,2}$/.test(rest)) add('base64', ['decoded from base64']);
+    if (/^([0-9a-f]{2})+$/i.test(rest)) add('hex', ['decoded from hex']);
   }
   const trimmed = text.trim();
   if (trimmed !== text) {

@@ -4,6 +4,7 @@ import type { Config } from '../config.ts';
 
 import type { CandidateSecret } from '../receive/diagnosis-search.ts';
 import type { DiagnosisSettings } from '../receive/diagnosis-terms.ts';
+import { encodeSecret } from '../signing-secret.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
 /** Every signing secret in use, and those of registrations whose time is over, each by the name under which an operator knows it. */
@@ -14,7 +15,7 @@ export function secretsInUse(
 ): CandidateSecret[] {
   const configured = webhook.secrets().map(
     (bytes, index): CandidateSecret => ({
-      text: Buffer.from(bytes).toString(webhook.secretEncoding),
+      text: encodeSecret(bytes, webhook.secretEncoding),
       standing: 'expected',
       name: `WEBHOOK_SECRETS number ${index + 1}`,
     }),

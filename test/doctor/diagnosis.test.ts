@@ -105,6 +105,10 @@ describe('the setting that doctor proposes', () => {
     ).toEqual([]);
     expect(remedies('base64-secret')).toContain('WEBHOOK_SECRET_ENCODING=base64');
     expect(codesOf(specimen('base64-secret'), { secretEncoding: 'base64' })).toEqual([]);
+    const prefixed = [{ ...BASE64, text: `whsec_${BASE64.text}` }];
+    const [cause] = diagnose(specimen('base64-secret'), prefixed, SETTINGS).causes;
+    expect(cause?.settings).toEqual({ WEBHOOK_SECRET_ENCODING: 'whsec_base64' });
+    expect(codesOf(specimen('base64-secret'), { secretEncoding: 'whsec_base64' }, prefixed)).toEqual([]);
   });
 
   it('names the header that the signature is really in', () => {

@@ -3,7 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   decodeSigningSecret,
+  encodeSecret,
   fittingEncodings,
+  isSecretEncoding,
   MIN_SIGNING_KEY_BYTES,
   type SecretEncoding,
 } from '../../src/signing-secret.ts';
@@ -18,6 +20,14 @@ describe('a signing secret makes a key', () => {
     ['padded base64', 'base64', 'ABEiM0RVZneImaq7zN3u/w==', FULL],
     ['base64 without its padding', 'base64', 'ABEiM0RVZneImaq7zN3u/w', FULL],
     ['base64 for URLs', 'base64', 'ABEiM0RVZneImaq7zN3u_w==', FULL],
+    ['base64 behind a prefix', 'whsec_base64', 'whsec_ABEiM0RVZneImaq7zN3u/w==', FULL],
+    ['hex behind a prefix of two words', 'wh_live_hex', `wh_live_${FULL}`, FULL],
+    [
+      'text behind a prefix',
+      'whsec_utf8',
+      'whsec_0123456789abcdef',
+      Buffer.from('0123456789abcdef').toString('hex'),
+    ],
     ['text', 'utf8', '0123456789abcdef', Buffer.from('0123456789abcdef').toString('hex')],
     ['text of fewer characters than bytes', 'utf8', 'ééééúúúú', Buffer.from('ééééúúúú').toString('hex')],
   ])('of %s', (_, encoding, text, hex) => {
@@ -52,6 +62,8 @@ describe('a signing secret makes no key', () => {
     ['base64 with a digit that is no byte', 'base64', `${'A'.repeat(24)}A`],
     ['base64 with a blank', 'base64', 'ABEiM0RVZneI maq7zN3u/w=='],
     ['base64 with more behind its padding', 'base64', 'ABEiM0RVZneImaq7zN3u/w==AAAA'],
+    ['base64 that lacks its prefix', 'whsec_base64', 'ABEiM0RVZneImaq7zN3u/w=='],
+    ['base64 behind another prefix', 'whsec_base64', 'whsek_ABEiM0RVZneImaq7zN3u/w=='],
     ['half a character', 'utf8', `${'x'.repeat(20)}\ud800`],
     ['text in which bytes were lost when it was read', 'utf8', '\ufffd'.repeat(20)],
   ])('of %s', (_, encoding, text) => {
@@ -92,7 +104,27 @@ describe('a signing secret makes no key', () => {
 
 it('is said to fit the encodings under which it makes a key', () => {
   expect(fittingEncodings(FULL)).toEqual(['utf8', 'hex', 'base64']);
-  expect(fittingEncodings('whsec_0123456789:abcdef')).toEqual(['utf8']);
+  expect(fittingEncodings('whsec_0123456789:abcdef')).toEqual(['utf8', 'whsec_utf8']);
+  expect(fittingEncodings('whsec_ABEiM0RVZneImaq7zN3u/w==')).toEqual(['utf8', 'whsec_utf8', 'whsec_base64']);
   expect(fittingEncodings('ABEiM0RVZneImaq7zN3u/w==')).toEqual(['utf8', 'base64']);
   expect(fittingEncodings('short')).toEqual([]);
 });
+
+it.each<SecretEncoding>(['utf8', 'hex', 'base64', 'whsec_base64', 'wh_live_utf8'])(
+  'is written as %s and read again',
+  (encoding) => {
+    const key = Buffer.from('0123456789abcdef');
+    expect(decodeSigningSecret(encodeSecret(key, encoding), encoding).key).toEqual(key);
+  },
+);
+
+it.each(['whsec_base64', 'v1_live_hex'])('%s is an encoding', (text) => {
+  expect(isSecretEncoding(text)).toBe(true);
+});
+
+it.each(['', '_hex', 'whsec_', 'whsecbase64', 'wh sec_hex', 'a_b_c_hex', 'base64url', 'HEX'])(
+  '"%s" is no encoding',
+  (text) => {
+    expect(isSecretEncoding(text)).toBe(false);
+  },
+);
