@@ -4,9 +4,9 @@ import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import { answerPlace, EVERY_FAMILY, registrationPlace } from '../compliance/registration.ts';
-import { placesOfTexts, type RegistrationAnswer } from '../compliance/registration-answer.ts';
+import type { RegistrationAnswer } from '../compliance/registration-answer.ts';
 import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
-import { sealSecret } from '../compliance/secrets.ts';
+import { openSecret, sealSecret } from '../compliance/secrets.ts';
 import { type Config, loadConfig, requireHttpsOrLoopback } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/stored-secrets.ts';
@@ -19,6 +19,7 @@ import { clockOf } from './local-clock.ts';
 import { livingReplicas } from './operator.ts';
 import { jsonOption } from './options.ts';
 import {
+  placesOfUnsent,
   requireReadable,
   secretSettings,
   unusableSecret,
@@ -31,6 +32,7 @@ import { takeSecret } from './register/take-secret.ts';
 import { printable } from './text.ts';
 
 export const DEFAULT_DESCRIPTION = 'compliance-mirror';
+export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
 
 /** Set before the request leaves and cleared when its outcome is known: the memory of one that got no answer. */
 const ATTEMPT_FACT = 'registration_attempt';
@@ -65,7 +67,7 @@ export function registerCommand(cli: Cli): Command {
     .option(
       '--events <patterns>',
       'exact types and families, comma-separated, such as policy.*,vendor.removed',
-      EVERY_FAMILY.join(','),
+      DEFAULT_EVENTS,
     )
     .option('--description <text>', 'what the registration is called there', DEFAULT_DESCRIPTION)
     .option(
@@ -135,7 +137,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       say.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
       say.write(
         made.answer.secret === null
-          ? lackOfSecret(registration, made.answer)
+          ? lackOfSecret(registration, placesOfUnsent(registration, made.answer.text))
           : 'Its signing secret is stored, encrypted.\n',
       );
       warnOfAnswer(cli, request, made.answer);
@@ -150,9 +152,12 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     const unusable = unusableSecret(registration, secrets);
     if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
+      const { sealedAnswer, upstreamId } = registration;
+      const answer = sealedAnswer === null ? '' : openSecret(key, sealedAnswer, answerPlace(upstreamId));
+      const isElsewhere = placesOfUnsent(registration, answer).length === 0;
       throw new DifferenceFound(
         `no signing secret of ${printable(registration.upstreamId)} is known, so what it sends cannot be verified`,
-        'take it from the answer with --secret-at, or set WEBHOOK_SECRETS to the one that the compliance service shows you',
+        `${isElsewhere ? '' : 'take it from the answer with --secret-at, or '}set WEBHOOK_SECRETS to the one that the compliance service shows you`,
       );
     }
   } finally {
@@ -326,13 +331,15 @@ function ownId(
 /** Tells apart what the service gave no id of its own. */
 const LOCAL_ID_BYTES = 4;
 
-function lackOfSecret({ upstreamId }: StoredRegistration, { text }: RegistrationAnswer): string {
-  const places = placesOfTexts(text).map(printable).join(', ');
-  const from =
-    places === ''
-      ? ''
-      : `If one of these is the secret (${places}), take it with: register --id ${printable(upstreamId)} --secret-at PLACE\n`;
-  return `No signing secret was recognised in the answer, which is kept, encrypted.\n${from}Or set WEBHOOK_SECRETS to the one that the compliance service shows you.\n`;
+function lackOfSecret({ upstreamId }: StoredRegistration, places: readonly string[]): string {
+  const lines = ['No signing secret was recognised in the answer, which is kept, encrypted.'];
+  if (places.length > 0) {
+    const shown = places.map(printable).join(', ');
+    lines.push(
+      `If one of these is the secret (${shown}), take it with: register --id ${printable(upstreamId)} --secret-at PLACE`,
+    );
+  }
+  return `${lines.join('\n')}\n`;
 }
 
 /** Plainly refused, so that nothing was registered. A fault of our own is none: it may follow the service's success. */

@@ -1,5 +1,7 @@
 import { Command, Option } from 'commander';
+import { pointersToSet } from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
+import type { StoreSummary } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { checkUp } from './doctor.ts';
 import { ENV_FILE } from './env-file.ts';
@@ -9,8 +11,16 @@ import { reachApi } from './setup/api.ts';
 import { nobody, personAt } from './setup/asker.ts';
 import { askForHook, begin, learnRecipe, registerHook } from './setup/deliveries.ts';
 import { createDraft } from './setup/draft.ts';
-import { commandOf, makeKeys, type SetupOptions, type SetupRun, save, type Talk } from './setup/talk.ts';
-import { standing, type Trial, waitUntil } from './setup/trial.ts';
+import {
+  commandOf,
+  makeKeys,
+  type SetupOptions,
+  type SetupRun,
+  save,
+  setFound,
+  type Talk,
+} from './setup/talk.ts';
+import { type Standing, standing, type Trial, waitUntil } from './setup/trial.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -32,6 +42,10 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
     .option(
       '--url <url>',
       'where the compliance service sends deliveries: https, or loopback, ending in /webhooks',
+    )
+    .option(
+      '--secret-at <place>',
+      'where the answer to the registration has the signing secret, such as data.hook.token, if under no usual name',
     )
     .option('--no-register', 'the webhook is registered by other means')
     .option('--webhook-secrets-file <file>', 'WEBHOOK_SECRETS_FILE: the signing secret then')
@@ -84,7 +98,7 @@ export async function setup(run: SetupRun): Promise<void> {
   const trial = await begin(talk);
   let unverified: string | null;
   try {
-    if (hook !== null) await registerHook(talk, hook);
+    if (hook !== null) await registerHook(talk, trial, hook);
     await learnRecipe(talk, trial);
     unverified = await fullSyncs(talk, trial);
   } finally {
@@ -104,29 +118,58 @@ export async function setup(run: SetupRun): Promise<void> {
   if (unverified !== null) throw new DifferenceFound(`not verified yet: ${unverified}`);
 }
 
+/**
+ * A change is read after one settling time, and what the first deliveries told should be: only of a service in which
+ * something always changes a kind is not in sync by then.
+ */
+const PATIENCE_SETTLES = 3;
+
 /** What is missing to a verified mirror when time is over, in one sentence; null: nothing. */
 async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   const { say, asker, options, signal } = talk;
   const cli = commandOf(talk);
   say(`\nReading everything, and comparing${asker.isPerson ? '. Enter goes on without' : ''} …`);
+  const since = new Date().toISOString();
+  const patientUntil = performance.now() + PATIENCE_SETTLES * talk.draft.config().sync.settleMs;
   const told = new Set<string>();
+  const look = async () => {
+    const seen = await standing(cli, trial, performance.now() < patientUntil ? null : since);
+    for (const { kind, records, coverage, verdict } of seen.verified) {
+      if (told.has(kind)) continue;
+      told.add(kind);
+      const but = verdict === 'in_step' ? '' : ', but for what changes right now';
+      say(`  ${kind}: in sync${but}, ${records} records (${printable(coverage)})`);
+    }
+    return seen;
+  };
+  const isAll = ({ summary, verified }: Standing) => verified.length === summary.kinds.length;
   const seen = await waitUntil(
     async () => {
-      const { summary, verified } = await standing(cli, trial);
-      for (const { kind, records, coverage } of verified.filter((each) => !told.has(each.kind))) {
-        told.add(kind);
-        say(`  ${kind}: in sync, ${records} records (${printable(coverage)})`);
-      }
-      return verified.length === summary.kinds.length ? true : null;
+      const now = await look();
+      return isAll(now) ? now : null;
     },
     { waitMs: options.wait, asker, failed: trial.service()?.failed ?? null, signal },
   );
-  if (seen === true) return null;
-  const { summary, verified } = await standing(cli, trial);
-  const missing = summary.kinds.filter((each) => !verified.includes(each));
-  const reasons = summary.open_gaps_by.map(
+  const last = typeof seen === 'string' ? await look() : seen;
+  await takeLearned(talk, last.summary);
+  if (isAll(last)) return null;
+  const missing = last.summary.kinds.filter((each) => !last.verified.includes(each));
+  const reasons = last.summary.open_gaps_by.map(
     ({ reason, kind }) => `${reason}${kind === null ? '' : ` (${kind})`}`,
   );
   const why = reasons.length === 0 ? '' : `; open gaps: ${reasons.join(', ')}`;
   return `${missing.map(({ kind, verdict }) => `${kind} is ${verdict}`).join(', ')}${why}`;
+}
+
+/** Sets where events have shown ids to stand, as far as later ones are read by it too; the rest is for a person to judge. */
+async function takeLearned(talk: Talk, { learned_pointers }: StoreSummary): Promise<void> {
+  const learned = learned_pointers.filter(({ used }) => used);
+  const toSet = pointersToSet(learned, talk.draft.config().idPointers);
+  if (toSet.length === 0) return;
+  talk.say('Events have shown where ids stand:');
+  for (const setting of new Set(toSet.map((each) => each.setting))) {
+    const [name = '', value = ''] = setting.split('=', 2);
+    setFound(talk, name, value);
+  }
+  await save(talk);
 }

@@ -31,6 +31,7 @@ export function* diagnoseRejection(
   const { causes } = yield* diagnose(specimen, [], settings);
   const form = causes.filter(({ code }) => code !== 'no_secret');
   if (form.length > 0) return { healthy: false, causes: form, fit: null };
+  if (rejection.reason === 'no_signing_secret') return { healthy: false, causes: [CAME_TOO_EARLY], fit: null };
   return {
     healthy: false,
     causes: [
@@ -44,3 +45,10 @@ export function* diagnoseRejection(
     fit: null,
   };
 }
+
+const CAME_TOO_EARLY = {
+  code: 'no_signing_secret',
+  what: 'No signing secret was known here when it came, so nothing could be verified, and nothing of it was kept.',
+  remedy:
+    'Register the webhook, or set WEBHOOK_SECRETS. It was answered 503, so that the sender tries again; what it does not send again, a full sync finds.',
+};

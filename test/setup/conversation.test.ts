@@ -8,6 +8,7 @@ import { withEnvText } from '../../src/cli/env-file.ts';
 import type { Asker } from '../../src/cli/setup/asker.ts';
 import { nobody } from '../../src/cli/setup/asker.ts';
 import { DEFAULTS } from '../../src/cli/setup/talk.ts';
+import { isKeepingUp } from '../../src/cli/setup/trial.ts';
 import { setup } from '../../src/cli/setup.ts';
 import { loadConfig } from '../../src/config.ts';
 import { UsageError } from '../../src/errors.ts';
@@ -100,6 +101,9 @@ function rows(table: string): { id: string; verified_at: string | null }[] {
   }
 }
 
+/** Of one vendor after the other: each has time to be read, and at least one is always waiting for that. */
+const CHANGES_EVERY_MS = 120;
+
 const written = () => parseEnv(readFileSync(envPath, 'utf8'));
 
 const SHAPES: [string, Shape, Record<string, string>][] = [
@@ -143,6 +147,19 @@ const SHAPES: [string, Shape, Record<string, string>][] = [
       WEBHOOK_SIGNED_CONTENT: '{t}:{body}',
     },
   ],
+  [
+    'signed with what stands behind a prefix, in events that name their assessment in a place of their own',
+    {
+      ...PLAIN,
+      signing: { ...PLAIN.signing, secret: '6Vh3Q0m2c1p7tYk9XwLz4uJr8sBnDgFa', encoding: 'base64' },
+      registration: (id, secret) => ({ webhook: { id }, signingSecret: `whsec_${secret}` }),
+      event: () => ({ type: 'risk.assessed', data: { item: { assessment_key: 'risk-1' }, score: 4 } }),
+    },
+    {
+      WEBHOOK_SECRET_ENCODING: 'whsec_base64',
+      ID_POINTERS_RISK_ASSESSMENT: 'item.assessment_key,riskAssessmentId,assessmentId,riskId,risk.id,id',
+    },
+  ],
 ];
 
 describe('setting up against a compliance service', () => {
@@ -177,6 +194,104 @@ describe('setting up against a compliance service', () => {
       expect(again.asked).not.toContain('--yes');
     },
   );
+
+  it.each<[string, Shape['registration'], Record<string, string[]>, object]>([
+    [
+      'typed where the answer has none',
+      (id) => ({ data: { id } }),
+      { '--webhook-secrets-file': [PLAIN.signing.secret] },
+      { WEBHOOK_SECRETS: PLAIN.signing.secret },
+    ],
+    [
+      'taken from where the answer has it under no usual name',
+      (id, token) => ({ data: { id, hook: { token, alg: 'sha256' } } }),
+      { '--secret-at': ['data.nowhere', 'data.hook.token'] },
+      {},
+    ],
+    [
+      'typed where the answer has it nowhere, after one that is none',
+      (id) => ({ data: { id, note: 'see the console' } }),
+      { '--secret-at': ['', ''], '--webhook-secrets-file': ['too-short', PLAIN.signing.secret] },
+      { WEBHOOK_SECRETS: PLAIN.signing.secret },
+    ],
+  ])('a registration’s secret is %s', async (_, registration, answers, differing) => {
+    upstream = await startShaped({ ...PLAIN, registration: registration! });
+    const asker = person({ ...answersFor(upstream), ...structuredClone(answers) });
+    await run(asker);
+    const {
+      COMPLIANCE_BASE_URL: _base,
+      COMPLIANCE_API_KEY: _api,
+      CREDENTIALS_KEY: _key,
+      OPS_TOKENS: _ops,
+      ...rest
+    } = written();
+    expect(rest).toEqual(differing);
+    for (const [flag, all] of Object.entries(answers)) {
+      expect(asker.asked.filter((asked) => asked === flag)).toHaveLength(all.length);
+    }
+    expect(output).not.toContain(PLAIN.signing.secret);
+    expect(output).not.toContain('turned away');
+    expect(output).toContain('A delivery was taken: its signature fits.');
+    expect(upstream.registered).toHaveLength(1);
+  });
+
+  it('a script is told what is missing where the answer holds no secret', async () => {
+    upstream = await startShaped({ ...PLAIN, registration: (id) => ({ data: { id } }) });
+    const keyFile = join(folder, 'key');
+    writeFileSync(keyFile, KEY);
+    const options = { baseUrl: upstream.baseUrl, apiKeyFile: keyFile, wait: 3_000 };
+    await expect(run(nobody, options)).rejects.toMatchObject({
+      message: expect.stringContaining('no signing secret of hook-1 is known'),
+      hint: expect.stringMatching(/^set WEBHOOK_SECRETS/),
+    });
+    const secretsFile = join(folder, 'secret');
+    writeFileSync(secretsFile, PLAIN.signing.secret);
+    const running = run(nobody, { ...options, wait: 60_000, webhookSecretsFile: secretsFile });
+    await expect.poll(() => output).toContain('Waiting for a first delivery');
+    emitted.push(upstream.emit());
+    await running;
+    expect(upstream.registered).toHaveLength(1);
+  });
+
+  it('of a service in which something always changes, what is new may be outstanding', async () => {
+    upstream = await startShaped({
+      ...PLAIN,
+      event: (number) => ({ type: 'vendor.updated', data: { vendorId: `ven-${1 + (number % 3)}` } }),
+    });
+    const asker = person(answersFor(upstream));
+    let changes: NodeJS.Timeout | undefined;
+    asker.enter = async () => {
+      if (output.endsWith('Enter goes on without.\n'))
+        changes = setInterval(() => emitted.push(upstream.emit()), CHANGES_EVERY_MS);
+      await new Promise(() => undefined);
+    };
+    try {
+      await run(asker);
+    } finally {
+      clearInterval(changes);
+    }
+    expect(output).toMatch(/vendor: in sync(, but for what changes right now)?, 3 records/);
+  });
+
+  const keepingUp = {
+    verdict: 'catching_up',
+    readable_since: '2026-11-22T10:00:00.000Z',
+    open_gaps: 0,
+    unverified: 2,
+    oldest_unverified_at: '2026-11-22T10:00:09.000Z',
+  } as const;
+  it.each([
+    ['what is outstanding is new', {}, true],
+    ['nothing is outstanding, while a sync runs', { unverified: 0, oldest_unverified_at: null }, true],
+    ['what was outstanding before still is', { oldest_unverified_at: '2026-11-22T10:00:04.000Z' }, false],
+    ['nobody can say since when', { oldest_unverified_at: null }, false],
+    ['a gap is open', { open_gaps: 1 }, false],
+    ['nothing was ever read', { readable_since: null }, false],
+    ['a person has to act', { verdict: 'blocked' }, false],
+    ['it does not answer', { verdict: 'unreachable' }, false],
+  ] as const)('whether a kind keeps up, where %s', (_, differing, keepsUp) => {
+    expect(isKeepingUp({ ...keepingUp, ...differing }, '2026-11-22T10:00:05.000Z')).toBe(keepsUp);
+  });
 
   it('what is wrong is said, and asked again', async () => {
     upstream = await startShaped(PLAIN);

@@ -17,6 +17,10 @@ export interface Shape {
     secret: string;
     encoding: 'utf8' | 'hex' | 'base64';
   };
+  /** What the registration is answered, given its id and the secret; left out: both in data. */
+  registration?: (id: string, secret: string) => unknown;
+  /** What events are about; left out: a vendor, as `vendorId`. */
+  event?: (number: number) => { type: string; data: object };
 }
 
 export const PLAIN: Shape = {
@@ -45,6 +49,11 @@ export interface ShapedUpstream {
 }
 
 const RETRY_MS = 300;
+
+const vendorUpdated = (): { type: string; data: object } => ({
+  type: 'vendor.updated',
+  data: { vendorId: 'ven-2', name: 'Vendor 2', status: 'draft' },
+});
 
 /** A compliance service of that shape, in memory; it knows nothing of the mirror. */
 export async function startShaped(
@@ -78,7 +87,8 @@ export async function startShaped(
       return response.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Not here</h1>');
     if (name === 'webhooks' && request.method === 'POST') {
       registered.push((JSON.parse(body) as { url: string }).url);
-      return json(201, { data: { id: `hook-${registered.length}`, secret: shape.signing.secret } });
+      const { registration = (id, secret) => ({ data: { id, secret } }) } = shape;
+      return json(201, registration(`hook-${registered.length}`, shape.signing.secret));
     }
     if (name === 'policies' && id === undefined) return list(json, lists.policies, url.searchParams);
     if (name === 'vendors' && id === undefined) return list(json, lists.vendors, url.searchParams);
@@ -138,8 +148,8 @@ export async function startShaped(
     async emit() {
       events += 1;
       const created = new Date().toISOString();
-      const data = { vendorId: 'ven-2', name: 'Vendor 2', status: 'draft' };
-      const body = JSON.stringify({ id: `evt-${events}`, type: 'vendor.updated', created, data });
+      const { type, data } = (shape.event ?? vendorUpdated)(events);
+      const body = JSON.stringify({ id: `evt-${events}`, type, created, data });
       while (!ended.signal.aborted && !(await attempt(registered[0] ?? '', body))) {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }

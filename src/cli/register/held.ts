@@ -1,5 +1,5 @@
 import { coverageOf } from '../../compliance/registration.ts';
-import type { RegistrationAnswer } from '../../compliance/registration-answer.ts';
+import { placesOfTexts, type RegistrationAnswer, secretAt } from '../../compliance/registration-answer.ts';
 import type { Config } from '../../config.ts';
 import { UsageError } from '../../errors.ts';
 import { type SecretStanding, standingOf } from '../../service/stored-secrets.ts';
@@ -82,6 +82,15 @@ export function unusableSecret(
         ? 'no encoding makes a key of it: have the compliance service give another, and "registrations forget" this one'
         : `set WEBHOOK_SECRET_ENCODING=${fits.join(' or ')}, as the compliance service means it, and start the service anew`,
   };
+}
+
+/** Where in the answer texts stand that are not what was asked for, nor the registration's own id: one may be the secret. */
+export function placesOfUnsent(
+  { upstreamId, url, description, events, delivers }: StoredRegistration,
+  answer: string,
+): string[] {
+  const known = new Set([upstreamId, url, description, ...events, ...delivers]);
+  return placesOfTexts(answer).filter((place) => !known.has(secretAt(answer, place) ?? ''));
 }
 
 function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void {

@@ -1,11 +1,11 @@
-import { EVERY_FAMILY } from '../../compliance/registration.ts';
 import { MirrorError } from '../../errors.ts';
 import { withStore } from '../database.ts';
 import { keptDelivery } from '../doctor/kept.ts';
-import { explain } from '../exit.ts';
+import { DifferenceFound, explain } from '../exit.ts';
 import { RECEIVER_PATH } from '../register/held.ts';
-import { DEFAULT_DESCRIPTION, register } from '../register.ts';
+import { DEFAULT_DESCRIPTION, DEFAULT_EVENTS, register } from '../register.ts';
 import { printable } from '../text.ts';
+import { settleSecret } from './secret.ts';
 import { commandOf, save, setFound, settle, type Talk } from './talk.ts';
 import { arrivals, isProven, startTrial, type Trial, waitUntil } from './trial.ts';
 
@@ -74,16 +74,19 @@ async function registeredUrl(talk: Talk): Promise<string | undefined> {
   }
 }
 
-export async function registerHook(talk: Talk, first: string): Promise<void> {
+export async function registerHook(talk: Talk, trial: Trial, first: string): Promise<void> {
   const { asker, say } = talk;
   for (let url: string = first; ; ) {
     try {
-      await register(commandOf(talk), {
-        ...{ url, events: EVERY_FAMILY.join(','), description: DEFAULT_DESCRIPTION },
-      });
+      await register(commandOf(talk), { url, events: DEFAULT_EVENTS, description: DEFAULT_DESCRIPTION });
       talk.sent += 1;
       return;
     } catch (error) {
+      // It is registered, and lacks nothing but its secret.
+      if (error instanceof DifferenceFound) {
+        if (await settleSecret(talk, url, error)) await takeUp(talk, trial);
+        return;
+      }
       if (!(error instanceof MirrorError) || !asker.isPerson) throw error;
       say(explain(error, { debug: false }).trimEnd());
       const text = `Another address, or ${BY_OTHER_MEANS} to go on without registering`;
@@ -92,6 +95,17 @@ export async function registerHook(talk: Talk, first: string): Promise<void> {
       url = answer;
     }
   }
+}
+
+/** Writes the settings as they are now, and has the mirror run by them. False: one that is not ours runs. */
+async function takeUp(talk: Talk, trial: Trial): Promise<boolean> {
+  await save(talk);
+  if (trial.service() === null) {
+    talk.say('Start the running service again, so that it takes them.');
+    return false;
+  }
+  await trial.restart(talk.draft.config());
+  return true;
 }
 
 export async function begin(talk: Talk): Promise<Trial> {
@@ -116,7 +130,9 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   say(
     `Waiting for a first delivery: change something in the compliance service${asker.isPerson ? '. Enter goes on without' : ''}.`,
   );
-  let examined = 0;
+  // Those that came before the secret are known to, and nothing of them was kept.
+  let examined = before.lastRejected?.reason === 'no_signing_secret' ? before.lastRejected.id : 0;
+  const told = new Set<string>();
   const until = performance.now() + options.wait;
   for (;;) {
     const seen = await waitUntil(
@@ -135,21 +151,24 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
     }
     if (typeof seen !== 'number') return;
     examined = seen;
-    if (!(await examine(talk, trial, seen))) continue;
-    await save(talk);
-    if (trial.service() === null) {
-      say('Start the running service again, so that it takes them.');
-      return;
-    }
-    await trial.restart(talk.draft.config());
+    if (!(await examine(talk, trial, seen, told))) continue;
+    if (!(await takeUp(talk, trial))) return;
     say('Waiting for the sender to try again.');
   }
 }
 
 /** Whether settings were found under which the delivery fits, or comes nearer. */
-async function examine(talk: Talk, trial: Trial, id: number): Promise<boolean> {
-  const { draft, say } = talk;
-  say('A delivery came, and was turned away. What it shows:');
+async function examine(talk: Talk, trial: Trial, id: number, told: Set<string>): Promise<boolean> {
+  const { draft } = talk;
+  let hasBegun = false;
+  const say = (line: string) => {
+    // Senders try again, and each attempt shows the same.
+    if (told.has(line)) return;
+    told.add(line);
+    if (!hasBegun) talk.say('A delivery came, and was turned away. What it shows:');
+    hasBegun = true;
+    talk.say(line);
+  };
   let isChanged = false;
   for (let step = 0; step < RECIPE_STEPS; step += 1) {
     const own = `${draft.config().webhook.header}:`;

@@ -16,6 +16,7 @@ export interface SetupOptions {
   redirectUri?: string;
   riskId?: string;
   url?: string;
+  secretAt?: string;
   webhookSecretsFile?: string;
   register: boolean;
   paste?: true;

@@ -92,7 +92,7 @@ export interface Arrivals {
   /** ISO 8601; null: none was ever taken. */
   lastAccepted: string | null;
   /** The newest that was turned away; null: none is kept. */
-  lastRejected: { id: number; at: string } | null;
+  lastRejected: { id: number; at: string; reason: string } | null;
 }
 
 export async function arrivals(cli: Cli): Promise<Arrivals> {
@@ -100,7 +100,7 @@ export async function arrivals(cli: Cli): Promise<Arrivals> {
     const [rejected] = await store.listRejections({ limit: 1 });
     return {
       lastAccepted: (await store.summary()).last_delivery_at,
-      lastRejected: rejected === undefined ? null : { id: rejected.id, at: rejected.at },
+      lastRejected: rejected ?? null,
     };
   });
 }
@@ -116,14 +116,18 @@ async function newestSync(cli: Cli): Promise<number> {
 
 export interface Standing {
   summary: StoreSummary;
-  /** Kinds in sync, by a full sync of this setup where that can be told. */
+  /** Kinds in sync, by a full sync of this setup where that can be told, or with nothing outstanding but what is new. */
   verified: KindStatus[];
 }
 
 /** Syncs that may be newer than the last complete one of a kind; each ends within seconds or is the newest. */
 const NEWEST_SYNCS = 100;
 
-export async function standing(cli: Cli, { syncsBefore }: Trial): Promise<Standing> {
+/**
+ * `since`: ISO 8601; of a service in which something always changes, only what changed after it may be outstanding; null:
+ * nothing may.
+ */
+export async function standing(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<Standing> {
   return await withStore(cli, async (store) => {
     const summary = await store.summary();
     const syncs = await store.listSweeps({ limit: NEWEST_SYNCS });
@@ -132,9 +136,28 @@ export async function standing(cli: Cli, { syncsBefore }: Trial): Promise<Standi
       syncs.some((sync) => sync.id > syncsBefore && sync.kind === kind && sync.outcome === 'complete');
     return {
       summary,
-      verified: summary.kinds.filter(({ kind, verdict }) => verdict === 'in_step' && isRead(kind)),
+      verified: summary.kinds.filter(
+        (each) =>
+          isRead(each.kind) && (each.verdict === 'in_step' || (since !== null && isKeepingUp(each, since))),
+      ),
     };
   });
+}
+
+/** Everything that was outstanding at `since` has been read, and nothing but new changes is. Pure. */
+export function isKeepingUp(
+  {
+    verdict,
+    readable_since,
+    open_gaps,
+    unverified,
+    oldest_unverified_at,
+  }: Pick<KindStatus, 'verdict' | 'readable_since' | 'open_gaps' | 'unverified' | 'oldest_unverified_at'>,
+  since: string,
+): boolean {
+  if (verdict !== 'catching_up' || readable_since === null || open_gaps > 0) return false;
+  // Without a row, as an assessment that an event has only named, nobody can say since when.
+  return unverified === 0 || (oldest_unverified_at !== null && oldest_unverified_at > since);
 }
 
 /** How often what is waited for is looked at. Milliseconds. */
