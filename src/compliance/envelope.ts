@@ -147,7 +147,18 @@ function metaOf(body: JsonObject): Meta {
   return parsed.data;
 }
 
+/** Twice where a wrapper holds nothing but another one, as `vendor` may hold `attributes`. */
 function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
+  const inner = unwrapOnce(object, wrappers, idOf);
+  const [field, ...others] = Object.keys(inner);
+  if (inner === object || field === undefined || others.length > 0) return inner;
+  const deeper = inner[field];
+  // A record may hold one object and nothing else: it is left whole, unless that is what the id stands in.
+  const isWrapper = isObject(deeper) && (wrappers.includes(field) || idOf(deeper) !== null);
+  return isWrapper ? deeper : inner;
+}
+
+function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
   const named = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
   const others = Object.keys(object).filter((name) => !BESIDE_DATA.includes(name));
   // Under whatever name: an object that holds one other and nothing else says nothing itself.

@@ -86,6 +86,13 @@ export const SHAPES: readonly Shape[] = [
     name: 'API: each record in a field of its own',
     shapes: ids({ rows: each('policy.id', 'riskAssessment.id', 'vendor.id'), inside: true }),
   },
+  {
+    name: 'API: each record in a field of its own, twice',
+    shapes: {
+      ...ids({ rows: each('policy.id', 'risk.id', 'attributes.id'), inside: true }),
+      envelope: { record: 'data.{kind}' },
+    },
+  },
 
   ...['data.items', 'data.{kinds}', ''].map(
     (list): Shape => ({ name: `lists at "${list}"`, shapes: { envelope: { list } } }),
