@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { MirrorError } from '../errors.ts';
 import type { Cli } from './cli.ts';
@@ -13,6 +14,7 @@ interface DemoOptions {
   tamper?: true;
   postgres?: true;
   sandboxPort: number;
+  shapes?: number;
 }
 
 /** Shorter, and the staged stories would run into each other. */
@@ -20,6 +22,8 @@ const SHORTEST_RUN_MS = 4_000;
 /** Minutes. Lively, and still long enough to see a difference stand for a while. */
 const ENDLESS_SWEEP_MINUTES = 0.5;
 const LARGEST_PORT = 65_535;
+/** Of what SANDBOX_SHAPES=draw: takes; short enough to be typed again. */
+const LARGEST_DRAW = 999_999;
 
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
@@ -40,6 +44,12 @@ export function demoCommand(cli: Cli): Command {
         .default(0)
         .argParser(integerBetween(0, LARGEST_PORT)),
     )
+    .addOption(
+      new Option(
+        '--shapes <number>',
+        'the form of the stand-in’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: another each time)',
+      ).argParser(integerBetween(0, LARGEST_DRAW)),
+    )
     .action((options: DemoOptions, command: Command) => {
       if (options.tamper && options.for === undefined) {
         command.error("error: option '--tamper' needs '--for', since nothing is compared otherwise");
@@ -54,11 +64,13 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     env: cli.env,
     sandboxPort: options.sandboxPort,
     postgres: options.postgres === true,
+    shapes: options.shapes ?? randomInt(LARGEST_DRAW + 1),
     sweepMinutes: options.for === undefined ? ENDLESS_SWEEP_MINUTES : 0,
   };
   const keep = (error: unknown, directory: string): boolean => {
     const wasAskedFor = stop.signal.aborted || (options.tamper === true && error instanceof DifferenceFound);
-    if (!wasAskedFor) cli.err.write(`Logs and database of this run are kept in ${directory}\n`);
+    if (!wasAskedFor)
+      cli.err.write(`Logs and database of this run (--shapes ${settings.shapes}) are kept in ${directory}\n`);
     return !wasAskedFor;
   };
   const interrupted = aborted(stop.signal).then(() => {

@@ -31,7 +31,8 @@ export function* diagnoseRejection(
   const { causes } = yield* diagnose(specimen, [], settings);
   const form = causes.filter(({ code }) => code !== 'no_secret');
   if (form.length > 0) return { healthy: false, causes: form, fit: null };
-  if (rejection.reason === 'no_signing_secret') return { healthy: false, causes: [CAME_TOO_EARLY], fit: null };
+  if (rejection.reason === 'no_signing_secret')
+    return { healthy: false, causes: [CAME_TOO_EARLY], fit: null };
   return {
     healthy: false,
     causes: [

@@ -131,7 +131,10 @@ export function controlRoutes(parts: ControlParts): Hono {
       .filter((delivery) =>
         Object.entries(wanted).every(([field, value]) => delivery[field as keyof typeof wanted] === value),
       );
-    const data = limit === undefined ? matching : matching.slice(-limit);
+    const data = (limit === undefined ? matching : matching.slice(-limit)).map((delivery) => ({
+      ...delivery,
+      recordId: String(shownId(delivery.kind, delivery.recordId, shapes.current)),
+    }));
     return c.json({ data, meta: { total: matching.length } });
   });
 

@@ -48,16 +48,22 @@ export function drawShapes(random: Random): ShapesPatch {
   };
   const [startName, sizeName] = pick(PAGE_NAMES);
   const list = pick<string>(LIST_PLACES.slice(0, 4));
+  const drawnIds = { policy: ids('policy'), risk_assessment: ids('risk_assessment'), vendor: ids('vendor') };
+  const isBare = random.chance(0.2);
+  const record = pick<string>(['data', 'data', 'data.{kind}', '']);
+  const recordInArray = random.chance(0.2);
+  const hasMeta = !random.chance(0.3);
+  const isWhole = random.chance(0.2);
   return {
-    ids: { policy: ids('policy'), risk_assessment: ids('risk_assessment'), vendor: ids('vendor') },
+    ids: drawnIds,
     envelope: {
-      list: random.chance(0.2) ? '' : list,
-      record: pick<string>(['data', 'data', 'data.{kind}', '']),
-      recordInArray: random.chance(0.2),
-      meta: random.chance(0.3) ? null : 'meta',
+      // Of all rows at once nobody can tell whether they are all without a total beside them.
+      list: isBare && !isWhole ? '' : list,
+      ...{ record, recordInArray },
+      meta: hasMeta || isWhole ? 'meta' : null,
     },
     paging: {
-      by: random.chance(0.2) ? 'nothing' : 'page',
+      by: isWhole ? 'nothing' : 'page',
       ...{ startName, sizeName },
       firstPage: random.integer(0, 1),
       maxSize: pick([10, 50, 100]),

@@ -5,12 +5,13 @@ import { isAllowed, nextVersion, operationNamed } from './machines.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
+import { keptId, shownId } from './shaping.ts';
 import type { Change, Mutation, Upstream } from './upstream.ts';
 
 /** What a story may be told to use; each ignores what it has no use for. */
 interface StoryRequest {
   kind?: Kind | undefined;
-  /** The record to use, instead of one picked by chance. */
+  /** The record to use, as readers see its id, instead of one picked by chance. */
   id?: string | undefined;
   copies?: number | undefined;
   clockSkewMs?: number | undefined;
@@ -136,7 +137,7 @@ function updateFields(upstream: Upstream, kind: Kind, id: string, which: string)
 
 /** The record asked for, or one by chance among those that allow all of `ops` and that no story has used. */
 function choose({ upstream, random, reserved }: StoryParts, kind: Kind, ops: string[], id?: string): string {
-  if (id !== undefined) return id;
+  if (id !== undefined) return keptId(kind, id, upstream.shapes);
   const operations = ops.map((op) => operationNamed(kind, op)!);
   const fitting = upstream.state
     .list(kind)
@@ -157,13 +158,13 @@ function isKnowable(upstream: Upstream, kind: Kind, id: string): boolean {
 }
 
 function outcome(
-  { reserved }: StoryParts,
+  { reserved, upstream }: StoryParts,
   { kind, id }: Change,
   events: [EventAbout | null, string][],
 ): StoryOutcome {
   reserved.add(`${kind}/${id}`);
   return {
-    records: [{ kind, id }],
+    records: [{ kind, id: String(shownId(kind, id, upstream.shapes)) }],
     events: events.flatMap(([about, fate]) =>
       about === null
         ? []

@@ -17,7 +17,7 @@ import {
   misreadId,
   RECORD_SCHEMAS,
 } from './records.ts';
-import type { ShapeSwitch } from './shapes.ts';
+import type { ShapeSwitch, Shapes } from './shapes.ts';
 import { idOfNumber } from './shaping.ts';
 import type { RecordState } from './state.ts';
 
@@ -65,6 +65,10 @@ export class Upstream {
     this.#faults = parts.faults;
     this.#shapes = parts.shapes;
     this.#random = parts.random;
+  }
+
+  get shapes(): Shapes {
+    return this.#shapes.current;
   }
 
   /** Changes a record and, unless `silent`, tells its subscribers. Throws as `apply` does. */

@@ -72,7 +72,7 @@ describe('the demo', () => {
       expect({ code, err }).toEqual({
         code: 3,
         err: expect.stringMatching(
-          new RegExp(`\\n${edited}: status \\(mirror: "tampered with", upstream: "\\w+"\\)\\n`),
+          new RegExp(`\\n${edited}: status \\(mirror: "tampered with", upstream: "[\\w ]+"\\)\\n`),
         ),
       });
       expect(out).not.toContain('Equal');

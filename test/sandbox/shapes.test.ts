@@ -78,6 +78,8 @@ describe('a single record', () => {
     expect((await api('GET', `/vendors/${added.id}`)).body.data.id).toBe(Number(added.id));
     const ids = (await control('GET', '/state')).body.vendors.map(({ id }: { id: string }) => id);
     expect(ids).toEqual(['1', '2', '3', added.id]);
+    const story = (await control('POST', '/scenario', { name: 'duplicate-delivery', id: '2' })).body;
+    expect(story.records).toEqual([{ kind: 'vendor', id: '2' }]);
   });
 
   test('has its status in other words', async () => {

@@ -12,6 +12,9 @@ import { isKeepingUp } from '../../src/cli/setup/trial.ts';
 import { setup } from '../../src/cli/setup.ts';
 import { loadConfig } from '../../src/config.ts';
 import { UsageError } from '../../src/errors.ts';
+import { seededRandom } from '../../src/sandbox/random.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { drawShapes } from '../../src/sandbox/shapes-draw.ts';
 import {
   ACCESS_PREFIX,
   CLIENT_ID,
@@ -104,6 +107,15 @@ function rows(table: string): { id: string; verified_at: string | null }[] {
 /** Of one vendor after the other: each has time to be read, and at least one is always waiting for that. */
 const CHANGES_EVERY_MS = 120;
 
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+/** Of the sandbox's state. */
+interface Drawn {
+  shapes: { registration: { secret: string } };
+  vendors: Record<string, string>[];
+  policies: Record<string, string>[];
+}
+
 const written = () => parseEnv(readFileSync(envPath, 'utf8'));
 
 const SHAPES: [string, Shape, Record<string, string>][] = [
@@ -192,6 +204,44 @@ describe('setting up against a compliance service', () => {
       expect(readFileSync(envPath).equals(before)).toBe(true);
       expect(upstream.registered).toHaveLength(1);
       expect(again.asked).not.toContain('--yes');
+    },
+  );
+
+  it.each([3, 11])(
+    'a service whose form %i draws: a verified mirror of all that it tells',
+    async (number) => {
+      const sandbox = await startSandbox({
+        ...{ port: 0, apiKeys: [KEY], seedNumber: number },
+        shapes: drawShapes(seededRandom(number)),
+      });
+      const control = async <T>(path: string, body?: object): Promise<T> => {
+        const init = body && { method: 'POST', body: JSON.stringify(body), headers: JSON_TYPE };
+        return (await (await fetch(`${sandbox.url}/_sandbox/${path}`, init)).json()) as never;
+      };
+      const { shapes, vendors, policies } = await control<Drawn>('state');
+      let made = '';
+      upstream = {
+        ...{ baseUrl: `${sandbox.url}/v1`, seen: [], registered: [], close: () => sandbox.close() },
+        async emit() {
+          const vendor = {
+            kind: 'vendor',
+            op: 'update',
+            id: vendors[0]?.['id'],
+            fields: { name: 'Changed' },
+          };
+          await control('mutate', vendor);
+          const risk = { kind: 'risk_assessment', op: 'create', fields: { name: 'New' } };
+          made = (await control<{ id: string }>('mutate', risk)).id;
+        },
+      };
+      const place = shapes.registration.secret;
+      await run(person({ ...answersFor(upstream), '--risk-id': [''], '--secret-at': [place] }));
+      expect(rows('policies').map(({ id }) => id)).toEqual(policies.map((each) => each['policyId']).sort());
+      expect(rows('vendors').map(({ id }) => id)).toEqual(vendors.map((each) => each['id']).sort());
+      expect(rows('risk_assessments').map(({ id }) => id)).toContain(made);
+      for (const table of ['policies', 'vendors', 'risk_assessments']) {
+        for (const row of rows(table)) expect(row.verified_at).not.toBeNull();
+      }
     },
   );
 

@@ -2,12 +2,11 @@ import { Agent, createServer, type IncomingMessage, request, type ServerResponse
 
 /** What stands in front of several receivers: passes each delivery on to the next of them. */
 export interface Balancer {
-  port: number;
   close(): Promise<void>;
 }
 
-/** `ports` are of receivers on 127.0.0.1. One that is not there is left out, as a load balancer would. */
-export async function startBalancer(ports: readonly number[]): Promise<Balancer> {
+/** Listens on `own`; `ports` are of receivers. All on 127.0.0.1. One that is not there is left out, as a load balancer would. */
+export async function startBalancer(own: number, ports: readonly number[]): Promise<Balancer> {
   const agent = new Agent({ keepAlive: true });
   let turn = 0;
 
@@ -38,10 +37,8 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
     incoming.on('end', () => pass(Buffer.concat(parts), incoming, response, 1));
     incoming.on('error', () => response.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
+  await new Promise<void>((resolve) => server.listen(own, '127.0.0.1', resolve));
   return {
-    port: typeof address === 'object' && address !== null ? address.port : 0,
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -3,7 +3,6 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -77,24 +76,25 @@ export function startChild(
   };
 }
 
-/** Runs one of our commands to its end. Rejects with its own message unless it exits 0. */
-export async function runCommand(args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    env,
-    cwd: tmpdir(),
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+/** Runs one of our commands to its end in a folder of its own; rejects with its own message unless it exits 0. `heard` is told all that it has said so far. */
+export async function runCommand(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  { cwd, heard }: { cwd: string; heard: (text: string) => void },
+): Promise<void> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
   let text = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (part: string) => {
       text += part;
+      heard(text);
     });
   }
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
   });
-  if (code === 0) return text;
+  if (code === 0) return;
   throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
 }
 

@@ -9,6 +9,7 @@ import {
 } from './compare.ts';
 import { pause } from './narration.ts';
 import type { StagedStory } from './script.ts';
+import { comparable } from './shaped.ts';
 import type { Stage } from './stage.ts';
 import { Watch } from './watch.ts';
 
@@ -48,7 +49,8 @@ export function createLookout(stage: Stage): Lookout {
     const { records: upstream, unannounced } = await stage.sandbox.state();
     lastSeq = changes.at(-1)?.seq ?? lastSeq;
     const unknowable = unknowableAssessments(upstream, unannounced, stage.listedAssessments);
-    const differences = compare(records, upstream, unknowable);
+    const sides = comparable(records, upstream, stage.shapes);
+    const differences = compare(sides.mirror, sides.upstream, unknowable);
     watch.note({ atMs: Date.now(), differences, changes });
     return { mirror: records, upstream, differences, unknowable, pendingEvents };
   }

@@ -5,7 +5,8 @@ export function introduce(cli: Cli, stage: Stage): void {
   cli.out.write(
     [
       `Sandbox, standing in for the compliance service: ${stage.sandboxUrl}/v1`,
-      ...stage.registered.trimEnd().split('\n'),
+      `Its answers and events have the form that ${stage.shapesNumber} draws; the same again: npm run demo -- --shapes ${stage.shapesNumber}`,
+      `setup has found out ${stage.found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${stage.found.join(', ')}`}`,
       `Status page, sign in: ${stage.signInLink}`,
       '',
     ].join('\n'),

@@ -1,13 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { createOpsClient, type OpsClient } from '../ops-client.ts';
 import { startBalancer } from './balancer.ts';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
 import { type MirrorTables, openMirrorTables } from './mirror-tables.ts';
 import { startDatabase } from './postgres.ts';
 import { demoSeed } from './seed.ts';
+import type { Shapes } from './shaped.ts';
 import { type SandboxControls, sandboxControls } from './upstream.ts';
 
 /** Both services, running, and every way in which the demo reaches them. */
@@ -21,7 +23,11 @@ export interface Stage {
   listedAssessments: ReadonlySet<string>;
   /** Rejects when one of the processes ends by itself. */
   failed: Promise<never>;
-  registered: string;
+  /** The form of the stand-in's answers and events, and the number that draws it. */
+  shapes: Shapes;
+  shapesNumber: number;
+  /** Settings that the mirror needs for it, as setup has found them out. */
+  found: readonly string[];
 }
 
 export interface StageSettings {
@@ -33,6 +39,8 @@ export interface StageSettings {
   postgres: boolean;
   /** 0: only at the start and on demand. */
   sweepMinutes: number;
+  /** Draws the form of the stand-in's answers and events. */
+  shapes: number;
 }
 
 /** The demo's own pace: an upstream that is consistent within a second, and does not mind being asked often. */
@@ -40,6 +48,8 @@ const SETTLE_SECONDS = '1';
 const REQUESTS_PER_MINUTE = '3000';
 /** The sandbox's retries come this many times sooner than a real sender's. */
 const RETRY_SPEED = '10';
+/** For its first delivery, and for its first full syncs: seconds, and many times that on a busy machine. */
+const SETUP_WAIT = '60s';
 const READY_TIMEOUT_MS = 60_000;
 const LOOK_EVERY_MS = 100;
 
@@ -79,12 +89,12 @@ async function setUp(
   const seed = demoSeed();
   const riskIdsPath = join(directory, 'risk-ids');
   const seedPath = join(directory, 'seed.json');
-  const { listedAssessments, ...records } = seed;
-  writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
+  const { unlistedAssessments, ...records } = seed;
   writeFileSync(seedPath, JSON.stringify(records));
   mkdirSync(join(directory, 'data'));
 
   const apiKey = randomBytes(24).toString('base64url');
+  const token = randomBytes(24).toString('base64url');
   const sandboxPort = settings.sandboxPort || (await freePort());
   const database = settings.postgres ? await startDatabase(directory) : null;
   if (database !== null) closers.push(() => database.stop());
@@ -100,6 +110,8 @@ async function setUp(
     RISK_IDS_FILE: riskIdsPath,
     SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
     SYNC_SWEEP_MINUTES: String(settings.sweepMinutes),
+    // What replicas share must be given to each.
+    OPS_TOKENS: `demo:operate:${token}`,
   };
   const start = (name: string, args: string[], env: NodeJS.ProcessEnv): Child => {
     const child = startChild(name, args, env, join(directory, `${name}.log`));
@@ -108,25 +120,40 @@ async function setUp(
   };
 
   const sandboxUrl = `http://127.0.0.1:${sandboxPort}`;
-  const sandboxEnv = { ...base, SANDBOX_API_KEY: apiKey, SANDBOX_TIME_SCALE: RETRY_SPEED };
+  const sandboxEnv = {
+    ...{ ...base, SANDBOX_API_KEY: apiKey, SANDBOX_TIME_SCALE: RETRY_SPEED },
+    SANDBOX_SHAPES: `draw:${settings.shapes}`,
+  };
   const sandbox = start(
     'sandbox',
     ['sandbox', '--port', String(sandboxPort), '--seed', seedPath],
     sandboxEnv,
   );
   await answering(`${sandboxUrl}/_sandbox/faults`, sandbox);
+  const controls = sandboxControls(sandboxUrl);
+  const shapes = await controls.shapes();
+  // As its readers see their ids.
+  const assessments = [...(await controls.state()).records.risk_assessment.keys()];
+  const listedAssessments = assessments.slice(0, -unlistedAssessments);
+  writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
 
   const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
-  const balancer = replicas.length > 1 ? await startBalancer(replicas.map(({ port }) => port)) : null;
-  if (balancer !== null) closers.push(() => balancer.close());
-  const receiverUrl = `http://127.0.0.1:${balancer?.port ?? replicas[0]?.port}/webhooks`;
-  const registered = await runCommand(['register', '--url', receiverUrl], mirrorEnv);
-
-  const givenToken = randomBytes(24).toString('base64url');
-  // What replicas share must be given to each; one alone makes its own.
-  const shared = settings.postgres ? { OPS_TOKENS: `demo:operate:${givenToken}` } : {};
+  // Where several share the work something stands in front of them; until then setup alone takes what comes.
+  const own = replicas.length > 1 ? { port: await freePort(), opsPort: await freePort() } : replicas[0]!;
+  const found = await setUpMirror(
+    { ...mirrorEnv, PORT: String(own.port), OPS_PORT: String(own.opsPort) },
+    {
+      receiverUrl: `http://127.0.0.1:${own.port}/webhooks`,
+      ...{ directory, controls, secretAt: shapes.registration.secret },
+    },
+  );
+  if (replicas.length > 1) {
+    const ports = replicas.map(({ port }) => port);
+    const balancer = await startBalancer(own.port, ports);
+    closers.push(() => balancer.close());
+  }
   const mirrors = replicas.map(({ name, port, opsPort }) => {
-    const env = { ...mirrorEnv, ...shared, PORT: String(port), OPS_PORT: String(opsPort) };
+    const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
     return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
   });
   // The last one: what it is asked for another may have to do.
@@ -134,25 +161,48 @@ async function setUp(
   if (mirror === undefined) throw new Error('there is no mirror');
   const { opsUrl } = mirror;
   for (const { child, opsUrl: url } of mirrors) await answering(`${url}/readyz`, child);
-  // OPS_TOKENS is not set for one alone, so it has made a token for whoever can read this file.
-  const token = settings.postgres
-    ? givenToken
-    : readFileSync(join(dirname(databasePath), 'ops-token'), 'utf8').trim();
   const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
   closers.push(() => tables.close());
 
   const failed = Promise.race([sandbox.failed, ...mirrors.map(({ child }) => child.failed)]);
   failed.catch(() => {});
   return {
-    sandbox: sandboxControls(sandboxUrl),
+    sandbox: controls,
     tables,
     ops: createOpsClient({ url: opsUrl, token }),
     signInLink: `${opsUrl}/sign-in#token=${token}`,
     sandboxUrl,
     listedAssessments: new Set(listedAssessments),
     failed,
-    registered,
+    ...{ shapes, shapesNumber: settings.shapes, found },
   };
+}
+
+/** Registers, and finds out what the mirror needs to be told of this stand-in: the settings that went into its `.env`. */
+async function setUpMirror(
+  env: NodeJS.ProcessEnv,
+  {
+    directory,
+    receiverUrl,
+    controls,
+    secretAt,
+  }: { directory: string; receiverUrl: string; controls: SandboxControls; secretAt: string | null },
+): Promise<string[]> {
+  const place = secretAt === null ? [] : ['--secret-at', secretAt];
+  let touched: Promise<void> | null = null;
+  await runCommand(['setup', '--yes', '--url', receiverUrl, ...place, '--wait', SETUP_WAIT], env, {
+    cwd: directory,
+    heard: (text) => {
+      if (touched !== null || !text.includes('Waiting for a first delivery')) return;
+      touched = controls.touch();
+      // Told below; until then it must not count as unhandled.
+      touched.catch(() => {});
+    },
+  });
+  await touched;
+  const path = join(directory, '.env');
+  const written = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  return Object.entries(written).map(([name, value]) => `${name}=${value}`);
 }
 
 async function portsOf(names: readonly string[]): Promise<{ name: string; port: number; opsPort: number }[]> {

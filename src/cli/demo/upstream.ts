@@ -2,9 +2,13 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { MirrorError } from '../../errors.ts';
 import type { UpstreamRecords } from './compare.ts';
+import type { Shapes } from './shaped.ts';
 
 /** The sandbox's own controls, by HTTP: what it holds, and what is done to it. */
 export interface SandboxControls {
+  shapes(): Promise<Shapes>;
+  /** Changes something that events tell of. */
+  touch(): Promise<void>;
   state(): Promise<UpstreamState>;
   /** The records that it is about; none when it cannot be told of the record `id` as that stands. */
   tell(story: string, id: string | null): Promise<{ kind: Kind; id: string }[]>;
@@ -66,6 +70,12 @@ export function sandboxControls(url: string): SandboxControls {
   }
 
   return {
+    shapes: async () => (await ask('GET', 'shapes')) as Shapes,
+    async touch() {
+      const { vendors } = (await ask('GET', 'state')) as { vendors: JsonObject[] };
+      const fields = { contact: 'first-contact@vendor.example' };
+      await ask('POST', 'mutate', { kind: 'vendor', op: 'update', id: vendors[0]?.['id'], fields });
+    },
     async state() {
       const state = (await ask('GET', 'state')) as {
         policies: JsonObject[];
