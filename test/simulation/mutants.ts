@@ -104,6 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'named-in-reads',
+    tryFirst: 2,
     without: 'an assessment that only a row names is never looked for',
     edits: [
       {
@@ -157,6 +158,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unread-of-unlisted',
+    tryFirst: 15,
     without: 'a reading of the assessments that are known settles an event that named none',
     edits: [
       {
@@ -168,6 +170,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unread-settle',
+    tryFirst: 19,
     without: 'a list that may be older than the event settles one that named no record',
     edits: [
       {
@@ -179,6 +182,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unread-of-unknown-type',
+    tryFirst: 19,
     without: 'an event of an unknown type that names no record is ignored',
     edits: [
       {
@@ -190,6 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'one-proof',
+    tryFirst: 3,
     without: 'of several records that an event may be about the likeliest is taken',
     edits: [
       {
@@ -201,6 +206,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'proof-by-reading',
+    tryFirst: 3,
     without: 'the likeliest value is taken for the id, and nobody is asked',
     edits: [
       {
@@ -212,6 +218,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unwitnessed-404',
+    tryFirst: 26,
     without: 'a 404 settles what an event named, whether or not any other assessment can be read',
     edits: [
       {
