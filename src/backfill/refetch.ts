@@ -111,7 +111,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
-  async function seePolicies(request: RefetchRequest): Promise<'seen' | 'none'> {
+  async function seePolicies(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
     const { answer, read } = await upstream.page(
       'policy',
       isOffset(options.paging.pageParam) ? 0 : options.paging.firstPage,
@@ -124,7 +124,8 @@ export function createRefetch(options: RefetchOptions): Refetch {
     const context = { cause: 'refetch', sweepId: null, timing, pointers: options.pointers };
     const applied = await store.applyReads('policy', objects, read, context);
     options.onApplied('policy', applied, 'refetch');
-    if (!applied.some((one) => one.witness)) return 'none';
+    // What came to light by this very read was not there to be compared with before it; from now on it is.
+    if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
     upstream.witness(request.kind, read);
     return 'seen';
   }
