@@ -17,6 +17,16 @@ export const MAX_CONNECTIONS_PER_ADDRESS = 300;
  */
 const MOST_AHEAD = 32;
 
+/**
+ * What fits into the 64 KiB that are read of a connection at once: 1,500 requests, or 10,900 chunks of a byte. Node parses
+ * a piece to its end before anything else has its turn, and the pieces of all connections one after the other: of six hundred
+ * that kept everybody else waiting for half a minute. So of requests sent ahead and of chunks, all connections together
+ * have so many in one turn of the event loop; over it, whoever sends more than the few that anybody may is closed.
+ */
+const AHEAD_A_TURN = 64;
+const CHUNKS_A_TURN = 2_048;
+const CHUNKS_FOR_ANYBODY = 8;
+
 export interface ConnectionLimits {
   maxConnections: number;
   maxConnectionsPerAddress: number;
@@ -52,11 +62,49 @@ interface Connection {
 }
 
 const CONNECTION = Symbol('connection');
-/** `parser`: Node's own, without a public way to it. */
-type KnownSocket = Socket & { [CONNECTION]?: Connection; parser?: { onIncoming: () => number } | null };
+/** `parser`: Node's own, without a public way to it. Its class names the place of what it calls for each piece of a body. */
+type Parser = { onIncoming: () => number; constructor: { kOnBody?: number }; [place: number]: unknown };
+type KnownSocket = Socket & { [CONNECTION]?: Connection; parser?: Parser | null };
 
-/** Of Node's parser: what follows the headers is no body. */
-const passOver = () => 1;
+/** Of Node's parser: the next headers end it. */
+const parseNoMore = () => -1;
+
+/** Ends a connection, and with it the work on what came in the same piece and is not parsed yet. */
+function endAtOnce(socket: KnownSocket): void {
+  const { parser } = socket;
+  if (parser != null) {
+    parser.onIncoming = parseNoMore;
+    const place = parser.constructor.kOnBody;
+    const onBody = place === undefined ? null : parser[place];
+    if (place !== undefined && onBody !== null) {
+      parser[place] = null;
+      // For this piece only: Node uses its parsers again, once their connections are closed.
+      setImmediate(() => {
+        parser[place] = onBody;
+      });
+    }
+  }
+  socket.destroy();
+}
+
+/** So many in one turn of the event loop. */
+function createTurnBudget(perTurn: number) {
+  let spent = 0;
+  let turn = 0;
+  const next = () => {
+    spent = 0;
+    turn += 1;
+  };
+  return {
+    /** False: they are used up. */
+    spend(): boolean {
+      if (spent === 0) setImmediate(next);
+      spent += 1;
+      return spent <= perTurn;
+    },
+    turn: () => turn,
+  };
+}
 
 /** Node's own, without a public way to it: what its `Keep-Alive` header says. */
 type TimedResponse = ServerResponse & { _keepAliveTimeout?: number };
@@ -108,6 +156,8 @@ export function createConnections(
 ): Connections {
   const sockets = new Set<KnownSocket>();
   let lookAt = FEWEST_LOOKED_THROUGH;
+  const requestsAhead = createTurnBudget(AHEAD_A_TURN);
+  const chunks = createTurnBudget(CHUNKS_A_TURN);
   const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
 
   function forgetClosed(): void {
@@ -135,6 +185,26 @@ export function createConnections(
     else if (all > limits.maxConnections) (worst ?? newcomer).destroy();
   }
 
+  /** Counts the chunks of a body as they are parsed, which is before anybody reads them. */
+  function boundChunks(request: IncomingMessage): void {
+    const push = request.push;
+    let own = 0;
+    let turn = -1;
+    request.push = (chunk, encoding) => {
+      if (chunk !== null) {
+        const hasLeft = chunks.spend();
+        own = turn === chunks.turn() ? own + 1 : 1;
+        turn = chunks.turn();
+        if (!hasLeft && own > CHUNKS_FOR_ANYBODY) {
+          request.push = () => true;
+          endAtOnce(request.socket);
+          return true;
+        }
+      }
+      return push.call(request, chunk, encoding);
+    };
+  }
+
   return {
     add(socket: KnownSocket) {
       const { remoteAddress } = socket;
@@ -155,12 +225,12 @@ export function createConnections(
       if (!connection.isProven) response._keepAliveTimeout = limits.strangerKeepAliveMs;
       // Another response has the socket: this request came before that one was answered.
       connection.ahead = currentResponse(request.socket) === response ? 0 : connection.ahead + 1;
-      if (connection.ahead <= MOST_AHEAD) return true;
-      // What else came in the same piece is still parsed: some 1,500 requests, each of which Node would get ready to answer.
-      const { parser } = request.socket as KnownSocket;
-      if (parser != null) parser.onIncoming = passOver;
-      request.socket.destroy();
-      return false;
+      if (connection.ahead > MOST_AHEAD || (connection.ahead > 0 && !requestsAhead.spend())) {
+        endAtOnce(request.socket);
+        return false;
+      }
+      if (request.headers['transfer-encoding'] !== undefined) boundChunks(request);
+      return true;
     },
 
     closeIdle() {

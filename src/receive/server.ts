@@ -52,10 +52,11 @@ export interface ListenOptions {
   /** Stops accepting when it aborts; `close` must be called all the same. */
   signal?: AbortSignal;
   /**
-   * Requests that begin in one turn of the event loop; the next ones wait for the next turn, after whatever else has come
-   * meanwhile at this listener or another. Default: every request begins as it comes, before its body has.
+   * Requests that can wait. So many begin in one turn of the event loop; the next ones wait for the next turn, after whatever
+   * else has come meanwhile at this listener or another. What they bring is small, and its length is told: chunks are
+   * answered 411. Default: every request begins as it comes, before its body has, and may bring chunks.
    */
-  requestsPerTurn?: number;
+  inTurns?: { perTurn: number; canWait: (request: IncomingMessage) => boolean };
   /** Whose connections are many people's. Default: nobody's. */
   addresses?: Pick<Addresses, 'isProxy'>;
   /** Default: SERVER_LIMITS. */
@@ -82,8 +83,26 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
-  const turns = options.requestsPerTurn === undefined ? null : createTurns(options.requestsPerTurn);
+  const turns = options.inTurns === undefined ? null : createTurns(options.inTurns.perTurn);
   const connections = createConnections(limits, options.addresses?.isProxy ?? (() => false));
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    if (!connections.used(request, response)) return;
+    if (closing) response.shouldKeepAlive = false;
+    if (!isForOneHost(request)) {
+      refuse(request, response, 400, 'bad_request', 'The request must name one host.');
+      return;
+    }
+    const begin = () => {
+      // The adapter's own: it answers every failure, and never rejects.
+      void handle(request, response).then(() => {
+        if (!request.complete) leaveUnread(request, response);
+      });
+    };
+    if (turns === null || !options.inTurns!.canWait(request)) begin();
+    else if (request.headers['transfer-encoding'] !== undefined)
+      refuse(request, response, 411, 'length_required', 'The request must tell the length of its body.');
+    else turns.begin(request.socket.remoteAddress ?? '', begin);
+  };
   const server = createServer(
     {
       headersTimeout: limits.headersTimeoutMs,
@@ -94,23 +113,10 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       // Its answer would have no body; `isForOneHost` judges it besides.
       requireHostHeader: false,
     },
-    (request: IncomingMessage, response: ServerResponse) => {
-      if (!connections.used(request, response)) return;
-      if (closing) response.shouldKeepAlive = false;
-      if (!isForOneHost(request)) {
-        refuseHost(response);
-        return;
-      }
-      const begin = () => {
-        // The adapter's own: it answers every failure, and never rejects.
-        void handle(request, response).then(() => {
-          if (!request.complete) leaveUnread(request, response);
-        });
-      };
-      if (turns === null) begin();
-      else turns.begin(request.socket.remoteAddress ?? '', begin);
-    },
+    onRequest,
   );
+  // Node would answer 417 by itself, past all that bounds requests. What nobody knows may be left out of account (RFC 9110).
+  server.on('checkExpectation', onRequest);
   server.on('clientError', answerClientError);
   server.on('connection', (socket) => {
     turns?.accepted();
@@ -220,14 +226,21 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   else response.once('finish', end);
 }
 
-function refuseHost(response: ServerResponse): void {
-  const text = problemText(400, 'bad_request', 'The request must name one host.');
-  response.writeHead(400, {
+function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  code: string,
+  title: string,
+): void {
+  const text = problemText(status, code, title);
+  response.writeHead(status, {
     'content-type': PROBLEM_CONTENT_TYPE,
     'content-length': Buffer.byteLength(text),
     connection: 'close',
   });
   response.end(text);
+  if (!request.complete) leaveUnread(request, response);
 }
 
 /** Requests that are not HTTP, not small enough or not quick enough. There is no response object for them yet. */

@@ -24,13 +24,16 @@ export async function openListeners(
   const fetch: Fetch = shared
     ? (request, env) => (isDelivery(request) ? apps.receiver(request, env) : apps.ops(request, env))
     : apps.receiver;
-  const receiver = await listen({ fetch, host, port, addresses });
+  const receiver = await listen({
+    ...{ fetch, host, port, addresses },
+    ...(shared ? { inTurns: { ...OPERATORS_TURNS, canWait: (request) => !isForWebhooks(request.url) } } : {}),
+  });
   const receiverUrl = urlOf(host, receiver.port);
   if (shared) return { receiver, ops: null, receiverUrl, opsUrl: receiverUrl };
   try {
     const opsListener = await listen({
       ...{ fetch: apps.ops, host: ops.host, port: ops.port, addresses },
-      requestsPerTurn: OPS_REQUESTS_PER_TURN,
+      inTurns: OPERATORS_TURNS,
     });
     return { receiver, ops: opsListener, receiverUrl, opsUrl: urlOf(ops.host, opsListener.port) };
   } catch (error) {
@@ -40,8 +43,10 @@ export async function openListeners(
 }
 
 /** A page costs a millisecond or a few: no more of them come before a delivery, however many are asked for at once. */
-const OPS_REQUESTS_PER_TURN = 1;
+const OPERATORS_TURNS = { perTurn: 1, canWait: () => true };
 
+/** As senders write it. Who spells it otherwise only waits for his turn. */
+const isForWebhooks = (target: string | undefined) => target?.split('?', 1)[0] === '/webhooks';
 const isDelivery = (request: Request) => new URL(request.url).pathname === '/webhooks';
 
 function urlOf(host: string, port: number): string {

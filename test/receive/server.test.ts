@@ -104,6 +104,52 @@ describe('limits', () => {
     expect(asked).toBeLessThan(100);
   });
 
+  it('hold for requests with an expectation too, which is left out of account', async () => {
+    let asked = 0;
+    const app = new Hono().get('/', (c) => {
+      asked += 1;
+      return c.text('here');
+    });
+    const port = await start(app);
+    const expecting = (...more: string[]) => `GET / HTTP/1.1\r\nHost: x\r\nExpect: y\r\n${more.join('')}\r\n`;
+    expect(await exchange(port, expecting('Connection: close\r\n'))).toMatch(/^HTTP\/1\.1 200 /);
+    asked = 0;
+    const answers = await exchange(port, expecting().repeat(5_000) + expecting('Connection: close\r\n'));
+    expect(answers.split('HTTP/1.1 ').length).toBeLessThan(100);
+    expect(asked).toBeLessThan(100);
+  });
+
+  it('take few of the requests that many connections sent ahead', async () => {
+    let asked = 0;
+    const app = new Hono().get('/', (c) => {
+      asked += 1;
+      return c.text('here');
+    });
+    const port = await start(app);
+    const opened = await Promise.all(Array.from({ length: 40 }, () => open(port)));
+    const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+    // Each is accepted and answered before they all come at once.
+    for (const { socket } of opened) socket.write(get);
+    await vi.waitUntil(() => opened.every(({ received }) => received().includes('here')));
+    asked = 0;
+    for (const { socket } of opened) socket.write(get.repeat(1_000));
+    await Promise.all(opened.map(({ closed }) => closed));
+    // One connection by itself may send 32 ahead.
+    expect(asked).toBeLessThan((40 * 32) / 2);
+    expect(await exchange(port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).toMatch(/ 200 /);
+  });
+
+  it('take few of the chunks that come in one piece, and whole bodies after that', async () => {
+    const port = await start(echo().app);
+    const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n';
+    expect(await exchange(port, `${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`)).toBe('');
+    // Node takes its parsers in turn, and the one that was stopped is among the first.
+    for (let nth = 0; nth < 5; nth++) {
+      const answer = await exchange(port, `${chunked}${'3\r\nabc\r\n'.repeat(500)}0\r\n\r\n`);
+      expect(answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\n1500$/);
+    }
+  });
+
   it('refuse large headers with 431 as a problem document', async () => {
     const port = await start(echo().app);
     const answer = await exchange(
@@ -425,7 +471,7 @@ describe('requests in turns', () => {
       return c.text('here');
     });
     const EACH = 30;
-    const port = await start(app as unknown as Hono, { requestsPerTurn: 1 });
+    const port = await start(app as unknown as Hono, { inTurns: { perTurn: 1, canWait: () => true } });
     const opened = await Promise.all(['127.0.0.2', '127.0.0.2', '127.0.0.3'].map((from) => open(port, from)));
     const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
     // Its turn is over before theirs are asked for.
@@ -437,6 +483,25 @@ describe('requests in turns', () => {
     expect(begun).toHaveLength(1 + 2 * EACH + 1);
     expect(begun.lastIndexOf('127.0.0.3')).toBeLessThan(begun.length - 1);
     for (const { socket } of opened) socket.destroy();
+  });
+});
+
+describe('requests that can wait', () => {
+  it('are answered 411 in chunks, unread; the others are taken', async () => {
+    let asked = 0;
+    const app = new Hono().post('*', async (c) => {
+      asked += 1;
+      return c.text(await c.req.text());
+    });
+    const canWait = ({ url }: IncomingMessage) => url !== '/now';
+    const port = await start(app, { inTurns: { perTurn: 1, canWait } });
+    const chunked = (path: string) =>
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n`;
+    expect(await exchange(port, chunked('/'))).toMatch(/^HTTP\/1\.1 411 [\s\S]*"code":"length_required"/);
+    expect(asked).toBe(0);
+    expect(await exchange(port, chunked('/now'))).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\na$/);
+    const whole = 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi';
+    expect(await exchange(port, whole)).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\nhi$/);
   });
 });
 
