@@ -211,7 +211,8 @@ export function foreignOrigin(): Response {
     403,
     'foreign_origin',
     'This request did not come from a page of this site.',
-    'Behind a proxy, set OPS_PUBLIC_URL to the address that operators use.',
+    // Strangers get it too, at the sign-in: no setting is named.
+    'Behind a proxy, this service must be told the address that operators use.',
   );
 }
 

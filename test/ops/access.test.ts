@@ -192,6 +192,8 @@ describe('signing in', () => {
     });
     expect(response.status).toBe(403);
     expect(response.headers.get('set-cookie')).toBeNull();
+    // A stranger is told of no setting.
+    expect(await response.text()).not.toMatch(/[A-Z]+_[A-Z_]+/);
   });
 
   test('signing out ends the session on the server as well', async () => {
