@@ -163,9 +163,9 @@ CREATE VIEW sync_status AS
 WITH kinds AS (
   SELECT c.kind, c.live AS records, c.deleted, c.known,
     (SELECT count(*) FROM record_state s WHERE s.kind = c.kind AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      -- Assessments have no list: what an event named by an id that the API does not know may stand in it under another one.
+      -- What an event named by an id that the API does not know may stand in it under another one.
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND (s.kind <> 'risk_assessment' OR s.searched >= s.hint)))
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
         AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
     CASE c.kind
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)

@@ -89,7 +89,7 @@ WITH kinds AS (
     (SELECT live FROM record_counts c WHERE c.kind = 'policy') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'policy') AS deleted,
     (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
         AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach
@@ -98,7 +98,7 @@ WITH kinds AS (
     (SELECT live FROM record_counts c WHERE c.kind = 'risk_assessment') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'risk_assessment') AS deleted,
     (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      -- There is no list: what an event named by an id that the API does not know may stand in it under another one.
+      -- What an event named by an id that the API does not know may stand in it under another one.
       AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
         AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
     (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
@@ -108,7 +108,7 @@ WITH kinds AS (
     (SELECT live FROM record_counts c WHERE c.kind = 'vendor') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'vendor') AS deleted,
     (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unaddressable')
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
         AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach

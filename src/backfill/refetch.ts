@@ -202,30 +202,33 @@ export function createRefetch(options: RefetchOptions): Refetch {
         // that all of their ids get that events name, so that none but another assessment can tell.
         const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
         if (sight === 'seen') return await refetch(request, false);
-        if (sight === 'failed' || kind === 'vendor') {
+        if (sight === 'failed') {
           return later(
             request,
             'no witness',
             backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
           );
         }
-        const { shown, restInMs } = await options.besides(kind, id, {
-          through: read.number,
-          isProven: false,
-        });
-        // Once the first of them is read, there is something to compare with.
-        if (shown.length > 0) return later(request, 'its events name others', 2 * timing.settleMs);
-        if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
-        await gaps.open(
-          { reason: 'unproven_id', kind, recordId: id },
-          `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
-        );
-        await later(
-          request,
-          'unproven',
-          backoffMs(UNRESOLVED_BACKOFF, request.attempts + 1, options.random()),
-        );
-        return { outcome: 'missing', missing: outcome };
+        // Of vendors the list that is read because of it shows what this answer is worth.
+        if (kind === 'risk_assessment') {
+          const { shown, restInMs } = await options.besides(kind, id, {
+            through: read.number,
+            isProven: false,
+          });
+          // Once the first of them is read, there is something to compare with.
+          if (shown.length > 0) return later(request, 'its events name others', 2 * timing.settleMs);
+          if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
+          await gaps.open(
+            { reason: 'unproven_id', kind, recordId: id },
+            `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
+          );
+          await later(
+            request,
+            'unproven',
+            backoffMs(UNRESOLVED_BACKOFF, request.attempts + 1, options.random()),
+          );
+          return { outcome: 'missing', missing: outcome };
+        }
       }
       if (outcome === 'unresolved_event' && kind === 'vendor') {
         // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.

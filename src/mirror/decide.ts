@@ -349,16 +349,18 @@ export function decideMissing(
 ): MissingDecision {
   const { state, row } = held;
   const answered = { ...state, attempts: 0 };
-  if (state.unverifiedSince === null && (row === null || row.deletedAt !== null) && state.returned) {
-    return { outcome: 'known', state: { ...answered, dueAt: null } };
+  const isNews = state.hint > state.searched;
+  if (state.unverifiedSince === null && (row === null || row.deletedAt !== null)) {
+    if (state.returned || !isNews) return { outcome: 'known', state: { ...answered, dueAt: null } };
   }
-  // It may be that the id is not of this kind at all, or that its creation is not visible yet.
-  const toldOf = state.returned || state.deleteEvent !== null || context.absentFromWalk;
-  if (!toldOf) {
+  // It may be that the id is not of this kind at all, or that its creation is not visible yet. What an event said by an id
+  // that the API has never shown may be about another record, a delete event's and one that no list shows as well.
+  const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromWalk);
+  if (!state.returned && !toldOf) {
     // What an event has just named may not be shown yet.
     const settled = (state.hintAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
-    if (state.hint > state.searched) return { outcome: 'unresolved_event', state };
+    if (isNews) return { outcome: 'unresolved_event', state };
     return { outcome: state.hint > 0 ? 'unresolved_again' : 'unresolved', state };
   }
 
@@ -446,8 +448,7 @@ export function decideBurial(
       ...state,
       ...{ hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null, shown: null },
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
-      // The API has spoken for it: it showed that there is none. A read begun before this one ended may be older.
-      returned: true,
+      // A read begun before this one ended may be older.
       readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
       attempts: 0,
     },

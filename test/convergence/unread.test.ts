@@ -329,6 +329,76 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
   });
 });
 
+describe('a vendor event with another thing’s id where the pointers look', () => {
+  beforeEach(() => begin());
+
+  const about = (ref: string, type = 'vendor.updated') =>
+    event(type, { id: 'org-1', details: { ref }, says: 'changed' });
+  const rename = (id: string) =>
+    stage.upstream.records.put('vendors', {
+      ...stage.upstream.records.find('vendors', id)!,
+      name: `${id}, renamed`,
+    });
+  /** Leaps until the kind is in step, and fails if it is so with anything missing. */
+  const settledWhole = () => {
+    // What the page says may be a second old.
+    stage.clock.leap(1_000);
+    return stage.leapUntil('in step', async () => {
+      if ((await verdictOf('vendor')) !== 'in_step') return false;
+      expect(stage.compare().differences).toEqual([]);
+      return true;
+    });
+  };
+
+  it('is no loss under green, the same id a second time neither', async () => {
+    for (const id of ['ven-3', 'ven-4', 'ven-5']) {
+      rename(id);
+      await stage.deliver(about(id));
+      await settledWhole();
+    }
+  });
+
+  it('is no loss under green where it says that its vendor is gone', async () => {
+    stage.upstream.records.remove('vendors', 'ven-9');
+    await stage.deliver(about('ven-9', 'vendor.removed'));
+    await settledWhole();
+  });
+
+  it('is no loss under green where a list was read too early to show what it says', async () => {
+    const before = stage.upstream.records.find('vendors', 'ven-3')!;
+    await stage.deliver(about('ven-3'));
+    await stage.post('/api/sweeps', { kind: 'vendor' });
+    await stage.leapUntil('a list', () => requestsFor('/vendors?') > 2, 1);
+    stage.upstream.records.put('vendors', { ...before, name: 'renamed, as it shows now' });
+    await settledWhole();
+  });
+
+  it('is never in step where the API answers for that id with a vendor of another one', async () => {
+    rename('ven-3');
+    stage.upstream.aliases.set('org-1', 'ven-3');
+    await stage.deliver(about('ven-3'));
+    await stage.leapUntil('the gap', () => isOpen('unresolved'));
+    for (let leaps = 0; leaps < 10; leaps += 1) {
+      stage.clock.leap(2_000);
+      expect(await verdictOf('vendor')).not.toBe('in_step');
+    }
+  });
+});
+
+it('a vendor’s event whose id nothing shows keeps nothing from being in step where nothing lives', async () => {
+  stage = await createStage();
+  const { records } = stage.upstream;
+  for (const resource of ['policies', 'vendors'] as const)
+    for (const id of [...records.ids(resource)]) records.remove(resource, id);
+  await stage.start();
+  await settled('vendor');
+  for (const type of ['vendor.removed', 'vendor.updated']) {
+    await stage.deliver(event(type, { id: `gone after ${type}` }));
+    stage.clock.leap(1_000);
+    await settled('vendor');
+  }
+});
+
 it('settings that name the place settle at the next start all that failed before it', async () => {
   await begin();
   const database = `file:${stage.database}`;

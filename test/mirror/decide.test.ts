@@ -503,10 +503,37 @@ describe('a 404', () => {
       held: { hint: 5, searched: 4 },
       outcome: 'unresolved_event',
     },
-    { what: 'for what an event announced gone is a first', held: { deleteEvent: 5 }, outcome: 'first' },
     {
-      what: 'for what a complete walk missed is a first',
+      what: 'for what an event announced gone, and was never returned, is news: it may be about another record',
+      held: { deleteEvent: 5 },
+      outcome: 'unresolved_event',
+    },
+    {
+      what: 'for what a complete walk missed as well, and was never returned, is news',
       held: {},
+      over: { absent: true },
+      outcome: 'unresolved_event',
+    },
+    {
+      what: 'for what an event announced gone is a first once that is known',
+      held: { deleteEvent: 5, searched: 5 },
+      outcome: 'first',
+    },
+    {
+      what: 'for what a complete walk missed is a first once that is known',
+      held: { searched: 5 },
+      over: { absent: true },
+      outcome: 'first',
+    },
+    {
+      what: 'for what nothing shows, and was settled, tells nothing',
+      held: { unverifiedSince: null, searched: 5 },
+      over: { row: null },
+      outcome: 'known',
+    },
+    {
+      what: 'for what a complete walk missed, and no event named, is a first',
+      held: { hint: 0 },
       over: { absent: true },
       outcome: 'first',
     },
@@ -691,13 +718,13 @@ describe('a proven absence', () => {
     expect(change?.operation ?? null).toBe(operation);
   });
 
-  it('is the API speaking for the record: nothing is outstanding, and nothing is missing any more', () => {
+  it('leaves nothing outstanding and nothing missing, and is no sign that the API has ever shown the record', () => {
     const after = decideBurial('policy', { state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
     expect(after).toEqual({
       ...given,
       ...VERIFIED,
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null, attempts: 0 },
-      readEndedAt: 200,
+      ...{ returned: false, readEndedAt: 200 },
     });
     const later = { ...given, readEndedAt: 300 };
     expect(

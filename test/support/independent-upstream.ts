@@ -44,6 +44,8 @@ export interface IndependentUpstream {
   listsAreEmpty: boolean;
   /** Ids that lists leave out, although each still answers by itself. */
   unlisted: Set<string>;
+  /** What else a record answers to besides its id, as an older number or a name in an address. */
+  aliases: Map<string, string>;
   /** What lists say that they hold, of what they do. */
   total: (rows: number) => number;
   /** Called as a request arrives, before anything is answered. */
@@ -78,6 +80,7 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
     faultOf: () => null,
     listsAreEmpty: false,
     unlisted: new Set(),
+    aliases: new Map(),
     total: (rows) => rows,
     onRequest: () => undefined,
     async close() {
@@ -125,7 +128,8 @@ function answer(
     return json(page(upstream, route.resource, route.wrapper, url.searchParams));
   }
   if (!route.byId) return plain(404, 'nothing here');
-  const record = upstream.records.find(route.resource, decodeURIComponent(id));
+  const asked = decodeURIComponent(id);
+  const record = upstream.records.find(route.resource, upstream.aliases.get(asked) ?? asked);
   return record === null ? plain(404, 'no such record') : json({ data: record, meta: {} });
 }
 
