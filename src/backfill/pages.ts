@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../clock.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
 import type { Page, PageCallOptions } from '../compliance/client.ts';
@@ -13,13 +14,7 @@ import {
   type PagingSettings,
   type SeenPage,
 } from '../compliance/paging.ts';
-import {
-  type IdPointers,
-  type JsonObject,
-  pointersSettingOf,
-  pointersToSet,
-  recordIdIn,
-} from '../compliance/pointers.ts';
+import { type IdPointers, type JsonObject, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
@@ -173,17 +168,29 @@ export function contradiction(total: number | null, distinctIds: number): string
 }
 
 function identify(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): ReadObject[] {
+  const rows = new Map<string, JsonObject>();
   return objects.map((data) => {
     const id = recordIdIn(data, kind, pointers);
-    if (id !== null) return { id, data };
-    throw new MirrorError(
-      'malformed_page',
-      `a ${kind} in the list has no id at any of ${pointers[kind].join(', ')}; ${whereIdsMayBe(kind, objects, pointers)}`,
-    );
+    if (id === null) {
+      throw malformed(
+        `a ${kind} in the list has no id at any of ${pointers[kind].join(', ')}; ${whereIdsMayBe(kind, objects, pointers)}`,
+      );
+    }
+    const same = rows.get(id);
+    // One that would be written over the other is lost, and without a total nothing else would tell.
+    if (same !== undefined && !isDeepStrictEqual(same, data)) {
+      throw malformed(
+        `two rows of one page differ and have the id ${JSON.stringify(id)}, so that it is not that of a ${kind}; ${whereIdsMayBe(kind, objects, pointers)}`,
+      );
+    }
+    rows.set(id, data);
+    return { id, data };
   });
 }
 
-/** The likeliest place in rows that show no id: every row has a value there, and no two the same. */
+const malformed = (text: string) => new MirrorError('malformed_page', text);
+
+/** The likeliest place in rows that show no id of their own: every row has a value there, and no two the same. */
 function whereIdsMayBe(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): string {
   const idsIn = objects.map(
     (object) => new Map(idCandidatesIn(object, kind).map(({ path, id }) => [path, id])),
@@ -193,6 +200,6 @@ function whereIdsMayBe(kind: ListedKind, objects: readonly JsonObject[], pointer
       idsIn.every((ids) => ids.has(each)) && new Set(idsIn.map((ids) => ids.get(each))).size === idsIn.length,
   );
   if (path === undefined) return `set ${pointersSettingOf(kind)} to where the service keeps it`;
-  const [set] = pointersToSet([{ kind, path }], pointers);
-  return `each has a value of its own at ${path}: set ${set?.setting}`;
+  const others = pointers[kind].filter((pointer) => pointer !== path);
+  return `each has a value of its own at ${path}: set ${pointersSettingOf(kind)}=${[path, ...others].join(',')}`;
 }

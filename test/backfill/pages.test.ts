@@ -1,16 +1,19 @@
 import { expect, it } from 'vitest';
 import { createPages } from '../../src/backfill/pages.ts';
-import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 
 /** How many records each page shows of a list that is read from a service with these answers to its first pages. */
-async function read(answers: readonly { ids: readonly string[]; total: number | null }[], skip = 0) {
+async function read(
+  answers: readonly { ids: readonly string[]; total: number | null; rows?: readonly JsonObject[] }[],
+  skip = 0,
+) {
   const pages = createPages({
     upstream: {
       async page(_kind, page) {
-        const { ids, total } = answers[page - 1] ?? { ids: [], total: null };
+        const { ids, total, rows } = answers[page - 1] ?? { ids: [], total: null };
         return {
           answer: {
-            objects: ids.map((id) => ({ id })),
+            objects: [...(rows ?? ids.map((id) => ({ id })))],
             meta: total === null ? {} : { total },
             status: 200,
             began: { steadyMs: 0, wallMs: 0 },
@@ -71,4 +74,16 @@ it('a service without pages and totals shows the whole list twice, if it is not 
   };
   expect(await list(7)).toEqual([7, 0]);
   for (const length of [10, 20, 50, 100]) await expect(list(length)).rejects.toThrow('COMPLIANCE_PAGE_PARAM');
+});
+
+it('two rows of a page that differ and have one id are not taken for one record, and the setting is named', async () => {
+  const rows = [
+    { vendorId: 'group', id: 'a', name: 'A' },
+    { vendorId: 'group', id: 'b', name: 'B' },
+  ];
+  await expect(read([{ ids: [], total: null, rows }])).rejects.toThrow(
+    /have the id "group".* at id: set ID_POINTERS_VENDOR=id,/,
+  );
+  const twice = { id: 'a', name: 'A' };
+  expect(await read([{ ids: [], total: null, rows: [twice, { ...twice }] }])).toEqual([2, 0]);
 });
