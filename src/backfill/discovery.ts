@@ -183,7 +183,10 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
 
   /** Those of the ids beside `known` that are records; as few as possible are asked for. */
   async function othersIn(event: UnreadEvent, known: string): Promise<Candidate[]> {
-    const candidates = idCandidatesIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
+    // In lists as well: what is found is read, and need not be named by a pointer.
+    const candidates = idCandidatesIn(payloadOf(event), event.kind, { inLists: true }).filter(
+      ({ id }) => id !== known,
+    );
     const [first, second] = candidates;
     const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
     const proven = isClear ? await provenOf(event, [first], isSurelyShown) : [];
@@ -208,7 +211,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     const [one, ...others] = shown;
     if (one === undefined) return;
     options.onFound();
-    if (others.length > 0) return;
+    if (others.length > 0 || one.isListed) return;
     placesBeside.add(one.path);
     // It only tells people what to set: where nothing but this stands in an event, it may be another record's.
     const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };

@@ -71,11 +71,13 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   if (one === undefined)
     return `${NEVER_SHOWN}, nor another one in its events; does ${pointersSettingOf(kind)} fit?`;
   const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
+  const said = `${NEVER_SHOWN}; what it shows of what its events name besides is mirrored: ${listed(found)}`;
+  if (one.isListed) return said;
   const [{ setting } = { setting: pointersSettingOf(kind) }] = pointersToSet(
     [{ kind, path: one.path }],
     pointers,
   );
-  return `${NEVER_SHOWN}; what it shows of what its events name besides is mirrored: ${listed(found)}. If that is what they are about, set ${setting}`;
+  return `${said}. If that is what they are about, set ${setting}`;
 }
 
 /** Reads one record and brings its row into step. Never deletes: a 404 only adds to a proof. */

@@ -7,6 +7,8 @@ export interface Candidate {
   id: string;
   /** How likely it is among the others of its payload: 0 for the likeliest; the same for those that nothing tells apart. */
   place: number;
+  /** It stands in a list, so that `path` is for people, and no pointer. */
+  isListed: boolean;
 }
 
 /** At most this many of one payload: each may cost a request. The likelier ones come first. */
@@ -80,40 +82,57 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
 
 /**
  * Where in the payload the id of the record of `kind` may stand, the likeliest first, each id once. Looks at scalars under
- * keys that look like ids, or that are called as the kind is. What a pointer cannot name is left out: what stands in a
- * list, and keys with a dot, a comma or a space in them. Pure.
+ * keys that look like ids, or that are called as the kind is. What a pointer cannot name is left out: keys with a dot, a
+ * comma or a space in them, and what stands in a list, unless that is asked for. Pure.
  */
-export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
-  const found: { path: string; id: string; rank: readonly number[] }[] = [];
-  look(document, []);
+export function idCandidatesIn(document: JsonObject, kind: Kind, how = { inLists: false }): Candidate[] {
+  const found: { path: string; id: string; rank: readonly number[]; isListed: boolean }[] = [];
+  look(document, { keys: [], pointer: '', isListed: false });
   found.sort((a, b) => compareRanks(a.rank, b.rank) || (a.path < b.path ? -1 : 1));
   const byId = new Map<string, Candidate>();
   let place = -1;
   let before: readonly number[] | null = null;
-  for (const { path, id, rank } of found) {
+  for (const { path, id, rank, isListed } of found) {
     if (byId.size >= MAX_CANDIDATES) break;
     if (byId.has(id)) continue;
     if (before === null || compareRanks(before, rank) !== 0) place += 1;
     before = rank;
-    byId.set(id, { path, id, place });
+    byId.set(id, { path, id, place, isListed });
   }
   return [...byId.values()];
 
-  function look(object: JsonObject, keys: readonly string[]): void {
+  function look(object: JsonObject, { keys, pointer, isListed }: Place): void {
     for (const [key, value] of Object.entries(object)) {
       if (key === '' || /[.,\s]/.test(key)) continue;
-      const path = [...keys, key];
-      if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-        look(value as JsonObject, path);
-        continue;
-      }
-      const id = idOf(value);
-      const rank = id === null ? null : rankOf(path, kind);
-      const pointer = path.join('.');
-      if (id !== null && rank !== null && pointer.length <= MAX_PATH_LENGTH)
-        found.push({ path: pointer, id, rank });
+      const path = pointer === '' ? key : `${pointer}.${key}`;
+      consider(value, { keys: [...keys, key], pointer: path, isListed });
     }
   }
+
+  function consider(value: unknown, place: Place): void {
+    if (Array.isArray(value)) {
+      if (!how.inLists) return;
+      for (const [index, item] of value.entries())
+        consider(item, { ...place, pointer: `${place.pointer}[${index}]`, isListed: true });
+      return;
+    }
+    if (typeof value === 'object' && value !== null) {
+      look(value as JsonObject, place);
+      return;
+    }
+    const id = idOf(value);
+    const { keys, pointer: path, isListed } = place;
+    const rank = id === null ? null : rankOf(keys, kind);
+    if (id !== null && rank !== null && path.length <= MAX_PATH_LENGTH)
+      found.push({ path, id, rank, isListed });
+  }
+}
+
+/** Where in a payload. `keys`: those of objects alone. */
+interface Place {
+  keys: readonly string[];
+  pointer: string;
+  isListed: boolean;
 }
 
 function idOf(value: unknown): string | null {
@@ -124,7 +143,8 @@ function idOf(value: unknown): string | null {
 /** Null: it does not look like an id of the kind's. Else the smaller the likelier, the first difference decides. */
 function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {
   const last = wordsOf(path.at(-1) ?? '');
-  const ends = ID_WORDS.indexOf(last.at(-1) ?? '');
+  // `assessmentIds` as `assessmentId`.
+  const ends = ID_WORDS.indexOf(singular(last.at(-1) ?? ''));
   const named = OWN_WORDS[kind].indexOf(last.at(-1) ?? '');
   if (ends < 0 && named < 0) return null;
   // The nearest word before it that says whose it is decides.
@@ -138,9 +158,11 @@ function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {
 }
 
 function isForeign(word: string, kind: Kind): boolean {
-  if (FOREIGN_WORDS.has(word)) return true;
+  if (FOREIGN_WORDS.has(singular(word))) return true;
   return Object.entries(OWN_WORDS).some(([other, words]) => other !== kind && words.includes(word));
 }
+
+const singular = (word: string): string => (word.endsWith('s') ? word.slice(0, -1) : word);
 
 /** `riskAssessmentID`, `risk_assessment_id` and `risk-assessment-id` alike. */
 function wordsOf(key: string): string[] {

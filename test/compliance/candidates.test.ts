@@ -51,6 +51,25 @@ describe('what may be the id of a payload’s record', () => {
     ]);
   });
 
+  it('is looked for in lists where that is asked for, and is no pointer there', () => {
+    const data = {
+      riskId: 'R-1',
+      assessments: [{ ref: 'A-1' }, 'A-2', [{ id: 'A-3' }]],
+      assessmentIds: ['A-4'],
+      controls: [{ id: 'C-1' }],
+      labels: ['red'],
+    };
+    expect(found('risk_assessment', data)).toEqual(['riskId=R-1']);
+    const all = idCandidatesIn(data, 'risk_assessment', { inLists: true });
+    expect(all.map(({ path, id, isListed }) => [path, id, isListed]).sort()).toEqual([
+      ['assessmentIds[0]', 'A-4', true],
+      ['assessments[0].ref', 'A-1', true],
+      ['assessments[1]', 'A-2', true],
+      ['assessments[2][0].id', 'A-3', true],
+      ['riskId', 'R-1', false],
+    ]);
+  });
+
   it('stands once, at its likeliest place', () => {
     expect(found('vendor', { id: 'V-1', vendor: { id: 'V-1' } })).toEqual(['vendor.id=V-1']);
   });

@@ -194,6 +194,18 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
+  it.each([
+    ['objects', { assessments: [{ ref: 'RA-1' }, { ref: 'RA-2' }] }],
+    ['ids', { assessmentIds: ['RA-1', 'RA-2'] }],
+  ])('has all mirrored that a list of %s in it names', async (_, more) => {
+    put('RA-1');
+    put('RA-2');
+    await stage.deliver(event('risk.assessed', { id: 'ven-1', ...more }));
+    await settledWhole();
+    expect((await openGaps())[0]?.error).toContain('[0]');
+    expect((await status()).learned_pointers).toEqual([]);
+  });
+
   it('costs one search: where it was found, later ones are looked at first', async () => {
     put('RA-1');
     await stage.deliver(about('RA-1', 'row-1', { number: 77 }));
