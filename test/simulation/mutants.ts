@@ -296,8 +296,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: DECIDE,
-        find: "if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };\n    if (state.hint",
-        put: 'if (state.hint',
+        find: "if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };\n    if (isNews",
+        put: 'if (isNews',
       },
     ],
   },
