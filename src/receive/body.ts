@@ -48,15 +48,14 @@ export function createBodies(maxHeldBytes: number): Bodies {
   const coming = new Set<() => void>();
 
   /** Those of too many that wait for their turn to be read on. */
-  const paused: IncomingMessage[] = [];
+  const paused: (() => void)[] = [];
 
-  function readInTurn(incoming: IncomingMessage): void {
-    incoming.pause();
-    if (paused.push(incoming) === 1) setImmediate(readOn);
+  function inTurn(goOn: () => void): void {
+    if (paused.push(goOn) === 1) setImmediate(readOn);
   }
 
   function readOn(): void {
-    paused.shift()?.resume();
+    paused.shift()?.();
     if (paused.length > 0) setImmediate(readOn);
   }
 
@@ -115,7 +114,13 @@ export function createBodies(maxHeldBytes: number): Bodies {
           if (take(chunk.length, giveWay)) room = chunk;
           else giveWay();
         } else if (bytes <= room.length || grow(before)) chunk.copy(room, before);
-        if (coming.size > READ_FREELY && coming.has(giveWay)) readInTurn(incoming);
+        if (coming.size > READ_FREELY && coming.has(giveWay)) {
+          incoming.pause();
+          // One that was given up meanwhile stays as it is.
+          inTurn(() => {
+            if (!ended) incoming.resume();
+          });
+        }
       };
       /** Doubled each time, so that a byte is copied once more on average, however small the pieces are. */
       const grow = (before: number): boolean => {

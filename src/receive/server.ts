@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
-import type { Addresses } from '../addresses.ts';
+import { type Addresses, networkOf } from '../addresses.ts';
 import { UsageError } from '../errors.ts';
 import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
 import {
@@ -101,7 +101,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     if (turns === null || !options.inTurns!.canWait(request)) begin();
     else if (request.headers['transfer-encoding'] !== undefined)
       refuse(request, response, 411, 'length_required', 'The request must tell the length of its body.');
-    else turns.begin(request.socket.remoteAddress ?? '', begin);
+    else turns.begin(networkOf(request.socket.remoteAddress ?? ''), begin);
   };
   const server = createServer(
     {

@@ -2,7 +2,7 @@
 const ACCEPTED_BEFORE_A_TURN = 16;
 
 /**
- * Begins at most so many in one turn of the event loop. Those that wait go in the order of calls, but one of each address
+ * Begins at most so many in one turn of the event loop. Those that wait go in the order of calls, but one of each network
  * at a time, so that whoever asks for hundreds at once waits for them himself. And connections come in first: libuv accepts
  * one a turn, in the order of their arrival, so that behind hundreds of new ones everybody waits as long as their turns take.
  */
@@ -28,11 +28,12 @@ export function createTurns(perTurn: number) {
     while (!waits && begun < perTurn) {
       const [next] = waiting;
       if (next === undefined) break;
-      const [address, [begin, ...rest]] = next;
-      waiting.delete(address);
-      if (rest.length > 0) waiting.set(address, rest);
+      const [network, own] = next;
+      const begin = own.shift()!;
+      waiting.delete(network);
+      if (own.length > 0) waiting.set(network, own);
       begun += 1;
-      begin!();
+      begin();
     }
     if (waiting.size > 0 || begun > 0) ask();
   }
@@ -42,15 +43,15 @@ export function createTurns(perTurn: number) {
       accepted = true;
       ask();
     },
-    begin(address: string, begin: () => void): void {
+    begin(network: string, begin: () => void): void {
       ask();
       if (begun < perTurn && !accepted) {
         begun += 1;
         begin();
         return;
       }
-      const own = waiting.get(address);
-      if (own === undefined) waiting.set(address, [begin]);
+      const own = waiting.get(network);
+      if (own === undefined) waiting.set(network, [begin]);
       else own.push(begin);
     },
   };
