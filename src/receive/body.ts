@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { dropPiece } from './connections.ts';
 
 /**
  * Room that a body's second piece brings at least. Small, because a stranger pays some 300 bytes for a connection that holds
@@ -91,10 +92,10 @@ export function createBodies(maxHeldBytes: number): Bodies {
         resolve(result);
       };
       const giveUp = (reason: NoBody) => {
-        // No more of it is read. Of what has come already, up to 64 KiB, Node goes on parsing each crumb: a stream makes a
-        // buffer of each and an event, a second of work for eight connections, so that nothing of it gets as far as that.
+        // No more of it is read, nor made a buffer of.
         incoming.off('data', onData);
         incoming.push = () => true;
+        dropPiece(incoming.socket);
         incoming.socket?.pause();
         release(room);
         room = EMPTY;

@@ -69,21 +69,26 @@ type KnownSocket = Socket & { [CONNECTION]?: Connection; parser?: Parser | null 
 /** Of Node's parser: the next headers end it. */
 const parseNoMore = () => -1;
 
+/**
+ * Nothing of what came in the same piece and is not parsed yet reaches anybody: of up to 10,900 chunks each costs a buffer and
+ * a call, whatever is done with it. Does nothing between pieces.
+ */
+export function dropPiece(socket: KnownSocket | null): void {
+  const parser = socket?.parser;
+  const place = parser?.constructor.kOnBody;
+  if (parser == null || place === undefined || parser[place] === null) return;
+  const onBody = parser[place];
+  parser[place] = null;
+  // For this piece only: Node uses its parsers again, once their connections are closed.
+  setImmediate(() => {
+    parser[place] = onBody;
+  });
+}
+
 /** Ends a connection, and with it the work on what came in the same piece and is not parsed yet. */
 function endAtOnce(socket: KnownSocket): void {
-  const { parser } = socket;
-  if (parser != null) {
-    parser.onIncoming = parseNoMore;
-    const place = parser.constructor.kOnBody;
-    const onBody = place === undefined ? null : parser[place];
-    if (place !== undefined && onBody !== null) {
-      parser[place] = null;
-      // For this piece only: Node uses its parsers again, once their connections are closed.
-      setImmediate(() => {
-        parser[place] = onBody;
-      });
-    }
-  }
+  if (socket.parser != null) socket.parser.onIncoming = parseNoMore;
+  dropPiece(socket);
   socket.destroy();
 }
 

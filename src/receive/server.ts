@@ -8,6 +8,7 @@ import {
   type ConnectionLimits,
   createConnections,
   currentResponse,
+  dropPiece,
   MAX_CONNECTIONS_PER_ADDRESS,
 } from './connections.ts';
 import { createTurns } from './turns.ts';
@@ -217,6 +218,7 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   }
   // Counts as reading, without which Node begins to at the end of the answer.
   request.read(0);
+  dropPiece(socket);
   socket.pause();
   const end = () => {
     if (socket.writable) socket.end();

@@ -40,6 +40,50 @@ const chunks: Attack = {
   },
 };
 
+/** What fits into the 64 KiB that are read at once. */
+const PIECE_BYTES = 65_000;
+
+/** Pieces full of what is small, on connections that are all there already: everything comes in one turn of the event loop. */
+const pieces: Attack = {
+  unit: 'connections from four addresses, a piece of 64 KiB of small things on each at once',
+  size: { full: 600, short: 100 },
+  memoryMb: 300,
+  async strike({ port, opsPort }, size) {
+    const counts = noCounts();
+    const head = (path: string, ...headers: string[]) =>
+      `POST ${path} HTTP/1.1\r\n${['Host: 127.0.0.1', 'Transfer-Encoding: chunked', ...headers].join('\r\n')}\r\n\r\n`;
+    const filled = (start: string, small: string) =>
+      Buffer.from(start + small.repeat((PIECE_BYTES - start.length) / small.length));
+    const chunk = '1\r\n[\r\n';
+    for (const [where, bytes] of [
+      [port, filled(head('/nothing'), chunk)],
+      [port, filled(head('/webhooks', `${SIGNATURE}: ${forgedHeader()}`), chunk)],
+      [opsPort, filled(head('/sign-in'), chunk)],
+      [port, filled('', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')],
+      [port, filled('', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: b\r\n\r\n')],
+      [opsPort, filled('', 'GET /sign-in HTTP/1.1\r\nHost: localhost\r\n\r\n')],
+    ] as const) {
+      const from = addresses(23, 4);
+      const wires = Array.from({ length: size }, (_, nth) => open({ port: where, from: from[nth % 4]! }));
+      await Promise.all(wires.map(connected));
+      for (const wire of wires) void write(wire, bytes);
+      await Promise.all(wires.map((wire) => Promise.race([wire.answers(1), wire.ended])));
+      for (const wire of wires) {
+        wire.socket.destroy();
+        count(counts, wire, 1);
+      }
+    }
+    return counts;
+  },
+};
+
+function connected(wire: Wire): Promise<void> {
+  return new Promise((resolve) => {
+    wire.socket.once('connect', () => resolve());
+    void wire.ended.then(resolve);
+  });
+}
+
 /** Bodies that are sent all but the last byte, and then wait. */
 const endlessBodies: Attack = {
   unit: 'bodies of 1 MiB that never end',
@@ -136,6 +180,7 @@ export function noneServed(counts: Counts): Counts {
 
 export const BODY_ATTACKS = {
   chunks,
+  pieces,
   'endless-bodies': endlessBodies,
   'slow-bodies': slowBodies,
   'slow-headers': slowHeaders,
