@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { networkOf } from '../addresses.ts';
+import { createTurns } from './turns.ts';
 
 /** Fewer are not worth looking through. */
 const FEWEST_LOOKED_THROUGH = 64;
@@ -56,6 +57,10 @@ interface Connection {
   ahead: number;
   wasUsed: boolean;
   isProven: boolean;
+  /** Is not read until its turn comes. */
+  isHeld: boolean;
+  /** `holdStrangers` of its listener. */
+  holdOthers: () => void;
   /** What had come over it when it was last looked at. */
   bytesSeen: number;
   provenKeepAliveMs: number;
@@ -83,6 +88,7 @@ export function dropPiece(socket: KnownSocket | null): void {
   setImmediate(() => {
     parser[place] = onBody;
   });
+  socket?.[CONNECTION]?.holdOthers();
 }
 
 /** Ends a connection, and with it the work on what came in the same piece and is not parsed yet. */
@@ -163,6 +169,7 @@ export function createConnections(
   let lookAt = FEWEST_LOOKED_THROUGH;
   const requestsAhead = createTurnBudget(AHEAD_A_TURN);
   const chunks = createTurnBudget(CHUNKS_A_TURN);
+  const readings = createTurns(1);
   const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
 
   function forgetClosed(): void {
@@ -190,6 +197,26 @@ export function createConnections(
     else if (all > limits.maxConnections) (worst ?? newcomer).destroy();
   }
 
+  /** Reads no more of it until its turn comes: each network has its turn, and new connections are accepted first. */
+  function hold(socket: KnownSocket): void {
+    const connection = socket[CONNECTION]!;
+    socket.pause();
+    connection.isHeld = true;
+    readings.begin(connection.network ?? '', () => {
+      connection.isHeld = false;
+      socket.resume();
+    });
+  }
+
+  /** A piece costs up to two milliseconds even if it is dropped, and as many as there are connections may come at once. */
+  function holdStrangers(): void {
+    for (const socket of sockets) {
+      const { isHeld, isProven } = socket[CONNECTION]!;
+      // Node itself stops and goes on reading where a request is being answered.
+      if (!isHeld && !isProven && !socket.destroyed && currentResponse(socket) === undefined) hold(socket);
+    }
+  }
+
   /** Counts the chunks of a body as they are parsed, which is before anybody reads them. */
   function boundChunks(request: IncomingMessage): void {
     const push = request.push;
@@ -215,12 +242,16 @@ export function createConnections(
       const { remoteAddress } = socket;
       const network = remoteAddress === undefined || isProxy(remoteAddress) ? null : networkOf(remoteAddress);
       socket[CONNECTION] = {
-        ...{ network, usedAt: performance.now(), ahead: 0, wasUsed: false, isProven: false, bytesSeen: 0 },
+        ...{ network, usedAt: performance.now(), ahead: 0, wasUsed: false, bytesSeen: 0 },
+        ...{ isProven: false, isHeld: true, holdOthers: holdStrangers },
         provenKeepAliveMs: limits.keepAliveTimeoutMs,
       };
       sockets.add(socket);
       if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
       makeRoom(socket, network);
+      readings.accepted();
+      // Not at once: Node has put off its own beginning to read until then.
+      process.nextTick(hold, socket);
     },
 
     used(request, response: TimedResponse) {

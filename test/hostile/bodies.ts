@@ -43,7 +43,10 @@ const chunks: Attack = {
 /** What fits into the 64 KiB that are read at once. */
 const PIECE_BYTES = 65_000;
 
-/** Pieces full of what is small, on connections that are all there already: everything comes in one turn of the event loop. */
+/** By then the service has accepted what has connected: from now on all of it may come in one turn of its event loop. */
+const ACCEPTED_MS = 700;
+
+/** Pieces full of what is small, on connections that are all there already, accepted or not. */
 const pieces: Attack = {
   unit: 'connections from four addresses, a piece of 64 KiB of small things on each at once',
   size: { full: 600, short: 100 },
@@ -64,13 +67,16 @@ const pieces: Attack = {
       [opsPort, filled('', 'GET /sign-in HTTP/1.1\r\nHost: localhost\r\n\r\n')],
     ] as const) {
       const from = addresses(23, 4);
-      const wires = Array.from({ length: size }, (_, nth) => open({ port: where, from: from[nth % 4]! }));
-      await Promise.all(wires.map(connected));
-      for (const wire of wires) void write(wire, bytes);
-      await Promise.all(wires.map((wire) => Promise.race([wire.answers(1), wire.ended])));
-      for (const wire of wires) {
-        wire.socket.destroy();
-        count(counts, wire, 1);
+      for (const acceptedMs of [0, ACCEPTED_MS]) {
+        const wires = Array.from({ length: size }, (_, nth) => open({ port: where, from: from[nth % 4]! }));
+        await Promise.all(wires.map(connected));
+        await sleep(acceptedMs);
+        for (const wire of wires) void write(wire, bytes);
+        await Promise.all(wires.map((wire) => Promise.race([wire.answers(1), wire.ended])));
+        for (const wire of wires) {
+          wire.socket.destroy();
+          count(counts, wire, 1);
+        }
       }
     }
     return counts;
