@@ -57,8 +57,6 @@ interface Connection {
   ahead: number;
   wasUsed: boolean;
   isProven: boolean;
-  /** Is not read until its turn comes. */
-  isHeld: boolean;
   /** `holdStrangers` of its listener. */
   holdOthers: () => void;
   /** What had come over it when it was last looked at. */
@@ -199,21 +197,16 @@ export function createConnections(
 
   /** Reads no more of it until its turn comes: each network has its turn, and new connections are accepted first. */
   function hold(socket: KnownSocket): void {
-    const connection = socket[CONNECTION]!;
     socket.pause();
-    connection.isHeld = true;
-    readings.begin(connection.network ?? '', () => {
-      connection.isHeld = false;
-      socket.resume();
-    });
+    readings.begin(socket[CONNECTION]!.network ?? '', () => void socket.resume());
   }
 
   /** A piece costs up to two milliseconds even if it is dropped, and as many as there are connections may come at once. */
   function holdStrangers(): void {
     for (const socket of sockets) {
-      const { isHeld, isProven } = socket[CONNECTION]!;
-      // Node itself stops and goes on reading where a request is being answered.
-      if (!isHeld && !isProven && !socket.destroyed && currentResponse(socket) === undefined) hold(socket);
+      // Whoever has stopped reading goes on by itself, or never. And Node does both where a request is being answered.
+      if (socket[CONNECTION]!.isProven || socket.isPaused() || socket.destroyed) continue;
+      if (currentResponse(socket) === undefined) hold(socket);
     }
   }
 
@@ -243,7 +236,7 @@ export function createConnections(
       const network = remoteAddress === undefined || isProxy(remoteAddress) ? null : networkOf(remoteAddress);
       socket[CONNECTION] = {
         ...{ network, usedAt: performance.now(), ahead: 0, wasUsed: false, bytesSeen: 0 },
-        ...{ isProven: false, isHeld: true, holdOthers: holdStrangers },
+        ...{ isProven: false, holdOthers: holdStrangers },
         provenKeepAliveMs: limits.keepAliveTimeoutMs,
       };
       sockets.add(socket);
