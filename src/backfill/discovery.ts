@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
+import { type Candidate, everyIdIn, idCandidatesIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { DELETE_TYPES } from '../compliance/kinds.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
@@ -83,6 +83,8 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   let rereads = true;
   /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
   const placesBeside = new Set<string>();
+  /** Of searches beside an id that the budget does not cover in one go: what was answered so far, by event and id. */
+  const begun = new Map<string, Answers>();
   /** Of the wall clock, by which searches are put off, to the steady one. At a start nothing is known of the last run's. */
   let lastOffset = Number.POSITIVE_INFINITY;
 
@@ -181,16 +183,47 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     }
   }
 
-  /** Those of the ids beside `known` that are records; as few as possible are asked for. */
-  async function othersIn(event: UnreadEvent, known: string): Promise<Candidate[]> {
-    // In lists as well: what is found is read, and need not be named by a pointer.
-    const candidates = idCandidatesIn(payloadOf(event), event.kind, { inLists: true }).filter(
-      ({ id }) => id !== known,
-    );
+  /** Those of the ids beside `known` that are records; as few as possible are asked for. Throws OutOfBudget. */
+  async function othersIn(event: UnreadEvent, known: string, { ids }: Answers): Promise<Candidate[]> {
+    const isShown = async (kind: FetchedKind, id: string): Promise<boolean> => {
+      const asked = `${event.seq} ${id}`;
+      if (!ids.has(asked) && left() <= 0) throw new OutOfBudget();
+      const answer = ids.get(asked) ?? (await isSurelyShown(kind, id));
+      ids.set(asked, answer);
+      return answer;
+    };
+    // What is found is read, and need not be named by a pointer.
+    const candidates = everyIdIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
     const [first, second] = candidates;
     const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
-    const proven = isClear ? await provenOf(event, [first], isSurelyShown) : [];
-    return proven.length > 0 ? proven : await provenOf(event, candidates, isSurelyShown);
+    const proven = isClear ? await provenOf(event, [first], isShown) : [];
+    return proven.length > 0 ? proven : await provenOf(event, candidates, isShown);
+  }
+
+  async function lookBeside(
+    known: string,
+    { kind, through, isProven }: Looking,
+    answers: Answers,
+  ): Promise<Besides> {
+    const shown: Candidate[] = [];
+    for (;;) {
+      const events = await store.eventsNaming(kind, known, { through, limit: EVENTS_AT_ONCE });
+      for (const event of events) {
+        signal.throwIfAborted();
+        try {
+          const others = await othersIn(event, known, answers);
+          await noteBeside(event, known, others, isProven);
+          shown.push(...others);
+        } catch (error) {
+          if (error instanceof OutOfBudget)
+            return { shown, restInMs: Math.max(1, asked[0]! + MINUTE_MS - clock.steady()) };
+          if (isMalformed(error)) return { shown, restInMs: MINUTE_MS };
+          throw error;
+        }
+      }
+      // Unproven, the same ones would be looked at again.
+      if (!isProven || events.length < EVENTS_AT_ONCE) return { shown, restInMs: null };
+    }
   }
 
   async function noteBeside(
@@ -211,7 +244,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     const [one, ...others] = shown;
     if (one === undefined) return;
     options.onFound();
-    if (others.length > 0 || one.isListed) return;
+    if (others.length > 0 || !one.isNameable) return;
     placesBeside.add(one.path);
     // It only tells people what to set: where nothing but this stands in an event, it may be another record's.
     const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };
@@ -247,23 +280,13 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   return {
     rereadProcessed,
     async besides(kind, id, { through, isProven }) {
-      const shown: Candidate[] = [];
-      for (;;) {
-        const events = await store.eventsNaming(kind, id, { through, limit: EVENTS_AT_ONCE });
-        for (const event of events) {
-          signal.throwIfAborted();
-          if (left() <= 0) return { shown, restInMs: Math.max(1, asked[0]! + MINUTE_MS - clock.steady()) };
-          const others = await othersIn(event, id).catch((error) => {
-            if (isMalformed(error)) return null;
-            throw error;
-          });
-          if (others === null) return { shown, restInMs: MINUTE_MS };
-          await noteBeside(event, id, others, isProven);
-          shown.push(...others);
-        }
-        // Unproven, the same ones would be looked at again.
-        if (!isProven || events.length < EVENTS_AT_ONCE) return { shown, restInMs: null };
-      }
+      const before = begun.get(id);
+      // What is answered before another record can be read proves nothing.
+      const answers = before?.isProven === isProven ? before : { isProven, ids: new Map<string, boolean>() };
+      begun.set(id, answers);
+      const besides = await lookBeside(id, { kind, through, isProven }, answers);
+      if (besides.restInMs === null) begun.delete(id);
+      return besides;
     },
     async look() {
       const offset = clock.wall() - clock.steady();
@@ -291,6 +314,19 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     },
   };
 }
+
+interface Looking {
+  kind: 'risk_assessment';
+  through: number;
+  isProven: boolean;
+}
+
+interface Answers {
+  isProven: boolean;
+  ids: Map<string, boolean>;
+}
+
+class OutOfBudget extends Error {}
 
 const isMalformed = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.kind === 'malformed';

@@ -27,9 +27,6 @@ export type RefetchOutcome =
   | { outcome: 'missing'; missing: MissingOutcome | 'held' }
   | { outcome: 'failed'; error: string };
 
-/** An id that no request can carry is looked at again this seldom: only a change of the settings could mend it. */
-const UNADDRESSABLE_AGAIN_MS = 24 * 3_600_000;
-
 /** So often a witness is looked for in vain before a person is asked: what is unverified for a moment is none either. */
 const WITNESS_TRIES = 2;
 
@@ -62,6 +59,7 @@ export interface RefetchRequest {
 export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
 
 const STILL_ASKING = 'other ids in its events are still asked for';
+const UNASKABLE = 'no request path can carry this id';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 
 /** For people: of an id that events name, and of which nothing more can be learnt. Pure. */
@@ -72,7 +70,7 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
     return `${NEVER_SHOWN}, nor another one in its events; does ${pointersSettingOf(kind)} fit?`;
   const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
   const said = `${NEVER_SHOWN}; what it shows of what its events name besides is mirrored: ${listed(found)}`;
-  if (one.isListed) return said;
+  if (!one.isNameable) return said;
   const [{ setting } = { setting: pointersSettingOf(kind) }] = pointersToSet(
     [{ kind, path: one.path }],
     pointers,
@@ -132,6 +130,30 @@ export function createRefetch(options: RefetchOptions): Refetch {
     return 'seen';
   }
 
+  /** What the list shows, and no request can ask for: what an event says of it, the next whole list shows. */
+  async function listedOnly(request: RefetchRequest): Promise<RefetchOutcome> {
+    const { kind, id, attempts } = request;
+    const through = await store.currentNumber();
+    if ((await store.eventsNaming(kind, id, { through, limit: 1 })).length > 0) {
+      await gaps.open({ reason: 'no_record_id', kind, recordId: null }, `an event names ${id}; ${UNASKABLE}`);
+      await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
+    }
+    await gaps.open({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE);
+    return later(request, 'unaddressable', backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random()));
+  }
+
+  /** Of an id that no request can carry and nothing has ever shown: a service cannot know it by its address either. */
+  async function notAsked(): ReturnType<Upstream['record']> {
+    const number = await store.currentNumber();
+    const marginMs = clock.marginMs?.() ?? 0;
+    const at = { beganAt: clock.steady() - marginMs, endedAt: clock.steady() + marginMs };
+    const moment = { steadyMs: clock.steady(), wallMs: clock.wall() };
+    return {
+      answer: { outcome: 'missing', began: moment, ended: moment },
+      read: { number, ...at, endedWall: clock.wall() },
+    };
+  }
+
   async function missing(
     request: RefetchRequest,
     read: Parameters<BackfillStore['recordMissing']>[2],
@@ -160,12 +182,10 @@ export function createRefetch(options: RefetchOptions): Refetch {
 
   async function refetch(request: RefetchRequest, seeksWitness = true): Promise<RefetchOutcome> {
     const { kind, id } = request;
-    if (!isAddressable(id)) {
-      await gaps.open({ reason: 'unaddressable', kind, recordId: id }, 'no request path can carry this id');
-      return later(request, 'unaddressable', UNADDRESSABLE_AGAIN_MS);
-    }
+    const isAskable = isAddressable(id);
+    if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
     try {
-      const { answer, read } = await upstream.record(kind, id, request.lane);
+      const { answer, read } = isAskable ? await upstream.record(kind, id, request.lane) : await notAsked();
       await gaps.heal({ reason: 'unreadable_answer', kind, recordId: id });
       if (answer.outcome === 'found') {
         const [applied] = await store.applyReads(kind, [{ id, data: answer.object }], read, {
@@ -236,10 +256,10 @@ export function createRefetch(options: RefetchOptions): Refetch {
         // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.
         await gaps.open(
           { reason: 'no_record_id', kind, recordId: null },
-          `an event names ${id}, and the API answers 404: does ${pointersSettingOf(kind)} fit?`,
+          `an event names ${id}, and ${isAskable ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
         );
       }
-      let text: string | null = outcome === 'unresolved_again' ? null : NEVER_SHOWN;
+      let text: string | null = outcome === 'unresolved_again' ? null : isAskable ? NEVER_SHOWN : UNASKABLE;
       if (outcome === 'unresolved_event') {
         const through = read.number;
         if (kind === 'risk_assessment') {
@@ -251,7 +271,8 @@ export function createRefetch(options: RefetchOptions): Refetch {
       }
       if (outcome === 'unresolved' || outcome === 'unresolved_event' || outcome === 'unresolved_again') {
         await gaps.heal({ reason: 'unproven_id', kind, recordId: id });
-        await gaps.open({ reason: 'unresolved', kind, recordId: id }, text);
+        const reason = isAskable ? 'unresolved' : 'unaddressable';
+        await gaps.open({ reason, kind, recordId: id }, text);
         await later(
           request,
           'unresolved',

@@ -1,17 +1,17 @@
 import type { Kind } from './kinds.ts';
 import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
 
-/** A value that may be the id of the record that a payload is about, and where it stands, as a pointer in a setting. */
+/** A value that may be the id of the record that a payload is about, and where it stands. */
 export interface Candidate {
   path: string;
   id: string;
   /** How likely it is among the others of its payload: 0 for the likeliest; the same for those that nothing tells apart. */
   place: number;
-  /** It stands in a list, so that `path` is for people, and no pointer. */
-  isListed: boolean;
+  /** A pointer in a setting can name `path`; else it is for people alone. */
+  isNameable: boolean;
 }
 
-/** At most this many of one payload: each may cost a request. The likelier ones come first. */
+/** At most this many of one payload whose record is sought: each may cost a request. The likelier ones come first. */
 export const MAX_CANDIDATES = 12;
 
 /** A pointer longer than this is nobody's setting. Characters. */
@@ -80,59 +80,80 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
     .concat(['previous', 'parent', 'template', 'control', 'document', 'file', 'task', 'comment']),
 );
 
+/** A day or an instant, a version or a number, an address. */
+const SURELY_NO_ID = /^(?:\d{4}-\d\d-\d\d(?:$|T)|\d+\.[\d.]*$|https?:)/i;
+
 /**
  * Where in the payload the id of the record of `kind` may stand, the likeliest first, each id once. Looks at scalars under
  * keys that look like ids, or that are called as the kind is. What a pointer cannot name is left out: keys with a dot, a
- * comma or a space in them, and what stands in a list, unless that is asked for. Pure.
+ * comma or a space in them, and what stands in a list. Pure.
  */
-export function idCandidatesIn(document: JsonObject, kind: Kind, how = { inLists: false }): Candidate[] {
-  const found: { path: string; id: string; rank: readonly number[]; isListed: boolean }[] = [];
-  look(document, { keys: [], pointer: '', isListed: false });
+export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
+  const likely = scalarsIn(document).flatMap((scalar) => {
+    const rank = scalar.isNameable ? rankOf(scalar.keys, kind) : null;
+    return rank === null ? [] : [{ ...scalar, rank }];
+  });
+  return inOrder(likely).slice(0, MAX_CANDIDATES);
+}
+
+/**
+ * The same of all that may be an id by its key, whosever that says it is, or by its form, wherever it stands: to be sure that
+ * nothing in the payload is a record's. As many as there are. Pure.
+ */
+export function everyIdIn(document: JsonObject, kind: Kind): Candidate[] {
+  return inOrder(
+    scalarsIn(document).flatMap((scalar) => {
+      const own = rankOf(scalar.keys, kind);
+      if (own === null && !isIdKey(scalar.keys) && !looksLikeId(scalar)) return [];
+      return [{ ...scalar, rank: own ?? [OWN_WORDS[kind].length + 1, scalar.keys.length] }];
+    }),
+  );
+}
+
+function inOrder(found: (Scalar & { rank: readonly number[] })[]): Candidate[] {
   found.sort((a, b) => compareRanks(a.rank, b.rank) || (a.path < b.path ? -1 : 1));
   const byId = new Map<string, Candidate>();
   let place = -1;
   let before: readonly number[] | null = null;
-  for (const { path, id, rank, isListed } of found) {
-    if (byId.size >= MAX_CANDIDATES) break;
+  for (const { path, id, rank, isNameable } of found) {
     if (byId.has(id)) continue;
     if (before === null || compareRanks(before, rank) !== 0) place += 1;
     before = rank;
-    byId.set(id, { path, id, place, isListed });
+    byId.set(id, { path, id, place, isNameable });
   }
   return [...byId.values()];
-
-  function look(object: JsonObject, { keys, pointer, isListed }: Place): void {
-    for (const [key, value] of Object.entries(object)) {
-      if (key === '' || /[.,\s]/.test(key)) continue;
-      const path = pointer === '' ? key : `${pointer}.${key}`;
-      consider(value, { keys: [...keys, key], pointer: path, isListed });
-    }
-  }
-
-  function consider(value: unknown, place: Place): void {
-    if (Array.isArray(value)) {
-      if (!how.inLists) return;
-      for (const [index, item] of value.entries())
-        consider(item, { ...place, pointer: `${place.pointer}[${index}]`, isListed: true });
-      return;
-    }
-    if (typeof value === 'object' && value !== null) {
-      look(value as JsonObject, place);
-      return;
-    }
-    const id = idOf(value);
-    const { keys, pointer: path, isListed } = place;
-    const rank = id === null ? null : rankOf(keys, kind);
-    if (id !== null && rank !== null && path.length <= MAX_PATH_LENGTH)
-      found.push({ path, id, rank, isListed });
-  }
 }
 
-/** Where in a payload. `keys`: those of objects alone. */
-interface Place {
+/** What a request could ask for. */
+interface Scalar extends Pick<Candidate, 'path' | 'id' | 'isNameable'> {
+  /** Of the objects that it stands in; of a list its own key alone. */
   keys: readonly string[];
-  pointer: string;
-  isListed: boolean;
+  isText: boolean;
+}
+
+function scalarsIn(document: JsonObject): Scalar[] {
+  const found: Scalar[] = [];
+  look(document, { keys: [], path: '', isNameable: true });
+  return found;
+
+  function look(value: unknown, place: Pick<Scalar, 'keys' | 'path' | 'isNameable'>): void {
+    const { keys, path } = place;
+    if (Array.isArray(value)) {
+      for (const [index, item] of value.entries())
+        look(item, { keys, path: `${path}[${index}]`, isNameable: false });
+      return;
+    }
+    if (typeof value !== 'object' || value === null) {
+      const id = idOf(value);
+      const isNameable = place.isNameable && path.length <= MAX_PATH_LENGTH;
+      if (id !== null) found.push({ keys, path, id, isNameable, isText: typeof value === 'string' });
+      return;
+    }
+    for (const [key, inner] of Object.entries(value)) {
+      const isNameable = place.isNameable && key !== '' && !/[.,\s]/.test(key);
+      look(inner, { keys: [...keys, key], path: path === '' ? key : `${path}.${key}`, isNameable });
+    }
+  }
 }
 
 function idOf(value: unknown): string | null {
@@ -140,12 +161,19 @@ function idOf(value: unknown): string | null {
   return isUsableId(value) && isAddressable(value) ? value : null;
 }
 
+const looksLikeId = ({ id, isText }: Scalar): boolean =>
+  isText && /\d/.test(id) && !/[\s@]/.test(id) && !SURELY_NO_ID.test(id);
+
+/** `assessmentIds` as `assessmentId`. */
+const idWordOf = (path: readonly string[]): number =>
+  ID_WORDS.indexOf(singular(wordsOf(path.at(-1) ?? '').at(-1) ?? ''));
+
+const isIdKey = (path: readonly string[]): boolean => idWordOf(path) >= 0;
+
 /** Null: it does not look like an id of the kind's. Else the smaller the likelier, the first difference decides. */
 function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {
-  const last = wordsOf(path.at(-1) ?? '');
-  // `assessmentIds` as `assessmentId`.
-  const ends = ID_WORDS.indexOf(singular(last.at(-1) ?? ''));
-  const named = OWN_WORDS[kind].indexOf(last.at(-1) ?? '');
+  const ends = idWordOf(path);
+  const named = OWN_WORDS[kind].indexOf(wordsOf(path.at(-1) ?? '').at(-1) ?? '');
   if (ends < 0 && named < 0) return null;
   // The nearest word before it that says whose it is decides.
   const whose = path

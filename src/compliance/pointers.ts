@@ -33,10 +33,13 @@ export function isAddressable(id: string): boolean {
   return id !== '.' && id !== '..';
 }
 
-/** The id of the record of `kind` that `document` is about, or null. */
+/**
+ * The id of the record of `kind` that `document` is about, or null. Nothing but its address shows an assessment, so that what
+ * no path can carry is the id of none.
+ */
 export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointers): string | null {
   for (const path of pathsOf(pointers).own[kind]) {
-    const id = idAt(document, path);
+    const id = idAt(document, path, kind);
     if (id !== null) return id;
   }
   return null;
@@ -44,7 +47,7 @@ export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointer
 
 /** Whether any of the kind's pointers finds `id`, whatever those before it find: an id may stand beside another one. */
 export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointers: IdPointers): boolean {
-  return pathsOf(pointers).own[kind].some((path) => idAt(document, path) === id);
+  return pathsOf(pointers).own[kind].some((path) => idAt(document, path, kind) === id);
 }
 
 /**
@@ -53,7 +56,7 @@ export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointe
  */
 export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPointers): JsonObject {
   for (const path of pathsOf(pointers).own[kind]) {
-    if (idAt(document, path) === null) continue;
+    if (idAt(document, path, kind) === null) continue;
     return path.length === 1 ? document : (valueAt(document, path.slice(0, -1)) as JsonObject);
   }
   return document;
@@ -111,7 +114,7 @@ export function referencesIn(
   const references: { kind: Kind; id: string }[] = [];
   for (const other of pathsOf(pointers).foreign[kind]) {
     for (const path of other.paths) {
-      const id = idAt(document, path);
+      const id = idAt(document, path, other.kind);
       if (id === null) continue;
       references.push({ kind: other.kind, id });
       break;
@@ -156,9 +159,9 @@ function takeApart(pointers: IdPointers): Paths {
 }
 
 /** Numbers are ids in many services; taken as their decimal text. */
-function idAt(document: JsonObject, path: Path): string | null {
+function idAt(document: JsonObject, path: Path, kind: Kind): string | null {
   const value = valueAt(document, path);
-  if (isUsableId(value)) return value;
+  if (isUsableId(value)) return kind !== 'risk_assessment' || isAddressable(value) ? value : null;
   return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : null;
 }
 

@@ -87,7 +87,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   },
   unaddressable: {
     symptom: 'The id is one that no request path can carry, such as two dots.',
-    check: 'The record in the compliance service itself: what its events said is all that is known here.',
+    check: 'The record in the compliance service itself: what its list shows is all that is known here.',
     command: `${CLI} records show KIND ID`,
     note: 'Only another id, given there, mends it.',
   },

@@ -66,7 +66,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   },
   unaddressable: {
     title: 'This id cannot be asked for',
-    remedy: 'No request path can carry it. What the events said about it is all there is.',
+    remedy: 'No request path can carry it. What the list shows of it is all there is.',
     needsPerson: false,
   },
   dead_letter: {

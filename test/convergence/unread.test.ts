@@ -206,6 +206,32 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     expect((await status()).learned_pointers).toEqual([]);
   });
 
+  it.each<[string, object]>([
+    ['a key that does not look like an id’s', { subject: 'RA-1' }],
+    ['a key that no pointer can name', { 'assessment.ref': 'RA-1' }],
+    ['what says that it is something else’s', { document: { id: 'RA-1' } }],
+  ])('has its assessment mirrored that stands under %s', async (_, more) => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    put('RA-1');
+    await stage.deliver(event('risk.assessed', { id: 'row-1', ...more }));
+    await settledWhole();
+  });
+
+  it('has all mirrored that it names, and is never in step before, however many requests that takes', async () => {
+    await stage.end();
+    await begin({ COMPLIANCE_REQUESTS_PER_MINUTE: '60' });
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    const assessmentIds = Array.from({ length: 40 }, (_, index) => `RA-${index + 10}`);
+    for (const id of ['RA-10', 'RA-27', 'RA-49']) put(id);
+    await stage.deliver(event('risk.assessed', { id: 'row-1', assessmentIds }));
+    await settledWhole();
+    expect(requestsFor('/risk-assessments/RA-48')).toBe(1);
+  });
+
   it('costs one search: where it was found, later ones are looked at first', async () => {
     put('RA-1');
     await stage.deliver(about('RA-1', 'row-1', { number: 77 }));
@@ -303,6 +329,32 @@ describe('a risk event with another thing’s id where the pointers look', () =>
   });
 });
 
+describe('a risk event with an id where the pointers look that no request can carry', () => {
+  beforeEach(() => begin());
+
+  it('is about the assessment that it names elsewhere', async () => {
+    put('RA-1');
+    const one = event('risk.assessed', { id: '..', assessment: { ref: 'RA-1' } });
+    await stage.deliver(one);
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    await settled('risk_assessment');
+    expect(await shown(one.id)).toMatchObject({ state: 'done', record_id: 'RA-1' });
+  });
+
+  it('is never in step where it names no other, until a person has settled it', async () => {
+    const one = event('risk.assessed', { id: '.' });
+    await stage.deliver(one);
+    await stage.leapUntil('the gap', () => isOpen('no_record_id'));
+    await stage.post('/api/sweeps');
+    for (let leaps = 0; leaps < 10; leaps += 1) {
+      stage.clock.leap(2_000);
+      expect(await verdictOf('risk_assessment')).not.toBe('in_step');
+    }
+    await stage.post(`/api/events/${one.id}/discard`);
+    await settled('risk_assessment');
+  });
+});
+
 describe('a policy or a vendor whose id stands where no pointer looks', () => {
   beforeEach(() => begin());
 
@@ -343,8 +395,8 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
 describe('a vendor event with another thing’s id where the pointers look', () => {
   beforeEach(() => begin());
 
-  const about = (ref: string, type = 'vendor.updated') =>
-    event(type, { id: 'org-1', details: { ref }, says: 'changed' });
+  const about = (ref: string, type = 'vendor.updated', id = 'org-1') =>
+    event(type, { id, details: { ref }, says: 'changed' });
   const rename = (id: string) =>
     stage.upstream.records.put('vendors', {
       ...stage.upstream.records.find('vendors', id)!,
@@ -365,6 +417,14 @@ describe('a vendor event with another thing’s id where the pointers look', () 
     for (const id of ['ven-3', 'ven-4', 'ven-5']) {
       rename(id);
       await stage.deliver(about(id));
+      await settledWhole();
+    }
+  });
+
+  it('is no loss under green where no request can carry that id', async () => {
+    for (const id of ['ven-3', 'ven-4']) {
+      rename(id);
+      await stage.deliver(about(id, 'vendor.updated', '..'));
       await settledWhole();
     }
   });
