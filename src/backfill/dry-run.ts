@@ -11,6 +11,7 @@ import { createDrift, type DriftReport } from './drift.ts';
 import { SILENT_GAPS } from './gaps.ts';
 import { contradiction, createPages, type ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
+import type { FetchedKind } from './refetch.ts';
 import { createUpstream, type Lane } from './upstream.ts';
 
 /** Ids taken from the database at a time. */
@@ -56,11 +57,15 @@ export function createDryRun(options: DryRunOptions): DryRun {
     const from = await store.currentNumber();
     const seen = new Set<string>();
     const asked = new Set<string>();
+    /** Of these the list leaves something out, so that their own addresses tell how they differ. */
+    const lacking = new Set<string>();
     let incomplete: string | null = null;
 
-    async function compare(objects: readonly ReadObject[]): Promise<void> {
-      for (const { id, what, fields } of await store.compareReads(kind, objects)) {
-        if (what !== 'same' && !seen.has(id)) drift.found({ id, what, fields: [...fields], repaired: false });
+    async function compare(objects: readonly ReadObject[], isOfList: boolean): Promise<void> {
+      for (const { id, what, fields, lacks } of await store.compareReads(kind, objects, { isOfList })) {
+        if (lacks) lacking.add(id);
+        else if (what !== 'same' && (!seen.has(id) || lacking.has(id)))
+          drift.found({ id, what, fields: [...fields], repaired: false });
         seen.add(id);
       }
     }
@@ -71,7 +76,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
         for await (const { objects, meta } of pages({ kind: listed, lane, skip: 0 })) {
           signal.throwIfAborted();
           total = meta.total ?? total;
-          await compare(objects);
+          await compare(objects, true);
         }
       } catch (error) {
         if (signal.aborted || error instanceof UpstreamError || !(error instanceof MirrorError)) throw error;
@@ -82,14 +87,14 @@ export function createDryRun(options: DryRunOptions): DryRun {
       incomplete = contradiction(total, seen.size);
     }
 
-    async function readRecord(id: string): Promise<void> {
+    async function readRecord(fetched: FetchedKind, id: string): Promise<void> {
       if (asked.has(id) || !isAddressable(id)) return;
       asked.add(id);
       for (let tries = 1; ; tries += 1) {
         signal.throwIfAborted();
         try {
-          const { answer } = await upstream.record('risk_assessment', id, lane);
-          if (answer.outcome === 'found') await compare([{ id, data: answer.object }]);
+          const { answer } = await upstream.record(fetched, id, lane);
+          if (answer.outcome === 'found') await compare([{ id, data: answer.object }], false);
           return;
         } catch (error) {
           const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_RECORD;
@@ -100,8 +105,9 @@ export function createDryRun(options: DryRunOptions): DryRun {
     }
 
     if (kind === 'risk_assessment') {
-      for (const id of await options.riskIds()) await readRecord(id);
+      for (const id of await options.riskIds()) await readRecord(kind, id);
     } else await readList(kind);
+    if (kind === 'vendor') for (const id of lacking) await readRecord(kind, id);
     const absent: string[] = [];
     // Tombstones and ids without a row as well: what the API shows of them is missing here.
     for (let after = ''; ; ) {
@@ -110,7 +116,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
       after = known.at(-1)!.id;
       for (const { id, alive } of known) {
         signal.throwIfAborted();
-        if (kind === 'risk_assessment') await readRecord(id);
+        if (kind === 'risk_assessment') await readRecord(kind, id);
         if (alive && !seen.has(id) && incomplete === null) absent.push(id);
       }
     }

@@ -143,6 +143,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   async function readList(kind: ListedKind, sweep: Running, lane: Lane): Promise<Ending> {
+    const lacking = new Set<string>();
     const walkOnce = (seenBefore: ReadonlySet<string>) =>
       options.walk({
         seenBefore,
@@ -153,6 +154,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         skip: seenBefore.size === 0 ? sweep.skip : 0,
         onPage: (applied, total) => {
           sweep.drift.read(applied);
+          // One that differs besides is due anyway, once its own address is sure to show the same.
+          for (const one of applied) if (one.lacks && one.outcome === 'unchanged') lacking.add(one.id);
           sweep.estimatedTotal = total ?? sweep.estimatedTotal;
           say(sweep);
         },
@@ -163,7 +166,14 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
     }
     totals.set(kind, first.total ?? first.ids.size);
-    if (kind === 'vendor') await askAgain(kind, sweep, lane);
+    if (kind === 'vendor') {
+      await askAgain(kind, sweep, lane);
+      const failed = await readWhole(kind, sweep, lacking, lane);
+      if (failed > 0) {
+        const error = `the list leaves out fields of ${lacking.size}, of which ${failed} could not be read by themselves`;
+        return { outcome: 'incomplete', error };
+      }
+    }
 
     const absent = await store.unseenBy(kind, sweep.id, sweep.number);
     if (absent.length === 0) {
@@ -285,6 +295,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         options.reserved.delete(key);
       }
     }
+  }
+
+  /** What the list leaves out of these, nothing but their own addresses shows. How many of those could not be read. */
+  async function readWhole(
+    kind: 'vendor',
+    sweep: Running,
+    ids: ReadonlySet<string>,
+    lane: Lane,
+  ): Promise<number> {
+    let failed = 0;
+    await inParallel([...ids], async (id) => {
+      signal.throwIfAborted();
+      if ((await readFor(kind, sweep, id, lane, false)) === 'failed') failed += 1;
+    });
+    return failed;
   }
 
   async function conclude(kind: Kind, sweep: Running, proof: ConclusionRequest['proof']): Promise<void> {

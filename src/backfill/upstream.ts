@@ -267,7 +267,7 @@ export function createUpstream(options: {
     async page(kind, page, lane, how = {}) {
       const seen = await read(kind, (call) => client.listPage(kind, page, { ...call, ...how, lane }));
       await options.onReadable?.(kind, 'read');
-      return seen;
+      return { ...seen, read: { ...seen.read, isOfList: true } };
     },
     async record(kind, id, lane) {
       const seen = await read(kind, (call) => client.getRecord(kind, id, { ...call, lane }));

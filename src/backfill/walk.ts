@@ -131,12 +131,13 @@ function count(
   ids: Set<string>,
   seenBefore: ReadonlySet<string>,
 ): void {
-  for (const { id, outcome } of applied) {
+  for (const { id, outcome, lacks } of applied) {
     const again = ids.has(id) || seenBefore.has(id);
     ids.add(id);
     if (!again) progress.seen += 1;
     if (outcome === 'inserted') progress.inserted += 1;
     else if (outcome === 'updated' || outcome === 'revived') progress.updated += 1;
-    else if (outcome === 'unchanged' && !again) progress.unchanged += 1;
+    // Of one that leaves something out, its own address is still to tell.
+    else if (outcome === 'unchanged' && !again && !lacks) progress.unchanged += 1;
   }
 }

@@ -1,7 +1,22 @@
 import { DELETE_TYPES, type Kind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
-import type { ApplyOutcome, HintTiming, MissingOutcome, ReadMoment } from '../store/store.ts';
-import { contentOf, diffContent, mergePayload, type RowChange, type RowContent } from './merge.ts';
+import type {
+  ApplyOutcome,
+  Compared,
+  HintTiming,
+  MissingOutcome,
+  ReadMoment,
+  ReadObject,
+} from '../store/store.ts';
+import {
+  contentOf,
+  diffContent,
+  differingNames,
+  laidOver,
+  mergePayload,
+  type RowChange,
+  type RowContent,
+} from './merge.ts';
 
 /**
  * Which version of a record wins. A payload is a preview, an answer of the API is the truth, and neither may
@@ -210,29 +225,45 @@ export interface ApplyDecision {
   change: RowChange | null;
   /** The row's `verified_at` moves to the end of this read. */
   confirmed: boolean;
+  lacks: boolean;
 }
 
-/** The API showed the record as `data`. */
-export function decideApply(
+/**
+ * What a read shows of a record of which `row` is held. Policies have no address of their own, so that what their list leaves
+ * out is gone.
+ */
+function dataShown(
   kind: Kind,
   data: JsonObject,
+  read: Pick<ReadMoment, 'isOfList'>,
+  row: RowContent | null,
+): { data: JsonObject; lacks: boolean } {
+  if (read.isOfList !== true || kind === 'policy' || row === null) return { data, lacks: false };
+  return laidOver(row.data, data);
+}
+
+/** The API showed the record as `answer`. */
+export function decideApply(
+  kind: Kind,
+  answer: JsonObject,
   read: ReadMoment,
   held: { state: RecordState; row: RowContent | null },
   timing: HintTiming,
 ): ApplyDecision {
   const { state, row } = held;
+  const { data, lacks } = dataShown(kind, answer, read, row);
   const newerRow = state.write > read.number;
   if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
     const change = diffContent(row, contentOf(kind, data, null));
-    return { outcome: 'refused', state: { ...state, refusals }, row: null, change, confirmed: false };
+    return { outcome: 'refused', state: { ...state, refusals }, row: null, change, confirmed: false, lacks };
   }
   const kept = stillShown(state, read, timing);
   const shown = contentOf(kind, withShown(data, row, kept), null);
   const change = diffContent(row, shown);
   if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {
     const again = lookAgain(state, read, timing);
-    return { outcome: 'deferred', state: again, row: null, change, confirmed: false };
+    return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
   }
 
   const applied: RecordState = {
@@ -248,14 +279,32 @@ export function decideApply(
     refusals: 0,
     attempts: 0,
   };
-  const next = newerRow ? lookAgain(applied, read, timing) : covered(applied, read, timing);
+  // What was left out belongs to another version than what was shown, or may do so.
+  const isMixed = lacks && change !== null;
+  const whole = lacks ? applied : covered(applied, read, timing);
+  const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;
   return {
     outcome: outcomeOf(change),
     state: next,
     row: change === null ? null : shown,
     change,
-    confirmed: true,
+    confirmed: !lacks,
+    lacks,
   };
+}
+
+/** How a read differs from what is held, if it were applied as it is. */
+export function compareRead(
+  kind: Kind,
+  { id, data: answer }: ReadObject,
+  read: Pick<ReadMoment, 'isOfList'>,
+  row: RowContent | null,
+): Compared {
+  if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [], lacks: false };
+  const { data, lacks } = dataShown(kind, answer, read, row);
+  const change = diffContent(row, contentOf(kind, data, null));
+  if (change === null) return { id, what: 'same', fields: [], lacks };
+  return { id, what: 'different', fields: differingNames(change), lacks };
 }
 
 /**

@@ -48,6 +48,26 @@ export function mergePayload(
   return merged;
 }
 
+/**
+ * A list's row of a record, over what is held of it. What the row leaves out, at any depth, is no removal: the record's own
+ * address may show it all the same. `lacks`: it leaves out something.
+ */
+export function laidOver(held: JsonObject, listed: JsonObject): { data: JsonObject; lacks: boolean } {
+  const data = { ...held };
+  let lacks = Object.keys(held).some((field) => !Object.hasOwn(listed, field));
+  for (const field of Object.keys(listed)) {
+    const was = Object.hasOwn(held, field) ? held[field] : null;
+    const is = listed[field];
+    const inner = isObject(was) && isObject(is) ? laidOver(was, is) : { data: is, lacks: false };
+    put(data, field, inner.data);
+    lacks ||= inner.lacks;
+  }
+  return { data, lacks };
+}
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost a preview 4 µs. */
 function put(object: JsonObject, field: string, value: unknown): void {
   if (field !== '__proto__') object[field] = value;

@@ -217,6 +217,8 @@ export interface ReadMoment {
   beganAt: number;
   endedAt: number;
   endedWall: number;
+  /** A page of a list, whose rows may show less of a record than its own address does. */
+  isOfList?: boolean;
 }
 
 export interface ReadObject {
@@ -247,6 +249,15 @@ export interface Applied {
   witness: boolean;
   /** It was unverified before: something had announced that it may differ. */
   announced: boolean;
+  /** The row of a list leaves out what is held of the record: whether that is gone, its own address says. */
+  lacks: boolean;
+}
+
+/** An object of a read beside its row. */
+export interface Compared extends Pick<Applied, 'id' | 'lacks'> {
+  what: 'same' | 'missing' | 'different';
+  /** What differs, by column. */
+  fields: readonly string[];
 }
 
 export interface DueRecord {
@@ -371,11 +382,12 @@ export interface BackfillStore {
     read: ReadMoment,
     context: { cause: string; sweepId: number | null; timing: HintTiming; pointers: IdPointers },
   ): Promise<Applied[]>;
-  /** How objects of a read differ from their rows. Writes nothing. */
+  /** How objects of a read differ from their rows. `lacks` as in `Applied`. Writes nothing. */
   compareReads(
     kind: Kind,
     objects: readonly ReadObject[],
-  ): Promise<{ id: string; what: 'same' | 'missing' | 'different'; fields: readonly string[] }[]>;
+    read: Pick<ReadMoment, 'isOfList'>,
+  ): Promise<Compared[]>;
   /** Every known id, in order, after `after`: tombstones and ids without a row included, which are not `alive`. */
   knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]>;
   /** How many rows of the kind are alive. */

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { afterEach, expect, it } from 'vitest';
 import { API_KEY } from '../support/independent-upstream.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
@@ -197,6 +198,53 @@ it('a vendor whose own address nobody understands keeps its kind from being in s
   await sweepVendors();
   await inStep('vendor');
   expect(await openGaps()).toEqual([]);
+});
+
+it('a list that leaves out what a vendor’s own address shows undoes nothing, and what changes behind it is found', async () => {
+  let whole: Record<string, unknown> = {
+    id: 'ven-1',
+    name: 'One',
+    notes: 'x',
+    owner: { id: 'u', name: 'Jo' },
+  };
+  await against((path, query) => {
+    const page = query.get('page') === '1' ? [{ id: 'ven-1', name: whole['name'], owner: { id: 'u' } }] : [];
+    if (path === '/vendors') return { body: { data: page, meta: { total: 1 } } };
+    return path === '/vendors/ven-1' ? { body: { data: whole } } : bare(path, query);
+  });
+  await inStep('vendor');
+  const shows = (what: string) =>
+    eventually(what, async () => {
+      const { items } = await service!.get<{ items: { data: object; unverified_since: string | null }[] }>(
+        '/api/records/vendor',
+      );
+      return items[0]?.unverified_since === null && isDeepStrictEqual(items[0].data, whole);
+    });
+  const changes = async () => {
+    const { items } = await service!.get<{ items: { before: object; after: object }[] }>(
+      '/api/records/vendor/ven-1/history',
+    );
+    return items.length;
+  };
+  await service!.post('/api/records/vendor/ven-1/refetch');
+  await shows('all of it');
+  const before = await changes();
+  for (let times = 0; times < 2; times += 1) {
+    await sweepVendors();
+    await inStep('vendor');
+    await shows('all of it still');
+  }
+  expect(await changes()).toBe(before);
+  for (const next of [
+    { ...whole, notes: 'y' },
+    { ...whole, name: 'Two' },
+    { id: 'ven-1', name: 'Two', owner: { id: 'u', name: 'Jo' } },
+  ]) {
+    whole = next;
+    await sweepVendors();
+    await shows(JSON.stringify(next));
+    await inStep('vendor');
+  }
 });
 
 it.each<[string, unknown]>([

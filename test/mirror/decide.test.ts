@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import {
+  compareRead,
   covered,
   decideApply,
   decideBurial,
@@ -261,6 +263,54 @@ describe('a preview', () => {
         },
       ),
     );
+  });
+});
+
+describe('a row of a list', () => {
+  const read = { number: 7, beganAt: 110, endedAt: 112, endedWall: 2_000, isOfList: true };
+  const held = row({ name: 'Old', notes: 'x', owner: { id: 'u', name: 'Jo' } });
+  const apply = (kind: Kind, data: JsonObject, over: Partial<RecordState> = VERIFIED) =>
+    decideApply(kind, data, read, { state: state(over), row: held }, TIMING);
+
+  it.each<[string, JsonObject]>([
+    ['a field', { name: 'Old', owner: { id: 'u', name: 'Jo' } }],
+    ['a field of an object', { name: 'Old', notes: 'x', owner: { id: 'u' } }],
+  ])('that leaves out %s takes nothing away and confirms nothing', (_, data) => {
+    expect(apply('vendor', data)).toMatchObject({
+      ...{ outcome: 'unchanged', lacks: true, confirmed: false, row: null, change: null },
+      state: { unverifiedSince: null },
+    });
+    const { state: open } = apply('vendor', data, {});
+    expect(open).toMatchObject({ unverifiedSince: 1_000, hintAt: 100, dueAt: 110 });
+  });
+
+  it('that leaves out something and shows another thing otherwise is taken, and has the record looked at again', () => {
+    expect(apply('vendor', { name: 'New', owner: { id: 'v' } })).toMatchObject({
+      ...{ outcome: 'updated', lacks: true, confirmed: false },
+      row: { name: 'New', data: { name: 'New', notes: 'x', owner: { id: 'v', name: 'Jo' } } },
+      state: { unverifiedSince: read.endedWall, dueAt: read.endedAt + TIMING.settleMs },
+    });
+  });
+
+  it('that shows all that is held confirms it, more fields or not', () => {
+    const whole = apply('vendor', { ...held.data, more: 1 }, {});
+    expect(whole).toMatchObject({ outcome: 'updated', lacks: false, confirmed: true });
+    expect(whole.state).toMatchObject({ unverifiedSince: null, dueAt: null });
+  });
+
+  it('of policies, which have no address of their own, shows what is gone', () => {
+    const { row: after, lacks } = apply('policy', { name: 'Old' });
+    expect(after?.data).toEqual({ name: 'Old' });
+    expect(lacks).toBe(false);
+  });
+
+  it('is laid over the row as an answer of its own address would not be', () => {
+    const own = { ...read, isOfList: false };
+    const { row: after } = decideApply('vendor', { name: 'Old' }, own, { state: state(), row: held }, TIMING);
+    expect(after?.data).toEqual({ name: 'Old' });
+    expect(compareRead('vendor', { id: 'v', data: { name: 'Old' } }, read, held)).toMatchObject({
+      ...{ what: 'same', lacks: true },
+    });
   });
 });
 

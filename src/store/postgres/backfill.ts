@@ -1,5 +1,5 @@
 import type { LearnedPointer } from '../../compliance/pointers.ts';
-import { decideApply, decideMissing } from '../../mirror/decide.ts';
+import { compareRead, decideApply, decideMissing } from '../../mirror/decide.ts';
 import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { gapOfFailed } from '../healing.ts';
@@ -167,20 +167,13 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
       );
     },
 
-    async compareReads(kind, objects) {
+    async compareReads(kind, objects, read) {
       const records = await loadRecords(
         database.sql,
         kind,
         objects.map((object) => object.id),
       );
-      return objects.map(({ id, data }) => {
-        const row = records.get(id)?.row ?? null;
-        if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [] };
-        const change = diffContent(row, contentOf(kind, data, null));
-        return change === null
-          ? { id, what: 'same', fields: [] }
-          : { id, what: 'different', fields: differingNames(change) };
-      });
+      return objects.map((object) => compareRead(kind, object, read, records.get(object.id)?.row ?? null));
     },
 
     async recordMissing(kind, id, read, context) {
@@ -230,5 +223,6 @@ function applyOne(held: Held, object: ReadObject, read: ReadMoment, context: App
     lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
     witness: wasAlive,
     announced: unverifiedSince !== null,
+    lacks: decision.lacks,
   };
 }

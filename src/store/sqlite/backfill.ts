@@ -3,6 +3,7 @@ import type { LearnedPointer } from '../../compliance/pointers.ts';
 import { MirrorError } from '../../errors.ts';
 import {
   causeOfDeletion,
+  compareRead,
   decideApply,
   decideBurial,
   decideDeletions,
@@ -238,6 +239,7 @@ export function createBackfillVerbs(
       lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
       witness: wasAlive,
       announced: unverifiedSince !== null,
+      lacks: decision.lacks,
     };
   }
 
@@ -381,15 +383,8 @@ export function createBackfillVerbs(
       });
     },
 
-    async compareReads(kind, objects) {
-      return objects.map(({ id, data }) => {
-        const { row } = records.load(kind, id);
-        if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [] };
-        const change = diffContent(row, contentOf(kind, data, null));
-        return change === null
-          ? { id, what: 'same', fields: [] }
-          : { id, what: 'different', fields: differingNames(change) };
-      });
+    async compareReads(kind, objects, read) {
+      return objects.map(({ id, data }) => compareRead(kind, { id, data }, read, records.load(kind, id).row));
     },
 
     async knownIds(kind, after, limit) {

@@ -20,11 +20,11 @@ export function describeDrift(open: OpenEngine): void {
         ];
         const shown = { a: { name: 'a' }, b: { name: 'B', note: 1 }, c: { name: 'c' }, d: { name: 'd' } };
         const objects = Object.entries(shown).map(([id, fields]) => ({ id, data: { id, ...fields } }));
-        expect(await scene.store.compareReads('vendor', objects)).toEqual([
-          { id: 'a', what: 'same', fields: [] },
-          { id: 'b', what: 'different', fields: ['data.name', 'data.note', 'name'] },
-          { id: 'c', what: 'missing', fields: [] },
-          { id: 'd', what: 'missing', fields: [] },
+        expect(await scene.store.compareReads('vendor', objects, { isOfList: true })).toEqual([
+          { id: 'a', what: 'same', fields: [], lacks: false },
+          { id: 'b', what: 'different', fields: ['data.name', 'data.note', 'name'], lacks: false },
+          { id: 'c', what: 'missing', fields: [], lacks: false },
+          { id: 'd', what: 'missing', fields: [], lacks: false },
         ]);
         expect([
           await scene.changes(),
