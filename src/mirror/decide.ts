@@ -229,17 +229,17 @@ export interface ApplyDecision {
 }
 
 /**
- * What a read shows of a record of which `row` is held. Policies have no address of their own, so that what their list leaves
- * out is gone.
+ * What a read shows of a record that is held. Policies have no address of their own, so that what their list leaves out is
+ * gone; and what only events have shown no address need show.
  */
 function dataShown(
   kind: Kind,
   data: JsonObject,
   read: Pick<ReadMoment, 'isOfList'>,
-  row: RowContent | null,
+  { state, row }: { state: Pick<RecordState, 'returned'>; row: RowContent | null },
 ): { data: JsonObject; lacks: boolean } {
-  if (read.isOfList !== true || kind === 'policy' || row === null) return { data, lacks: false };
-  return laidOver(row.data, data);
+  const isPart = read.isOfList === true && kind !== 'policy' && state.returned;
+  return isPart && row !== null ? laidOver(row.data, data) : { data, lacks: false };
 }
 
 /** The API showed the record as `answer`. */
@@ -251,7 +251,7 @@ export function decideApply(
   timing: HintTiming,
 ): ApplyDecision {
   const { state, row } = held;
-  const { data, lacks } = dataShown(kind, answer, read, row);
+  const { data, lacks } = dataShown(kind, answer, read, held);
   const newerRow = state.write > read.number;
   if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
@@ -298,10 +298,11 @@ export function compareRead(
   kind: Kind,
   { id, data: answer }: ReadObject,
   read: Pick<ReadMoment, 'isOfList'>,
-  row: RowContent | null,
+  held: Parameters<typeof dataShown>[3],
 ): Compared {
+  const { row } = held;
   if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [], lacks: false };
-  const { data, lacks } = dataShown(kind, answer, read, row);
+  const { data, lacks } = dataShown(kind, answer, read, held);
   const change = diffContent(row, contentOf(kind, data, null));
   if (change === null) return { id, what: 'same', fields: [], lacks };
   return { id, what: 'different', fields: differingNames(change), lacks };

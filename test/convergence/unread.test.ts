@@ -429,6 +429,17 @@ describe('a vendor event with another thing’s id where the pointers look', () 
     }
   });
 
+  it('is no loss under green where that id is a vendor’s, which the list alone can show', async () => {
+    stage.upstream.records.put('vendors', { id: '..', name: 'Dots', status: 'active' });
+    await stage.post('/api/sweeps', { kinds: ['vendor'] });
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    for (const name of ['More dots', 'Still more']) {
+      stage.upstream.records.put('vendors', { id: '..', name, status: 'active' });
+      await stage.deliver(event('vendor.updated', { id: '..' }));
+      await settledWhole();
+    }
+  });
+
   it('is no loss under green where it says that its vendor is gone', async () => {
     stage.upstream.records.remove('vendors', 'ven-9');
     await stage.deliver(about('ven-9', 'vendor.removed'));

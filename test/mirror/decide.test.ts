@@ -270,7 +270,7 @@ describe('a row of a list', () => {
   const read = { number: 7, beganAt: 110, endedAt: 112, endedWall: 2_000, isOfList: true };
   const held = row({ name: 'Old', notes: 'x', owner: { id: 'u', name: 'Jo' } });
   const apply = (kind: Kind, data: JsonObject, over: Partial<RecordState> = VERIFIED) =>
-    decideApply(kind, data, read, { state: state(over), row: held }, TIMING);
+    decideApply(kind, data, read, { state: state({ returned: true, ...over }), row: held }, TIMING);
 
   it.each<[string, JsonObject]>([
     ['a field', { name: 'Old', owner: { id: 'u', name: 'Jo' } }],
@@ -298,6 +298,11 @@ describe('a row of a list', () => {
     expect(whole.state).toMatchObject({ unverifiedSince: null, dueAt: null });
   });
 
+  it('that leaves out what only events have shown is the first truth about it', () => {
+    const first = apply('vendor', { name: 'Old' }, { returned: false });
+    expect(first).toMatchObject({ lacks: false, confirmed: true, row: { data: { name: 'Old' } } });
+  });
+
   it('of policies, which have no address of their own, shows what is gone', () => {
     const { row: after, lacks } = apply('policy', { name: 'Old' });
     expect(after?.data).toEqual({ name: 'Old' });
@@ -308,7 +313,9 @@ describe('a row of a list', () => {
     const own = { ...read, isOfList: false };
     const { row: after } = decideApply('vendor', { name: 'Old' }, own, { state: state(), row: held }, TIMING);
     expect(after?.data).toEqual({ name: 'Old' });
-    expect(compareRead('vendor', { id: 'v', data: { name: 'Old' } }, read, held)).toMatchObject({
+    expect(
+      compareRead('vendor', { id: 'v', data: { name: 'Old' } }, read, { state: VERIFIED, row: held }),
+    ).toMatchObject({
       ...{ what: 'same', lacks: true },
     });
   });

@@ -278,6 +278,18 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'row-of-a-list',
+    tryFirst: 1,
+    without: 'a row of a list confirms what it leaves out',
+    edits: [
+      {
+        file: DECIDE,
+        find: 'const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;',
+        put: 'const next = newerRow ? lookAgain(applied, read, timing) : covered(applied, read, timing);',
+      },
+    ],
+  },
+  {
     name: 'access-by-absence',
     tryFirst: 3,
     without: 'a 404 shows that assessments may be read, whether or not anything else was ever read',

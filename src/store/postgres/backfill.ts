@@ -1,6 +1,6 @@
 import type { LearnedPointer } from '../../compliance/pointers.ts';
 import { compareRead, decideApply, decideMissing } from '../../mirror/decide.ts';
-import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
+import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { gapOfFailed } from '../healing.ts';
 import { TABLES } from '../record-rows.ts';
@@ -173,7 +173,7 @@ export function createBackfillVerbs(database: Database): ReadVerbs {
         kind,
         objects.map((object) => object.id),
       );
-      return objects.map((object) => compareRead(kind, object, read, records.get(object.id)?.row ?? null));
+      return objects.map((object) => compareRead(kind, object, read, records.get(object.id)!));
     },
 
     async recordMissing(kind, id, read, context) {

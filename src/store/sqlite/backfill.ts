@@ -10,7 +10,7 @@ import {
   decideMissing,
   dueAt,
 } from '../../mirror/decide.ts';
-import { contentOf, diffContent, differingNames } from '../../mirror/merge.ts';
+import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { gapOfFailed } from '../healing.ts';
 import { TABLES } from '../record-rows.ts';
@@ -384,7 +384,7 @@ export function createBackfillVerbs(
     },
 
     async compareReads(kind, objects, read) {
-      return objects.map(({ id, data }) => compareRead(kind, { id, data }, read, records.load(kind, id).row));
+      return objects.map(({ id, data }) => compareRead(kind, { id, data }, read, records.load(kind, id)));
     },
 
     async knownIds(kind, after, limit) {
