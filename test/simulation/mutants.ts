@@ -218,7 +218,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unwitnessed-404',
-    tryFirst: 26,
+    tryFirst: 73,
     without: 'a 404 settles what an event named, whether or not any other assessment can be read',
     edits: [
       {
