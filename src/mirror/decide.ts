@@ -266,11 +266,14 @@ export function decideApply(
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
   }
 
+  // What was left out belongs to another version than what was shown, or may do so.
+  const isMixed = lacks && change !== null;
   const applied: RecordState = {
     ...state,
     shown: kept,
     readNumber: read.number,
-    readEndedAt: read.endedAt,
+    // One that shows nothing new is contradicted by no later one that says what became of the rest.
+    readEndedAt: lacks && !isMixed ? state.readEndedAt : read.endedAt,
     returned: true,
     missingSince: null,
     missingNumber: null,
@@ -279,8 +282,6 @@ export function decideApply(
     refusals: 0,
     attempts: 0,
   };
-  // What was left out belongs to another version than what was shown, or may do so.
-  const isMixed = lacks && change !== null;
   const whole = lacks ? applied : covered(applied, read, timing);
   const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;
   return {

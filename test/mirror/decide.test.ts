@@ -298,6 +298,13 @@ describe('a row of a list', () => {
     expect(whole.state).toMatchObject({ unverifiedSince: null, dueAt: null });
   });
 
+  it('that leaves out something and shows nothing else otherwise does not put off what its own address says', () => {
+    const { state: after } = apply('vendor', { name: 'Old', notes: 'x', owner: { id: 'u' } }, {});
+    const own = { number: 8, beganAt: 113, endedAt: 114, endedWall: 2_100 };
+    const gone = decideApply('vendor', { name: 'Old', notes: 'x' }, own, { state: after, row: held }, TIMING);
+    expect(gone).toMatchObject({ outcome: 'updated', confirmed: true, state: { unverifiedSince: null } });
+  });
+
   it('that leaves out what only events have shown is the first truth about it', () => {
     const first = apply('vendor', { name: 'Old' }, { returned: false });
     expect(first).toMatchObject({ lacks: false, confirmed: true, row: { data: { name: 'Old' } } });
