@@ -237,8 +237,9 @@ export function createRefetch(options: RefetchOptions): Refetch {
             through: read.number,
             isProven: false,
           });
-          // Once the first of them is read, there is something to compare with.
-          if (shown.length > 0) return later(request, 'its events name others', 2 * timing.settleMs);
+          // Once the first of them is read, there is something to compare with; unless all of them are gone by now.
+          if (shown.length > 0 && request.attempts < WITNESS_TRIES)
+            return later(request, 'its events name others', 2 * timing.settleMs);
           if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
           await gaps.open(
             { reason: 'unproven_id', kind, recordId: id },
