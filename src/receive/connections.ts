@@ -168,6 +168,10 @@ export function createConnections(
   const requestsAhead = createTurnBudget(AHEAD_A_TURN);
   const chunks = createTurnBudget(CHUNKS_A_TURN);
   const readings = createTurns(1);
+  /** Whose turn came last: it is not held back again before it was read. */
+  let inTurn: KnownSocket | null = null;
+  /** Whether a piece had to be dropped since then. */
+  let wasDear = false;
   const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
 
   function forgetClosed(): void {
@@ -195,15 +199,22 @@ export function createConnections(
     else if (all > limits.maxConnections) (worst ?? newcomer).destroy();
   }
 
-  /** Reads no more of it until its turn comes: each network has its turn, and new connections are accepted first. */
+  /** Reads no more of it until its turn comes: each network has its turn. */
   function hold(socket: KnownSocket): void {
     socket.pause();
-    readings.begin(socket[CONNECTION]!.network ?? '', () => void socket.resume());
+    readings.begin(socket[CONNECTION]!.network ?? '', () => {
+      if (socket.destroyed) return false;
+      inTurn = socket;
+      wasDear = false;
+      return socket.resume();
+    });
   }
 
   /** A piece costs up to two milliseconds even if it is dropped, and as many as there are connections may come at once. */
   function holdStrangers(): void {
+    wasDear = true;
     for (const socket of sockets) {
+      if (socket === inTurn) continue;
       // Whoever has stopped reading goes on by itself, or never. And Node does both where a request is being answered.
       if (socket[CONNECTION]!.isProven || socket.isPaused() || socket.destroyed) continue;
       if (currentResponse(socket) === undefined) hold(socket);
@@ -242,7 +253,8 @@ export function createConnections(
       sockets.add(socket);
       if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
       makeRoom(socket, network);
-      readings.accepted();
+      // Or else as many would be read as are accepted, and while they come without an end nearly nobody was.
+      if (wasDear) readings.accepted();
       // Not at once: Node has put off its own beginning to read until then.
       process.nextTick(hold, socket);
     },

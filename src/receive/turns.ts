@@ -1,13 +1,16 @@
 /** While connections come in one after the other, so many of them come before a turn of requests: a few milliseconds. */
 const ACCEPTED_BEFORE_A_TURN = 16;
 
+/** False: there was nothing to begin any more, and the turn is the next one's. */
+type Begin = () => unknown;
+
 /**
  * Begins at most so many in one turn of the event loop. Those that wait go in the order of calls, but one of each network
  * at a time, so that whoever asks for hundreds at once waits for them himself. And connections come in first: libuv accepts
  * one a turn, in the order of their arrival, so that behind hundreds of new ones everybody waits as long as their turns take.
  */
 export function createTurns(perTurn: number) {
-  const waiting = new Map<string, (() => void)[]>();
+  const waiting = new Map<string, Begin[]>();
   let begun = 0;
   let accepted = false;
   let putOff = 0;
@@ -32,8 +35,7 @@ export function createTurns(perTurn: number) {
       const begin = own.shift()!;
       waiting.delete(network);
       if (own.length > 0) waiting.set(network, own);
-      begun += 1;
-      begin();
+      if (begin() !== false) begun += 1;
     }
     if (waiting.size > 0 || begun > 0) ask();
   }
@@ -43,7 +45,7 @@ export function createTurns(perTurn: number) {
       accepted = true;
       ask();
     },
-    begin(network: string, begin: () => void): void {
+    begin(network: string, begin: Begin): void {
       ask();
       if (begun < perTurn && !accepted) {
         begun += 1;

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
-import { expect, it } from 'vitest';
-import { createConnections } from '../../src/receive/connections.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { type Connections, createConnections, dropPiece } from '../../src/receive/connections.ts';
 import { SERVER_LIMITS } from '../../src/receive/server.ts';
 
 it('remembers the connections that are open, and of those that have closed no more than twice as many', async () => {
@@ -27,4 +28,67 @@ it('remembers the connections that are open, and of those that have closed no mo
   expect(most).toBeLessThanOrEqual(64);
   for (const client of staying) client.destroy();
   server.close();
+});
+
+/** A socket as far as connections have to do with it, of whose piece some can be dropped. */
+function fakeSocket(remoteAddress: string) {
+  const parser = Object.assign(Object.create({ constructor: { kOnBody: 0 } }), { 0: () => 0 });
+  const socket = {
+    ...{ remoteAddress, parser, destroyed: false, isReading: true, reads: 0 },
+    isPaused: () => !socket.isReading,
+    pause() {
+      socket.isReading = false;
+    },
+    resume() {
+      socket.isReading = true;
+      socket.reads += 1;
+    },
+    destroy() {
+      socket.destroyed = true;
+    },
+  };
+  return socket as typeof socket & Socket;
+}
+
+/** Adds one, and the turn of the event loop ends. */
+async function added(connections: Connections, socket: Socket): Promise<void> {
+  connections.add(socket);
+  await turn();
+}
+
+describe('a connection is read', () => {
+  it('although others come in one after the other, as long as they cost little', async () => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const sockets = Array.from({ length: 200 }, () => fakeSocket('192.0.2.1'));
+    for (const socket of sockets) await added(connections, socket);
+    expect(sockets.filter((socket) => socket.isReading).length).toBeGreaterThan(190);
+  });
+
+  it('without a turn for each that was closed before it', async () => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const dear = fakeSocket('192.0.2.1');
+    await added(connections, dear);
+    dropPiece(dear);
+    const others = Array.from({ length: 100 }, () => fakeSocket('192.0.2.1'));
+    for (const socket of others) connections.add(socket);
+    const last = fakeSocket('192.0.2.1');
+    connections.add(last);
+    for (const socket of others) socket.destroy();
+    for (let turns = 0; turns < 5; turns += 1) await turn();
+    expect(last.isReading).toBe(true);
+  });
+
+  it('before it is held back for the second time', async () => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const [dear, other, third] = ['1', '2', '3'].map((end) => fakeSocket(`192.0.2.${end}`));
+    for (const socket of [dear!, other!, third!]) await added(connections, socket);
+    dear!.pause();
+    dropPiece(dear!);
+    expect(other!.isReading).toBe(false);
+    await turn();
+    expect(other!.isReading).toBe(true);
+    await turn();
+    dropPiece(dear!);
+    expect(other!.isReading).toBe(true);
+  });
 });
