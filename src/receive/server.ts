@@ -77,7 +77,7 @@ export interface Listener {
 /** Starts an HTTP server with every limit set. Rejects with UsageError where the address cannot be listened on. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(options.fetch as Parameters<typeof getRequestListener>[0], {
-    hostname: options.host,
+    hostname: options.host.includes(':') ? `[${options.host}]` : options.host,
     errorHandler: answerBrokenRequest,
     // It would read and discard up to 64 MiB: `leaveUnread` does without.
     autoCleanupIncoming: false,

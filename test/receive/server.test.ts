@@ -405,6 +405,11 @@ describe('what is not HTTP', () => {
     expect(await exchange(port, 'GET / HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
   });
 
+  it('of HTTP/1.0 no host is wanted where we listen on an IPv6 address either', async () => {
+    const port = await start(echo().app, { host: '::' });
+    expect(await exchange(port, 'GET / HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
   it('is answered or closed, whatever the bytes are, and others are served', async () => {
     const port = await start(echo().app, { limits: QUICK_REQUEST });
     const piece = fc.oneof(
