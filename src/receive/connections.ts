@@ -28,6 +28,9 @@ const AHEAD_A_TURN = 64;
 const CHUNKS_A_TURN = 2_048;
 const CHUNKS_FOR_ANYBODY = 8;
 
+/** What is read in one turn and is more costs more than to accept a connection: 700 chunks of a byte. */
+const DEAR_BYTES = 4_096;
+
 export interface ConnectionLimits {
   maxConnections: number;
   maxConnectionsPerAddress: number;
@@ -170,7 +173,8 @@ export function createConnections(
   const readings = createTurns(1);
   /** Whose turn came last: it is not held back again before it was read. */
   let inTurn: KnownSocket | null = null;
-  /** Whether a piece had to be dropped since then. */
+  let bytesBeforeTurn = 0;
+  /** Whether the one before it brought much. */
   let wasDear = false;
   const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
 
@@ -199,20 +203,24 @@ export function createConnections(
     else if (all > limits.maxConnections) (worst ?? newcomer).destroy();
   }
 
+  function isDear(): boolean {
+    return inTurn !== null && inTurn.bytesRead - bytesBeforeTurn > DEAR_BYTES;
+  }
+
   /** Reads no more of it until its turn comes: each network has its turn. */
   function hold(socket: KnownSocket): void {
     socket.pause();
     readings.begin(socket[CONNECTION]!.network ?? '', () => {
       if (socket.destroyed) return false;
+      wasDear = isDear();
       inTurn = socket;
-      wasDear = false;
+      bytesBeforeTurn = socket.bytesRead;
       return socket.resume();
     });
   }
 
   /** A piece costs up to two milliseconds even if it is dropped, and as many as there are connections may come at once. */
   function holdStrangers(): void {
-    wasDear = true;
     for (const socket of sockets) {
       if (socket === inTurn) continue;
       // Whoever has stopped reading goes on by itself, or never. And Node does both where a request is being answered.
@@ -254,7 +262,7 @@ export function createConnections(
       if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
       makeRoom(socket, network);
       // Or else as many would be read as are accepted, and while they come without an end nearly nobody was.
-      if (wasDear) readings.accepted();
+      if (wasDear || isDear()) readings.accepted();
       // Not at once: Node has put off its own beginning to read until then.
       process.nextTick(hold, socket);
     },
