@@ -162,14 +162,6 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     return await upstream.shows(kind, id, 'walk');
   }
 
-  /** What nobody understands is no record as well: the event is asked about again. */
-  async function isAnswered(kind: FetchedKind, id: string): Promise<boolean> {
-    return await ask(kind, id).catch((error) => {
-      if (isMalformed(error)) return false;
-      throw error;
-    });
-  }
-
   /** The event would be settled by that there is no such record: what nobody understands is a gap until it is answered. */
   async function isSurelyShown(kind: FetchedKind, id: string): Promise<boolean> {
     const gap = { reason: 'unreadable_answer', kind, recordId: id } as const;
@@ -253,10 +245,20 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
 
   async function seek(event: UnreadEvent): Promise<void> {
     const candidates = idCandidatesIn(payloadOf(event), event.kind);
-    const proven = await provenOf(event, candidates, isAnswered);
+    const garbled: string[] = [];
+    // What nobody understands may be its record: then no other is taken for it, and it is asked for again.
+    const proven = await provenOf(event, candidates, async (kind, id) => {
+      try {
+        return await ask(kind, id);
+      } catch (error) {
+        if (!isMalformed(error)) throw error;
+        garbled.push(id);
+        return false;
+      }
+    });
     const [one, ...others] = proven;
-    if (one === undefined || others.length > 0)
-      return await putOff(event, whatWasFound(event, candidates, proven));
+    if (one === undefined || others.length > 0 || garbled.length > 0)
+      return await putOff(event, whatWasFound(event, candidates, proven, garbled));
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
     // That this is its record may be chance, where it names a second one beside its own, which is gone. Later events are read
@@ -345,9 +347,12 @@ function whatWasFound(
   { kind }: UnreadEvent,
   candidates: readonly Candidate[],
   proven: readonly Candidate[],
+  garbled: readonly string[],
 ): string {
   const named = (some: readonly Candidate[]) => some.map(({ path, id }) => `${path} = ${id}`).join(', ');
   const setting = pointersSettingOf(kind);
+  if (garbled.length > 0)
+    return `the API answers what nobody understands to ids in its data, so that none is taken: ${garbled.join(', ')}`;
   if (proven.length > 1) {
     return `several values in its data are records of the kind: ${named(proven)}. Set ${setting} to the right one's place`;
   }
