@@ -120,6 +120,21 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await settled('risk_assessment');
   });
 
+  it('is not taken for another that its event names while nobody understands what it is answered with', async () => {
+    for (const id of ['RA-1', 'RA-2']) put(id);
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/RA-2') ? { fault: 'status', status: 200 } : null;
+    const one = event('risk.assessed', { first: { ref: 'RA-1' }, second: { ref: 'RA-2' } });
+    await stage.deliver(one);
+    const says = (text: string) => async () =>
+      (await stage.gaps()).some(({ error }) => error?.includes(text));
+    await stage.leapUntil('what was found', says('nobody understands'));
+    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    expect((await status()).learned_pointers).toEqual([]);
+    stage.upstream.faultOf = () => null;
+    await stage.leapUntil('what is found then', says('several values'));
+  });
+
   it('is found among values that the service will not hear of, and that is no trouble of the service', async () => {
     put('RA-1');
     stage.upstream.faultOf = ({ path }) =>
@@ -277,6 +292,18 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     stage.upstream.faultOf = () => null;
     await settledWhole();
     expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
+  });
+
+  it('is said to be unproven where all that its events name besides is gone', async () => {
+    put('RA-1');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
+    await settledWhole();
+    stage.upstream.records.remove('assessments', 'RA-1');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
+    await stage.deliver(about('RA-1'));
+    const isUnproven = async () => (await openGaps()).some(({ reason }) => reason === 'unproven_id');
+    await stage.leapUntil('the gap', isUnproven);
+    expect(await verdictOf('risk_assessment')).toBe('blocked');
   });
 
   it('mirrors all that it names where several are records', async () => {
