@@ -257,7 +257,9 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       }
     });
     const [one, ...others] = proven;
-    if (one === undefined || others.length > 0 || garbled.length > 0)
+    // Which of several ids a deletion speaks of is no guess to be made: the one that is known may be another's.
+    const isGuess = DELETE_TYPES.has(event.type) && candidates.some(({ id }) => id !== one?.id);
+    if (one === undefined || others.length > 0 || garbled.length > 0 || isGuess)
       return await putOff(event, whatWasFound(event, candidates, proven, garbled));
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
@@ -344,7 +346,7 @@ function payloadOf(event: UnreadEvent): JsonObject {
 
 /** For people: what stands beside the event and in its gap. */
 function whatWasFound(
-  { kind }: UnreadEvent,
+  { kind, type }: UnreadEvent,
   candidates: readonly Candidate[],
   proven: readonly Candidate[],
   garbled: readonly string[],
@@ -356,6 +358,8 @@ function whatWasFound(
   if (proven.length > 1) {
     return `several values in its data are records of the kind: ${named(proven)}. Set ${setting} to the right one's place`;
   }
+  if (DELETE_TYPES.has(type) && candidates.length > 1)
+    return `several values in its data may be the id of what was deleted: ${named(candidates)}. Set ${setting} to where it stands`;
   if (candidates.length === 0)
     return `nothing in its data looks like an id. Set ${setting} to where it stands`;
   return `none of what looks like an id in its data is a record that the API shows: ${named(candidates)}. Set ${setting} to where it stands`;
