@@ -257,8 +257,10 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       }
     });
     const [one, ...others] = proven;
-    // Which of several ids a deletion speaks of is no guess to be made: the one that is known may be another's.
-    const isGuess = DELETE_TYPES.has(event.type) && candidates.some(({ id }) => id !== one?.id);
+    // Which of several likely ids a deletion speaks of is no guess to be made: the one that is known may be another's.
+    const isGuess =
+      DELETE_TYPES.has(event.type) &&
+      candidates.some((other) => one !== undefined && other.id !== one.id && other.place <= one.place);
     if (one === undefined || others.length > 0 || garbled.length > 0 || isGuess)
       return await putOff(event, whatWasFound(event, candidates, proven, garbled));
     const { path, id: recordId } = one;
@@ -358,7 +360,7 @@ function whatWasFound(
   if (proven.length > 1) {
     return `several values in its data are records of the kind: ${named(proven)}. Set ${setting} to the right one's place`;
   }
-  if (DELETE_TYPES.has(type) && candidates.length > 1)
+  if (DELETE_TYPES.has(type) && proven.length === 1)
     return `several values in its data may be the id of what was deleted: ${named(candidates)}. Set ${setting} to where it stands`;
   if (candidates.length === 0)
     return `nothing in its data looks like an id. Set ${setting} to where it stands`;

@@ -397,6 +397,17 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
     expect(stage.compare().differences).toEqual([]);
   });
 
+  it('is not guessed where it speaks of a deletion and names several', async () => {
+    const one = event('vendor.removed', { first: { ref: 'ven-0' }, second: { ref: 'gone' } });
+    await stage.deliver(one);
+    await stage.leapUntil('what was found', async () =>
+      (await shown(one.id)).error?.includes('what was deleted'),
+    );
+    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    const history = await stage.get<{ items: { operation: string }[] }>('/api/records/vendor/ven-0/history');
+    expect(history.items.map(({ operation }) => operation)).toEqual(['insert']);
+  });
+
   it('vendor: is made good by the whole list where nothing in it looks like an id', async () => {
     stage.upstream.records.put('vendors', { id: 'ven-new', name: 'New', status: 'active' });
     const one = event('vendor.added', { says: 'not which' });

@@ -97,8 +97,8 @@ export function createSender(options: {
         message.payload === 'broken'
           ? `{"type":"${type}","id":"${id}"`
           : JSON.stringify({ id, type, created, data });
-      const findable =
-        message.shape !== AMBIGUOUS && message.payload !== 'unusable' && message.payload !== 'broken';
+      const isGuess = message.shape === AMBIGUOUS || (message.shape === LIKELIER && version.content === null);
+      const findable = !isGuess && message.payload !== 'unusable' && message.payload !== 'broken';
       const isBeside =
         kind === 'risk_assessment' && message.shape === BESIDE && message.payload !== 'unusable';
       const sent = { id, body, kind, recordId, rev: version.rev, findable, isBeside };
@@ -133,6 +133,8 @@ function dataOf(kind: Kind, id: string, content: JsonObject, message: Message): 
 const NOUN: Record<Kind, string> = { policy: 'policy', risk_assessment: 'assessment', vendor: 'vendor' };
 /** Of no record that ever was. */
 const NOBODY = 4_711;
+/** The shape in which something likelier than its own id is none: what a deletion speaks of is not asked for. */
+const LIKELIER = 2;
 /** The shape that names a second record as likely as its own. */
 const AMBIGUOUS = 3;
 /** The shape that names another thing where the pointers look, and always the same one. */
