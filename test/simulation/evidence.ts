@@ -48,12 +48,22 @@ export const QUESTIONS = {
   held: 'SELECT kind, id, sweep_id AS "sweepId" FROM held_deletions ORDER BY kind, id',
 } as const;
 
-/** Of a SQLite file, as it stands at each question. */
+/** Of a SQLite file, as it stands at each question; asked again only once somebody has committed. */
 export function evidenceInFile(path: string): Evidence & { close(): void } {
   const db = new Database(path, { readonly: true });
   const statements = new Map(Object.entries(QUESTIONS).map(([question, sql]) => [question, db.prepare(sql)]));
+  const answers = new Map<Question, unknown[]>();
+  let answersVersion: unknown = null;
+  const dataVersion = db.prepare('PRAGMA data_version').pluck();
   return {
-    answer: <Answer>(question: Question) => statements.get(question)!.all() as Answer[],
+    answer<Answer>(question: Question) {
+      const version = dataVersion.get();
+      if (version !== answersVersion) answers.clear();
+      answersVersion = version;
+      const answer = answers.get(question) ?? statements.get(question)!.all();
+      answers.set(question, answer);
+      return answer as Answer[];
+    },
     close() {
       db.close();
     },

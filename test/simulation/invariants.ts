@@ -106,6 +106,8 @@ export function createInvariants(options: {
   const countOf = (question: 'pending' | 'unverified') =>
     evidence.answer<{ count: number }>(question)[0]?.count ?? 0;
   const rowsNow = () => evidence.answer<Row>('rows');
+  const isInStep = (kind: Kind) =>
+    evidence.answer<{ kind: Kind }>('inStep').some((each) => each.kind === kind);
 
   const acknowledgedIds = new Set<string>();
   const namedAssessments = new Set<string>();
@@ -317,16 +319,15 @@ export function createInvariants(options: {
     unread: () => new Set(unread.keys()),
 
     checkUnread(known) {
-      if (unread.size === 0) return null;
-      const inStep = new Set(evidence.answer<{ kind: Kind }>('inStep').map(({ kind }) => kind));
       for (const [body, { id, kind, recordId, rev, at }] of unread) {
-        if (!inStep.has(kind) || everForgot.has(kind) || !model.alive(kind, recordId)) continue;
+        if (everForgot.has(kind) || !model.alive(kind, recordId)) continue;
+        if ((shown.get(`${kind} ${recordId}`) ?? -1) >= rev) continue;
         if (known !== undefined && (!known.has(body) || movedSince(kind, at))) continue;
         if (kind !== 'risk_assessment' && movedSince(kind, at)) continue;
-        if ((shown.get(`${kind} ${recordId}`) ?? -1) >= rev) continue;
         // Gone since, it could be settled by that; a later life is another matter.
         if (model.history(kind, recordId).some((later) => later.rev > rev && later.content === null))
           continue;
+        if (!isInStep(kind)) continue;
         return `I9: ${kind} is in step, and ${id} about ${recordId}, version ${rev}, was neither understood nor settled`;
       }
       return null;
@@ -340,14 +341,14 @@ export function createInvariants(options: {
     },
 
     checkAnswers() {
-      if (garbled.size === 0 && readable.size === KINDS.length) return null;
-      for (const { kind } of evidence.answer<{ kind: Kind }>('inStep')) {
+      for (const kind of KINDS) {
         const isReadable = readable.has(kind) || (kind === 'risk_assessment' && readable.size > 0);
-        if (!isReadable) return `I10: ${kind} is in step, and nothing was ever read`;
+        if (!isReadable && isInStep(kind)) return `I10: ${kind} is in step, and nothing was ever read`;
+      }
+      for (const [record, { kind, at }] of garbled) {
         // What was answered at this very instant may be written down by the next commit.
-        const open = [...garbled].find(([, one]) => one.kind === kind && one.at < options.now());
-        if (open !== undefined)
-          return `I10: ${kind} is in step, and nobody understands what ${open[0]} is answered with`;
+        if (at < options.now() && isInStep(kind))
+          return `I10: ${kind} is in step, and nobody understands what ${record} is answered with`;
       }
       return null;
     },
