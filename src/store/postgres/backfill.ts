@@ -5,10 +5,10 @@ import { assessmentsNamedIn } from '../../process/handlers.ts';
 import { gapOfFailed } from '../healing.ts';
 import { TABLES } from '../record-rows.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
+import { healRecords, tellMoreOfGap } from '../units/gaps.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { isConsented, letGo } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { healRecords, tellMoreOfGap } from './gaps.ts';
 import {
   type Change,
   type Held,

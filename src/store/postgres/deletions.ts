@@ -2,9 +2,9 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
 import { causeOfDeletion, decideBurial, decideDeletions } from '../../mirror/decide.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
+import { healGap, healRecords } from '../units/gaps.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { countLive } from './due.ts';
-import { healGap, healRecords } from './gaps.ts';
 import { type Change, type Held, isoOf, loadRecords, saveRecords, writeContent } from './records.ts';
 import { instantOf } from './types.ts';
 

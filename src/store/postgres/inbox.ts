@@ -19,10 +19,10 @@ import {
   type UnreadEvent,
   type UnusableDelivery,
 } from '../store.ts';
+import { healSettled, openGap } from '../units/gaps.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { healSettled, openGap } from './gaps.ts';
 import { type Hint, hintRecords } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { rowsOf } from './rows.ts';

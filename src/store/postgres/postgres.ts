@@ -1,5 +1,6 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
+import { tellingGaps } from '../units/telling-gaps.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
@@ -8,7 +9,6 @@ import { createDeletionVerbs } from './deletions.ts';
 import { createDueVerbs } from './due.ts';
 import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
-import { tellingGaps } from './gaps.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createOperatorVerbs } from './operators.ts';

@@ -13,10 +13,10 @@ import {
 import { TABLES } from '../record-rows.ts';
 import type { EventState } from '../reports.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules, RetryOutcome } from '../store.ts';
+import { healGap, healRecords, healSettled } from '../units/gaps.ts';
 import { learnedPointers } from './backfill.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
-import { healGap, healRecords, healSettled } from './gaps.ts';
 import { bury } from './inbox.ts';
 import {
   type Change,

@@ -1,8 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { BackfillStore, SweepProgress } from '../store.ts';
+import { healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from '../units/gaps.ts';
 import type { Database, Sql } from './connection.ts';
 import { epochSettler } from './epoch.ts';
-import { healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from './gaps.ts';
 import { rowsOf } from './rows.ts';
 import { keepJson } from './text.ts';
 import { instantOf } from './types.ts';

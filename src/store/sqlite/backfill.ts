@@ -12,11 +12,12 @@ import {
 } from '../../mirror/decide.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
+import type { Numbers, Unit } from '../database.ts';
 import { gapOfFailed } from '../healing.ts';
 import { TABLES } from '../record-rows.ts';
 import type { Applied, BackfillStore, DueRecord, Now, ReadMoment, UnreadEvent } from '../store.ts';
+import { healGap, healRecords, tellMoreOfGap } from '../units/gaps.ts';
 import type { Connection, Transact } from './connection.ts';
-import type { Gaps } from './gaps.ts';
 import { type Held, iso, type Records } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
@@ -41,12 +42,7 @@ type RecordVerbs = Omit<
 >;
 
 /** The verbs that bring rows into step with the API. */
-export function createBackfillVerbs(
-  db: Connection,
-  transact: Transact,
-  records: Records,
-  gaps: Gaps,
-): RecordVerbs {
+export function createBackfillVerbs(db: Connection, transact: Transact, records: Records): RecordVerbs {
   const currentNumber = db.prepare('SELECT value FROM counter').pluck();
   const rehint = db.prepare(
     `UPDATE record_state SET hint_at = ?, first_hint_at = ?, due_at = ?, attempts = 0, missing_since = NULL,
@@ -200,9 +196,9 @@ export function createBackfillVerbs(
   const countKnown = db.prepare('SELECT known FROM record_counts WHERE kind = ?').pluck();
 
   /** Nothing is held of this record any more; with the last one of its kind, nothing is left to ask anybody. */
-  function letGo(kind: Kind, id: string, nowIso: string): void {
+  async function letGo(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
     if (unhold.run(kind, id).changes === 0 || (countHeld.get(kind) as number) > 0) return;
-    gaps.heal({ reason: 'deletion_held', kind, recordId: null }, nowIso);
+    await healGap(unit, { reason: 'deletion_held', kind, recordId: null }, nowIso);
   }
 
   function applyOne(
@@ -211,7 +207,7 @@ export function createBackfillVerbs(
     read: ReadMoment,
     context: Parameters<BackfillStore['applyReads']>[3],
     nowIso: string,
-    numbers: Parameters<Parameters<Transact>[0]>[0],
+    numbers: Numbers,
   ): Applied {
     const held = records.load(kind, object.id);
     const { unverifiedSince } = held.state;
@@ -226,10 +222,6 @@ export function createBackfillVerbs(
     if (decision.row !== null) records.saveRow(held);
     else records.saveTrust(held);
     const verified = held.state.unverifiedSince === null;
-    if (verified) {
-      gaps.healRecord(kind, object.id, nowIso);
-      letGo(kind, object.id, nowIso);
-    }
     const differences = decision.change === null ? [] : differingNames(decision.change);
     return {
       id: object.id,
@@ -243,7 +235,7 @@ export function createBackfillVerbs(
     };
   }
 
-  function bury(held: Held, cause: string, now: Now, numbers: Parameters<Parameters<Transact>[0]>[0]): void {
+  function bury(held: Held, cause: string, now: Now, numbers: Numbers): void {
     const nowIso = iso(now.wall);
     const { row, change, state } = decideBurial(held.kind, held, now, nowIso);
     held.state = state;
@@ -251,8 +243,12 @@ export function createBackfillVerbs(
     if (held.row !== null) held.row.verifiedAt = nowIso;
     records.saveState(held);
     records.saveRow(held);
-    letGo(held.kind, held.id, nowIso);
-    gaps.healRecord(held.kind, held.id, nowIso);
+  }
+
+  /** Nothing is outstanding for these any more. */
+  async function settle(unit: Unit, kind: Kind, ids: readonly string[], nowIso: string): Promise<void> {
+    await healRecords(unit, kind, ids, nowIso);
+    for (const id of ids) await letGo(unit, kind, id, nowIso);
   }
 
   return {
@@ -261,7 +257,7 @@ export function createBackfillVerbs(
     },
 
     async rehintUnverified(now, timing) {
-      return transact(() => {
+      return await transact(() => {
         settleReads.run(now.steady);
         for (const statement of showAnew) statement.run(now.steady);
         coverAnew.run(Math.ceil(now.steady + timing.settleMs));
@@ -275,13 +271,13 @@ export function createBackfillVerbs(
 
     async seekAnew(now) {
       const nowIso = iso(now.wall);
-      transact(() => seekAnew.run(nowIso, nowIso, nowIso));
+      await transact(() => seekAnew.run(nowIso, nowIso, nowIso));
     },
 
     async putOffUnread(event, error, againWall, now) {
-      transact(() => {
+      await transact(async (unit) => {
         if (putOffUnread.run(error, iso(againWall), iso(now.wall), event.seq).changes === 0) return;
-        gaps.tellMore(gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
+        await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
     },
 
@@ -300,7 +296,7 @@ export function createBackfillVerbs(
     },
 
     async noteSearched(kind, id, { through, event, named }, now, timing) {
-      transact((numbers) => {
+      await transact(({ numbers }) => {
         const held = records.load(kind, id);
         if (held.known && held.state.searched < through) {
           held.state = { ...held.state, searched: through };
@@ -322,7 +318,7 @@ export function createBackfillVerbs(
     },
 
     async learnPointer({ kind, path, eventId, recordId, isUsed }, now) {
-      transact(() => learnPointer.run(kind, path, eventId, recordId, iso(now.wall), isUsed ? 1 : 0));
+      await transact(() => learnPointer.run(kind, path, eventId, recordId, iso(now.wall), isUsed ? 1 : 0));
     },
 
     async dueRecords(kind, now, timing, limit) {
@@ -341,7 +337,7 @@ export function createBackfillVerbs(
         if (waits) later.push([at, row.id]);
         else due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missing_since !== null });
       }
-      if (later.length > 0) transact(() => later.forEach(([at, id]) => void putOff.run(at, kind, id)));
+      if (later.length > 0) await transact(() => later.forEach(([at, id]) => void putOff.run(at, kind, id)));
       return due;
     },
 
@@ -354,7 +350,7 @@ export function createBackfillVerbs(
     },
 
     async makeKnown(kind, ids, now) {
-      return transact(() =>
+      return await transact(() =>
         ids.reduce(
           (count, id) =>
             count + makeKnown.run(kind, id, now.steady, now.steady, iso(now.wall), now.steady).changes,
@@ -364,15 +360,17 @@ export function createBackfillVerbs(
     },
 
     async makeDue(kind, ids, now) {
-      transact(() => {
+      await transact(() => {
         for (const id of ids) makeDue.run(kind, id, now.steady, now.steady, iso(now.wall), now.steady);
       });
     },
 
     async applyReads(kind, objects, read, context) {
       const nowIso = iso(read.endedWall);
-      return transact((numbers) => {
-        const applied = objects.map((object) => applyOne(kind, object, read, context, nowIso, numbers));
+      return await transact(async (unit) => {
+        const applied = objects.map((object) => applyOne(kind, object, read, context, nowIso, unit.numbers));
+        const verified = applied.filter((one) => one.verified).map((one) => one.id);
+        await settle(unit, kind, verified, nowIso);
         const mentioned = new Set(
           objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers)),
         );
@@ -397,7 +395,7 @@ export function createBackfillVerbs(
     },
 
     async recordMissing(kind, id, read, context) {
-      return transact(() => {
+      return await transact(() => {
         const held = records.load(kind, id);
         if (!held.known) return 'known';
         const agreed = consented.get(kind, id, iso(read.endedWall)) !== undefined;
@@ -410,7 +408,7 @@ export function createBackfillVerbs(
     },
 
     async recordReadFailure(kind, id, error, retryAtMs) {
-      transact(() => failRead.run(error, retryAtMs, kind, id));
+      await transact(() => failRead.run(error, retryAtMs, kind, id));
     },
 
     async unseenBy(kind, sweepId, number) {
@@ -427,7 +425,8 @@ export function createBackfillVerbs(
     },
 
     async concludeDeletions(kind, proof, context, now) {
-      return transact((numbers) => {
+      return await transact(async (unit) => {
+        const { numbers } = unit;
         const { lease } = context;
         if (lease !== undefined && leaseHeld.get(lease.name, lease.owner, lease.fence) === undefined) {
           throw new MirrorError('lease_lost', `another process has taken over "${lease.name}"`);
@@ -464,6 +463,7 @@ export function createBackfillVerbs(
           bury(held, context.cause, now, numbers);
           return cause === null ? [] : [{ id, cause }];
         });
+        await settle(unit, kind, verdict.deleted, nowIso);
         const sweepId = sweepFor(kind, context.sweepId);
         for (const id of verdict.held) {
           const held = candidates.get(id)!;
@@ -478,11 +478,11 @@ export function createBackfillVerbs(
     },
 
     async holdDeletion(kind, id, sweepId, now) {
-      transact(() => hold.run(kind, id, sweepFor(kind, sweepId), iso(now.wall)));
+      await transact(() => hold.run(kind, id, sweepFor(kind, sweepId), iso(now.wall)));
     },
 
     async confirmDeletions(sweepId, untilWall, ids) {
-      return transact(() => {
+      return await transact(() => {
         const among = ids === undefined ? null : JSON.stringify(ids);
         const rows = consent.all(iso(untilWall), sweepId, among, among) as { kind: Kind; id: string }[];
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
@@ -506,7 +506,7 @@ export function createBackfillVerbs(
     },
 
     async markSwept(kind, id, sweepId) {
-      transact(() => markSwept.run(sweepId, kind, id));
+      await transact(() => markSwept.run(sweepId, kind, id));
     },
 
     async countKnown(kind) {

@@ -1,11 +1,11 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { EventState } from '../reports.ts';
 import type { InboxStore } from '../store.ts';
+import { healSettled } from '../units/gaps.ts';
 import { createAcceptVerbs } from './accept.ts';
 import { type Arrivals, createArrivals } from './arrivals.ts';
 import { createClaims } from './claims.ts';
 import type { Connection, Transact } from './connection.ts';
-import type { Gaps } from './gaps.ts';
 import { createProcessVerbs } from './process.ts';
 import { iso, type Records } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
@@ -15,19 +15,13 @@ export interface InboxParts {
   db: Connection;
   transact: Transact;
   records: Records;
-  gaps: Gaps;
   claims: ReturnType<typeof createClaims>;
   arrivals: Arrivals;
   /** Moves the counts of events by state. */
   tally: (moves: Partial<Record<EventState, number>>) => void;
 }
 
-export function createInboxVerbs(
-  db: Connection,
-  transact: Transact,
-  records: Records,
-  gaps: Gaps,
-): InboxStore {
+export function createInboxVerbs(db: Connection, transact: Transact, records: Records): InboxStore {
   const discard = db.prepare(
     `UPDATE events SET state = 'discarded', processed_at = ?, next_attempt_at = NULL
      WHERE id = ? AND state IN ('dead', 'pending') RETURNING seq, kind, record_id AS recordId`,
@@ -42,14 +36,14 @@ export function createInboxVerbs(
   function tally(moves: Partial<Record<EventState, number>>): void {
     for (const [state, by] of Object.entries(moves)) if (by !== 0) adjust.run(by, state);
   }
-  const parts: InboxParts = { db, transact, records, gaps, claims, arrivals, tally };
+  const parts: InboxParts = { db, transact, records, claims, arrivals, tally };
 
   return {
     ...createAcceptVerbs(parts),
     ...createProcessVerbs(parts),
 
     async discardEvent(id, now) {
-      return transact(() => {
+      return await transact(async (unit) => {
         const state = stateOf.get(id) as EventState | undefined;
         const nowIso = iso(now.wall);
         const discarded = discard.get(nowIso, id) as
@@ -62,7 +56,7 @@ export function createInboxVerbs(
         tally({ [state]: -1, discarded: 1 });
         trimAgainFrom(discarded.seq);
         if (state === 'dead' && discarded.kind !== null) {
-          gaps.healSettled(discarded.kind, discarded.recordId, nowIso);
+          await healSettled(unit, discarded.kind, discarded.recordId, nowIso);
         }
         return true;
       });

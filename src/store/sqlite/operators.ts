@@ -33,21 +33,21 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     ...createTokenVerbs(db, transact),
 
     async audit(entry, now) {
-      transact(() => audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target));
+      await transact(() => audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target));
     },
 
     async askAudit({ actor, action, target }, now) {
-      return transact(() =>
+      return await transact(() =>
         Number(audit.run(iso(now.wall), actor, action, AUDIT_ASKED, target).lastInsertRowid),
       );
     },
 
     async settleAudit(id, outcome) {
-      transact(() => settleAudit.run(outcome, id, AUDIT_ASKED));
+      await transact(() => settleAudit.run(outcome, id, AUDIT_ASKED));
     },
 
     async saveRegistration(r) {
-      transact(() =>
+      await transact(() =>
         saveRegistration.run(
           ...[r.upstreamId, r.url, JSON.stringify(r.events), r.description, JSON.stringify(r.delivers)],
           ...[r.sealedSecret, r.sealedAnswer, iso(r.createdWall)],
@@ -57,7 +57,7 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     },
 
     async forgetRegistration(id, expiresWall, entry, now) {
-      return transact(() => {
+      return await transact(() => {
         const { changes } =
           expiresWall > now.wall ? expireRegistration.run(iso(expiresWall), id) : deleteRegistration.run(id);
         if (changes > 0) audit.run(iso(now.wall), entry.actor, entry.action, entry.outcome, entry.target);
@@ -82,7 +82,7 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     },
 
     async addTraffic(counted, keepSince) {
-      transact(() => {
+      await transact(() => {
         for (const { minute, what, times, total_ms, max_ms } of counted) {
           addTraffic.run(minute, what, times, total_ms, max_ms);
         }
@@ -110,7 +110,7 @@ export function createOperatorVerbs(db: Connection, transact: Transact): Operato
     },
 
     async writeFact(name, value) {
-      transact(() => writeFact.run(name, value));
+      await transact(() => writeFact.run(name, value));
     },
   };
 }

@@ -1,8 +1,8 @@
 import { decidePreview } from '../../mirror/decide.ts';
 import { readPayload } from '../../process/handlers.ts';
+import type { Numbers } from '../database.ts';
 import type { ClaimedEvent, Now, PreviewOutcome, PreviewRules } from '../store.ts';
 import type { Arrivals } from './arrivals.ts';
-import type { Numbers } from './connection.ts';
 import { type Held, iso, type Records } from './records.ts';
 
 /** An instant, known to be one, that is written as we write it. */

@@ -2,6 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { idFieldsOf, type LearnedPointer, withLearned } from '../../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../../errors.ts';
 import { noRecordIn, recordOf, stateAfter } from '../../process/handlers.ts';
+import type { Unit } from '../database.ts';
 import { coverableAt, gapOfFailed } from '../healing.ts';
 import type { EventState } from '../reports.ts';
 import type {
@@ -14,9 +15,9 @@ import type {
   RetryOutcome,
   UnreadEvent,
 } from '../store.ts';
+import { healGap, healRecords, healSettled, openGap } from '../units/gaps.ts';
 import type { PendingEvent } from './arrivals.ts';
 import { LEARNED_POINTERS } from './backfill.ts';
-import type { Numbers } from './connection.ts';
 import type { InboxParts } from './inbox.ts';
 import { createPreviewer, type Moment } from './previews.ts';
 import { type Held, iso } from './records.ts';
@@ -39,7 +40,7 @@ type ProcessVerbs = Pick<
 
 /** What becomes of an event: claimed, shown in the mirror, put off, or given up. */
 export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
-  const { db, transact, records, gaps, arrivals, claims, tally } = parts;
+  const { db, transact, records, arrivals, claims, tally } = parts;
   const previewOne = createPreviewer(records, arrivals);
   const selectPending = db
     .prepare(
@@ -122,12 +123,13 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
   const learned = () => selectLearned.all() as LearnedPointer[];
 
   /** Shows events in their records, and marks each done, ignored or dead. */
-  function previewAll(
+  async function previewAll(
+    unit: Unit,
     events: readonly ClaimedEvent[],
     rules: PreviewRules,
-    moment: Moment,
-  ): PreviewOutcome[] {
-    const { now, nowIso, numbers } = moment;
+    now: Now,
+  ): Promise<PreviewOutcome[]> {
+    const moment = { now, nowIso: iso(now.wall), numbers: unit.numbers };
     records.busy.check();
     // Those that named no record as they came are read anew. Before any record is looked at, since each becomes dirty by it.
     const nameless = new Set(events.filter((event) => event.kind !== null && event.recordId === null));
@@ -159,7 +161,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     finishAll(results, rules, moment);
     // After the states are saved: a death hints its record, and saving would undo that.
     for (const { event, outcome, error } of results) {
-      if (outcome === 'dead') die(event, error ?? '', now, nowIso, rules.timing, numbers);
+      if (outcome === 'dead') await die(unit, event, error ?? '', now, rules.timing);
     }
     return results;
   }
@@ -185,25 +187,25 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     return !known.returned && row === null;
   }
 
-  function forget(kind: Kind, id: string, nowIso: string): void {
+  async function forget(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
     if (!records.forgetUnnamed(kind, id)) return;
-    gaps.healRecord(kind, id, nowIso);
-    gaps.heal({ reason: 'unreadable_answer', kind, recordId: id }, nowIso);
+    await healRecords(unit, kind, [id], nowIso);
+    await healGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
   }
 
-  function die(
+  async function die(
+    unit: Unit,
     event: ClaimedEvent,
     error: string,
     now: Now,
-    nowIso: string,
     timing: HintTiming,
-    numbers: Numbers,
-  ): void {
+  ): Promise<void> {
+    const nowIso = iso(now.wall);
     if (event.kind !== null && event.recordId !== null) {
-      records.hint(event.kind, event.recordId, numbers.next(), now, nowIso, timing);
+      records.hint(event.kind, event.recordId, unit.numbers.next(), now, nowIso, timing);
     }
     const gap = gapOfFailed(event.kind, event.recordId);
-    gaps.open(gap, `event ${event.id}: ${error}`, nowIso, numbers, coverableAt(gap, now, timing));
+    await openGap(unit, gap, `event ${event.id}: ${error}`, nowIso, coverableAt(gap, now, timing));
   }
 
   return {
@@ -240,9 +242,8 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     },
 
     async previewEvents(events, rules, now) {
-      const nowIso = iso(now.wall);
       const mine = events.filter(claims.holds);
-      const outcomes = transact((numbers) => previewAll(mine, rules, { now, nowIso, numbers }));
+      const outcomes = await transact((unit) => previewAll(unit, mine, rules, now));
       for (const event of mine) {
         claims.letGo(event);
         arrivals.forget(event.seq);
@@ -253,7 +254,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     async retryEvent(id, rules, now) {
       const nowIso = iso(now.wall);
       try {
-        return transact((numbers): RetryOutcome => {
+        return await transact(async (unit): Promise<RetryOutcome> => {
           const row = selectFailed.get(id) as
             | (PendingEvent & { received_at: string; state: EventState })
             | undefined;
@@ -261,7 +262,6 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           const { state, received_at, ...stored } = row;
           if (state !== 'dead' && !isAboutNothing(stored, state)) return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
-          const moment = { now, nowIso, numbers };
           const record = recordOf(stored, withLearned(rules.pointers, learned()));
           if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
             return { outcome: 'other_state', state };
@@ -277,19 +277,20 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           tally({ [state]: -1, pending: 1 });
           const claimed = { ...stored, receivedWall: Date.parse(received_at), owner: '' };
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
-          const [result] = previewAll([{ ...claimed, recordId: null }], rules, moment);
+          const [result] = await previewAll(unit, [{ ...claimed, recordId: null }], rules, now);
           if (result === undefined || result.outcome === 'dead') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
           trimAgainFrom(stored.seq);
-          if (stored.kind !== null) gaps.healSettled(stored.kind, stored.recordId, nowIso);
-          if (stored.kind !== null && stored.recordId !== null) forget(stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null && stored.recordId !== null)
+            await forget(unit, stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
         });
       } catch (failure) {
         if (failure instanceof StoreUnavailable) throw failure;
         const error = describeError(failure);
-        transact(() => failAgain.run(error, nowIso, id));
+        await transact(() => failAgain.run(error, nowIso, id));
         return { outcome: 'failed', error };
       }
     },
@@ -301,14 +302,14 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     async deferEvents(failures, now, timing) {
       const nowIso = iso(now.wall);
       const mine = failures.filter(({ event }) => claims.holds(event));
-      transact((numbers) => {
+      await transact(async (unit) => {
         for (const { event, retryAtMs, error } of mine) {
           arrivals.forget(event.seq);
           if (retryAtMs !== null) {
             defer.run(iso(now.wall + Math.max(0, retryAtMs - now.steady)), error, event.seq);
           } else if (bury.run(nowIso, error, event.seq).changes === 1) {
             tally({ pending: -1, dead: 1 });
-            die(event, error, now, nowIso, timing, numbers);
+            await die(unit, event, error, now, timing);
           }
         }
       });

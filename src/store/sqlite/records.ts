@@ -2,11 +2,12 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import type { Numbers } from '../database.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import type { HintTiming, Now } from '../store.ts';
 import { createBlockSearch } from './blocks.ts';
 import { createBusyRecords } from './busy-records.ts';
-import type { Connection, Numbers } from './connection.ts';
+import type { Connection } from './connection.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
 

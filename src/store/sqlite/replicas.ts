@@ -69,21 +69,21 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
     },
 
     async beatReplica(id, lifeMs, now) {
-      return transact(() => {
+      return await transact(() => {
         forgetDead.run(now.steady - lifeMs);
         beat.run(id, iso(now.wall), now.steady);
         return { others: countOthers.get(id, now.steady - lifeMs) as number };
       });
     },
     async leaveReplicas(id) {
-      transact(() => leave.run(id));
+      await transact(() => leave.run(id));
     },
     async countReplicas(lifeMs, now) {
       return countOthers.get('', now.steady - lifeMs) as number;
     },
 
     async takeLease(name, owner, leaseMs, now) {
-      return transact(() => {
+      return await transact(() => {
         const held = readLease.get(name) as LeaseRow | undefined;
         const isOver = held === undefined || held.leaseUntil <= now.steady;
         if (held !== undefined && held.owner !== owner && !isOver) return null;
@@ -94,20 +94,20 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
       });
     },
     async releaseLease({ name, owner, fence }) {
-      transact(() => endLease.run(name, owner, fence));
+      await transact(() => endLease.run(name, owner, fence));
     },
 
     async requestSweeps(kinds, reason, now) {
-      transact(() => {
+      await transact(() => {
         for (const kind of kinds) askSweep.run(kind, reason, iso(now.wall));
       });
     },
     async takeSweepRequests() {
-      return transact(() => takeRequests.all() as SweepRequest[]);
+      return await transact(() => takeRequests.all() as SweepRequest[]);
     },
 
     async sharePlaces({ replica, limit, takes, wants, leaseMs, goodForMs }, now) {
-      return transact(() => {
+      return await transact(() => {
         endPlaces.run(now.steady);
         const { taken, wanting } = otherPlaces.get(replica) as { taken: number; wanting: number };
         const left = Math.max(0, limit - taken);
@@ -122,14 +122,14 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
       });
     },
     async pausePlaces(until) {
-      transact(() => {
+      await transact(() => {
         const paused = readPause.get() as string | undefined;
         if (paused === undefined || Number(paused) < until) writePause.run(String(until));
       });
     },
 
     async openSession(session, { openedSince, usedSince, atMost }) {
-      transact(() => {
+      await transact(() => {
         forgetSessions.run(openedSince, usedSince);
         capSessions.run(Math.max(0, atMost - 1));
         openSession.run(session);
@@ -139,10 +139,10 @@ export function createReplicaVerbs(db: Connection, transact: Transact): ReplicaS
       return (findSession.get(hash) as StoredSession | undefined) ?? null;
     },
     async touchSession(hash, usedAt) {
-      transact(() => touchSession.run(usedAt, hash));
+      await transact(() => touchSession.run(usedAt, hash));
     },
     async closeSession(hash) {
-      transact(() => closeSession.run(hash));
+      await transact(() => closeSession.run(hash));
     },
 
     async notify() {},

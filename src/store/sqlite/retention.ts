@@ -65,13 +65,13 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
        (SELECT id FROM trimmed_events WHERE received_at < ? ORDER BY received_at LIMIT ?)`,
   );
 
-  function walk(
+  async function walk(
     { before, after, limit }: TrimStep,
     source: ReturnType<typeof candidates>,
     trim: (row: Candidate) => void,
     finish: (last: Candidate) => void = () => undefined,
-  ): Trimmed {
-    return transact(() => {
+  ): Promise<Trimmed> {
+    return await transact(() => {
       const looked = source.all(after, limit) as Candidate[];
       const tooYoung = looked.findIndex((row) => row.at >= iso(before));
       const old = tooYoung === -1 ? looked : looked.slice(0, tooYoung);
@@ -86,7 +86,7 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
 
   return {
     async trimEventBodies({ before, limit }) {
-      return transact(() => {
+      return await transact(() => {
         const from = Number(readFact.get(TRIMMED_BODIES_FACT) ?? 0);
         const looked = bodies.all(from, limit) as {
           key: number;
@@ -120,11 +120,11 @@ export function createRetentionVerbs(db: Connection, transact: Transact): Retent
       ),
     trimAudit: async (step) => walk(step, audit, ({ key }) => deleteAudit.run(key)),
     async trimRegistrations({ before, limit }) {
-      const trimmed = transact(() => deleteRegistrations.run(iso(before), limit).changes);
+      const trimmed = await transact(() => deleteRegistrations.run(iso(before), limit).changes);
       return { trimmed, next: trimmed < limit ? null : 0 };
     },
     async trimEventIds({ before, limit }) {
-      const trimmed = transact(() => forgetIds.run(iso(before), limit).changes);
+      const trimmed = await transact(() => forgetIds.run(iso(before), limit).changes);
       return { trimmed, next: trimmed < limit ? null : 0 };
     },
   };

@@ -1,7 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
+import type { Sql } from '../database.ts';
 import type { BackfillStore, SweepProgress } from '../store.ts';
+import { healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from '../units/gaps.ts';
 import type { Connection, Transact } from './connection.ts';
-import type { Gaps } from './gaps.ts';
 import { iso } from './records.ts';
 
 type SweepVerbs = Pick<
@@ -24,7 +25,7 @@ type SweepVerbs = Pick<
 const FEWEST_FOR_USUAL = 10;
 
 /** Sweeps, gaps and the heartbeat: the mirror's own diary. */
-export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps): SweepVerbs {
+export function createSweepVerbs(db: Connection, sql: Sql, transact: Transact): SweepVerbs {
   const insert = db.prepare(
     'INSERT INTO sweeps (kind, reason, started_at, number, began_at) VALUES (?, ?, ?, ?, ?) RETURNING id',
   );
@@ -80,7 +81,7 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
 
   return {
     async startSweep(kind, reason, now) {
-      return transact((numbers) => {
+      return await transact(({ numbers }) => {
         const number = numbers.current();
         interruptKind.run(iso(now.wall), kind);
         const { id } = insert.get(kind, reason, iso(now.wall), number, Math.floor(now.steady)) as {
@@ -91,11 +92,11 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
     },
 
     async progressSweep(id, state) {
-      transact(() => save(id, state));
+      await transact(() => save(id, state));
     },
 
     async finishSweep(id, result, now) {
-      transact(() => {
+      await transact(async (unit) => {
         save(id, result.progress);
         const nowIso = iso(now.wall);
         const sweep = finish.get(
@@ -104,45 +105,42 @@ export function createSweepVerbs(db: Connection, transact: Transact, gaps: Gaps)
           result.error,
           result.drift === undefined ? null : JSON.stringify(result.drift),
           id,
-        ) as {
-          kind: Kind;
-          number: number;
-          beganAt: number;
-        };
+        ) as { kind: Kind; number: number; beganAt: number } | undefined;
+        if (sweep === undefined) return;
         if (result.hasDrift) restartSince.run(nowIso, sweep.kind);
-        if (result.outcome === 'complete') gaps.healAfterSweep(sweep, nowIso);
+        if (result.outcome === 'complete') await healAfterSweep(unit, sweep, nowIso);
       });
     },
 
     async interruptSweeps(now) {
-      return transact(() => {
+      return await transact(() => {
         interrupt.run(iso(now.wall));
         return lastInterrupted.all() as { kind: Kind; pages: number }[];
       });
     },
 
     async openGap(gap, error, now) {
-      transact((numbers) => gaps.open(gap, error, iso(now.wall), numbers));
+      await transact((unit) => openGap(unit, gap, error, iso(now.wall)));
     },
 
     async healGap(gap, now) {
-      transact(() => gaps.heal(gap, iso(now.wall)));
+      await transact((unit) => healGap(unit, gap, iso(now.wall)));
     },
 
     async resolveGap(id, now) {
-      return transact(() => gaps.resolve(id, iso(now.wall)));
+      return await transact((unit) => resolveGap(unit, id, iso(now.wall)));
     },
 
     async kindsWantingSweep(now) {
-      return gaps.kindsWantingSweep(now);
+      return await kindsWantingSweep(sql, now);
     },
 
     async noteAccess(kind, access, how, now) {
-      transact(() => noteOf[how].run(kind, access, iso(now.wall)));
+      await transact(() => noteOf[how].run(kind, access, iso(now.wall)));
     },
 
     async beat(now, service) {
-      transact(() => {
+      await transact(() => {
         const nowIso = iso(now.wall);
         writeFact.run('heartbeat', nowIso);
         writeFact.run('events_only', service.eventsOnly ? '1' : '0');

@@ -49,18 +49,18 @@ export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs
     },
 
     async leaseTokens(name, owner, leaseMs, now) {
-      return transact(() => {
+      return await transact(() => {
         const taken = lease.run({ name, owner, leaseMs, now: now.wall }).changes > 0;
         return taken ? (read.get(name) as StoredTokens) : null;
       });
     },
 
     async releaseTokens(name, owner) {
-      transact(() => release.run(name, owner));
+      await transact(() => release.run(name, owner));
     },
 
     async saveTokens(name, sealed, version, entry, now) {
-      return transact(() => {
+      return await transact(() => {
         const present = versionOf(name);
         if (version !== null && present !== version) return false;
         save.run({ name, sealed, version: (present ?? 0) + 1, at: iso(now.wall) });
@@ -74,7 +74,7 @@ export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs
     },
 
     async reseal(present, resealed, entry, now) {
-      return transact(() => {
+      return await transact(() => {
         if (!isSameSealed(listSealed.all() as SealedText[], present)) return 'changed';
         if (Number(leased.get(now.wall)) > 0) return 'leased';
         for (const [index, { table, row }] of present.entries()) reseal[table].run(resealed[index], row);
@@ -84,7 +84,7 @@ export function createTokenVerbs(db: Connection, transact: Transact): TokenVerbs
     },
 
     async refuseTokens(name, refusal, version, entry, now) {
-      return transact(() => {
+      return await transact(() => {
         if (versionOf(name) !== version) return false;
         refuse.run(refusal, name);
         note(entry, now);
