@@ -14,7 +14,9 @@ const LOCK_MODULE = new URL('../../src/store/lock.ts', import.meta.url).href;
 async function holdElsewhere(url: string) {
   const script = `
     import { lockFile } from ${JSON.stringify(LOCK_MODULE)};
-    lockFile(${JSON.stringify(url)}, ${JSON.stringify(STARTED)}).announce('http://127.0.0.1:9');
+    // As a service does: what nobody refers to any more is closed by the collector.
+    globalThis.lock = lockFile(${JSON.stringify(url)}, ${JSON.stringify(STARTED)});
+    lock.announce('http://127.0.0.1:9');
     process.stdout.write('held');
     setInterval(() => undefined, 60_000);`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
