@@ -15,6 +15,10 @@ export interface Dialect {
   isAmong(expression: Column | SQL, values: readonly (string | number)[]): SQL;
   /** A value for a column of JSON. Null stays null. */
   json(value: unknown): SQL;
+  /** Such a column's value, as it was. */
+  fromJson(stored: unknown): unknown;
+  /** From one instant in text to another. */
+  millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** A hint for one engine's planner, behind a table's name; nothing for the other's. */
   indexedBy(index: string): SQL;
 }

@@ -55,6 +55,8 @@ const DIALECT: database.Dialect = {
       ? sql`${expression} = ANY (${sql.param(values)}::bigint[])`
       : sql`${expression} = ANY (${sql.param(values)}::text[])`,
   json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
+  fromJson: (stored) => stored,
+  millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
 };
 

@@ -1,5 +1,7 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
+import { createOperatorVerbs } from '../units/operators.ts';
+import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
@@ -11,12 +13,10 @@ import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
-import { createOperatorVerbs } from './operators.ts';
 import { createPreviewVerbs } from './previews.ts';
 import { createReplicaVerbs } from './replicas.ts';
 import { createReports } from './reports.ts';
 import { createRetentionVerbs } from './retention.ts';
-import { createSweepVerbs } from './sweeps.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */
@@ -79,6 +79,8 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
   const claims = createClaims(database);
+  const sweeps = createSweepVerbs(database);
+  const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
     watchGaps(next) {
@@ -90,7 +92,12 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     ...createDueVerbs(database),
     ...createBackfillVerbs(database),
     ...createDeletionVerbs(database),
-    ...createSweepVerbs(database),
+    ...sweeps,
+    async beat(now, facts) {
+      // A server may be restored, or another take over, beneath a running service.
+      await settleEpoch();
+      await sweeps.beat(now, facts);
+    },
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),

@@ -20,9 +20,9 @@ import {
   type TrafficReport,
   type TrimmedChanges,
 } from '../reports.ts';
+import { readFact } from '../units/facts.ts';
 import type { Database, Sql } from './connection.ts';
 import { EVENT_COLUMNS, searchEvents } from './event-search.ts';
-import { readFact } from './facts.ts';
 import { searchRecords } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { instantOf } from './types.ts';

@@ -1,8 +1,8 @@
 import { contentHashOf } from '../../inbox/content.ts';
 import type { EventState } from '../reports.ts';
 import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
+import { readFact, writeFact } from '../units/facts.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { readFact, writeFact } from './facts.ts';
 import { rowsOf } from './rows.ts';
 import { tally } from './tally.ts';
 import { instantOf } from './types.ts';

@@ -222,6 +222,8 @@ const DIALECT: Dialect = {
   isAmong: (expression, values) =>
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
+  fromJson: (stored) => (stored === null ? null : JSON.parse(String(stored))),
+  millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => sql` INDEXED BY ${sql.identifier(index)}`,
 };
 

@@ -1,6 +1,8 @@
 import { NotMigrated } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';
+import { createOperatorVerbs } from '../units/operators.ts';
+import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import {
@@ -16,12 +18,10 @@ import {
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
 import { createInboxVerbs } from './inbox.ts';
-import { createOperatorVerbs } from './operators.ts';
 import { createRecords } from './records.ts';
 import { createReplicaVerbs } from './replicas.ts';
 import { createReports } from './reports.ts';
 import { createRetentionVerbs } from './retention.ts';
-import { createSweepVerbs } from './sweeps.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -85,8 +85,8 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...createInboxVerbs(db, inboxTransact, records),
     ...createBackfillVerbs(db, otherTransact, records),
-    ...createSweepVerbs(db, database.sql, otherTransact),
-    ...createOperatorVerbs(db, transact),
+    ...createSweepVerbs(database),
+    ...createOperatorVerbs(database),
     ...createRetentionVerbs(db, transact),
     ...createReplicaVerbs(db, transact),
     ...createReports(db),

@@ -26,6 +26,11 @@ export function as(columns: Readonly<Record<string, Column | SQL>>): SQL {
   return joined(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
 
+/** In ON CONFLICT: what would have been inserted. */
+export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
+
+export const iso = (wall: number): string => new Date(wall).toISOString();
+
 /** Null is a value like another. Spelled out, since a comparison that takes null for equal finds nothing in an index. */
 export function is(column: Column, value: string | number | null): SQL {
   return value === null ? sql`${column} IS NULL` : sql`${column} = ${value}`;
