@@ -1,4 +1,4 @@
-import type { Column, SQL } from './drizzle.ts';
+import type { Column, SQL, Table } from './drizzle.ts';
 import type { GapChange } from './store.ts';
 
 /** What a unit runs on: the same on every engine, so that each verb is written once. */
@@ -11,8 +11,8 @@ export interface Numbers {
 
 /** What the engines say in words of their own. */
 export interface Dialect {
-  /** `expression` is one of the values: a single parameter, however many they are. */
-  isAmong(expression: Column | SQL, values: readonly (string | number)[]): SQL;
+  /** The column's value is one of these: a single parameter, however many they are. */
+  isAmong(column: Column, values: readonly (string | number)[]): SQL;
   /** A value for a column of JSON. Null stays null. */
   json(value: unknown): SQL;
   /** Such a column's value, as it was. */
@@ -55,4 +55,9 @@ export interface Database {
     work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
   ): Promise<T>;
+  /**
+   * One atomic unit that takes no numbers, and holds up only who does the same with this table: whoever reads in it sees what
+   * such a one before it has written.
+   */
+  transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;
 }

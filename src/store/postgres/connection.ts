@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import pg from 'pg';
 import { UsageError } from '../../errors.ts';
 import type * as database from '../database.ts';
-import { drizzleModule, type SQL } from '../drizzle.ts';
+import { drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import type { GapChange } from '../store.ts';
 import { turns } from '../turns.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
@@ -50,15 +50,16 @@ const { sql } = drizzleModule('drizzle-orm');
 const WRITER = new (drizzleModule('drizzle-orm/pg-core').PgDialect)();
 
 const DIALECT: database.Dialect = {
-  isAmong: (expression, values) =>
-    typeof values[0] === 'number'
-      ? sql`${expression} = ANY (${sql.param(values)}::bigint[])`
-      : sql`${expression} = ANY (${sql.param(values)}::text[])`,
+  isAmong: (column, values) =>
+    sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
   json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
   fromJson: (stored) => stored,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
 };
+
+const lockOf = (table: Table | null): string =>
+  table === null ? '' : WRITER.sqlToQuery(sql`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`).sql;
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
@@ -98,8 +99,8 @@ export interface Database extends database.Database {
    * is committed as they begin. One alone would see what was when it was sent, before it had the counter.
    */
   transactAtOnce<Row>(text: string, values: readonly unknown[]): Promise<Row[]>;
-  /** One atomic unit that takes no numbers and holds nobody up. `opening` is SQL that runs with its BEGIN. */
-  transactApart<T>(opening: string, work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** A text: SQL that runs with its BEGIN. */
+  transactApart<T>(opening: Table | string | null, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** A connection besides the pool, set up like its own: for LISTEN. The caller ends it, and listens for its `error`. */
   dedicated(): Promise<pg.Client>;
   close(): Promise<void>;
@@ -259,7 +260,7 @@ export function createDatabase(
     transactApart: (opening, work) =>
       failingClearly(() =>
         tryingAgain(() =>
-          once(opening, async (client, opened) => {
+          once(typeof opening === 'string' ? opening : lockOf(opening), async (client, opened) => {
             await opened;
             const result = await work(sqlOn(client));
             await commit(client, [], '');

@@ -3,7 +3,7 @@ import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
 import { writeFact } from '../units/facts.ts';
 import { addGap } from '../units/gaps.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { CLOCK_FACT } from './replicas.ts';
+import { CLOCK_FACT } from './notices.ts';
 import { instantOf } from './types.ts';
 
 /** Where this life is lived, as `PLACE` tells it. */

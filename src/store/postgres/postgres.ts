@@ -1,6 +1,8 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
+import { createReplicaVerbs } from '../units/replicas.ts';
+import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
 import { createBackfillVerbs } from './backfill.ts';
@@ -13,10 +15,9 @@ import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
+import { createNoticeVerbs } from './notices.ts';
 import { createPreviewVerbs } from './previews.ts';
-import { createReplicaVerbs } from './replicas.ts';
 import { createReports } from './reports.ts';
-import { createRetentionVerbs } from './retention.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */
@@ -101,6 +102,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),
+    ...createNoticeVerbs(database),
     ...createReports(database),
     async checkWritable() {
       // A write, and not only a lock: a full disk lets one lock what it cannot change.

@@ -14,6 +14,8 @@ import { TABLES } from '../record-rows.ts';
 import type { EventState } from '../reports.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules, RetryOutcome } from '../store.ts';
 import { healGap, healRecords, healSettled } from '../units/gaps.ts';
+import { trimBodiesAgainFrom } from '../units/retention.ts';
+import { tally } from '../units/tally.ts';
 import { learnedPointers } from './backfill.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
@@ -28,9 +30,7 @@ import {
   saveRecords,
   writeContent,
 } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
 import { rowsOf } from './rows.ts';
-import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
 
 interface Read {

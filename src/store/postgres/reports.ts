@@ -21,10 +21,10 @@ import {
   type TrimmedChanges,
 } from '../reports.ts';
 import { readFact } from '../units/facts.ts';
+import { TRIMMED_CHANGES_FACT } from '../units/retention.ts';
 import type { Database, Sql } from './connection.ts';
 import { EVENT_COLUMNS, searchEvents } from './event-search.ts';
 import { searchRecords } from './record-search.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { instantOf } from './types.ts';
 
 const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);

@@ -17,9 +17,9 @@ import { gapOfFailed } from '../healing.ts';
 import { TABLES } from '../record-rows.ts';
 import type { Applied, BackfillStore, DueRecord, Now, ReadMoment, UnreadEvent } from '../store.ts';
 import { healGap, healRecords, tellMoreOfGap } from '../units/gaps.ts';
+import { TRIMMED_CHANGES_FACT } from '../units/retention.ts';
 import type { Connection, Transact } from './connection.ts';
 import { type Held, iso, type Records } from './records.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
 /** The latest first. */
 export const LEARNED_POINTERS =

@@ -2,13 +2,13 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { EventState } from '../reports.ts';
 import type { InboxStore } from '../store.ts';
 import { healSettled } from '../units/gaps.ts';
+import { trimBodiesAgainFrom } from '../units/retention.ts';
 import { createAcceptVerbs } from './accept.ts';
 import { type Arrivals, createArrivals } from './arrivals.ts';
 import { createClaims } from './claims.ts';
 import type { Connection, Transact } from './connection.ts';
 import { createProcessVerbs } from './process.ts';
 import { iso, type Records } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
 
 /** What the inbox's verbs share. */
 export interface InboxParts {
@@ -28,7 +28,6 @@ export function createInboxVerbs(db: Connection, transact: Transact, records: Re
   );
   const stateOf = db.prepare('SELECT state FROM events WHERE id = ?').pluck();
 
-  const trimAgainFrom = trimBodiesAgainFrom(db);
   const adjust = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const claims = createClaims();
   const arrivals = createArrivals();
@@ -54,7 +53,7 @@ export function createInboxVerbs(db: Connection, transact: Transact, records: Re
         claims.revoke(discarded.seq);
         arrivals.forget(discarded.seq);
         tally({ [state]: -1, discarded: 1 });
-        trimAgainFrom(discarded.seq);
+        await trimBodiesAgainFrom(unit, discarded.seq);
         if (state === 'dead' && discarded.kind !== null) {
           await healSettled(unit, discarded.kind, discarded.recordId, nowIso);
         }

@@ -16,12 +16,12 @@ import type {
   UnreadEvent,
 } from '../store.ts';
 import { healGap, healRecords, healSettled, openGap } from '../units/gaps.ts';
+import { trimBodiesAgainFrom } from '../units/retention.ts';
 import type { PendingEvent } from './arrivals.ts';
 import { LEARNED_POINTERS } from './backfill.ts';
 import type { InboxParts } from './inbox.ts';
 import { createPreviewer, type Moment } from './previews.ts';
 import { type Held, iso } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
 
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 const CLAIM_SCAN_FACTOR = 4;
@@ -84,7 +84,6 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     `SELECT seq, id, type, kind, attempts, body FROM events INDEXED BY events_dead
      WHERE state = 'dead' AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?`,
   );
-  const trimAgainFrom = trimBodiesAgainFrom(db);
   const defer = db.prepare(
     "UPDATE events SET attempts = attempts + 1, next_attempt_at = ?, error = ? WHERE seq = ? AND state = 'pending'",
   );
@@ -281,7 +280,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           if (result === undefined || result.outcome === 'dead') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
-          trimAgainFrom(stored.seq);
+          await trimBodiesAgainFrom(unit, stored.seq);
           if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
           if (stored.kind !== null && stored.recordId !== null)
             await forget(unit, stored.kind, stored.recordId, nowIso);

@@ -23,11 +23,11 @@ import {
   type TrimmedChanges,
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
+import { TRIMMED_CHANGES_FACT } from '../units/retention.ts';
 import { createBlockSearch } from './blocks.ts';
 import type { Connection } from './connection.ts';
 import { createEventSearch } from './event-search.ts';
 import { createRecordSearch } from './record-search.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
 
 const { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt } = drizzleModule('drizzle-orm');
 const { drizzle } = drizzleModule('drizzle-orm/better-sqlite3');

@@ -2,6 +2,8 @@ import { NotMigrated } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
+import { createReplicaVerbs } from '../units/replicas.ts';
+import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
 import { createBackfillVerbs } from './backfill.ts';
@@ -19,9 +21,7 @@ import {
 import { settleEpoch } from './epoch.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createRecords } from './records.ts';
-import { createReplicaVerbs } from './replicas.ts';
 import { createReports } from './reports.ts';
-import { createRetentionVerbs } from './retention.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -87,8 +87,12 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...createBackfillVerbs(db, otherTransact, records),
     ...createSweepVerbs(database),
     ...createOperatorVerbs(database),
-    ...createRetentionVerbs(db, transact),
-    ...createReplicaVerbs(db, transact),
+    ...createRetentionVerbs(database),
+    ...createReplicaVerbs(database),
+    // One process has the file: its own clock is all there is, and nobody else to tell.
+    sharedTime: async () => null,
+    notify: async () => undefined,
+    listen: async () => ({ stop: async () => undefined }),
     ...createReports(db),
     async checkWritable() {
       await transact(() => probe.run('x'.repeat(PROBE_BYTES)));
