@@ -19,8 +19,8 @@ export interface Dialect {
   fromJson(stored: unknown): unknown;
   /** From one instant in text to another. */
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
-  /** A hint for one engine's planner, behind a table's name; nothing for the other's. */
-  indexedBy(index: string): SQL;
+  /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
+  indexedBy(index: string | null): SQL;
 }
 
 export interface Sql {

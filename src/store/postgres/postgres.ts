@@ -2,6 +2,7 @@ import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
+import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
@@ -13,11 +14,11 @@ import { createDeletionVerbs } from './deletions.ts';
 import { createDueVerbs } from './due.ts';
 import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
+import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
 import { createPreviewVerbs } from './previews.ts';
-import { createReports } from './reports.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */
@@ -103,7 +104,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),
     ...createNoticeVerbs(database),
-    ...createReports(database),
+    ...createReports(database.sql, createFinders(database.sql)),
     async checkWritable() {
       // A write, and not only a lock: a full disk lets one lock what it cannot change.
       await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));

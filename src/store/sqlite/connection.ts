@@ -224,7 +224,7 @@ const DIALECT: Dialect = {
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
   fromJson: (stored) => (stored === null ? null : JSON.parse(String(stored))),
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
-  indexedBy: (index) => sql` INDEXED BY ${sql.identifier(index)}`,
+  indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
 };
 
 /** The statement as this engine has it, prepared once. */

@@ -3,6 +3,7 @@ import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
+import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
@@ -19,9 +20,9 @@ import {
   type Transact,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
+import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createRecords } from './records.ts';
-import { createReports } from './reports.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -93,7 +94,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     sharedTime: async () => null,
     notify: async () => undefined,
     listen: async () => ({ stop: async () => undefined }),
-    ...createReports(db),
+    ...createReports(database.sql, createFinders(db)),
     async checkWritable() {
       await transact(() => probe.run('x'.repeat(PROBE_BYTES)));
     },

@@ -71,7 +71,7 @@ export async function healSettled(
   recordId: string | null,
   nowIso: string,
 ): Promise<void> {
-  const failed = sql`SELECT 1 FROM ${events} ${unit.dialect.indexedBy('events_dead')}
+  const failed = sql`SELECT 1 FROM ${events}${unit.dialect.indexedBy('events_dead')}
     WHERE ${events.state} = 'dead' AND ${events.kind} = ${kind} AND ${is(events.recordId, recordId)}`;
   const waiting = sql`SELECT 1 FROM ${quarantine}
     WHERE ${quarantine.releasedAt} IS NULL AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} IS NULL`;

@@ -26,6 +26,9 @@ export function as(columns: Readonly<Record<string, Column | SQL>>): SQL {
   return joined(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
 
+/** Under their own names. */
+export const columns = (...some: Column[]): SQL => joined(some.map((column) => sql`${column}`));
+
 /** In ON CONFLICT: what would have been inserted. */
 export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
 
