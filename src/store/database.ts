@@ -17,6 +17,12 @@ export interface Dialect {
   json(value: unknown): SQL;
   /** Such a column's value, as it was. */
   fromJson(stored: unknown): unknown;
+  /** An instant, where nothing else tells that a text is one. */
+  instant(iso: string): SQL;
+  /** As a table `listed` with a column `id`. */
+  listed(ids: readonly string[]): SQL;
+  /** Behind a SELECT: nobody changes its rows before the unit ends. */
+  readonly forShare: SQL;
   /** From one instant in text to another. */
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */

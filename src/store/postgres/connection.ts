@@ -54,6 +54,9 @@ const DIALECT: database.Dialect = {
     sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
   json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
   fromJson: (stored) => stored,
+  instant: (iso) => sql`${iso}::timestamptz`,
+  listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
+  forShare: sql`FOR SHARE`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
 };

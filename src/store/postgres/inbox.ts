@@ -20,12 +20,13 @@ import {
   type UnusableDelivery,
 } from '../store.ts';
 import { healSettled, openGap } from '../units/gaps.ts';
+import type { Hint } from '../units/records.ts';
 import { trimBodiesAgainFrom } from '../units/retention.ts';
 import { tally } from '../units/tally.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { type Hint, hintRecords } from './records.ts';
+import { hintRecords } from './records.ts';
 import { rowsOf } from './rows.ts';
 import { instantOf } from './types.ts';
 

@@ -1,17 +1,17 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
+import { createBackfillVerbs } from '../units/backfill.ts';
+import { createDeletionVerbs } from '../units/deletions.ts';
+import { createDueVerbs } from '../units/due.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
-import { createBackfillVerbs } from './backfill.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
-import { createDeletionVerbs } from './deletions.ts';
-import { createDueVerbs } from './due.ts';
 import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
 import { createFinders } from './finders.ts';
@@ -19,6 +19,7 @@ import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
 import { createPreviewVerbs } from './previews.ts';
+import { RECORDS } from './records.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */
@@ -91,9 +92,9 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     },
     ...createInboxVerbs(database, claims),
     ...createPreviewVerbs(database, claims),
-    ...createDueVerbs(database),
-    ...createBackfillVerbs(database),
-    ...createDeletionVerbs(database),
+    ...createDueVerbs(database, RECORDS, { keepsTime: true }),
+    ...createBackfillVerbs(database, RECORDS),
+    ...createDeletionVerbs(database, RECORDS),
     ...sweeps,
     async beat(now, facts) {
       // A server may be restored, or another take over, beneath a running service.

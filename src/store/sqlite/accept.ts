@@ -17,8 +17,8 @@ import {
   type UnusableDelivery,
 } from '../store.ts';
 import { healSettled, openGap } from '../units/gaps.ts';
+import { iso } from '../units/sql.ts';
 import type { InboxParts } from './inbox.ts';
-import { iso } from './records.ts';
 
 type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections' | 'releaseQuarantined'>;
 

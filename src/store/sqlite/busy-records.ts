@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Connection } from './connection.ts';
-import type { Held } from './records.ts';
+import type { StoredHeld as Held } from './records.ts';
 
 const RECORDS_KEPT = 2_048;
 

@@ -223,6 +223,10 @@ const DIALECT: Dialect = {
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
   fromJson: (stored) => (stored === null ? null : JSON.parse(String(stored))),
+  instant: (iso) => sql`${iso}`,
+  listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
+  // One process holds the file.
+  forShare: sql``,
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
 };

@@ -2,8 +2,8 @@ import type { SQL } from '../drizzle.ts';
 import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
 import type { GapChange } from '../store.ts';
 import { openedGap } from '../units/gaps.ts';
+import { iso } from '../units/sql.ts';
 import { type Connection, guarded, statementsOf } from './connection.ts';
-import { iso } from './records.ts';
 
 /** From when on this file lacks what the one has that it is a backup of; only in backups. */
 const COPIED_FACT = 'copied_at';

@@ -3,25 +3,26 @@ import type { EventState } from '../reports.ts';
 import type { InboxStore } from '../store.ts';
 import { healSettled } from '../units/gaps.ts';
 import { trimBodiesAgainFrom } from '../units/retention.ts';
+import { iso } from '../units/sql.ts';
 import { createAcceptVerbs } from './accept.ts';
 import { type Arrivals, createArrivals } from './arrivals.ts';
 import { createClaims } from './claims.ts';
 import type { Connection, Transact } from './connection.ts';
 import { createProcessVerbs } from './process.ts';
-import { iso, type Records } from './records.ts';
+import type { SqliteRecords } from './records.ts';
 
 /** What the inbox's verbs share. */
 export interface InboxParts {
   db: Connection;
   transact: Transact;
-  records: Records;
+  records: SqliteRecords;
   claims: ReturnType<typeof createClaims>;
   arrivals: Arrivals;
   /** Moves the counts of events by state. */
   tally: (moves: Partial<Record<EventState, number>>) => void;
 }
 
-export function createInboxVerbs(db: Connection, transact: Transact, records: Records): InboxStore {
+export function createInboxVerbs(db: Connection, transact: Transact, records: SqliteRecords): InboxStore {
   const discard = db.prepare(
     `UPDATE events SET state = 'discarded', processed_at = ?, next_attempt_at = NULL
      WHERE id = ? AND state IN ('dead', 'pending') RETURNING seq, kind, record_id AS recordId`,

@@ -1,5 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { idFieldsOf, type LearnedPointer, withLearned } from '../../compliance/pointers.ts';
+import { idFieldsOf, withLearned } from '../../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../../errors.ts';
 import { noRecordIn, recordOf, stateAfter } from '../../process/handlers.ts';
 import type { Unit } from '../database.ts';
@@ -15,13 +15,14 @@ import type {
   RetryOutcome,
   UnreadEvent,
 } from '../store.ts';
+import { learnedPointers } from '../units/backfill.ts';
 import { healGap, healRecords, healSettled, openGap } from '../units/gaps.ts';
 import { trimBodiesAgainFrom } from '../units/retention.ts';
+import { iso } from '../units/sql.ts';
 import type { PendingEvent } from './arrivals.ts';
-import { LEARNED_POINTERS } from './backfill.ts';
 import type { InboxParts } from './inbox.ts';
 import { createPreviewer, type Moment } from './previews.ts';
-import { type Held, iso } from './records.ts';
+import type { StoredHeld as Held } from './records.ts';
 
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 const CLAIM_SCAN_FACTOR = 4;
@@ -68,7 +69,6 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
      WHERE seq = ? AND state = 'pending'`,
   );
-  const selectLearned = db.prepare(LEARNED_POINTERS);
   const tellAnew = db.prepare('UPDATE events SET kind = ?, record_id = ? WHERE seq = ?');
   const selectFailed = db.prepare(
     `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body, state
@@ -119,8 +119,6 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     return isSought ? iso(now.wall + rules.timing.settleMs) : null;
   }
 
-  const learned = () => selectLearned.all() as LearnedPointer[];
-
   /** Shows events in their records, and marks each done, ignored or dead. */
   async function previewAll(
     unit: Unit,
@@ -132,7 +130,8 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     records.busy.check();
     // Those that named no record as they came are read anew. Before any record is looked at, since each becomes dirty by it.
     const nameless = new Set(events.filter((event) => event.kind !== null && event.recordId === null));
-    const widened = nameless.size === 0 ? rules.pointers : withLearned(rules.pointers, learned());
+    const widened =
+      nameless.size === 0 ? rules.pointers : withLearned(rules.pointers, await learnedPointers(unit));
     const touched = new Map<string, Held>();
     const readBy = (pointers: PreviewRules['pointers']) => ({
       ...rules,
@@ -261,7 +260,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           const { state, received_at, ...stored } = row;
           if (state !== 'dead' && !isAboutNothing(stored, state)) return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
-          const record = recordOf(stored, withLearned(rules.pointers, learned()));
+          const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
           if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
             return { outcome: 'other_state', state };
           if (record === null) {

@@ -1,13 +1,16 @@
 import { NotMigrated } from '../../errors.ts';
+import type { Database } from '../database.ts';
 import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';
+import { createBackfillVerbs } from '../units/backfill.ts';
+import { createDeletionVerbs } from '../units/deletions.ts';
+import { createDueVerbs } from '../units/due.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
-import { createBackfillVerbs } from './backfill.ts';
 import {
   type Connection,
   connect,
@@ -76,16 +79,21 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
       throw error;
     }
   };
-  const otherTransact: Transact = (work) => {
-    records.busy.clear();
-    return transact(work);
+  const others: Database = {
+    ...database,
+    transact(work, first) {
+      records.busy.clear();
+      return database.transact(work, first);
+    },
   };
   const probe = db.prepare(
     "INSERT INTO facts (name, value) VALUES ('written', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...createInboxVerbs(db, inboxTransact, records),
-    ...createBackfillVerbs(db, otherTransact, records),
+    ...createDueVerbs(others, records.shared, { keepsTime: false }),
+    ...createBackfillVerbs(others, records.shared),
+    ...createDeletionVerbs(others, records.shared),
     ...createSweepVerbs(database),
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
