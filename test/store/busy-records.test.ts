@@ -96,7 +96,13 @@ describe('what is kept in memory', () => {
     const busy = createBusyRecords(new Database(':memory:'));
     const held = (id: string): Held => ({
       ...{ kind: 'vendor', id, known: false, row: null },
-      ...{ state: { ...UNKNOWN_STATE }, error: null, sweepId: null, written: false, stored: { state: null, row: null } },
+      ...{
+        state: { ...UNKNOWN_STATE },
+        error: null,
+        sweepId: null,
+        written: false,
+        stored: { state: null, row: null },
+      },
     });
     busy.keep(held('small'), 500);
     expect(busy.get('vendor', 'small')).toMatchObject({ id: 'small', known: true });
