@@ -100,13 +100,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const front = createFront(config.ops.publicUrl);
   let listeners: Listeners | null = null;
   let store: Store | null = null;
+  const fatal = Promise.withResolvers<never>();
+  fatal.promise.catch(() => undefined);
   try {
     listeners = await openListeners(config, createAddresses(config.trustedProxies), front);
     const { logger, signal } = options;
-    store = await openWithPatience({ config, logger, clock: own, front, signal });
+    store = await openWithPatience({ config, logger, clock: own, front, signal, onLost: fatal.reject });
     front.at('starting');
     const clock = options.clock ?? (await databaseClock(store)) ?? own;
-    return await compose({ ...options, clock }, store, lock, listeners, front);
+    return await compose({ ...options, clock }, store, lock, listeners, front, fatal);
   } catch (error) {
     await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
     await store?.close();
@@ -122,6 +124,7 @@ async function compose(
   lock: ReturnType<typeof lockFile>,
   listeners: Listeners,
   front: Front,
+  fatal: PromiseWithResolvers<never>,
 ): Promise<Service> {
   const { config, logger, clock } = options;
   const random = options.random ?? Math.random;
@@ -135,8 +138,6 @@ async function compose(
   const log = stage(logger, 'service');
 
   const stopping = new AbortController();
-  const fatal = Promise.withResolvers<never>();
-  fatal.promise.catch(() => undefined);
   const lines = createLogLimit(clock);
   const onError = (error: unknown) => {
     // Only our own signals abort anything: a stop, or a lease that went to another replica.

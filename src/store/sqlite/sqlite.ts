@@ -23,6 +23,7 @@ import {
   type Transact,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
+import { ALONE } from './alone.ts';
 import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createRecords } from './records.ts';
@@ -98,10 +99,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),
-    // One process has the file: its own clock is all there is, and nobody else to tell.
-    sharedTime: async () => null,
-    notify: async () => undefined,
-    listen: async () => ({ stop: async () => undefined }),
+    ...ALONE,
     ...createReports(database.sql, createFinders(db)),
     async checkWritable() {
       await transact(() => probe.run('x'.repeat(PROBE_BYTES)));

@@ -1,0 +1,148 @@
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { describeError, StoreUnavailable } from '../../errors.ts';
+import type { GapChange, Store } from '../store.ts';
+import type { OpeningOptions } from './opening.ts';
+import { ALONE } from './alone.ts';
+import { type Answer, type Asked, crossed, type Done } from './thread-messages.ts';
+import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
+
+/** Beside this file, as it was built, or as it was written. */
+const WORKER = new URL(`./thread-worker${extname(import.meta.url)}`, import.meta.url);
+
+export interface ThreadOptions extends OpeningOptions {
+  /** A thread has ended that was not asked to. Every verb rejects from then on. */
+  onLost?: (error: StoreUnavailable) => void;
+}
+
+/**
+ * The store in the file at `path`, migrated, where nothing that it does holds up the event loop that calls it: not a flush, and
+ * not a page of a full sync. A thread of its own writes. Another one only reads, so that a report holds up no delivery either.
+ */
+export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
+  let told: ((change: GapChange) => void) | null = null;
+  const onGap = (change: GapChange) => told?.(change);
+  // Both at once: loading the program takes them longer than anything else.
+  const writer = startThread({ ...options, onGap });
+  const reader = startThread({ ...options, onGap });
+  const ask = (verb: ThreadVerb) => (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb);
+  let opened: GapChange[];
+  try {
+    opened = await writer.open(path, false);
+    await reader.open(path, true);
+  } catch (error) {
+    await Promise.all([writer.end(), reader.end()]);
+    throw error;
+  }
+  const verbs = (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [verb, ask(verb)]);
+  return {
+    ...(Object.fromEntries(verbs) as Pick<Store, ThreadVerb>),
+    ...ALONE,
+    engine: 'sqlite',
+    watchGaps(next) {
+      told = next;
+      opened.splice(0).forEach(next);
+    },
+    async close() {
+      // The last to close folds the log back into the file, which a reader cannot.
+      await reader.close();
+      await writer.close();
+    },
+  };
+}
+
+interface Waiting {
+  resolve: (value: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
+interface Thread {
+  open(path: string, isReader: boolean): Promise<GapChange[]>;
+  caller(verb: ThreadVerb): (...args: readonly unknown[]) => Promise<unknown>;
+  close(): Promise<void>;
+  /** At once, whatever it is at. */
+  end(): Promise<unknown>;
+}
+
+function startThread(options: ThreadOptions & { onGap: (change: GapChange) => void }): Thread {
+  const worker = new Worker(WORKER, { name: 'store' });
+  const opening = Promise.withResolvers<GapChange[]>();
+  opening.promise.catch(() => undefined);
+  const ended = Promise.withResolvers<void>();
+  const waiting = new Map<number, Waiting>();
+  let calls = 0;
+  let isOver: Error | null = null;
+
+  const ask = (asked: Asked) => worker.postMessage(asked);
+
+  function answered(answer: Answer): void {
+    if (answer.what === 'done') done(answer);
+    else if (answer.what === 'opened') opening.resolve(answer.gaps);
+    else if (answer.what === 'not opened') opening.reject(crossed(answer.error));
+    else if (answer.what === 'migrating') options.onMigrating?.();
+    else options.onBackup?.(answer.to);
+  }
+
+  function done(answer: Done): void {
+    const call = waiting.get(answer.id);
+    waiting.delete(answer.id);
+    try {
+      // Before whoever called goes on.
+      answer.gaps?.forEach(options.onGap);
+      if ('error' in answer) call?.reject(crossed(answer.error));
+      else call?.resolve(answer.value);
+    } catch (error) {
+      call?.reject(error);
+    }
+  }
+
+  function lost(reason: string): void {
+    if (isOver !== null) return;
+    const error = new StoreUnavailable(`the thread that holds the database has ended: ${reason}`, {
+      fatal: true,
+      hint: 'start the service again; what was acknowledged is in the database',
+    });
+    over(error);
+    options.onLost?.(error);
+  }
+
+  function over(error: Error): void {
+    isOver = error;
+    opening.reject(error);
+    for (const { reject } of waiting.values()) reject(error);
+    waiting.clear();
+  }
+
+  worker.on('message', answered);
+  worker.on('messageerror', (error) => lost(describeError(error)));
+  worker.on('error', (error) => lost(describeError(error)));
+  worker.on('exit', (code) => {
+    lost(`exit code ${code}`);
+    ended.resolve();
+  });
+
+  return {
+    async open(path, isReader) {
+      ask({ what: 'open', path, isReader });
+      return await opening.promise;
+    },
+    caller:
+      (verb) =>
+      (...args) =>
+        new Promise((resolve, reject) => {
+          if (isOver !== null) return reject(isOver);
+          calls += 1;
+          ask({ what: 'call', id: calls, verb, args });
+          waiting.set(calls, { resolve, reject });
+        }),
+    async close() {
+      isOver ??= new Error('the store is closed');
+      ask({ what: 'close' });
+      await ended.promise;
+    },
+    end() {
+      isOver ??= new Error('the store is closed');
+      return worker.terminate();
+    },
+  };
+}
