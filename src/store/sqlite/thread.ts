@@ -22,18 +22,18 @@ export interface ThreadOptions extends OpeningOptions {
 export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
   let told: ((change: GapChange) => void) | null = null;
   const onGap = (change: GapChange) => told?.(change);
-  // Both at once: loading the program takes them longer than anything else.
   const writer = startThread({ ...options, onGap });
-  const reader = startThread({ ...options, onGap });
-  const ask = (verb: ThreadVerb) => (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb);
   let opened: GapChange[];
   try {
     opened = await writer.open(path, false);
-    await reader.open(path, true);
   } catch (error) {
-    await Promise.all([writer.end(), reader.end()]);
+    await writer.end();
     throw error;
   }
+  // Not waited for: what it is asked meanwhile, it answers once it is there.
+  const reader = startThread({ ...options, onGap });
+  void reader.open(path, true).catch(reader.lose);
+  const ask = (verb: ThreadVerb) => (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb);
   const verbs = (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [verb, ask(verb)]);
   return {
     ...(Object.fromEntries(verbs) as Pick<Store, ThreadVerb>),
@@ -59,6 +59,8 @@ interface Waiting {
 interface Thread {
   open(path: string, isReader: boolean): Promise<GapChange[]>;
   caller(verb: ThreadVerb): (...args: readonly unknown[]) => Promise<unknown>;
+  /** It is of no use. */
+  lose(error: unknown): void;
   close(): Promise<void>;
   /** At once, whatever it is at. */
   end(): Promise<unknown>;
@@ -96,28 +98,24 @@ function startThread(options: ThreadOptions & { onGap: (change: GapChange) => vo
     }
   }
 
-  function lost(reason: string): void {
+  function lose(reason: unknown): void {
     if (isOver !== null) return;
-    const error = new StoreUnavailable(`the thread that holds the database has ended: ${reason}`, {
+    const error = new StoreUnavailable(`a thread of the database has ended: ${describeError(reason)}`, {
       fatal: true,
       hint: 'start the service again; what was acknowledged is in the database',
     });
-    over(error);
-    options.onLost?.(error);
-  }
-
-  function over(error: Error): void {
     isOver = error;
     opening.reject(error);
     for (const { reject } of waiting.values()) reject(error);
     waiting.clear();
+    options.onLost?.(error);
   }
 
   worker.on('message', answered);
-  worker.on('messageerror', (error) => lost(describeError(error)));
-  worker.on('error', (error) => lost(describeError(error)));
+  worker.on('messageerror', lose);
+  worker.on('error', lose);
   worker.on('exit', (code) => {
-    lost(`exit code ${code}`);
+    lose(`exit code ${code}`);
     ended.resolve();
   });
 
@@ -135,6 +133,7 @@ function startThread(options: ThreadOptions & { onGap: (change: GapChange) => vo
           ask({ what: 'call', id: calls, verb, args });
           waiting.set(calls, { resolve, reject });
         }),
+    lose,
     async close() {
       isOver ??= new Error('the store is closed');
       ask({ what: 'close' });
