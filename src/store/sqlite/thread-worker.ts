@@ -3,6 +3,7 @@ import type { GapChange, Store } from '../store.ts';
 import { type Connection, connect, guarded } from './connection.ts';
 import { openMigrated } from './opening.ts';
 import { storeOver } from './sqlite.ts';
+import { crossingVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, type Call, crossing, type Done } from './thread-messages.ts';
 import { CLASS_OF, nextTurn, type VerbClass } from './thread-turns.ts';
 
@@ -57,7 +58,8 @@ async function writing(path: string): Promise<Store> {
     onMigrating: () => tell({ what: 'migrating' }),
     onBackup: (to) => tell({ what: 'backed up', to }),
   });
-  run = ({ verb, args }) => (store as unknown as Verbs)[verb]!(...args);
+  const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
+  run = ({ verb, args }) => verbs[verb]!(...args);
   return store;
 }
 

@@ -4,6 +4,7 @@ import { describeError, StoreUnavailable } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import type { OpeningOptions } from './opening.ts';
 import { ALONE } from './alone.ts';
+import { type CrossingVerbs, hotVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, crossed, type Done } from './thread-messages.ts';
 import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
 
@@ -33,10 +34,15 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   // Not waited for: what it is asked meanwhile, it answers once it is there.
   const reader = startThread({ ...options, onGap });
   void reader.open(path, true).catch(reader.lose);
-  const ask = (verb: ThreadVerb) => (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb);
-  const verbs = (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [verb, ask(verb)]);
+  const verbs = Object.fromEntries(
+    (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [
+      verb,
+      (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb),
+    ]),
+  );
   return {
-    ...(Object.fromEntries(verbs) as Pick<Store, ThreadVerb>),
+    ...(verbs as unknown as Pick<Store, ThreadVerb>),
+    ...hotVerbs(verbs as unknown as CrossingVerbs),
     ...ALONE,
     engine: 'sqlite',
     watchGaps(next) {
