@@ -42,4 +42,6 @@ async function openInMemory(): Promise<EngineHarness> {
 
 describeStoreContract('SQLite in memory', openInMemory);
 describeStoreContract('SQLite in a file', () => openInFile());
-describeStoreContract('SQLite in threads of its own', () => openInFile({ inThread: { onLost: () => undefined } }));
+describeStoreContract('SQLite in threads of its own', () =>
+  openInFile({ inThread: { onLost: () => undefined } }),
+);
