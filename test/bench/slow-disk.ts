@@ -7,7 +7,7 @@ import { deliveries, type SignedDelivery } from './deliveries.ts';
 import { type Mirror, startMirror } from './processes.ts';
 import { percentile } from './statistics.ts';
 
-const SLOW_FLUSH = fileURLToPath(new URL('./slow-flush.ts', import.meta.url));
+const HINDERED = fileURLToPath(new URL('../support/hindered-database.ts', import.meta.url));
 
 const FLUSHES_MS = [0, 20, 100];
 const PER_SECOND = [40, 200, 1_000];
@@ -18,6 +18,8 @@ const PROBE_EVERY_MS = 50;
 /** What has no answer by then is not taken: a sender gives up earlier. */
 const PATIENCE_MS = 15_000;
 const RECORDS = 1_000;
+/** From one address: the service takes 300, and probes are to have room. */
+const CONNECTIONS = 270;
 
 interface Figures {
   offered: number;
@@ -60,7 +62,7 @@ async function measure(flushMs: number, perSecond: number, main: string | undefi
   const mirror = await startMirror(
     join(directory, 'mirror.db'),
     { SLOW_FLUSH_MS: String(flushMs) },
-    { ...(main === undefined ? {} : { main }), nodeArgs: ['--import', SLOW_FLUSH] },
+    { ...(main === undefined ? {} : { main }), nodeArgs: ['--import', HINDERED] },
   );
   try {
     return await offer(mirror, perSecond);
@@ -73,11 +75,12 @@ async function measure(flushMs: number, perSecond: number, main: string | undefi
 }
 
 async function offer(mirror: Mirror, perSecond: number): Promise<Figures> {
-  const agent = new Agent({ keepAlive: true });
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+  const probes = new Agent({ keepAlive: true });
   const signed = [...deliveries('slow', perSecond * SECONDS, RECORDS)];
   const receiver = `http://127.0.0.1:${mirror.port}`;
-  const livez = probing(`${receiver}/livez`, agent);
-  const readyz = probing(`${mirror.opsUrl}/readyz`, agent);
+  const livez = probing(`${receiver}/livez`, probes);
+  const readyz = probing(`${mirror.opsUrl}/readyz`, probes);
   const times: number[] = [];
   const answers: Promise<void>[] = [];
   const began = performance.now();
@@ -93,14 +96,15 @@ async function offer(mirror: Mirror, perSecond: number): Promise<Figures> {
     }
     await new Promise((resolve) => setTimeout(resolve, STEP_MS));
   }
-  const probes = [await livez.stop(), await readyz.stop()] as const;
+  const slowest = { livez: await livez.stop(), readyz: await readyz.stop() };
   await Promise.all(answers);
   agent.destroy();
+  probes.destroy();
   times.sort((a, b) => a - b);
   return {
     ...{ offered: signed.length, taken: times.length },
     ...{ p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) },
-    ...{ slowestLivezMs: probes[0], slowestReadyzMs: probes[1] },
+    ...{ slowestLivezMs: slowest.livez, slowestReadyzMs: slowest.readyz },
   };
 }
 

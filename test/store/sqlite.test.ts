@@ -5,7 +5,7 @@ import Database from 'better-sqlite3';
 import { type OpenOptions, openStore } from '../../src/store/open.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
-import { describeStoreContract } from './contract.ts';
+import { describePartOfStoreContract, describeStoreContract } from './contract.ts';
 import type { EngineHarness } from './scene.ts';
 
 async function openInFile(options: OpenOptions = {}): Promise<EngineHarness> {
@@ -42,6 +42,6 @@ async function openInMemory(): Promise<EngineHarness> {
 
 describeStoreContract('SQLite in memory', openInMemory);
 describeStoreContract('SQLite in a file', () => openInFile());
-describeStoreContract('SQLite in threads of its own', () =>
+describePartOfStoreContract('SQLite in threads of its own', () =>
   openInFile({ inThread: { onLost: () => undefined } }),
 );

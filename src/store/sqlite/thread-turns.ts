@@ -41,6 +41,36 @@ export function nextTurn(waiting: Waiting): VerbClass | null {
   return chosen;
 }
 
+/** What waits, each class in the order in which it came. */
+export interface Line<Item> {
+  add(ofClass: VerbClass, item: Item): void;
+  /** Takes out whose turn it is. */
+  next(): Item | undefined;
+}
+
+export function createLine<Item>(): Line<Item> {
+  const items = new Map<VerbClass, Item[]>();
+  const passed: Partial<Record<VerbClass, number>> = {};
+  return {
+    add(ofClass, item) {
+      const waiting = items.get(ofClass);
+      if (waiting === undefined) items.set(ofClass, [item]);
+      else waiting.push(item);
+      passed[ofClass] ??= 0;
+    },
+    next() {
+      const turn = nextTurn(passed);
+      if (turn === null) return undefined;
+      for (const each of CLASSES) if (passed[each] !== undefined) passed[each] += 1;
+      const waiting = items.get(turn)!;
+      const item = waiting.shift();
+      if (waiting.length > 0) passed[turn] = 0;
+      else delete passed[turn];
+      return item;
+    },
+  };
+}
+
 /** Those that answer without the database, or hand a function over, stay where they are called. */
 export type ThreadVerb = Exclude<
   keyof Store,

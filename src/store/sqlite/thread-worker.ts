@@ -5,7 +5,7 @@ import { openMigrated } from './opening.ts';
 import { storeOver } from './sqlite.ts';
 import { crossingVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, type Call, crossing, type Done } from './thread-messages.ts';
-import { CLASS_OF, nextTurn, type VerbClass } from './thread-turns.ts';
+import { CLASS_OF, createLine } from './thread-turns.ts';
 
 /** What a thread of the service runs (`thread.ts`): the one that writes to the file, or the one for reports. */
 if (parentPort === null) throw new Error('this is a thread of the service, and no program of its own');
@@ -17,9 +17,7 @@ let run: ((call: Call) => Promise<unknown>) | null = null;
 let close: (() => Promise<void>) | null = null;
 let isWorking = false;
 let isClosing = false;
-/** Calls that wait, in the order in which they came; and how many turns others have had since the class waits. */
-const calls = new Map<VerbClass, Call[]>();
-const passed: Partial<Record<VerbClass, number>> = {};
+const line = createLine<Call>();
 /** What the verb that runs has done to gaps. */
 let gaps: GapChange[] = [];
 
@@ -33,13 +31,7 @@ port.on('message', (asked: Asked) => {
 function take(asked: Asked): void {
   if (asked.what === 'open') void open(asked);
   else if (asked.what === 'close') isClosing = true;
-  else {
-    const ofClass = CLASS_OF[asked.verb];
-    const line = calls.get(ofClass);
-    if (line === undefined) calls.set(ofClass, [asked]);
-    else line.push(asked);
-    passed[ofClass] ??= 0;
-  }
+  else line.add(CLASS_OF[asked.verb], asked);
 }
 
 async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promise<void> {
@@ -89,8 +81,8 @@ function atOneMoment(db: Connection): <T>(work: () => Promise<T>) => Promise<T> 
 /** One verb at a time, from begin to end. What came meanwhile is looked at before the next is chosen. */
 async function work(): Promise<void> {
   isWorking = true;
-  for (let turn = nextTurn(passed); turn !== null; turn = nextTurn(passed)) {
-    await answer(nextOf(turn));
+  for (let call = line.next(); call !== undefined; call = line.next()) {
+    await answer(call);
     for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
       take(more.message as Asked);
     }
@@ -100,15 +92,6 @@ async function work(): Promise<void> {
   await close?.();
   // Nothing is left to wait for: the thread ends.
   port.close();
-}
-
-function nextOf(turn: VerbClass): Call {
-  const line = calls.get(turn)!;
-  const call = line.shift()!;
-  for (const each of Object.keys(passed) as VerbClass[]) passed[each]! += 1;
-  if (line.length > 0) passed[turn] = 0;
-  else delete passed[turn];
-  return call;
 }
 
 async function answer(call: Call): Promise<void> {
