@@ -51,12 +51,6 @@ const CLOCK_MEASURED_MS = 5_000;
 
 /** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
 const CLAIM_LEASE_MS = 15_000;
-/**
- * Deliveries in one commit over a network, at most: its round trips and its flush cost the same however many share them, and
- * all replicas take turns.
- */
-const SHARED_GROUP = 512;
-
 /** How often a replica looks for events that another took and did not finish. */
 const CLAIM_LOOK_MS = 2_000;
 
@@ -244,10 +238,7 @@ async function compose(
     worker.wake();
     replicas.tell('events');
   };
-  const inbox = createInbox({
-    ...{ store, clock, timing, onAccepted, onError },
-    ...(replicas.isAlone ? {} : { largestGroup: SHARED_GROUP }),
-  });
+  const inbox = createInbox({ store, clock, timing, onAccepted, onError });
   const watch = createDeliveryWatch({
     ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
     ...{ startedWall: startedAt, silenceMs: config.sync.silenceMs, sweepMs: config.sync.sweepMs },

@@ -21,10 +21,10 @@ export interface Inbox {
 }
 
 /**
- * Deliveries in one commit, at most: a commit of this many takes a few milliseconds, which those that arrive
- * meanwhile wait for.
+ * Deliveries in one commit, at most. A flush to a slow disk, or the round trips to a server, cost the same however many share
+ * them; the rest of a commit of this many takes some ten milliseconds, which those that arrive meanwhile wait for.
  */
-const LARGEST_GROUP = 128;
+const LARGEST_GROUP = 512;
 
 /**
  * From a group of so many on, the next one waits a turn of the event loop more: under load that turn brings a quarter as
@@ -45,8 +45,6 @@ export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
   timing: HintTiming;
-  /** Deliveries in one commit, at most. Default: what a file commits in a few milliseconds. */
-  largestGroup?: number;
   /** New events are in: the processor may look. */
   onAccepted: () => void;
   onError: (error: unknown) => void;
@@ -57,7 +55,7 @@ export interface InboxOptions {
  * arrive in the same turn of the event loop share one, and each is answered after it.
  */
 export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
-  const { store, clock, largestGroup = LARGEST_GROUP } = options;
+  const { store, clock } = options;
   const events: Waiting<IncomingEvent>[] = [];
   const unusable: Waiting<UnusableDelivery>[] = [];
   let scheduled = false;
@@ -81,8 +79,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   async function flush(before: Promise<void>): Promise<void> {
     await before;
-    const group = events.splice(0, largestGroup);
-    const kept = unusable.splice(0, largestGroup);
+    const group = events.splice(0, LARGEST_GROUP);
+    const kept = unusable.splice(0, LARGEST_GROUP);
     if (group.length > 0) lastGroup = group.length;
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) await commit(group, kept);
