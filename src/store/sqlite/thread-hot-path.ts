@@ -1,8 +1,8 @@
 import type { AcceptOutcome, ClaimedEvent, InboxStore, IncomingEvent, PreviewOutcome } from '../store.ts';
 
 /**
- * What crosses for every delivery, laid out so that it costs little: by column, since an object for each row takes several
- * times as long to copy, and nothing twice.
+ * What crosses for every delivery, laid out so that it costs little: bodies as they are and all else as one JSON text, which
+ * takes less than half as long as copying value by value, and nothing twice.
  */
 
 type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'previewEvents' | 'releaseEvents'>;
@@ -12,13 +12,20 @@ type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Ot
 
 /** Without the payload, which the thread can read in the body: copied, it would cost more than to parse it again. */
 const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
-  ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 'body', 't'] as const),
+  ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't'] as const),
 ];
 
 const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
   ...(['seq', 'id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'receivedWall'] as const),
-  ...(['attempts', 'body', 'owner'] as const),
+  ...(['attempts', 'owner'] as const),
 ];
+
+/** Rows with a body each. */
+interface Rows {
+  bodies: string[];
+  /** The other columns, in their order. */
+  json: string;
+}
 
 /** Events that the other side has: it was given them with the claim. */
 interface Claims {
@@ -40,10 +47,10 @@ const CONFLICTING = -2;
 
 export interface CrossingVerbs {
   accept(
-    batch: { events: unknown[][]; unusable: Args<'accept'>[0]['unusable'] },
+    batch: { events: Rows; unusable: Args<'accept'>[0]['unusable'] },
     ...rest: Rest<Args<'accept'>>
   ): Promise<number[]>;
-  claimEvents(...args: Args<'claimEvents'>): Promise<unknown[][]>;
+  claimEvents(...args: Args<'claimEvents'>): Promise<Rows>;
   previewEvents(claims: Claims, ...rest: Rest<Args<'previewEvents'>>): Promise<Outcomes>;
   releaseEvents(claims: Claims): Promise<void>;
 }
@@ -52,11 +59,11 @@ export interface CrossingVerbs {
 export function hotVerbs(call: CrossingVerbs): HotVerbs {
   return {
     async accept({ events, unusable }, ...rest) {
-      const outcomes = await call.accept({ events: toColumns(events, EVENT_COLUMNS), unusable }, ...rest);
+      const outcomes = await call.accept({ events: toRows(events, EVENT_COLUMNS), unusable }, ...rest);
       return outcomes.map(toOutcome);
     },
     async claimEvents(...args) {
-      return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
+      return fromRows<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
     },
     async previewEvents(events, ...rest) {
       const { seqs, outcomes, errors, named } = await call.previewEvents(toClaims(events), ...rest);
@@ -92,13 +99,13 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
   };
   return {
     async accept({ events, unusable }, ...rest) {
-      const rows = fromColumns<IncomingEvent>(events, EVENT_COLUMNS);
+      const rows = fromRows<IncomingEvent>(events, EVENT_COLUMNS);
       return (await store.accept({ events: rows, unusable }, ...rest)).map(toNumber);
     },
     async claimEvents(...args) {
       const events = await store.claimEvents(...args);
       for (const event of events) claimed.set(event.seq, event);
-      return toColumns(events, CLAIM_COLUMNS);
+      return toRows(events, CLAIM_COLUMNS);
     },
     async previewEvents(claims, ...rest) {
       const results = await store.previewEvents(held(claims), ...rest);
@@ -136,13 +143,15 @@ function toOutcome(number: number): AcceptOutcome {
   return { status: 'duplicate', conflicting: number === CONFLICTING };
 }
 
-function toColumns<Row>(rows: readonly Row[], keys: readonly (keyof Row)[]): unknown[][] {
-  return keys.map((key) => rows.map((row) => row[key]));
+function toRows<Row extends { body: string }>(rows: readonly Row[], keys: readonly (keyof Row)[]): Rows {
+  const columns = keys.map((key) => rows.map((row) => row[key]));
+  return { bodies: rows.map(({ body }) => body), json: JSON.stringify(columns) };
 }
 
-function fromColumns<Row>(columns: readonly unknown[][], keys: readonly (keyof Row)[]): Row[] {
-  return columns[0]!.map((_, at) => {
-    const row: Partial<Record<keyof Row, unknown>> = {};
+function fromRows<Row extends { body: string }>({ bodies, json }: Rows, keys: readonly (keyof Row)[]): Row[] {
+  const columns = JSON.parse(json) as unknown[][];
+  return bodies.map((body, at) => {
+    const row: Partial<Record<keyof Row, unknown>> = { body } as Partial<Row>;
     for (let column = 0; column < keys.length; column += 1) row[keys[column]!] = columns[column]![at];
     return row as Row;
   });
