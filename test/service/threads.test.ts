@@ -88,7 +88,7 @@ it('a thread that breaks ends the service, which says why, and leaves a file tha
   hinder('fault');
   const last = deliver();
   expect(await mirror.line('compliance-mirror: ')).toMatch(
-    /a thread of the database has ended: a fault of its own/,
+    /the thread "database" has ended: a fault of its own/,
   );
   expect(await mirror.exited).toBe(1);
   expect([202, 503]).toContain(await last.catch(() => 503));

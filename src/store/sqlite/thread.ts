@@ -23,7 +23,7 @@ export interface ThreadOptions extends OpeningOptions {
 export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
   let told: ((change: GapChange) => void) | null = null;
   const onGap = (change: GapChange) => told?.(change);
-  const writer = startThread({ ...options, onGap });
+  const writer = startThread('database', { ...options, onGap });
   let opened: GapChange[];
   try {
     opened = await writer.open(path, false);
@@ -32,7 +32,7 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
     throw error;
   }
   // Not waited for: what it is asked meanwhile, it answers once it is there.
-  const reader = startThread({ ...options, onGap });
+  const reader = startThread('reports', { ...options, onGap });
   void reader.open(path, true).catch(reader.lose);
   const verbs = Object.fromEntries(
     (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [
@@ -72,8 +72,8 @@ interface Thread {
   end(): Promise<unknown>;
 }
 
-function startThread(options: ThreadOptions & { onGap: (change: GapChange) => void }): Thread {
-  const worker = new Worker(WORKER, { name: 'store' });
+function startThread(name: string, options: ThreadOptions & { onGap: (change: GapChange) => void }): Thread {
+  const worker = new Worker(WORKER, { name });
   const opening = Promise.withResolvers<GapChange[]>();
   opening.promise.catch(() => undefined);
   const ended = Promise.withResolvers<void>();
@@ -106,7 +106,7 @@ function startThread(options: ThreadOptions & { onGap: (change: GapChange) => vo
 
   function lose(reason: unknown): void {
     if (isOver !== null) return;
-    const error = new StoreUnavailable(`a thread of the database has ended: ${describeError(reason)}`, {
+    const error = new StoreUnavailable(`the thread "${name}" has ended: ${describeError(reason)}`, {
       fatal: true,
       hint: 'start the service again; what was acknowledged is in the database',
     });
