@@ -83,16 +83,19 @@ describe('while a report takes long', () => {
   });
 });
 
-it('a thread that breaks ends the service, which says why, and leaves a file that the next one opens', async () => {
-  expect(await deliver()).toBe(202);
-  hinder('fault');
-  const last = deliver();
-  expect(await mirror.line('compliance-mirror: ')).toMatch(
-    /the thread "database" has ended: a fault of its own/,
-  );
-  expect(await mirror.exited).toBe(1);
-  expect([202, 503]).toContain(await last.catch(() => 503));
-  free('fault');
-  mirror = await startMirror(database);
-  expect(await deliver()).toBe(202);
+describe('a thread that breaks', () => {
+  it.each<[thread: string, at: string, ask: () => Promise<unknown>]>([
+    ['database', 'commit-fault', deliver],
+    ['reports', 'report-fault', () => askOperators(mirror, '/api/events')],
+  ])('ends the service, which says why: %s', async (thread, at, ask) => {
+    expect(await deliver()).toBe(202);
+    hinder(at);
+    await ask().catch(() => undefined);
+    const said = await mirror.line('compliance-mirror: ');
+    expect(said).toContain(`the thread "${thread}" has ended: a fault of its own`);
+    expect(await mirror.exited).toBe(1);
+    free(at);
+    mirror = await startMirror(database);
+    expect(await deliver()).toBe(202);
+  });
 });

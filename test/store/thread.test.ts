@@ -70,7 +70,8 @@ describe('a store in threads of its own', () => {
     const store = await openStore(`file:${path}`, {
       inThread: { onLost: (error) => expect.unreachable(error.message) },
     });
-    const asked = [accept(store, 'a'), store.writeFact('x', 'y'), store.summary()];
+    const reports = [store.summary(), store.listTraffic(0), store.countLive('policy')];
+    const asked = [...reports, accept(store, 'a'), store.writeFact('x', 'y')];
     await store.close();
     await Promise.all(asked);
     await expect(accept(store, 'b')).rejects.toThrow(/closed/);

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 /**
  * Preloaded into a service (`node --import`), and so into its threads: hinders what it does with SQLite.
  * - `SLOW_FLUSH_MS`: the commit of what has written something takes so many milliseconds longer, as on a disk that is slow to flush.
- * - `HINDRANCES`: a folder. While the file `commit` or `report` is in it, a commit or a report stands still; once `fault` is in it,
- *   the thread that is to commit breaks.
+ * - `HINDRANCES`: a folder. While the file `commit` or `report` is in it, a commit or a report stands still; while `commit-fault` or
+ *   `report-fault` is, the thread that is at one breaks.
  */
 const flushMs = Number(process.env['SLOW_FLUSH_MS'] ?? 0);
 const folder = process.env['HINDRANCES'];
@@ -24,8 +24,13 @@ const never = new Int32Array(new SharedArrayBuffer(4));
 const wait = (ms: number) => void Atomics.wait(never, 0, 0, ms);
 const is = (hindrance: string) => folder !== undefined && existsSync(join(folder, hindrance));
 
-function standStill(hindrance: string): void {
-  while (is(hindrance)) wait(LOOK_EVERY_MS);
+function standStill(at: 'commit' | 'report'): void {
+  if (is(`${at}-fault`)) {
+    queueMicrotask(() => {
+      throw new Error('a fault of its own');
+    });
+  }
+  while (is(at)) wait(LOOK_EVERY_MS);
 }
 
 function beforeRun(statement: Statement, hinder: () => void): Statement {
@@ -45,11 +50,6 @@ prototype.prepare = function (sql) {
   const written = prepare.call(this, 'SELECT total_changes()').pluck();
   let before = 0;
   return beforeRun(statement, () => {
-    if (is('fault')) {
-      queueMicrotask(() => {
-        throw new Error('a fault of its own');
-      });
-    }
     standStill('commit');
     const now = flushMs > 0 ? written.get() : before;
     if (now !== before) wait(flushMs);
