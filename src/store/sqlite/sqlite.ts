@@ -11,6 +11,7 @@ import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
+import { ALONE } from './alone.ts';
 import {
   type Connection,
   connect,
@@ -23,7 +24,6 @@ import {
   type Transact,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
-import { ALONE } from './alone.ts';
 import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createRecords } from './records.ts';
