@@ -65,6 +65,21 @@ describe('a store in threads of its own', () => {
     await store.currentNumber();
   });
 
+  it('takes what is data of an argument that is more', async () => {
+    const store = await opened(freshPath());
+    const { id } = await store.startSweep('vendor', 'test', NOW);
+    const counted = { pages: 1, seen: 2, inserted: 3, updated: 4, deleted: 5, unchanged: 6 };
+    const signal = new AbortController().signal;
+    const progress = { ...counted, signal, found: () => 1, deep: { list: [() => 2, { at: null }] } };
+    await store.progressSweep(id, progress);
+    const end = { outcome: 'complete' as const, error: null, progress: { ...progress, seen: 7 } };
+    await store.finishSweep(id, { ...end, drift: { a: [1, { b: null }], ['__proto__']: 'own' } }, NOW);
+    expect(await store.showSweep(id)).toMatchObject({
+      ...{ ...counted, seen: 7, outcome: 'complete' },
+      drift: { a: [1, { b: null }] },
+    });
+  });
+
   it('ends what was asked before it closes, and takes nothing after', async () => {
     const path = freshPath();
     const store = await openStore(`file:${path}`, {

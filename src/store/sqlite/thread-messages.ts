@@ -32,6 +32,19 @@ export type Done = { what: 'done'; id: number; gaps?: GapChange[] } & (
   | { error: CrossingError }
 );
 
+/**
+ * What of a value can cross: callers may hand over more than a verb asks for, as an object with methods of its own. Data goes
+ * as it is, and everything else is left out.
+ */
+export function dataOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(dataOf);
+  if (typeof value !== 'object' || value === null) return typeof value === 'function' ? undefined : value;
+  if (value instanceof Uint8Array || value instanceof Set || value instanceof Map) return value;
+  const prototype = Object.getPrototypeOf(value) as unknown;
+  if (prototype !== Object.prototype && prototype !== null) return undefined;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, dataOf(each)]));
+}
+
 /** An error as a message: a class would arrive as a plain Error, without what we added to it. */
 export interface CrossingError {
   kind: 'StoreUnavailable' | 'NotMigrated' | 'UsageError' | 'MirrorError' | 'Error';

@@ -5,7 +5,7 @@ import type { GapChange, Store } from '../store.ts';
 import { ALONE } from './alone.ts';
 import type { OpeningOptions } from './opening.ts';
 import { type CrossingVerbs, hotVerbs } from './thread-hot-path.ts';
-import { type Answer, type Asked, crossed, type Done } from './thread-messages.ts';
+import { type Answer, type Asked, crossed, type Done, dataOf } from './thread-messages.ts';
 import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
 
 /** Beside this file, as it was built, or as it was written. */
@@ -81,7 +81,14 @@ function startThread(name: string, options: ThreadOptions & { onGap: (change: Ga
   let calls = 0;
   let isOver: Error | null = null;
 
-  const ask = (asked: Asked) => worker.postMessage(asked);
+  function ask(asked: Asked): void {
+    try {
+      worker.postMessage(asked);
+    } catch (error) {
+      if (!(error instanceof DOMException && error.name === 'DataCloneError')) throw error;
+      worker.postMessage(dataOf(asked));
+    }
+  }
 
   function answered(answer: Answer): void {
     if (answer.what === 'done') done(answer);
