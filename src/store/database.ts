@@ -23,6 +23,8 @@ export interface Dialect {
   listed(ids: readonly string[]): SQL;
   /** Behind a SELECT: nobody changes its rows before the unit ends. */
   readonly forShare: SQL;
+  /** The same, and nobody else reads them so. */
+  readonly forUpdate: SQL;
   /** From one instant in text to another. */
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
@@ -62,8 +64,8 @@ export interface Database {
     first?: (sql: Sql) => Promise<First>,
   ): Promise<T>;
   /**
-   * One atomic unit that takes no numbers, and holds up only who does the same with this table: whoever reads in it sees what
-   * such a one before it has written.
+   * One atomic unit that takes no numbers. With a table it holds up whoever writes into that: what is read in it is what the
+   * one before it has left.
    */
   transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;
 }

@@ -57,6 +57,7 @@ const DIALECT: database.Dialect = {
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
   forShare: sql`FOR SHARE`,
+  forUpdate: sql`FOR UPDATE`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
 };

@@ -227,6 +227,7 @@ const DIALECT: Dialect = {
   listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
   // One process holds the file.
   forShare: sql``,
+  forUpdate: sql``,
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
 };

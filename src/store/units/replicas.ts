@@ -54,18 +54,21 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
           AND ${leases.owner} = ${owner} AND ${leases.leaseUntil} > ${now.steady} RETURNING ${leases.fence}`,
       );
       if (kept !== undefined) return { name, owner, fence: kept.fence, isTakeover: false };
-      return await database.transactApart(leases, async (unit) => {
+      // Its own row alone: whoever prolongs another lease must not wait for one whose holder is in the middle of a unit.
+      return await database.transactApart(null, async (unit) => {
+        await unit.change(
+          sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
+        );
         const [held] = await unit.query<{ owner: string; fence: number; leaseUntil: number }>(
           sql`SELECT ${as({ owner: leases.owner, fence: leases.fence, leaseUntil: leases.leaseUntil })}
-            FROM ${leases} WHERE ${leases.name} = ${name}`,
+            FROM ${leases} WHERE ${leases.name} = ${name} ${unit.dialect.forUpdate}`,
         );
-        if (held !== undefined && held.leaseUntil > now.steady) return null;
-        const fence = (held?.fence ?? 0) + 1;
+        if (held!.leaseUntil > now.steady) return null;
+        const fence = held!.fence + 1;
         await unit.change(
-          sql`${insertInto(leases, { name, owner, fence, leaseUntil })}
-            ON CONFLICT (name) DO UPDATE SET ${set(leases, { owner, fence, leaseUntil })}`,
+          sql`UPDATE ${leases} SET ${set(leases, { owner, fence, leaseUntil })} WHERE ${leases.name} = ${name}`,
         );
-        return { name, owner, fence, isTakeover: held !== undefined && held.owner !== '' };
+        return { name, owner, fence, isTakeover: held!.owner !== '' };
       });
     },
 
