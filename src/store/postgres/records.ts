@@ -2,9 +2,12 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
+import type { SQL } from '../drizzle.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
+import { events } from '../schema.sqlite.ts';
 import type { HintTiming, Now } from '../store.ts';
 import { type Change, type Held, type Hint, keyOf, type LastEvent, type Records } from '../units/records.ts';
+import { sql } from '../units/sql.ts';
 import { bigintArray, textArray } from './arrays.ts';
 import type { Sender, Sql, Unit } from './connection.ts';
 import { rowsOf, sortedBy } from './rows.ts';
@@ -90,18 +93,9 @@ async function lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promi
   return new Map(rows.map(({ record, ...event }) => [record, event]));
 }
 
-async function eventsAbout(
-  sql: Sql,
-  kind: Kind,
-  id: string,
-  after: number,
-  through: number,
-): Promise<number[]> {
-  const rows = await sql.query<{ seq: number }>(
-    'SELECT seq FROM events WHERE record_id = $1 AND kind = $2 AND seq > $3 AND seq <= $4',
-    [id, kind, after, through],
-  );
-  return rows.map(({ seq }) => seq);
+async function eventsAbout(_: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL> {
+  const { seq, recordId } = events;
+  return sql`${recordId} = ${id} AND ${events.kind} = ${kind} AND ${seq} > ${after} AND ${seq} <= ${through}`;
 }
 
 async function showAnew(unit: Unit, steady: number): Promise<void> {

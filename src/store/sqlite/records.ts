@@ -4,6 +4,7 @@ import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decid
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Numbers } from '../database.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
+import { events } from '../schema.sqlite.ts';
 import type { HintTiming, Now } from '../store.ts';
 import { type Change, type Held, type LastEvent, type Records, writeContent } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
@@ -237,7 +238,8 @@ export function createRecords(db: Connection) {
     hint(_unit, hints, now, timing) {
       for (const { kind, id, number } of hints) hintOne(kind, id, number, now, iso(now.wall), timing);
     },
-    eventsAbout: async (_sql, kind, id, after, through) => anyEventOf([id, kind], through + 1, ALL, after),
+    eventsAbout: async ({ dialect }, kind, id, after, through) =>
+      dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after)),
     async lastEvents(_sql, _kind, records) {
       const found = records.map((held) => [held.id, lastEventOf(held)] as const);
       return new Map(found.filter((pair): pair is [string, LastEvent] => pair[1] !== undefined));

@@ -76,20 +76,20 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
       return objects.map((object) => compareRead(kind, object, read, loaded.get(object.id)!));
     },
 
-    recordMissing: (kind, id, read, context) =>
-      database.transact(
-        async (unit, loaded) => {
+    recordMissing(kind, id, read, context) {
+      const nowIso = iso(read.endedWall);
+      return database.transact(
+        async (unit, [loaded, agreed]) => {
           const held = loaded.get(id)!;
           if (!held.known) return 'known';
-          const nowIso = iso(read.endedWall);
-          const agreed = await isConsented(unit, kind, id, nowIso);
           const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
           held.state = decision.state;
           records.save(unit, [held], [], nowIso);
           return decision.outcome;
         },
-        (first: Sql) => records.load(first, kind, [id]),
-      ),
+        (first: Sql) => Promise.all([records.load(first, kind, [id]), isConsented(first, kind, id, nowIso)]),
+      );
+    },
 
     unreadEvents: (now, limit) =>
       statements.query<UnreadEvent>(
@@ -138,9 +138,9 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
 
     async eventsNaming(kind, id, { after, through = Number.MAX_SAFE_INTEGER, limit }) {
       const from = after ?? (await searchedOf(statements, kind, id));
-      const numbers = await records.eventsAbout(statements, kind, id, from, through);
+      const areAbout = await records.eventsAbout(statements, kind, id, from, through);
       return await statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM ${events} WHERE ${statements.dialect.isAmong(seq, numbers)}
+        sql`SELECT ${UNREAD} FROM ${events} WHERE ${areAbout}
           AND ${state} <> 'discarded' AND ${body} IS NOT NULL ORDER BY ${seq} LIMIT ${limit}`,
       );
     },

@@ -80,7 +80,8 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
     onlyAnnounced: boolean,
   ): Promise<Map<string, Held>> {
     const rows = await unit.query<{ id: string }>(
-      sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.proven}
+      sql`SELECT ${states.id} FROM ${states}${unit.dialect.indexedBy('record_state_missing')}
+        WHERE ${states.kind} = ${kind} AND ${states.proven}
         AND ${states.missingSince} IS NOT NULL ORDER BY ${states.id}`,
     );
     const proven = rows.map((row) => row.id);
@@ -127,7 +128,8 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
       const [row] = await statements.query<{ awaiting: number; proven: number }>(
         sql`SELECT count(*) FILTER (WHERE NOT ${states.proven} AND ${states.attempts} = 0) AS awaiting,
             count(*) FILTER (WHERE ${states.proven}) AS proven
-          FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.missingSince} IS NOT NULL`,
+          FROM ${states}${statements.dialect.indexedBy('record_state_missing')}
+          WHERE ${states.kind} = ${kind} AND ${states.missingSince} IS NOT NULL`,
       );
       return row!;
     },

@@ -177,18 +177,23 @@ export function createDueVerbs(
 
     async touchedSince(kind, number) {
       const rows = TABLE_OF[kind];
-      const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
-      const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
       const isShort = (await currentNumber()) - number < (await countKnown(kind));
       const hinted = await idsOf(
         sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.hint} > ${number}`,
       );
-      // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed.
-      const written = await idsOf(
-        isShort && isWhole
-          ? sql`SELECT ${as({ id: changes.recordId })} FROM ${changes} WHERE ${changes.seq} > ${number} AND ${changes.kind} = ${kind}`
-          : sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`,
-      );
+      // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed, which
+      // is looked at afterwards: another process may trim it meanwhile.
+      const fed = isShort
+        ? await idsOf(
+            sql`SELECT ${as({ id: changes.recordId })} FROM ${changes} WHERE ${changes.seq} > ${number} AND ${changes.kind} = ${kind}`,
+          )
+        : null;
+      const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
+      const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
+      const written =
+        fed !== null && isWhole
+          ? fed
+          : await idsOf(sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`);
       return new Set([...hinted, ...written]);
     },
   };

@@ -1,4 +1,5 @@
 import type { Sql } from '../database.ts';
+import type { SQL } from '../drizzle.ts';
 import { audit, facts } from '../schema.sqlite.ts';
 import type { AuditEntry, Now } from '../store.ts';
 import { excluded, insertInto, iso, set, sql } from './sql.ts';
@@ -16,10 +17,12 @@ export async function noteAudit(
 }
 
 export async function writeFact(unit: Sql, name: string, value: string): Promise<void> {
-  await unit.change(
-    sql`${insertInto(facts, { name, value })} ON CONFLICT (name) DO UPDATE SET ${set(facts, { value: excluded(facts.value) })}`,
-  );
+  await unit.change(writtenFact(name, value));
 }
+
+/** The statement of it. */
+export const writtenFact = (name: string, value: string): SQL =>
+  sql`${insertInto(facts, { name, value })} ON CONFLICT (name) DO UPDATE SET ${set(facts, { value: excluded(facts.value) })}`;
 
 export async function readFact(unit: Sql, name: string): Promise<string | null> {
   const [row] = await unit.query<{ value: string }>(

@@ -127,20 +127,18 @@ export async function healAfterSweep(
 
 export async function kindsWantingSweep({ query }: Sql, now: Now): Promise<Kind[]> {
   const steady = Math.floor(now.steady);
-  const wanting = await Promise.all(
-    KINDS.map((kind) =>
-      query(
-        sql`SELECT 1 FROM ${gaps} WHERE ${gaps.healedAt} IS NULL AND ${gaps.recordId} IS NULL
-          AND ((${gaps.kind} = ${kind} AND ${isOneOf(gaps.reason, healedBySweepOf(kind))})
-            OR (${gaps.kind} IS NULL AND ${isOneOf(gaps.reason, HEALED_BY_ALL_SWEEPS)}))
-          AND (${gaps.coverableAt} IS NULL OR ${gaps.coverableAt} <= ${steady})
-          AND NOT EXISTS (SELECT 1 FROM ${sweeps} WHERE ${sweeps.kind} = ${kind} AND ${sweeps.outcome} = 'complete'
-            AND ${sweeps.number} >= ${gaps.number}
-            AND (${gaps.coverableAt} IS NULL OR ${sweeps.beganAt} >= ${gaps.coverableAt})) LIMIT 1`,
-      ),
-    ),
+  const wanting = KINDS.map(
+    (kind) =>
+      sql`SELECT ${kind} AS kind WHERE EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.healedAt} IS NULL AND ${gaps.recordId} IS NULL
+        AND ((${gaps.kind} = ${kind} AND ${isOneOf(gaps.reason, healedBySweepOf(kind))})
+          OR (${gaps.kind} IS NULL AND ${isOneOf(gaps.reason, HEALED_BY_ALL_SWEEPS)}))
+        AND (${gaps.coverableAt} IS NULL OR ${gaps.coverableAt} <= ${steady})
+        AND NOT EXISTS (SELECT 1 FROM ${sweeps} WHERE ${sweeps.kind} = ${kind} AND ${sweeps.outcome} = 'complete'
+          AND ${sweeps.number} >= ${gaps.number}
+          AND (${gaps.coverableAt} IS NULL OR ${sweeps.beganAt} >= ${gaps.coverableAt})))`,
   );
-  return KINDS.filter((_, place) => wanting[place]!.length > 0);
+  const rows = await query<{ kind: Kind }>(sql.join(wanting, sql.raw(' UNION ALL ')));
+  return KINDS.filter((kind) => rows.some((row) => row.kind === kind));
 }
 
 const isOpen = ({ reason, kind, recordId }: GapKey) =>

@@ -2,6 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { RecordState } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Numbers, Sender, Sql, Unit } from '../database.ts';
+import type { SQL } from '../drizzle.ts';
 import type { RowMarks } from '../record-rows.ts';
 import { policies, riskAssessments, vendors } from '../schema.sqlite.ts';
 import type { HintTiming, Now } from '../store.ts';
@@ -18,8 +19,8 @@ export interface Records {
   save(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
   hint(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void;
-  /** Numbers of the events about one of `(after, through]`, in any order. */
-  eventsAbout(sql: Sql, kind: Kind, id: string, after: number, through: number): Promise<number[]>;
+  /** What holds of the events about one, of `(after, through]`, and of no others. */
+  eventsAbout(sql: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL>;
   /** The last event that is done, of each that has one: events that showed nothing came before their record had a row. */
   lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>>;
   /** What events have shown and no read covers was shown at this instant of the steady clock. */

@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
 import { events, kindState, sweeps } from '../schema.sqlite.ts';
 import type { BackfillStore, SweepProgress } from '../store.ts';
-import { readFact, writeFact } from './facts.ts';
+import { readFact, writtenFact } from './facts.ts';
 import { healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from './gaps.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 
@@ -124,19 +124,15 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           unreachable: service.unreachable ? '1' : '0',
           access: service.access,
         };
-        for (const [name, value] of Object.entries(facts)) await writeFact(unit, name, value);
-        const verdicts = await unit.query<{ kind: Kind; verdict: string }>(
-          sql`SELECT kind, verdict FROM sync_status`,
+        for (const [name, value] of Object.entries(facts)) unit.send(writtenFact(name, value));
+        const since = excluded(kindState.inStepSince);
+        unit.send(
+          sql`INSERT INTO ${kindState} (kind, in_step_since)
+            SELECT kind, CASE WHEN verdict = 'in_step' THEN ${unit.dialect.instant(nowIso)} END FROM sync_status WHERE true
+            ON CONFLICT (kind) DO UPDATE SET ${set(kindState, {
+              inStepSince: sql`CASE WHEN ${since} IS NOT NULL THEN coalesce(${kindState.inStepSince}, ${since}) END`,
+            })}`,
         );
-        for (const { kind, verdict } of verdicts) {
-          const since = excluded(kindState.inStepSince);
-          await unit.change(
-            sql`${insertInto(kindState, { kind, inStepSince: verdict === 'in_step' ? nowIso : null })}
-              ON CONFLICT (kind) DO UPDATE SET ${set(kindState, {
-                inStepSince: sql`CASE WHEN ${since} IS NOT NULL THEN coalesce(${kindState.inStepSince}, ${since}) END`,
-              })}`,
-          );
-        }
       });
     },
 
