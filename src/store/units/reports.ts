@@ -268,15 +268,17 @@ async function summaryOf({ query, dialect }: Sql, finders: Finders): Promise<Sto
   const learned = await query<LearnedPointerReport>(
     sql`SELECT kind, path, event_id, record_id, learned_at, used FROM learned_pointers ORDER BY kind, path`,
   );
+  const { healed_gaps_last_day, ...waiting } = rest!;
   return {
     kinds: await query<KindStatus>(sql.raw(SELECT_KIND_STATUS)),
     events: Object.fromEntries(EVENT_STATES.map((state) => [state, byState.get(state) ?? 0])) as Record<
       EventState,
       number
     >,
-    ...rest!,
+    ...waiting,
     open_gaps: openGaps.reduce((sum, each) => sum + each.count, 0),
     open_gaps_by: openGaps,
+    healed_gaps_last_day,
     learned_pointers: learned.map((each) => ({ ...each, used: Boolean(each.used) })),
     ...(await finders.sizes()),
   };
