@@ -9,17 +9,19 @@ import {
 } from '../compliance/pointers.ts';
 
 /** What an event's payload comes to for the mirror. */
-export type Reading =
+export type Reading = {
+  /** Assessments it names besides: nothing lists those, so a mention is how they become known. */
+  assessments: string[];
+} & (
   | {
       usable: true;
       /** The record's own part of the payload. */
       content: JsonObject;
       /** It shows something of the record besides which one it is. */
       shows: boolean;
-      /** Assessments it names besides: nothing lists those, so a mention is how they become known. */
-      assessments: string[];
     }
-  | { usable: false; error: string };
+  | { usable: false; error: string }
+);
 
 /** Of a delivery as received. */
 export function payloadIn(body: string): JsonObject {
@@ -64,8 +66,9 @@ export const noRecordIn = (kind: Kind, pointers: IdPointers): string =>
 
 /** Pure. `kind` is that of the event's type; `data` is its payload. */
 export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers): Reading {
+  const assessments = assessmentsNamedIn(data, kind, pointers);
   if (recordIdIn(data, kind, pointers) === null) {
-    return { usable: false, error: noRecordIn(kind, pointers) };
+    return { usable: false, error: noRecordIn(kind, pointers), assessments };
   }
   const content = recordContentIn(data, kind, pointers);
   const idFields = idFieldsOf(pointers);
@@ -73,7 +76,7 @@ export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers):
     usable: true,
     content,
     shows: Object.keys(content).some((field) => !idFields.has(field)),
-    assessments: assessmentsNamedIn(data, kind, pointers),
+    assessments,
   };
 }
 

@@ -242,8 +242,8 @@ async function loadAll(sql: Sql, read: readonly Read[]): Promise<Map<string, Hel
   const wanted = new Map<Kind, Set<string>>();
   const want = (kind: Kind, id: string) => wanted.set(kind, (wanted.get(kind) ?? new Set()).add(id));
   for (const { event, reading } of read) {
-    if (event.kind === null || event.recordId === null || reading?.usable !== true) continue;
-    want(event.kind, event.recordId);
+    if (event.kind === null || reading === null) continue;
+    if (event.recordId !== null && reading.usable) want(event.kind, event.recordId);
     for (const id of reading.assessments) want('risk_assessment', id);
   }
   const loaded = await Promise.all([...wanted].map(([kind, ids]) => loadRecords(sql, kind, ids)));
@@ -296,6 +296,8 @@ function previewOne({ event, reading }: Read, batch: Batch): PreviewOutcome {
   const { kind, recordId } = event;
   if (kind === null || reading === null)
     return { event, outcome: 'dead', error: 'the event is of no known family' };
+  // Whatever it is about, what it refers to is looked for.
+  for (const id of reading.assessments) makeAssessmentKnown(id, batch);
   if (!reading.usable) return { event, outcome: 'dead', error: reading.error };
   if (recordId === null) return { event, outcome: 'dead', error: 'the event was stored without a record' };
 
@@ -323,7 +325,6 @@ function previewOne({ event, reading }: Read, batch: Batch): PreviewOutcome {
     held.row.lastEventId = event.id;
     held.row.lastEventAt = isoOf(event.createdMs);
   }
-  for (const id of reading.assessments) makeAssessmentKnown(id, batch);
   return { event, outcome: decision.outcome, error: null };
 }
 

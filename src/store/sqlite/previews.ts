@@ -25,6 +25,8 @@ export function createPreviewer(records: SqliteRecords, arrivals: Arrivals) {
   ): PreviewOutcome {
     if (event.kind === null) return { event, outcome: 'dead', error: 'the event is of no known family' };
     const reading = readPayload(event.kind, arrivals.payloadOf(event), rules.pointers);
+    // Whatever it is about, what it refers to is looked for.
+    for (const id of reading.assessments) makeAssessmentKnown(id, touched, now);
     if (!reading.usable) return { event, outcome: 'dead', error: reading.error };
     if (event.recordId === null)
       return { event, outcome: 'dead', error: 'the event was stored without a record' };
@@ -50,7 +52,6 @@ export function createPreviewer(records: SqliteRecords, arrivals: Arrivals) {
       held.row.lastEventId = event.id;
       held.row.lastEventAt = IN_MILLISECONDS.test(event.created) ? event.created : iso(event.createdMs);
     }
-    for (const id of reading.assessments) makeAssessmentKnown(id, touched, now);
     return { event, outcome: decision.outcome, error: null };
   }
 

@@ -46,6 +46,15 @@ const verdictOf = async (scene: Scene, kind: Kind) => {
 export function describeUnread(open: OpenEngine): void {
   describe('an event that names no record', () => {
     it(
+      'has what it refers to looked for all the same',
+      inScene(open, async (scene) => {
+        await unread(scene, 'a', { kind: 'vendor', data: { ref: 'v', riskAssessmentId: 'ra_9' } });
+        expect(await scene.openGaps()).toEqual(['no_record_id vendor -']);
+        expect(await scene.store.knownIds('risk_assessment', '', 10)).toEqual([{ id: 'ra_9', alive: false }]);
+      }),
+    );
+
+    it(
       'about an assessment keeps its kind blocked, whatever is swept, until a person has settled it',
       inScene(open, async (scene) => {
         await unread(scene, 'a');
