@@ -1,4 +1,5 @@
 import { MirrorError } from '../../errors.ts';
+import { SECRETS_LOOK_MS } from '../../service/stored-secrets.ts';
 import { withStore } from '../database.ts';
 import { keptDelivery } from '../doctor/kept.ts';
 import { DifferenceFound, explain } from '../exit.ts';
@@ -132,6 +133,8 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   );
   // Those that came before the secret are known to, and nothing of them was kept.
   let examined = before.lastRejected?.reason === 'no_signing_secret' ? before.lastRejected.id : 0;
+  // A secret that was stored just now is in use by then.
+  const takenUpAt = performance.now() + 2 * SECRETS_LOOK_MS;
   const told = new Set<string>();
   const until = performance.now() + options.wait;
   for (;;) {
@@ -139,7 +142,12 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
       async () => {
         const now = await arrivals(commandOf(talk));
         if (isProven(now) || now.lastAccepted !== before.lastAccepted) return 'accepted' as const;
-        return now.lastRejected !== null && now.lastRejected.id > examined ? now.lastRejected.id : null;
+        const { lastRejected } = now;
+        if (lastRejected === null || lastRejected.id <= examined) return null;
+        if (lastRejected.reason !== 'no_signing_secret' || performance.now() > takenUpAt)
+          return lastRejected.id;
+        examined = lastRejected.id;
+        return null;
       },
       { waitMs: until - performance.now(), asker, failed: trial.service()?.failed ?? null, signal },
     );
