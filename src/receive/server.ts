@@ -116,6 +116,8 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     },
     onRequest,
   );
+  // Who has said all that he will may still hear: Node would close a connection that its client has half closed, unanswered.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   // Node would answer 417 by itself, past all that bounds requests. What nobody knows may be left out of account (RFC 9110).
   server.on('checkExpectation', onRequest);
   server.on('clientError', answerClientError);

@@ -447,6 +447,20 @@ describe('what is not HTTP', () => {
   });
 });
 
+it('a client that has half closed its connection is answered, however long that takes', async () => {
+  const { app, release, inside } = echo();
+  const { socket, received, closed } = await open(await start(app));
+  socket.end('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
+  await inside;
+  // What it has said last is here by then.
+  expect(await exchange(listener!.port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).toMatch(
+    / 200 /,
+  );
+  release();
+  await closed;
+  expect(received()).toMatch(/ 200 [\s\S]*released$/);
+});
+
 describe('close', () => {
   it('lets a request in flight finish, closes its connection and takes no new one', async () => {
     const { app, release, inside } = echo();
