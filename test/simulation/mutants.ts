@@ -194,13 +194,13 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'one-proof',
-    tryFirst: 3,
+    tryFirst: 65,
     without: 'of several records that an event may be about the likeliest is taken',
     edits: [
       {
         file: 'src/backfill/discovery.ts',
-        find: 'if (one === undefined || others.length > 0)',
-        put: 'if (one === undefined || others.length > 99)',
+        find: 'if (one === undefined || others.length > 0 || garbled',
+        put: 'if (one === undefined || others.length > 99 || garbled',
       },
     ],
   },
@@ -211,8 +211,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/discovery.ts',
-        find: 'const proven = await provenOf(event, candidates, isAnswered);',
-        put: 'const proven = candidates.slice(0, 1); await provenOf(event, [], isAnswered);',
+        find: 'const proven = await provenOf(event, candidates, async (kind, id) => {',
+        put: 'const proven = candidates.slice(0, 1); await provenOf(event, [], async (kind, id) => {',
       },
     ],
   },
