@@ -301,18 +301,6 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
-  {
-    name: 'early-404',
-    tryFirst: 374,
-    without: 'a 404 right after an event that named the id says that there is no such record',
-    edits: [
-      {
-        file: DECIDE,
-        find: "if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };\n    if (isNews",
-        put: 'if (isNews',
-      },
-    ],
-  },
 ];
 
 const writeGuard = MUTANTS.find(({ name }) => name === 'write-guard')!;
