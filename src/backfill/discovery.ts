@@ -257,24 +257,23 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       }
     });
     const [one, ...others] = proven;
-    // Which of several likely ids a deletion speaks of is no guess to be made: the one that is known may be another's.
-    const isGuess =
-      DELETE_TYPES.has(event.type) &&
-      candidates.some((other) => one !== undefined && other.id !== one.id && other.place <= one.place);
-    if (one === undefined || others.length > 0 || garbled.length > 0 || isGuess)
-      return await putOff(event, whatWasFound(event, candidates, proven, garbled));
+    const found = whatWasFound(event, candidates, proven, garbled);
+    if (one === undefined || others.length > 0 || garbled.length > 0) return await putOff(event, found);
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
+    const isLikeliest = candidates.every((other) => other === one || other.place > one.place);
+    // Which of several likely ids a deletion speaks of is not guessed: the one that is known may be another's.
+    if (DELETE_TYPES.has(type) && !isLikeliest) return await putOff(event, found);
     // That this is its record may be chance, where it names a second one beside its own, which is gone. Later events are read
     // by what was found only where nothing else in it was as likely; else each of them has its record sought.
-    const isUsed = candidates.every((other) => other === one || other.place > one.place);
     // Remembered first: if the process dies here, the next one reads the event by it.
-    if (!DELETE_TYPES.has(type)) await store.learnPointer({ kind, path, eventId, recordId, isUsed }, now());
+    if (!DELETE_TYPES.has(type))
+      await store.learnPointer({ kind, path, eventId, recordId, isUsed: isLikeliest }, now());
     // Before any other that was learned, which may find something else in this one.
     const pointers = withLearned(rules.pointers, [{ kind, path }]);
     const tried = await store.retryEvent(eventId, { ...rules, pointers }, now());
     if (tried.outcome === 'failed') await putOff(event, tried.error);
-    rereads ||= isUsed;
+    rereads ||= isLikeliest;
     options.onFound();
   }
 

@@ -8,9 +8,7 @@ const AT_ONCE = 6;
 /** `MATRIX`: only shapes with this in their name. */
 const ASKED = SHAPES.filter(({ name }) => name.includes(process.env['MATRIX'] ?? ''));
 
-it('no shape of the upstream is called in step over a loss, and what has to be set is named', {
-  timeout: 600_000,
-}, async () => {
+it('no shape of the upstream is called in step over a loss, and what has to be set is named', async () => {
   expect(ASKED).not.toEqual([]);
   const waiting = [...ASKED];
   const results = new Map<Shape, Cell[]>();

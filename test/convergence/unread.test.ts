@@ -294,18 +294,6 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
   });
 
-  it('is said to be unproven where all that its events name besides is gone', async () => {
-    put('RA-1');
-    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
-    await settledWhole();
-    stage.upstream.records.remove('assessments', 'RA-1');
-    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
-    await stage.deliver(about('RA-1'));
-    const isUnproven = async () => (await openGaps()).some(({ reason }) => reason === 'unproven_id');
-    await stage.leapUntil('the gap', isUnproven);
-    expect(await verdictOf('risk_assessment')).toBe('blocked');
-  });
-
   it('mirrors all that it names where several are records', async () => {
     for (const id of ['RA-1', 'RA-2']) put(id);
     await stage.deliver(
