@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
-import { dropPiece } from './connections.ts';
+import { dropPiece, readInTurn } from './connections.ts';
 
 /**
- * Room that a body's second piece brings at least. Small, because a stranger pays some 300 bytes for a connection that holds
- * it; and whatever Content-Length promises, room grows only with what has come.
+ * Pieces that are smaller share rooms of this size. Small, because a stranger pays some 300 bytes for a connection that holds
+ * one; and whatever Content-Length promises, room grows only with what has come. Larger ones are kept as they come. Refused:
+ * one room that doubles. It copies each byte twice, and under five hundred endless bodies its leavings were 90 MB.
  */
-const FIRST_ROOM_BYTES = 4_096;
+const ROOM_BYTES = 4_096;
 
 /**
  * Pieces that a body may come in, and one more for each so many bytes: enough for a sender that writes word by word. Each
@@ -15,12 +16,10 @@ const MOST_PIECES = 1_024;
 const BYTES_A_PIECE = 64;
 
 /**
- * Bodies that are read as they come, while no more are incomplete. Of more, one piece in each turn of the event loop: a
- * piece has up to 64 KiB, and five hundred of them in a turn would keep everybody else waiting.
+ * Bodies that are read as they come, while no more are incomplete. More are read in turns: a piece has up to 64 KiB, and
+ * five hundred of them at once would keep everybody else waiting.
  */
 const READ_FREELY = 16;
-
-const EMPTY = Buffer.alloc(0);
 
 /** Why there is no body. `no_room`: all bodies together would hold more than is allowed. */
 export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
@@ -48,18 +47,6 @@ export function createBodies(maxHeldBytes: number): Bodies {
   /** Those that are still coming, the oldest first; called, it gives way. */
   const coming = new Set<() => void>();
 
-  /** Those of too many that wait for their turn to be read on. */
-  const paused: (() => void)[] = [];
-
-  function inTurn(goOn: () => void): void {
-    if (paused.push(goOn) === 1) setImmediate(readOn);
-  }
-
-  function readOn(): void {
-    paused.shift()?.();
-    if (paused.length > 0) setImmediate(readOn);
-  }
-
   /** Counts so many bytes more, where needed at the cost of those that came before `own`. */
   function take(bytes: number, own: () => void): boolean {
     if (bytes > maxHeldBytes) return false;
@@ -78,10 +65,12 @@ export function createBodies(maxHeldBytes: number): Bodies {
     maxBytes: number,
     declaredBytes: number,
   ): Promise<Buffer | NoBody> {
-    const largest = declaredBytes === 0 ? maxBytes : Math.min(maxBytes, declaredBytes);
     return new Promise((resolve) => {
-      /** The first piece as it came, until there is a second; then room to grow into. */
-      let room: Buffer = EMPTY;
+      /** Pieces as they came, and rooms that small ones share. */
+      let parts: Buffer[] = [];
+      /** Of the last part, where it is such a room: what is left of it. */
+      let left = 0;
+      let taken = 0;
       let bytes = 0;
       let pieces = 0;
       let ended = false;
@@ -89,6 +78,8 @@ export function createBodies(maxHeldBytes: number): Bodies {
       const end = (result: Buffer | NoBody) => {
         ended = true;
         coming.delete(giveWay);
+        parts = [];
+        held += (typeof result === 'string' ? 0 : bytes) - taken;
         resolve(result);
       };
       const giveUp = (reason: NoBody) => {
@@ -97,47 +88,51 @@ export function createBodies(maxHeldBytes: number): Bodies {
         incoming.push = () => true;
         dropPiece(incoming.socket);
         incoming.socket?.pause();
-        release(room);
-        room = EMPTY;
         end(reason);
       };
       const giveWay = () => giveUp('no_room');
 
       const onData = (chunk: Buffer) => {
-        const before = bytes;
         bytes += chunk.length;
         pieces += 1;
         if (bytes > maxBytes) giveUp('too_large');
         else if (pieces > MOST_PIECES && pieces > MOST_PIECES + bytes / BYTES_A_PIECE)
           giveUp('too_many_pieces');
-        else if (before === 0) {
-          if (bytes !== declaredBytes) coming.add(giveWay);
-          if (take(chunk.length, giveWay)) room = chunk;
-          else giveWay();
-        } else if (bytes <= room.length || grow(before)) chunk.copy(room, before);
+        else {
+          if (pieces === 1 && bytes !== declaredBytes) coming.add(giveWay);
+          if (!keep(chunk)) giveWay();
+        }
         if (coming.size > READ_FREELY && coming.has(giveWay)) {
           incoming.pause();
           // One that was given up meanwhile stays as it is.
-          inTurn(() => {
-            if (!ended) incoming.resume();
-          });
+          readInTurn(incoming.socket, () => !ended && incoming.resume());
         }
       };
-      /** Doubled each time, so that a byte is copied once more on average, however small the pieces are. */
-      const grow = (before: number): boolean => {
-        const capacity = Math.min(largest, Math.max(FIRST_ROOM_BYTES, 2 * room.length, bytes));
-        if (!take(capacity - room.length, giveWay)) {
-          giveWay();
-          return false;
+      const keep = (chunk: Buffer): boolean => {
+        const isSmall = pieces > 1 && chunk.length < ROOM_BYTES;
+        if (!isSmall || chunk.length > left) {
+          const size = isSmall ? ROOM_BYTES : chunk.length;
+          if (!take(size, giveWay)) return false;
+          taken += size;
+          closeRoom();
+          parts.push(isSmall ? Buffer.allocUnsafeSlow(size) : chunk);
+          left = isSmall ? size : 0;
         }
-        const small = room;
-        room = Buffer.allocUnsafeSlow(capacity);
-        small.copy(room, 0, 0, before);
+        if (isSmall) {
+          chunk.copy(parts.at(-1)!, ROOM_BYTES - left);
+          left -= chunk.length;
+        }
         return true;
+      };
+      const closeRoom = () => {
+        if (left > 0) parts.push(parts.pop()!.subarray(0, -left));
+        left = 0;
       };
       const onEnd = () => {
         // One that gave way may end all the same.
-        if (!ended) end(bytes === room.length ? room : trimmed(room, bytes));
+        if (ended) return;
+        closeRoom();
+        end(parts.length === 1 ? parts[0]! : joined(parts, bytes));
       };
       // The first to come counts: none of them need be taken off. And every request closes in the end, while Node looks into
       // each promise that is resolved twice.
@@ -153,11 +148,11 @@ export function createBodies(maxHeldBytes: number): Bodies {
     });
   }
 
-  /** What is only promised ends nobody knows where: such a body gives back what it has not filled. */
-  function trimmed(room: Buffer, bytes: number): Buffer {
+  /** Memory of its own: Buffer.concat would take some of a pool, which then stays as long as the body. */
+  function joined(parts: readonly Buffer[], bytes: number): Buffer {
     const body = Buffer.allocUnsafeSlow(bytes);
-    room.copy(body, 0, 0, bytes);
-    held -= room.length - bytes;
+    let at = 0;
+    for (const part of parts) at += part.copy(body, at);
     return body;
   }
 

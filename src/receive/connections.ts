@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { networkOf } from '../addresses.ts';
-import { createTurns } from './turns.ts';
+import { type Begin, createTurns } from './turns.ts';
 
 /** Fewer are not worth looking through. */
 const FEWEST_LOOKED_THROUGH = 64;
@@ -60,8 +60,9 @@ interface Connection {
   ahead: number;
   wasUsed: boolean;
   isProven: boolean;
-  /** `holdStrangers` of its listener. */
+  /** `holdStrangers` and `readLater` of its listener. */
   holdOthers: () => void;
+  readLater: (socket: Socket, goOn: Begin) => void;
   /** What had come over it when it was last looked at. */
   bytesSeen: number;
   provenKeepAliveMs: number;
@@ -90,6 +91,13 @@ export function dropPiece(socket: KnownSocket | null): void {
     parser[place] = onBody;
   });
   socket?.[CONNECTION]?.holdOthers();
+}
+
+/** Calls `goOn` when it is this connection's turn to be read, at once where it is none of ours; false: no more is wanted. */
+export function readInTurn(socket: KnownSocket | undefined, goOn: Begin): void {
+  const connection = socket?.[CONNECTION];
+  if (connection === undefined) goOn();
+  else connection.readLater(socket!, goOn);
 }
 
 /** Ends a connection, and with it the work on what came in the same piece and is not parsed yet. */
@@ -207,16 +215,22 @@ export function createConnections(
     return inTurn !== null && inTurn.bytesRead - bytesBeforeTurn > DEAR_BYTES;
   }
 
-  /** Reads no more of it until its turn comes: each network has its turn. */
-  function hold(socket: KnownSocket): void {
-    socket.pause();
+  /** Each network has its turn. */
+  function readLater(socket: KnownSocket, goOn: Begin): void {
     readings.begin(socket[CONNECTION]!.network ?? '', () => {
       if (socket.destroyed) return false;
+      if (goOn() === false) return false;
       wasDear = isDear();
       inTurn = socket;
       bytesBeforeTurn = socket.bytesRead;
-      return socket.resume();
+      return true;
     });
+  }
+
+  /** Reads no more of it until its turn comes. */
+  function hold(socket: KnownSocket): void {
+    socket.pause();
+    readLater(socket, () => socket.resume());
   }
 
   /** A piece costs up to two milliseconds even if it is dropped, and as many as there are connections may come at once. */
@@ -255,7 +269,7 @@ export function createConnections(
       const network = remoteAddress === undefined || isProxy(remoteAddress) ? null : networkOf(remoteAddress);
       socket[CONNECTION] = {
         ...{ network, usedAt: performance.now(), ahead: 0, wasUsed: false, bytesSeen: 0 },
-        ...{ isProven: false, holdOthers: holdStrangers },
+        ...{ isProven: false, holdOthers: holdStrangers, readLater },
         provenKeepAliveMs: limits.keepAliveTimeoutMs,
       };
       sockets.add(socket);

@@ -2,7 +2,7 @@
 const ACCEPTED_BEFORE_A_TURN = 16;
 
 /** False: there was nothing to begin any more, and the turn is the next one's. */
-type Begin = () => unknown;
+export type Begin = () => unknown;
 
 /**
  * Begins at most so many in one turn of the event loop. Those that wait go in the order of calls, but one of each network
