@@ -275,8 +275,7 @@ export function createConnections(
       sockets.add(socket);
       if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
       makeRoom(socket, network);
-      // Or else as many would be read as are accepted, and while they come without an end nearly nobody was.
-      if (wasDear || isDear()) readings.accepted();
+      readings.accepted(network ?? '', wasDear || isDear());
       // Not at once: Node has put off its own beginning to read until then.
       process.nextTick(hold, socket);
     },

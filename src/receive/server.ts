@@ -122,7 +122,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   server.on('checkExpectation', onRequest);
   server.on('clientError', answerClientError);
   server.on('connection', (socket) => {
-    turns?.accepted();
+    turns?.accepted(networkOf(socket.remoteAddress ?? ''));
     connections.add(socket);
   });
 

@@ -1,5 +1,9 @@
-/** While connections come in one after the other, so many of them come before a turn of requests: a few milliseconds. */
-const ACCEPTED_BEFORE_A_TURN = 16;
+/** While connections come in one after the other, so many of them come before a turn: of what is dear, a few milliseconds. */
+const ACCEPTED_BEFORE_A_TURN = 3;
+const ACCEPTED_BEFORE_A_DEAR_TURN = 16;
+
+/** Of more that wait none more is accepted first: a sender's burst is read before its connections are too many for one address. */
+const MOST_WAITING = 200;
 
 /** False: there was nothing to begin any more, and the turn is the next one's. */
 export type Begin = () => unknown;
@@ -13,6 +17,8 @@ export function createTurns(perTurn: number) {
   const waiting = new Map<string, Begin[]>();
   let begun = 0;
   let accepted = false;
+  /** So many are accepted before the next turn. */
+  let most = 0;
   let putOff = 0;
   let isAsked = false;
 
@@ -25,7 +31,7 @@ export function createTurns(perTurn: number) {
   function nextTurn(): void {
     isAsked = false;
     begun = 0;
-    const waits = accepted && putOff < ACCEPTED_BEFORE_A_TURN;
+    const waits = accepted && putOff < most;
     accepted = false;
     putOff = waits ? putOff + 1 : 0;
     while (!waits && begun < perTurn) {
@@ -41,8 +47,9 @@ export function createTurns(perTurn: number) {
   }
 
   return {
-    accepted(): void {
-      accepted = true;
+    accepted(network: string, isDear = true): void {
+      accepted = (waiting.get(network)?.length ?? 0) < MOST_WAITING;
+      most = isDear ? ACCEPTED_BEFORE_A_DEAR_TURN : ACCEPTED_BEFORE_A_TURN;
       ask();
     },
     begin(network: string, begin: Begin): void {

@@ -56,11 +56,24 @@ async function added(connections: Connections, socket: Socket): Promise<void> {
 }
 
 describe('a connection is read', () => {
-  it('although others come in one after the other, as long as they cost little', async () => {
+  it.each([
+    ['costs little', 500],
+    ['costs much', 65_536],
+  ])('before an address has too many, however fast others come, where what comes %s', async (_, bytes) => {
     const connections = createConnections(SERVER_LIMITS, () => false);
-    const sockets = Array.from({ length: 200 }, () => fakeSocket('192.0.2.1'));
-    for (const socket of sockets) await added(connections, socket);
-    expect(sockets.filter((socket) => socket.isReading).length).toBeGreaterThan(190);
+    const sockets: ReturnType<typeof fakeSocket>[] = [];
+    for (let n = 0; n < 1_000; n += 1) {
+      sockets.push(fakeSocket('192.0.2.1'));
+      await added(connections, sockets[n]!);
+      // What is read is answered and closed at once.
+      for (const socket of sockets) {
+        if (!socket.isReading || socket.destroyed) continue;
+        socket.bytesRead = bytes;
+        socket.destroy();
+      }
+    }
+    expect(sockets.filter((socket) => !socket.isReading && socket.destroyed)).toEqual([]);
+    expect(sockets.filter((socket) => socket.isReading).length).toBeGreaterThan(790);
   });
 
   it('without a turn for each that was closed before it', async () => {
@@ -81,6 +94,7 @@ describe('a connection is read', () => {
     const connections = createConnections(SERVER_LIMITS, () => false);
     const [dear, other, third] = ['1', '2', '3'].map((end) => fakeSocket(`192.0.2.${end}`));
     for (const socket of [dear!, other!, third!]) await added(connections, socket);
+    while (!third!.isReading) await turn();
     dear!.pause();
     dropPiece(dear!);
     expect(other!.isReading).toBe(false);
