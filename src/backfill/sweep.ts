@@ -12,13 +12,16 @@ import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
 import type { FetchedKind, Refetch } from './refetch.ts';
 import type { Lane, Upstream } from './upstream.ts';
-import type { DoWalk } from './walk.ts';
+import type { DoWalk, Walk } from './walk.ts';
 
 /** Without a total, nothing but one more walk tells that a list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
 
 /** Pairs of walks that disagree are walked again this often; then somebody should know. */
 const PROOF_TRIES = 5;
+
+/** Walks that each bring something which nobody has told of, and none before has shown; then somebody should know. */
+const WALKS_MAX = 5;
 
 /** Records read at the same time by one sweep; the request budget is what really bounds it. */
 const READS_AT_ONCE = 4;
@@ -160,7 +163,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
           say(sweep);
         },
       });
-    let first = await walkOnce(new Set());
+    let first = await walkWhole(walkOnce, (number) => store.touchedSince(kind, number));
     if (!first.complete) {
       const { error, mismatch, ended } = first;
       return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
@@ -403,6 +406,28 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       }),
     total: (kind) => totals.get(kind) ?? null,
   };
+}
+
+/**
+ * Walks until nothing of the list can have been skipped: each record that is deleted while a list is read moves another one
+ * over the end of a page, and one that nobody else has told of would be missed by everybody. Two walks do not skip the same.
+ */
+async function walkWhole(
+  walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>,
+  touchedSince: (number: number) => Promise<ReadonlySet<string>>,
+): Promise<Walk> {
+  const first = await walkOnce(new Set());
+  const shown = new Set(first.ids);
+  let last = first;
+  for (let walks = 2; last.complete && last.mayLack; walks += 1) {
+    if (walks > WALKS_MAX)
+      return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
+    last = await walkOnce(shown);
+    const touched = await touchedSince(first.number);
+    if ([...last.ids].every((id) => shown.has(id) || touched.has(id))) break;
+    for (const id of last.ids) shown.add(id);
+  }
+  return last;
 }
 
 function tally(sweep: SweepProgress, outcome: string): void {

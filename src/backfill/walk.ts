@@ -20,6 +20,11 @@ export interface Walk {
   mismatch: boolean;
   /** Nothing shows that the list moved while it was read: one total throughout, and no record on two pages. */
   steady: boolean;
+  /**
+   * It brought records that nothing had told of, and others like them may have moved over the end of a page unseen: the list
+   * has pages, and grew shorter or showed a record twice, or says nothing about its length.
+   */
+  mayLack: boolean;
   ids: Set<string>;
   /** The counter as it began, and when. */
   number: number;
@@ -69,23 +74,34 @@ export function createWalk(options: WalkOptions): DoWalk {
       ended: false,
       mismatch: false,
       steady: true,
+      mayLack: false,
       ids: new Set(),
       number: await store.currentNumber(),
       endedAt: clock.steady(),
       total: null,
     };
+    const inserted = progress.inserted;
+    let pagesWithRecords = 0;
+    let moved = false;
     try {
       for await (const { objects, meta, read } of pages(request)) {
         const total = meta.total ?? walk.total;
         if (walk.total !== null && total !== walk.total) walk.steady = false;
+        if (walk.total !== null && total! < walk.total) moved = true;
         walk.total = total;
         walk.endedAt = read.endedAt;
         progress.pages += 1;
         if (objects.length === 0) {
           Object.assign(walk, judgeEnd(walk, request.skip));
+          walk.mayLack =
+            progress.inserted > inserted && pagesWithRecords > 1 && (moved || walk.total === null);
           break;
         }
-        if (objects.some((object) => walk.ids.has(object.id))) walk.steady = false;
+        pagesWithRecords += 1;
+        if (objects.some((object) => walk.ids.has(object.id))) {
+          walk.steady = false;
+          moved = true;
+        }
         const cause = `sweep:${sweepId}`;
         const applied = await store.applyReads(kind, objects, read, {
           cause,
