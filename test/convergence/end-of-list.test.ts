@@ -62,20 +62,23 @@ it('a list of which a page before the last answers 404 proves nothing', async ()
 it.each([
   ['says how many it holds', (rows: number) => rows],
   ['does not say how many', () => undefined as unknown as number],
-])('a list that %s is read again where a record may have moved over the end of a page unseen', async (_what, total) => {
-  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
-  stage.upstream.total = total;
-  const { records } = stage.upstream;
-  const listed = records.newestFirst('policies').map(({ id }) => id);
-  const [gone, atBorder] = [listed[0]!, listed[POLICIES_PER_PAGE]!];
-  stage.upstream.faultOf = ({ path }) => {
-    // The first of the second page is now the last of the first.
-    if (path.includes('/policies?') && pageOf(path) === 2) records.remove('policies', gone);
-    return null;
-  };
-  await stage.start();
-  await stage.leapUntil('a complete sweep', async () =>
-    (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
-  );
-  expect(differences().filter((difference) => difference.includes(atBorder))).toEqual([]);
-});
+])(
+  'a list that %s is read again where a record may have moved over the end of a page unseen',
+  async (_what, total) => {
+    stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
+    stage.upstream.total = total;
+    const { records } = stage.upstream;
+    const listed = records.newestFirst('policies').map(({ id }) => id);
+    const [gone, atBorder] = [listed[0]!, listed[POLICIES_PER_PAGE]!];
+    stage.upstream.faultOf = ({ path }) => {
+      // The first of the second page is now the last of the first.
+      if (path.includes('/policies?') && pageOf(path) === 2) records.remove('policies', gone);
+      return null;
+    };
+    await stage.start();
+    await stage.leapUntil('a complete sweep', async () =>
+      (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
+    );
+    expect(differences().filter((difference) => difference.includes(atBorder))).toEqual([]);
+  },
+);
