@@ -19,14 +19,15 @@ import {
   type UnreadEvent,
   type UnusableDelivery,
 } from '../store.ts';
+import { healSettled, openGap } from '../units/gaps.ts';
+import type { Hint } from '../units/records.ts';
+import { trimBodiesAgainFrom } from '../units/retention.ts';
+import { tally } from '../units/tally.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { healSettled, openGap } from './gaps.ts';
-import { type Hint, hintRecords } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
+import { hintRecords } from './records.ts';
 import { rowsOf } from './rows.ts';
-import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
 
 /** Events that were given up: the API is asked for what they were about. */

@@ -13,24 +13,17 @@ import {
 import { TABLES } from '../record-rows.ts';
 import type { EventState } from '../reports.ts';
 import type { ClaimedEvent, InboxStore, Now, PreviewOutcome, PreviewRules, RetryOutcome } from '../store.ts';
-import { learnedPointers } from './backfill.ts';
+import { learnedPointers } from '../units/backfill.ts';
+import { healGap, healRecords, healSettled } from '../units/gaps.ts';
+import { type Change, keyOf, writeContent } from '../units/records.ts';
+import { trimBodiesAgainFrom } from '../units/retention.ts';
+import { iso as isoOf } from '../units/sql.ts';
+import { tally } from '../units/tally.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sender, Sql, Unit } from './connection.ts';
-import { healGap, healRecords, healSettled } from './gaps.ts';
 import { bury } from './inbox.ts';
-import {
-  type Change,
-  type Held,
-  hintRecords,
-  isoOf,
-  keyOf,
-  loadRecords,
-  saveRecords,
-  writeContent,
-} from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
+import { type StoredHeld as Held, hintRecords, loadRecords, saveRecords } from './records.ts';
 import { rowsOf } from './rows.ts';
-import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
 
 interface Read {

@@ -1,9 +1,10 @@
 import { decidePreview } from '../../mirror/decide.ts';
 import { readPayload } from '../../process/handlers.ts';
+import type { Numbers } from '../database.ts';
 import type { ClaimedEvent, Now, PreviewOutcome, PreviewRules } from '../store.ts';
+import { iso } from '../units/sql.ts';
 import type { Arrivals } from './arrivals.ts';
-import type { Numbers } from './connection.ts';
-import { type Held, iso, type Records } from './records.ts';
+import type { StoredHeld as Held, SqliteRecords } from './records.ts';
 
 /** An instant, known to be one, that is written as we write it. */
 const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
@@ -15,7 +16,7 @@ export interface Moment {
 }
 
 /** Shows events in the records that a batch has touched. Saving them is the caller's. */
-export function createPreviewer(records: Records, arrivals: Arrivals) {
+export function createPreviewer(records: SqliteRecords, arrivals: Arrivals) {
   function previewOne(
     event: ClaimedEvent,
     touched: Map<string, Held>,

@@ -1,7 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { idFieldsOf, type LearnedPointer, withLearned } from '../../compliance/pointers.ts';
+import { idFieldsOf, withLearned } from '../../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../../errors.ts';
 import { noRecordIn, recordOf, stateAfter } from '../../process/handlers.ts';
+import type { Unit } from '../database.ts';
 import { coverableAt, gapOfFailed } from '../healing.ts';
 import type { EventState } from '../reports.ts';
 import type {
@@ -14,13 +15,14 @@ import type {
   RetryOutcome,
   UnreadEvent,
 } from '../store.ts';
+import { learnedPointers } from '../units/backfill.ts';
+import { healGap, healRecords, healSettled, openGap } from '../units/gaps.ts';
+import { trimBodiesAgainFrom } from '../units/retention.ts';
+import { iso } from '../units/sql.ts';
 import type { PendingEvent } from './arrivals.ts';
-import { LEARNED_POINTERS } from './backfill.ts';
-import type { Numbers } from './connection.ts';
 import type { InboxParts } from './inbox.ts';
 import { createPreviewer, type Moment } from './previews.ts';
-import { type Held, iso } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
+import type { StoredHeld as Held } from './records.ts';
 
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 const CLAIM_SCAN_FACTOR = 4;
@@ -39,7 +41,7 @@ type ProcessVerbs = Pick<
 
 /** What becomes of an event: claimed, shown in the mirror, put off, or given up. */
 export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
-  const { db, transact, records, gaps, arrivals, claims, tally } = parts;
+  const { db, transact, records, arrivals, claims, tally } = parts;
   const previewOne = createPreviewer(records, arrivals);
   const selectPending = db
     .prepare(
@@ -67,7 +69,6 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
      WHERE seq = ? AND state = 'pending'`,
   );
-  const selectLearned = db.prepare(LEARNED_POINTERS);
   const tellAnew = db.prepare('UPDATE events SET kind = ?, record_id = ? WHERE seq = ?');
   const selectFailed = db.prepare(
     `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body, state
@@ -83,7 +84,6 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     `SELECT seq, id, type, kind, attempts, body FROM events INDEXED BY events_dead
      WHERE state = 'dead' AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?`,
   );
-  const trimAgainFrom = trimBodiesAgainFrom(db);
   const defer = db.prepare(
     "UPDATE events SET attempts = attempts + 1, next_attempt_at = ?, error = ? WHERE seq = ? AND state = 'pending'",
   );
@@ -119,19 +119,19 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     return isSought ? iso(now.wall + rules.timing.settleMs) : null;
   }
 
-  const learned = () => selectLearned.all() as LearnedPointer[];
-
   /** Shows events in their records, and marks each done, ignored or dead. */
-  function previewAll(
+  async function previewAll(
+    unit: Unit,
     events: readonly ClaimedEvent[],
     rules: PreviewRules,
-    moment: Moment,
-  ): PreviewOutcome[] {
-    const { now, nowIso, numbers } = moment;
+    now: Now,
+  ): Promise<PreviewOutcome[]> {
+    const moment = { now, nowIso: iso(now.wall), numbers: unit.numbers };
     records.busy.check();
     // Those that named no record as they came are read anew. Before any record is looked at, since each becomes dirty by it.
     const nameless = new Set(events.filter((event) => event.kind !== null && event.recordId === null));
-    const widened = nameless.size === 0 ? rules.pointers : withLearned(rules.pointers, learned());
+    const widened =
+      nameless.size === 0 ? rules.pointers : withLearned(rules.pointers, await learnedPointers(unit));
     const touched = new Map<string, Held>();
     const readBy = (pointers: PreviewRules['pointers']) => ({
       ...rules,
@@ -159,7 +159,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     finishAll(results, rules, moment);
     // After the states are saved: a death hints its record, and saving would undo that.
     for (const { event, outcome, error } of results) {
-      if (outcome === 'dead') die(event, error ?? '', now, nowIso, rules.timing, numbers);
+      if (outcome === 'dead') await die(unit, event, error ?? '', now, rules.timing);
     }
     return results;
   }
@@ -185,25 +185,25 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     return !known.returned && row === null;
   }
 
-  function forget(kind: Kind, id: string, nowIso: string): void {
+  async function forget(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
     if (!records.forgetUnnamed(kind, id)) return;
-    gaps.healRecord(kind, id, nowIso);
-    gaps.heal({ reason: 'unreadable_answer', kind, recordId: id }, nowIso);
+    await healRecords(unit, kind, [id], nowIso);
+    await healGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
   }
 
-  function die(
+  async function die(
+    unit: Unit,
     event: ClaimedEvent,
     error: string,
     now: Now,
-    nowIso: string,
     timing: HintTiming,
-    numbers: Numbers,
-  ): void {
+  ): Promise<void> {
+    const nowIso = iso(now.wall);
     if (event.kind !== null && event.recordId !== null) {
-      records.hint(event.kind, event.recordId, numbers.next(), now, nowIso, timing);
+      records.hint(event.kind, event.recordId, unit.numbers.next(), now, nowIso, timing);
     }
     const gap = gapOfFailed(event.kind, event.recordId);
-    gaps.open(gap, `event ${event.id}: ${error}`, nowIso, numbers, coverableAt(gap, now, timing));
+    await openGap(unit, gap, `event ${event.id}: ${error}`, nowIso, coverableAt(gap, now, timing));
   }
 
   return {
@@ -240,9 +240,8 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     },
 
     async previewEvents(events, rules, now) {
-      const nowIso = iso(now.wall);
       const mine = events.filter(claims.holds);
-      const outcomes = transact((numbers) => previewAll(mine, rules, { now, nowIso, numbers }));
+      const outcomes = await transact((unit) => previewAll(unit, mine, rules, now));
       for (const event of mine) {
         claims.letGo(event);
         arrivals.forget(event.seq);
@@ -253,7 +252,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     async retryEvent(id, rules, now) {
       const nowIso = iso(now.wall);
       try {
-        return transact((numbers): RetryOutcome => {
+        return await transact(async (unit): Promise<RetryOutcome> => {
           const row = selectFailed.get(id) as
             | (PendingEvent & { received_at: string; state: EventState })
             | undefined;
@@ -261,8 +260,7 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           const { state, received_at, ...stored } = row;
           if (state !== 'dead' && !isAboutNothing(stored, state)) return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
-          const moment = { now, nowIso, numbers };
-          const record = recordOf(stored, withLearned(rules.pointers, learned()));
+          const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
           if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
             return { outcome: 'other_state', state };
           if (record === null) {
@@ -277,19 +275,20 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
           tally({ [state]: -1, pending: 1 });
           const claimed = { ...stored, receivedWall: Date.parse(received_at), owner: '' };
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
-          const [result] = previewAll([{ ...claimed, recordId: null }], rules, moment);
+          const [result] = await previewAll(unit, [{ ...claimed, recordId: null }], rules, now);
           if (result === undefined || result.outcome === 'dead') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
-          trimAgainFrom(stored.seq);
-          if (stored.kind !== null) gaps.healSettled(stored.kind, stored.recordId, nowIso);
-          if (stored.kind !== null && stored.recordId !== null) forget(stored.kind, stored.recordId, nowIso);
+          await trimBodiesAgainFrom(unit, stored.seq);
+          if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null && stored.recordId !== null)
+            await forget(unit, stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
         });
       } catch (failure) {
         if (failure instanceof StoreUnavailable) throw failure;
         const error = describeError(failure);
-        transact(() => failAgain.run(error, nowIso, id));
+        await transact(() => failAgain.run(error, nowIso, id));
         return { outcome: 'failed', error };
       }
     },
@@ -301,14 +300,14 @@ export function createProcessVerbs(parts: InboxParts): ProcessVerbs {
     async deferEvents(failures, now, timing) {
       const nowIso = iso(now.wall);
       const mine = failures.filter(({ event }) => claims.holds(event));
-      transact((numbers) => {
+      await transact(async (unit) => {
         for (const { event, retryAtMs, error } of mine) {
           arrivals.forget(event.seq);
           if (retryAtMs !== null) {
             defer.run(iso(now.wall + Math.max(0, retryAtMs - now.steady)), error, event.seq);
           } else if (bury.run(nowIso, error, event.seq).changes === 1) {
             tally({ pending: -1, dead: 1 });
-            die(event, error, now, nowIso, timing, numbers);
+            await die(unit, event, error, now, timing);
           }
         }
       });
