@@ -41,7 +41,7 @@ function inboxOver(path: string) {
   migrateSchema(db);
   return {
     db,
-    inbox: createInboxVerbs(db, createDatabase(db).transact, createRecords(db)),
+    inbox: createInboxVerbs(db, createDatabase(db), createRecords(db)),
   };
 }
 

@@ -18,7 +18,6 @@ import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
-import { createPreviewVerbs } from './previews.ts';
 import { RECORDS } from './records.ts';
 
 export interface PostgresOptions extends PostgresSettings {
@@ -91,7 +90,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
       opened.splice(0).forEach(next);
     },
     ...createInboxVerbs(database, claims),
-    ...createPreviewVerbs(database, claims),
+    ...claims.verbs,
     ...createDueVerbs(database, RECORDS, { keepsTime: true }),
     ...createBackfillVerbs(database, RECORDS),
     ...createDeletionVerbs(database, RECORDS),

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
-import type { Numbers, Unit } from '../database.ts';
+import type { Database, Numbers, Unit } from '../database.ts';
 import { coverableAt, gapOfQuarantined } from '../healing.ts';
 import {
   type AcceptOutcome,
@@ -16,14 +15,22 @@ import {
   REJECTIONS_KEPT,
   type UnusableDelivery,
 } from '../store.ts';
-import { healSettled, openGap } from '../units/gaps.ts';
+import { openGap } from '../units/gaps.ts';
 import { iso } from '../units/sql.ts';
-import type { InboxParts } from './inbox.ts';
+import type { Arrivals } from './arrivals.ts';
+import type { Connection } from './connection.ts';
+import type { SqliteRecords } from './records.ts';
 
-type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections' | 'releaseQuarantined'>;
+type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections'>;
 
 /** What comes in: events, deliveries of which no event can be made, and rejections. */
-export function createAcceptVerbs({ db, transact, records, arrivals, tally }: InboxParts): AcceptVerbs {
+export function createAcceptVerbs(
+  db: Connection,
+  { transact }: Database,
+  records: SqliteRecords,
+  arrivals: Arrivals,
+): AcceptVerbs {
+  const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const insertEvent = db.prepare(
     `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
        processed_at, body)
@@ -54,9 +61,6 @@ export function createAcceptVerbs({ db, transact, records, arrivals, tally }: In
   );
   const forgetRejections = db.prepare(
     'DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ?) AND at < ?',
-  );
-  const release = db.prepare(
-    'UPDATE quarantine SET released_at = ? WHERE id = ? AND released_at IS NULL RETURNING kind, record_id',
   );
 
   function acceptOne(
@@ -137,7 +141,8 @@ export function createAcceptVerbs({ db, transact, records, arrivals, tally }: In
         );
         const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
         const pending = fresh.filter(waitsForProcessing).length;
-        tally({ pending, ignored: fresh.length - pending });
+        if (pending > 0) count.run(pending, 'pending');
+        if (fresh.length > pending) count.run(fresh.length - pending, 'ignored');
         for (const [index, event] of batch.events.entries()) {
           const outcome = outcomes[index]!;
           if (outcome.status === 'duplicate' && outcome.conflicting)
@@ -153,7 +158,7 @@ export function createAcceptVerbs({ db, transact, records, arrivals, tally }: In
     },
 
     async recordRejections(rejections) {
-      await transact(() => {
+      await transact(async () => {
         for (const r of rejections) {
           insertRejection.run(
             ...[iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body],
@@ -165,24 +170,6 @@ export function createAcceptVerbs({ db, transact, records, arrivals, tally }: In
         for (const reason of new Set(rejections.map((r) => r.reason))) {
           trimRejections.run(reason, REJECTIONS_KEPT);
         }
-      });
-    },
-
-    async releaseQuarantined(id, now, timing) {
-      return await transact(async (unit) => {
-        const nowIso = iso(now.wall);
-        const row = release.get(nowIso, id) as { kind: Kind | null; record_id: string | null } | undefined;
-        if (row === undefined) return false;
-        if (row.kind !== null && row.record_id !== null) {
-          records.hint(row.kind, row.record_id, unit.numbers.next(), now, nowIso, timing);
-        } else if (row.kind === 'risk_assessment') {
-          // There is no list to read: that a person has seen to it is all that can settle it.
-          await healSettled(unit, row.kind, null, nowIso);
-        } else {
-          const gap = gapOfQuarantined('unusable_delivery', row.kind, null);
-          await openGap(unit, gap, `quarantine ${id} released`, nowIso, coverableAt(gap, now, timing));
-        }
-        return true;
       });
     },
   };

@@ -1,12 +1,11 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import type { RowChange, RowContent } from '../../mirror/merge.ts';
-import type { Numbers } from '../database.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import type { RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.sqlite.ts';
 import type { HintTiming, Now } from '../store.ts';
-import { type Change, type Held, type LastEvent, type Records, writeContent } from '../units/records.ts';
+import type { Change, Held, LastEvent, Records } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
 import { createBlockSearch } from './blocks.ts';
 import { createBusyRecords } from './busy-records.ts';
@@ -108,13 +107,6 @@ export function createRecords(db: Connection) {
   const anyEventOf = createBlockSearch(db, {
     ...{ table: 'events', index: 'events_record', match: 't.record_id = ? AND t.kind = ?' },
   });
-  const forgetState = db.prepare(
-    `DELETE FROM record_state WHERE kind = ? AND id = ? AND returned = 0 AND NOT EXISTS
-       (SELECT 1 FROM quarantine q WHERE q.released_at IS NULL AND q.kind = record_state.kind AND q.record_id = record_state.id)`,
-  );
-  const searchAnew = db.prepare(
-    'UPDATE record_state SET searched = min(searched, ?) WHERE kind = ? AND id = ?',
-  );
   const eventsOf = createBlockSearch(db, {
     ...{
       table: 'events',
@@ -261,38 +253,8 @@ export function createRecords(db: Connection) {
       return busy.get(kind, id) ?? load(kind, id);
     },
 
-    /** The API has never shown it, and nothing is left that names it. False: that is not so, and it stays. */
-    forgetUnnamed(kind: Kind, id: string): boolean {
-      if (byKind[kind].select.get(id) !== undefined || anyEventOf([id, kind], ALL, 1).length > 0)
-        return false;
-      busy.drop(kind, id);
-      return forgetState.run(kind, id).changes === 1;
-    },
-
-    /** An event is about it that was not thought to be: other ids are looked for in its data as well. */
-    searchAnew(kind: Kind, id: string, event: number): void {
-      if (searchAnew.run(event - 1, kind, id).changes === 1) busy.drop(kind, id);
-    },
-
-    /** New content, with its change in the feed, under a number of its own. */
-    write(
-      held: Held,
-      content: RowContent,
-      change: RowChange,
-      cause: string,
-      nowIso: string,
-      numbers: Numbers,
-    ): void {
-      // Events that showed nothing came before their record had a row.
-      const lastEvent = held.row === null && held.known ? lastEventOf(held) : undefined;
-      addChange(writeContent(held, content, change, { cause, nowIso, numbers, lastEvent }), nowIso);
-    },
-
-    /** What a preview has changed of the state, which is nothing as a rule: what it moves stands in the row. */
-    savePreviewed(held: StoredHeld): void {
-      if (held.stored.state === null || !standsInRow(held.stored.state, held)) saveOne(held);
-    },
-
+    addChange,
+    saveState: saveOne,
     saveRow,
   };
 }

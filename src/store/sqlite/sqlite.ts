@@ -21,7 +21,6 @@ import {
   migrateSchema,
   type SqliteDatabase,
   schemaIsCurrent,
-  type Transact,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
 import { createFinders } from './finders.ts';
@@ -72,13 +71,16 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   const { transact } = database;
   const records = createRecords(db);
   // What the inbox remembers of its busy records holds only as long as it alone writes.
-  const inboxTransact: Transact = async (work) => {
-    try {
-      return await transact(work);
-    } catch (error) {
-      records.busy.clear();
-      throw error;
-    }
+  const inbox: Database = {
+    ...database,
+    async transact(work, first) {
+      try {
+        return await transact(work, first);
+      } catch (error) {
+        records.busy.clear();
+        throw error;
+      }
+    },
   };
   const others: Database = {
     ...database,
@@ -91,7 +93,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     "INSERT INTO facts (name, value) VALUES ('written', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
-    ...createInboxVerbs(db, inboxTransact, records),
+    ...createInboxVerbs(db, inbox, records),
     ...createDueVerbs(others, records.shared, { keepsTime: false }),
     ...createBackfillVerbs(others, records.shared),
     ...createDeletionVerbs(others, records.shared),
