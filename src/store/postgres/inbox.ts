@@ -1,29 +1,21 @@
 import { createHash } from 'node:crypto';
-import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
-import { coverableAt, gapOfFailed, gapOfQuarantined } from '../healing.ts';
-import type { EventState } from '../reports.ts';
+import { coverableAt, gapOfQuarantined } from '../healing.ts';
 import {
   type AcceptOutcome,
-  type ClaimedEvent,
-  type GapKey,
-  type HintTiming,
   type InboxStore,
   type IncomingEvent,
   type Now,
   OLD_REJECTIONS_LOOKED_AT,
   REJECTION_KEPT_MS,
   REJECTIONS_KEPT,
-  type UnreadEvent,
   type UnusableDelivery,
 } from '../store.ts';
 import { createEventVerbs } from '../units/events.ts';
 import { openGap } from '../units/gaps.ts';
 import type { Hint } from '../units/records.ts';
-import { trimBodiesAgainFrom } from '../units/retention.ts';
-import { tally } from '../units/tally.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
