@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { GapKey, IncomingEvent, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
+import { createScene } from './scene.ts';
 
 const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
 const TIMING = { settleMs: 10_000 };
@@ -54,6 +56,59 @@ describe('a store in threads of its own', () => {
     expect(seen).toEqual([
       ...['silence opened', 'one', 'downtime opened', 'two', 'silence healed', 'three', 'four'],
     ]);
+  });
+
+  it('does what waits for it in the turns of its classes, one whole unit after the other', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    const seen: string[] = [];
+    const noting = (what: string, verb: Promise<unknown>) => verb.then(() => seen.push(what));
+    // It is at the first one for as long as the file is held, and everything else has come by then.
+    other.exec('BEGIN IMMEDIATE');
+    const asked = [
+      noting('first', accept(store, 'first')),
+      noting('sync', store.makeDue('vendor', ['v'], NOW)),
+      noting('operator', store.writeFact('x', 'y')),
+      noting('processing', store.recoverClaims()),
+      ...Array.from({ length: 9 }, (_, n) => noting(`delivery ${n}`, accept(store, `${n}`))),
+    ];
+    other.exec('ROLLBACK');
+    await Promise.all(asked);
+    expect(seen).toEqual([
+      ...['first', 'delivery 0', 'delivery 1', 'delivery 2', 'processing', 'delivery 3', 'operator'],
+      ...['delivery 4', 'sync', 'delivery 5', 'delivery 6', 'delivery 7', 'delivery 8'],
+    ]);
+  });
+
+  it('lets another program see a unit whole, or nothing of it: a group of deliveries, and a page of a full sync', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const scene = await createScene(async () => ({ store, query: async () => [], close: store.close }));
+    const other = new Database(path, { readonly: true });
+    onTestFinished(() => void other.close());
+    const looking = async (what: string, unit: Promise<unknown>) => {
+      const count = other.prepare(`SELECT count(*) FROM ${what}`).pluck();
+      const seen = new Set<unknown>();
+      let isOver = false;
+      void unit.finally(() => {
+        isOver = true;
+      });
+      while (!isOver) {
+        seen.add(count.get());
+        await setImmediate();
+      }
+      await unit;
+      seen.add(count.get());
+      return [...seen].filter((each) => each !== 0);
+    };
+    const numbers = Array.from({ length: 300 }, (_, n) => n);
+    const group = numbers.map((n) => scene.event({ recordId: `pol_${n}` }));
+    expect(await looking('events', scene.accept(...group))).toEqual([300]);
+    const page = numbers.map((n) => ({ id: `v${n}`, data: { vendorId: `v${n}`, name: `vendor ${n}` } }));
+    expect(await looking('changes', scene.apply('vendor', page))).toEqual([300]);
+    expect(await looking('vendors', store.currentNumber())).toEqual([300]);
   });
 
   it('rejects a verb whose gaps could not be told', async () => {
