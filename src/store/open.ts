@@ -1,18 +1,19 @@
-import { type StoreUnavailable, UsageError } from '../errors.ts';
+import { MirrorError, StoreUnavailable, UsageError } from '../errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
-import { type OpeningOptions, openMigrated } from './sqlite/opening.ts';
+import { backUpBeforeMigrating } from './sqlite/migration-backup.ts';
 import { probePlaceFor } from './sqlite/place.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
-import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
 
-export interface OpenOptions extends OpeningOptions {
+export interface OpenOptions {
   readOnly?: boolean;
   /** For a `postgres://` address. */
   postgres?: PostgresSettings;
-  /** For a service: a file is read and written by threads of its own. Told when one has ended that should not: then none of it can be used. */
-  inThread?: { onLost: (error: StoreUnavailable) => void };
+  /** Told before an older schema is backed up and migrated, which may take long. */
+  onMigrating?: () => void;
+  /** Told where the database was backed up before it was migrated. */
+  onBackup?: (path: string) => void;
 }
 
 /**
@@ -23,10 +24,13 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   if (isPostgres(url)) return await openServer(url, options);
   const path = sqlitePath(url);
   if (options.readOnly === true) return openSqlite({ path, readOnly: true });
-  // In memory there is nothing to wait for.
-  return options.inThread === undefined || path === ':memory:'
-    ? await openMigrated(path, options)
-    : await openInThread(path, { ...options, ...options.inThread });
+  const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
+  if (backup !== null) options.onBackup?.(backup);
+  try {
+    return openSqlite({ path });
+  } catch (error) {
+    throw backup === null ? error : namingBackup(error, backup);
+  }
 }
 
 /** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */
@@ -52,6 +56,14 @@ export async function databaseExposure(url: string, settings: PostgresSettings):
 /** Whether several processes may serve the database that `url` names. */
 export function isPostgres(url: string): boolean {
   return /^postgres(ql)?:\/\//.test(url);
+}
+
+function namingBackup(error: unknown, backup: string): unknown {
+  if (!(error instanceof MirrorError)) return error;
+  const hint = `${error.hint === undefined ? '' : `${error.hint}; `}what it was before the migration is in ${backup}`;
+  return error instanceof StoreUnavailable
+    ? new StoreUnavailable(error.message, { fatal: error.fatal, hint, cause: error })
+    : new MirrorError(error.code, error.message, { retryable: error.retryable, hint, cause: error });
 }
 
 /** Backs up the store that `url` names, also while a service uses it. Rejects as `backUpSqlite` does. */

@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import pino from 'pino';
 import { loadConfig } from '../../src/config.ts';
 import { type Service, startService } from '../../src/service.ts';
@@ -67,10 +66,6 @@ const PATIENCE_MS = 60_000;
  * hour for which a consent holds would be over before they are answered.
  */
 const BETWEEN_LOOKS_MS = { first: 15, more: 0.25, most: 100 };
-/** A service that is alive has said so by then, in its own time; whose threads are slow to begin is not to seem to have stood still. */
-const ALIVE_WITHIN_MS = 12_000;
-/** One that stands still, or cannot write, does not keep time standing still for longer. Of real time. */
-const AWAITED_MS = 1_000;
 
 export async function createStage(settings: Readonly<Record<string, string>> = {}): Promise<Stage> {
   const upstream = await startIndependentUpstream();
@@ -103,18 +98,6 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
     return (text.startsWith('{') ? JSON.parse(text) : text) as T;
   }
 
-  function lastBeat(): number {
-    const db = new Database(config.databaseUrl.replace('file:', ''), { readonly: true });
-    try {
-      const at = db.prepare("SELECT value FROM facts WHERE name = 'heartbeat'").pluck().get() as string;
-      return Date.parse(at);
-    } catch {
-      return Number.NEGATIVE_INFINITY;
-    } finally {
-      db.close();
-    }
-  }
-
   async function stop(): Promise<void> {
     const stopping = service;
     service = null;
@@ -143,14 +126,10 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
     async leapUntil(what, look, stepMs = 1_000) {
       const until = performance.now() + PATIENCE_MS;
       const { first, more, most } = BETWEEN_LOOKS_MS;
-      let leaptAt = performance.now();
       for (let looks = 0; performance.now() < until; looks += 1) {
         const found = await look();
         if (found !== null && found !== false) return found;
-        if (clock.wall() - lastBeat() < ALIVE_WITHIN_MS || performance.now() - leaptAt > AWAITED_MS) {
-          clock.leap(stepMs);
-          leaptAt = performance.now();
-        }
+        clock.leap(stepMs);
         const pauseMs = Math.min(most, first + more * looks);
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }

@@ -14,14 +14,13 @@ export function interleaved(
   { crowd, place }: { crowd: Crowd; place: object },
 ): Database {
   const stepping = (sql: Sql): Sql => ({
-    ...sql,
-    async query<Row>(...asked: Parameters<Sql['query']>) {
+    async query<Row>(text: string, values?: readonly unknown[]) {
       await step();
-      return await sql.query<Row>(...asked);
+      return await sql.query<Row>(text, values);
     },
-    async change(...asked) {
+    async change(text, values) {
       await step();
-      return await sql.change(...asked);
+      return await sql.change(text, values);
     },
   });
   const whole =

@@ -3,7 +3,8 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { openStore } from '../../src/store/open.ts';
-import { connect, createDatabase, migrateSchema } from '../../src/store/sqlite/connection.ts';
+import { connect, migrateSchema, transactions } from '../../src/store/sqlite/connection.ts';
+import { createGapNotes, createGaps } from '../../src/store/sqlite/gaps.ts';
 import { createInboxVerbs } from '../../src/store/sqlite/inbox.ts';
 import { createRecords } from '../../src/store/sqlite/records.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
@@ -41,7 +42,7 @@ function inboxOver(path: string) {
   migrateSchema(db);
   return {
     db,
-    inbox: createInboxVerbs(db, createDatabase(db), createRecords(db)),
+    inbox: createInboxVerbs(db, transactions(db), createRecords(db), createGaps(db, createGapNotes())),
   };
 }
 
