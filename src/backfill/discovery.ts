@@ -246,16 +246,25 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   async function seek(event: UnreadEvent): Promise<void> {
     const candidates = idCandidatesIn(payloadOf(event), event.kind);
     const garbled: string[] = [];
-    // What nobody understands may be its record: then no other is taken for it, and it is asked for again.
-    const proven = await provenOf(event, candidates, async (kind, id) => {
+    const answers = { shown: 0, missing: 0 };
+    const askNow = async (kind: FetchedKind, id: string): Promise<boolean> => {
       try {
-        return await ask(kind, id);
+        const isShown = await ask(kind, id);
+        answers[isShown ? 'shown' : 'missing'] += 1;
+        return isShown;
       } catch (error) {
+        // What nobody understands may be its record: then no other is taken for it, and it is asked for again.
         if (!isMalformed(error)) throw error;
         garbled.push(id);
         return false;
       }
-    });
+    };
+    let proven = await provenOf(event, candidates, askNow);
+    // Known from before, while every answer was a 404, as all are when a path is lost: those count once this one can be read.
+    if (event.kind !== 'policy' && proven.length === 1 && answers.missing > 0 && answers.shown === 0) {
+      const isSeen = await askNow(event.kind, proven[0]!.id);
+      proven = isSeen ? await provenOf(event, candidates, askNow) : [];
+    }
     const [one, ...others] = proven;
     const found = whatWasFound(event, candidates, proven, garbled);
     if (one === undefined || others.length > 0 || garbled.length > 0) return await putOff(event, found);

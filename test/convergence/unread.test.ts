@@ -135,6 +135,25 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.leapUntil('what is found then', says('several values'));
   });
 
+  it('is not taken for another that is known while every address is answered with a 404', async () => {
+    put('RA-1');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    put('RA-2');
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/') ? { fault: 'status', status: 404 } : null;
+    const one = event('risk.assessed', { first: { ref: 'RA-2' }, second: { ref: 'RA-1' } });
+    await stage.deliver(one);
+    await stage.leapUntil('what was found', async () =>
+      (await shown(one.id)).error?.includes('none of what'),
+    );
+    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    stage.upstream.faultOf = () => null;
+    await stage.leapUntil('what is found then', async () =>
+      (await stage.gaps()).some(({ error }) => error?.includes('several values')),
+    );
+  });
+
   it('is found among values that the service will not hear of, and that is no trouble of the service', async () => {
     put('RA-1');
     stage.upstream.faultOf = ({ path }) =>

@@ -211,8 +211,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/discovery.ts',
-        find: 'const proven = await provenOf(event, candidates, async (kind, id) => {',
-        put: 'const proven = candidates.slice(0, 1); await provenOf(event, [], async (kind, id) => {',
+        find: 'let proven = await provenOf(event, candidates, askNow);',
+        put: 'let proven = candidates.slice(0, 1);',
       },
     ],
   },
@@ -298,6 +298,19 @@ export const MUTANTS: readonly Mutant[] = [
         file: 'src/backfill/upstream.ts',
         find: "const isUnknown = answer.outcome === 'missing';",
         put: "const isUnknown = answer.outcome === 'missing'; await options.onReadable?.(kind, 'read');",
+      },
+    ],
+  },
+  {
+    name: 'lost-path',
+    tryFirst: 4702,
+    without:
+      'a record that was known before is taken for the one an event is about, although every answer is a 404',
+    edits: [
+      {
+        file: 'src/backfill/discovery.ts',
+        find: 'proven.length === 1 && answers.missing > 0',
+        put: 'false && answers.missing > 0',
       },
     ],
   },
