@@ -20,7 +20,7 @@ const PAIRS_WITHOUT_TOTAL = 2;
 /** Pairs of walks that disagree are walked again this often; then somebody should know. */
 const PROOF_TRIES = 5;
 
-/** Walks that each bring something which nobody has told of, and none before has shown; then somebody should know. */
+/** Walks that each bring something which nobody has told of; then somebody should know. */
 const WALKS_MAX = 5;
 
 /** Records read at the same time by one sweep; the request budget is what really bounds it. */
@@ -163,7 +163,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
           say(sweep);
         },
       });
-    let first = await walkWhole(walkOnce, (number) => store.touchedSince(kind, number));
+    let first = await walkWhole(walkOnce);
     if (!first.complete) {
       const { error, mismatch, ended } = first;
       return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
@@ -412,19 +412,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
  * Walks until nothing of the list can have been skipped: each record that is deleted while a list is read moves another one
  * over the end of a page, and one that nobody else has told of would be missed by everybody. Two walks do not skip the same.
  */
-async function walkWhole(
-  walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>,
-  touchedSince: (number: number) => Promise<ReadonlySet<string>>,
-): Promise<Walk> {
-  const first = await walkOnce(new Set());
-  const shown = new Set(first.ids);
-  let last = first;
+async function walkWhole(walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>): Promise<Walk> {
+  let last = await walkOnce(new Set());
+  const shown = new Set(last.ids);
   for (let walks = 2; last.complete && last.mayLack; walks += 1) {
     if (walks > WALKS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
     last = await walkOnce(shown);
-    const touched = await touchedSince(first.number);
-    if ([...last.ids].every((id) => shown.has(id) || touched.has(id))) break;
     for (const id of last.ids) shown.add(id);
   }
   return last;

@@ -22,7 +22,7 @@ export interface Walk {
   steady: boolean;
   /**
    * It brought records that nothing had told of, and others like them may have moved over the end of a page unseen: the list
-   * has pages, and grew shorter or showed a record twice, or says nothing about its length.
+   * grew shorter or showed a record twice, or says nothing about its length.
    */
   mayLack: boolean;
   ids: Set<string>;
@@ -80,8 +80,7 @@ export function createWalk(options: WalkOptions): DoWalk {
       endedAt: clock.steady(),
       total: null,
     };
-    const inserted = progress.inserted;
-    let pagesWithRecords = 0;
+    let broughtUntold = false;
     let moved = false;
     try {
       for await (const { objects, meta, read } of pages(request)) {
@@ -93,11 +92,9 @@ export function createWalk(options: WalkOptions): DoWalk {
         progress.pages += 1;
         if (objects.length === 0) {
           Object.assign(walk, judgeEnd(walk, request.skip));
-          walk.mayLack =
-            progress.inserted > inserted && pagesWithRecords > 1 && (moved || walk.total === null);
+          walk.mayLack = broughtUntold && (moved || walk.total === null);
           break;
         }
-        pagesWithRecords += 1;
         if (objects.some((object) => walk.ids.has(object.id))) {
           walk.steady = false;
           moved = true;
@@ -110,6 +107,7 @@ export function createWalk(options: WalkOptions): DoWalk {
           pointers: options.pointers,
         });
         if (applied.some((one) => one.witness)) upstream.witness(kind, read);
+        broughtUntold ||= applied.some((one) => one.outcome === 'inserted' && !one.announced);
         options.onApplied(kind, applied, cause);
         count(progress, applied, walk.ids, request.seenBefore);
         await store.progressSweep(sweepId, progress);

@@ -82,3 +82,42 @@ it.each([
     expect(differences().filter((difference) => difference.includes(atBorder))).toEqual([]);
   },
 );
+
+it('a list is walked on while each walk brings what nothing had told of, for that may not be all', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
+  const { records } = stage.upstream;
+  const listed = records.newestFirst('policies').map(({ id }) => id);
+  const skippedTwice = listed[POLICIES_PER_PAGE + 1]!;
+  let walks = 0;
+  stage.upstream.faultOf = ({ path }) => {
+    if (!path.includes('/policies?')) return null;
+    if (pageOf(path) === 1) walks += 1;
+    if (walks === 1 && pageOf(path) === 2)
+      for (const id of listed.slice(0, 2)) records.remove('policies', id);
+    // Moves what the first walk has skipped to the second page again, and then over its border again.
+    if (walks === 2 && pageOf(path) === 1)
+      records.put('policies', { ...records.find('policies', listed[2]!)!, id: 'pol-new' });
+    if (walks === 2 && pageOf(path) === 2) records.remove('policies', listed[2]!);
+    return null;
+  };
+  await stage.start();
+  await stage.leapUntil('a complete sweep', async () =>
+    (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
+  );
+  expect(differences().filter((difference) => difference.includes(skippedTwice))).toEqual([]);
+});
+
+it('a record that moved from a page of its own to the first one unseen is read all the same', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES - 1) });
+  const { records } = stage.upstream;
+  const listed = records.newestFirst('policies').map(({ id }) => id);
+  stage.upstream.faultOf = ({ path }) => {
+    if (path.includes('/policies?') && pageOf(path) === 2) records.remove('policies', listed[0]!);
+    return null;
+  };
+  await stage.start();
+  await stage.leapUntil('a complete sweep', async () =>
+    (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
+  );
+  expect(differences().filter((difference) => difference.includes(listed.at(-1)!))).toEqual([]);
+});
