@@ -54,7 +54,8 @@ export function createTurns(perTurn: number) {
     },
     begin(network: string, begin: Begin): void {
       ask();
-      if (begun < perTurn && !accepted) {
+      // Others wait although none has begun in this turn: connections came first in it, and nobody overtakes those.
+      if (begun < perTurn && !accepted && waiting.size === 0) {
         begun += 1;
         begin();
         return;

@@ -76,6 +76,24 @@ describe('a connection is read', () => {
     expect(sockets.filter((socket) => socket.isReading).length).toBeGreaterThan(790);
   });
 
+  it('in the order in which they came, also while its address has so many waiting that no more is accepted first', async () => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const sockets: ReturnType<typeof fakeSocket>[] = [];
+    const order: number[] = [];
+    for (let n = 0; n < 600; n += 1) {
+      const socket = fakeSocket('192.0.2.1');
+      socket.resume = () => {
+        order.push(n);
+        socket.destroyed = true;
+        return socket;
+      };
+      sockets.push(socket);
+      await added(connections, socket);
+    }
+    while (order.length < sockets.length) await turn();
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+  });
+
   it('without a turn for each that was closed before it', async () => {
     const connections = createConnections(SERVER_LIMITS, () => false);
     const dear = fakeSocket('192.0.2.1');
