@@ -261,7 +261,8 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     };
     let proven = await provenOf(event, candidates, askNow);
     // Known from before, while every answer was a 404, as all are when a path is lost: those count once this one can be read.
-    if (event.kind !== 'policy' && proven.length === 1 && answers.missing > 0 && answers.shown === 0) {
+    const isUnsure = garbled.length === 0 && answers.missing > 0 && answers.shown === 0;
+    if (event.kind !== 'policy' && proven.length === 1 && isUnsure) {
       const isSeen = await askNow(event.kind, proven[0]!.id);
       proven = isSeen ? await provenOf(event, candidates, askNow) : [];
     }

@@ -154,6 +154,21 @@ describe('a risk event whose id stands where no pointer looks', () => {
     );
   });
 
+  it('asks nothing twice of a known one where something is not understood anyway', async () => {
+    put('RA-1');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/RA-2') ? { fault: 'status', status: 200 } : null;
+    const [first, second, third] = ['RA-2', 'RA-9', 'RA-1'].map((ref) => ({ ref }));
+    await stage.deliver(event('risk.assessed', { first, second, third }));
+    const gap = await stage.leapUntil(
+      'what was found',
+      async () => (await stage.gaps()).find(({ error }) => error?.includes('nobody understands')) ?? null,
+    );
+    expect(gap.error).toMatch(/none is taken: RA-2$/);
+  });
+
   it('is found among values that the service will not hear of, and that is no trouble of the service', async () => {
     put('RA-1');
     stage.upstream.faultOf = ({ path }) =>

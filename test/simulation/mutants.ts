@@ -309,7 +309,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/discovery.ts',
-        find: 'proven.length === 1 && answers.missing > 0',
+        find: 'garbled.length === 0 && answers.missing > 0',
         put: 'false && answers.missing > 0',
       },
     ],
