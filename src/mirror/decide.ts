@@ -256,7 +256,11 @@ export function decideApply(
   if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
     const change = diffContent(row, contentOf(kind, data, null));
-    return { outcome: 'refused', state: { ...state, refusals }, row: null, change, confirmed: false, lacks };
+    const refused: RecordState = { ...state, refusals };
+    // What wrote the row began no later than this one: which of the two is the stale one, nothing tells yet.
+    const isDoubtful = change !== null && state.unverifiedSince === null && state.readNumber <= read.number;
+    const next = isDoubtful ? lookAgain(refused, read, timing) : refused;
+    return { outcome: 'refused', state: next, row: null, change, confirmed: false, lacks };
   }
   const kept = stillShown(state, read, timing);
   const shown = contentOf(kind, withShown(data, row, kept), null);

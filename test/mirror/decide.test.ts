@@ -366,6 +366,21 @@ describe('a read', () => {
       open: true,
     },
     {
+      what: 'that differs from what one begun no later has written since is looked at again',
+      held: { state: { write: 8, readNumber: 7, hintAt: null, unverifiedSince: null, dueAt: null } },
+      ...{ data: { name: 'New' }, outcome: 'refused', open: true },
+    },
+    {
+      what: 'that differs from what one begun after it has written is the older one',
+      held: { state: { write: 9, readNumber: 8, hintAt: null, unverifiedSince: null, dueAt: null } },
+      ...{ data: { name: 'New' }, outcome: 'refused', open: false },
+    },
+    {
+      what: 'that agrees with what one begun no later has written is settled',
+      held: { state: { write: 8, readNumber: 6, hintAt: null, unverifiedSince: null, dueAt: null } },
+      ...{ data: { name: 'Old' }, outcome: 'refused', open: false },
+    },
+    {
       what: 'is applied over a row written as it began',
       held: { state: { write: 7 } },
       data: { name: 'New' },

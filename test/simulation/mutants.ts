@@ -32,6 +32,18 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'refused-and-differing',
+    tryFirst: 9780,
+    without: 'of two reads at once the first one applied is right, although it began earlier',
+    edits: [
+      {
+        file: DECIDE,
+        find: 'const next = isDoubtful ? lookAgain(refused, read, timing) : refused;',
+        put: 'const next = isDoubtful ? refused : refused;',
+      },
+    ],
+  },
+  {
     name: 'settle-distance',
     tryFirst: 6,
     without: 'of two reads close together that differ the later one wins, however stale it may be',
