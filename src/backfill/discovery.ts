@@ -246,11 +246,12 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   async function seek(event: UnreadEvent): Promise<void> {
     const candidates = idCandidatesIn(payloadOf(event), event.kind);
     const garbled: string[] = [];
-    const answers = { shown: 0, missing: 0 };
+    const answers = { shown: 0, missingBefore: 0 };
     const askNow = async (kind: FetchedKind, id: string): Promise<boolean> => {
       try {
         const isShown = await ask(kind, id);
-        answers[isShown ? 'shown' : 'missing'] += 1;
+        if (isShown) answers.shown += 1;
+        else if (answers.shown === 0) answers.missingBefore += 1;
         return isShown;
       } catch (error) {
         // What nobody understands may be its record: then no other is taken for it, and it is asked for again.
@@ -260,10 +261,10 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       }
     };
     let proven = await provenOf(event, candidates, askNow);
-    // Known from before, while every answer was a 404, as all are when a path is lost: those count once this one can be read.
-    const isUnsure = garbled.length === 0 && answers.missing > 0 && answers.shown === 0;
+    // When a path is lost, every answer is a 404: those before the first record count once that is read.
+    const isUnsure = garbled.length === 0 && answers.missingBefore > 0;
     if (event.kind !== 'policy' && proven.length === 1 && isUnsure) {
-      const isSeen = await askNow(event.kind, proven[0]!.id);
+      const isSeen = answers.shown > 0 || (await askNow(event.kind, proven[0]!.id));
       proven = isSeen ? await provenOf(event, candidates, askNow) : [];
     }
     const [one, ...others] = proven;

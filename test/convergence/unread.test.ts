@@ -154,6 +154,21 @@ describe('a risk event whose id stands where no pointer looks', () => {
     );
   });
 
+  it('is not taken for another that is read while its own address was answered with a 404 just before', async () => {
+    for (const id of ['RA-1', 'RA-2']) put(id);
+    stage.upstream.faultOf = ({ path }) => {
+      if (!path.includes('/risk-assessments/RA-2')) return null;
+      stage.upstream.faultOf = () => null;
+      return { fault: 'status', status: 404 };
+    };
+    const one = event('risk.assessed', { first: { ref: 'RA-2' }, second: { ref: 'RA-1' } });
+    await stage.deliver(one);
+    await stage.leapUntil('what is found', async () =>
+      (await stage.gaps()).some(({ error }) => error?.includes('several values')),
+    );
+    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+  });
+
   it('asks nothing twice of a known one where something is not understood anyway', async () => {
     put('RA-1');
     await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));

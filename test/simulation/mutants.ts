@@ -321,8 +321,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/discovery.ts',
-        find: 'garbled.length === 0 && answers.missing > 0',
-        put: 'false && answers.missing > 0',
+        find: 'garbled.length === 0 && answers.missingBefore > 0',
+        put: 'false && answers.missingBefore > 0',
       },
     ],
   },
