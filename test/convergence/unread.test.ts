@@ -343,6 +343,24 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
   });
 
+  it('opens a gap of its own where what it names besides is known to be gone, and nothing else can be compared with', async () => {
+    put('RA-1');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
+    await settledWhole();
+    stage.upstream.records.remove('assessments', 'RA-1');
+    await stage.post('/api/sweeps', { kinds: ['risk_assessment'] });
+    const held = await stage.leapUntil(
+      'the held deletion',
+      async () =>
+        (await stage.get<{ held_deletions: { sweep_id: number }[] }>('/api/status')).held_deletions[0] ??
+        null,
+    );
+    await stage.post(`/api/sweeps/${held.sweep_id}/confirm-deletions`);
+    await settledWhole();
+    await stage.deliver(about('RA-1', 'row-1'));
+    await stage.leapUntil('the gap', () => isOpen('unproven_id'));
+  });
+
   it('mirrors all that it names where several are records', async () => {
     for (const id of ['RA-1', 'RA-2']) put(id);
     await stage.deliver(
