@@ -279,7 +279,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unreadable-address',
-    tryFirst: 31,
+    tryFirst: 276,
     without: 'a list that shows a record tells that its own address is answered with what can be understood',
     edits: [
       {
