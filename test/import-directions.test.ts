@@ -95,6 +95,11 @@ const DIRECTIONS: readonly (readonly [
     ['../../mirror/decide.ts', '../../process/handlers.ts', '../store.ts', '../drizzle.ts'],
   ],
   [
+    'src/store/units/new.ts',
+    ['../sqlite/connection.ts', '../postgres/connection.ts', '../open.ts', '../../config.ts', 'drizzle-orm'],
+    ['../database.ts', '../../mirror/decide.ts', '../schema.sqlite.ts', '../drizzle.ts'],
+  ],
+  [
     'src/store/postgres/new.ts',
     ['../../process/worker.ts', '../../inbox/inbox.ts', '../../config.ts', '../open.ts', 'hono'],
     [

@@ -197,10 +197,16 @@ function foreignAnswers(sign: SignIn) {
   return {
     note: (noState: boolean) => {
       if (notes.length >= MAX_FOREIGN_NOTED) return;
-      if (noState) sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_HINT}\n`);
       const failed = (error: unknown) =>
         sign.cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
-      notes.push(audit(sign, noState ? NO_STATE : FOREIGN).catch(failed));
+      const tell = () =>
+        void (noState && sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_HINT}\n`));
+      // Told once it is noted: whoever reads it may end this at once.
+      notes.push(
+        audit(sign, noState ? NO_STATE : FOREIGN)
+          .catch(failed)
+          .then(tell),
+      );
     },
     written: async () => {
       await Promise.all(notes);

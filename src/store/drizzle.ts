@@ -1,6 +1,11 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
+/** Its types, for whoever must not load it. */
+export type SQL = import('drizzle-orm').SQL;
+export type Column = import('drizzle-orm').Column;
+export type Table = import('drizzle-orm').Table;
+
 interface Modules {
   'drizzle-orm': typeof import('drizzle-orm');
   'drizzle-orm/better-sqlite3': typeof import('drizzle-orm/better-sqlite3');

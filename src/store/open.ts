@@ -1,19 +1,15 @@
-import { MirrorError, StoreUnavailable, UsageError } from '../errors.ts';
+import { UsageError } from '../errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
-import { backUpBeforeMigrating } from './sqlite/migration-backup.ts';
+import { type OpeningOptions, openMigrated } from './sqlite/opening.ts';
 import { probePlaceFor } from './sqlite/place.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
 import type { Store } from './store.ts';
 
-export interface OpenOptions {
+export interface OpenOptions extends OpeningOptions {
   readOnly?: boolean;
   /** For a `postgres://` address. */
   postgres?: PostgresSettings;
-  /** Told before an older schema is backed up and migrated, which may take long. */
-  onMigrating?: () => void;
-  /** Told where the database was backed up before it was migrated. */
-  onBackup?: (path: string) => void;
 }
 
 /**
@@ -24,13 +20,7 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   if (isPostgres(url)) return await openServer(url, options);
   const path = sqlitePath(url);
   if (options.readOnly === true) return openSqlite({ path, readOnly: true });
-  const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
-  if (backup !== null) options.onBackup?.(backup);
-  try {
-    return openSqlite({ path });
-  } catch (error) {
-    throw backup === null ? error : namingBackup(error, backup);
-  }
+  return await openMigrated(path, options);
 }
 
 /** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */
@@ -56,14 +46,6 @@ export async function databaseExposure(url: string, settings: PostgresSettings):
 /** Whether several processes may serve the database that `url` names. */
 export function isPostgres(url: string): boolean {
   return /^postgres(ql)?:\/\//.test(url);
-}
-
-function namingBackup(error: unknown, backup: string): unknown {
-  if (!(error instanceof MirrorError)) return error;
-  const hint = `${error.hint === undefined ? '' : `${error.hint}; `}what it was before the migration is in ${backup}`;
-  return error instanceof StoreUnavailable
-    ? new StoreUnavailable(error.message, { fatal: error.fatal, hint, cause: error })
-    : new MirrorError(error.code, error.message, { retryable: error.retryable, hint, cause: error });
 }
 
 /** Backs up the store that `url` names, also while a service uses it. Rejects as `backUpSqlite` does. */

@@ -14,13 +14,14 @@ export function interleaved(
   { crowd, place }: { crowd: Crowd; place: object },
 ): Database {
   const stepping = (sql: Sql): Sql => ({
-    async query<Row>(text: string, values?: readonly unknown[]) {
+    ...sql,
+    async query<Row>(...asked: Parameters<Sql['query']>) {
       await step();
-      return await sql.query<Row>(text, values);
+      return await sql.query<Row>(...asked);
     },
-    async change(text, values) {
+    async change(...asked) {
       await step();
-      return await sql.change(text, values);
+      return await sql.change(...asked);
     },
   });
   const whole =

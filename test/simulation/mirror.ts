@@ -13,6 +13,7 @@ import { recover } from '../../src/service/recovery.ts';
 import { createDeliveryWatch, type DeliveryWatch } from '../../src/service/watch.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import type { Store } from '../../src/store/store.ts';
+import { turns } from '../../src/store/turns.ts';
 import type { Settings } from './plan.ts';
 import type { Chance } from './random.ts';
 import type { Answer, Sent } from './sender.ts';
@@ -132,18 +133,35 @@ export function startMirror(options: MirrorOptions): Mirror {
   /** The store as this life sees it: after its death no verb happens, and none answers. */
   function mortal(real: Store): Store {
     const never = new Promise<never>(() => undefined);
+    // What is checked after a commit must see that one and no other's.
+    const inTurn = turns();
+    /** Who has died hears of nothing any more. */
+    async function living(ask: () => Promise<unknown>): Promise<unknown> {
+      if (dead) return await never;
+      try {
+        const answer = await ask();
+        return dead ? await never : answer;
+      } catch (error) {
+        if (dead) return await never;
+        throw error;
+      }
+    }
     const verbs = Object.entries(real).map(([name, verb]) => {
       if (typeof verb !== 'function') return [name, verb];
       const call = verb as (...args: unknown[]) => Promise<unknown>;
-      if (READING.has(name)) return [name, (...args: unknown[]) => (dead ? never : call(...args))];
-      const commit = (args: unknown[]): Promise<unknown> => {
-        if (dead || burn('before')) return never;
-        if (options.diskIsFull()) return Promise.reject(new StoreUnavailable('the disk is full'));
-        const result = call(...args);
-        trace(`commit ${name}`);
-        options.onCommit(name, args);
-        return burn('after') ? never : result;
-      };
+      if (READING.has(name)) return [name, (...args: unknown[]) => living(() => call(...args))];
+      const commit = (args: unknown[]): Promise<unknown> =>
+        living(() =>
+          inTurn(async () => {
+            if (dead || burn('before')) return never;
+            if (options.diskIsFull()) throw new StoreUnavailable('the disk is full');
+            const result = await call(...args);
+            trace(`commit ${name}`);
+            options.onCommit(name, args);
+            burn('after');
+            return result;
+          }),
+        );
       if (name !== 'previewEvents') return [name, (...args: unknown[]) => commit(args)];
       return [
         name,

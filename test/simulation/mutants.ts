@@ -120,9 +120,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'an assessment that only a row names is never looked for',
     edits: [
       {
-        file: 'src/store/sqlite/backfill.ts',
-        find: 'objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers)),',
-        put: 'objects.slice(0, 0).map(() => assessmentsNamedIn.name),',
+        file: 'src/store/units/backfill.ts',
+        find: 'objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));',
+        put: 'objects.slice(0, 0).map(() => assessmentsNamedIn.name);',
       },
     ],
   },
@@ -372,7 +372,7 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     without: 'whoever stood still while another took its lease deletes what it had seen missing',
     edits: [
       {
-        file: 'src/store/postgres/deletions.ts',
+        file: 'src/store/units/deletions.ts',
         find: 'if (lease === undefined) return;',
         put: 'return; if (lease === undefined) return;',
       },

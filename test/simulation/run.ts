@@ -62,10 +62,10 @@ export interface Outcome {
 let template: Buffer | null = null;
 
 /** The bytes of an empty, migrated database: migrating anew for each run would cost more than the run. */
-function emptyDatabase(folder: string): Buffer {
+async function emptyDatabase(folder: string): Promise<Buffer> {
   if (template === null) {
     const path = join(folder, `simulation-${randomUUID()}.db`);
-    void openSqlite({ path }).close();
+    await openSqlite({ path }).close();
     const db = new Database(path);
     template = db.serialize();
     db.close();
@@ -82,7 +82,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   const model = createModel({ order: settings.order, references: new Map(settings.references) });
   const weather: Weather = { active: new Set(), rough: true };
   const path = join(folder, `simulation-${randomUUID()}.db`);
-  writeFileSync(path, emptyDatabase(folder));
+  writeFileSync(path, await emptyDatabase(folder));
 
   const lines: string[] = [];
   const hash = createHash('sha256');

@@ -7,7 +7,7 @@ import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createArrivals } from '../../src/store/sqlite/arrivals.ts';
 import { createBusyRecords } from '../../src/store/sqlite/busy-records.ts';
-import type { Held } from '../../src/store/sqlite/records.ts';
+import type { StoredHeld as Held } from '../../src/store/sqlite/records.ts';
 import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
 /** A scene over a file, and another program's connection to it. */
@@ -96,7 +96,13 @@ describe('what is kept in memory', () => {
     const busy = createBusyRecords(new Database(':memory:'));
     const held = (id: string): Held => ({
       ...{ kind: 'vendor', id, known: false, row: null },
-      ...{ state: { ...UNKNOWN_STATE }, stored: { state: null, row: null } },
+      ...{
+        state: { ...UNKNOWN_STATE },
+        error: null,
+        sweepId: null,
+        written: false,
+        stored: { state: null, row: null },
+      },
     });
     busy.keep(held('small'), 500);
     expect(busy.get('vendor', 'small')).toMatchObject({ id: 'small', known: true });

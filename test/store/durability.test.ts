@@ -3,8 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { openStore } from '../../src/store/open.ts';
-import { connect, migrateSchema, transactions } from '../../src/store/sqlite/connection.ts';
-import { createGapNotes, createGaps } from '../../src/store/sqlite/gaps.ts';
+import { connect, createDatabase, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { createInboxVerbs } from '../../src/store/sqlite/inbox.ts';
 import { createRecords } from '../../src/store/sqlite/records.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
@@ -42,7 +41,7 @@ function inboxOver(path: string) {
   migrateSchema(db);
   return {
     db,
-    inbox: createInboxVerbs(db, transactions(db), createRecords(db), createGaps(db, createGapNotes())),
+    inbox: createInboxVerbs(db, createDatabase(db), createRecords(db)),
   };
 }
 

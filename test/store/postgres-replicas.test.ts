@@ -443,4 +443,22 @@ describe('several replicas over one database', () => {
     scene.pass(SETTLE_MS);
     expect(await other.dueRecords('vendor', scene.now(), TIMING, 5)).toMatchObject([{ id: 'v' }]);
   });
+
+  it('prolong a lease while the holder of another is in the middle of a unit that needs its own', async () => {
+    const [a, b] = [scene.store, await replica()];
+    await a.takeLease('backfill', 'a', LEASE_MS, scene.now());
+    await a.takeLease('retention', 'a', LEASE_MS, scene.now());
+    const unit = await rawClient();
+    await unit.query('BEGIN');
+    await unit.query("SELECT 1 FROM leases WHERE name = 'backfill' FOR SHARE");
+    const waiting = [
+      a.takeLease('backfill', 'a', LEASE_MS, scene.now()),
+      b.takeLease('backfill', 'b', LEASE_MS, scene.now()),
+    ];
+    await untilWaiting(2);
+    expect(await a.takeLease('retention', 'a', LEASE_MS, scene.now())).toMatchObject({ fence: 1 });
+    await unit.query('COMMIT');
+    await unit.end();
+    expect(await Promise.all(waiting)).toMatchObject([{ owner: 'a', fence: 1 }, null]);
+  });
 });

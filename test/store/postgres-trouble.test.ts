@@ -191,7 +191,7 @@ describe('trouble with the database', () => {
 
   it('in one verb is nobody else’s: a mistake of ours stays one, and the connection is fit for others', async () => {
     const store = await opened({ poolSize: 1 });
-    await expect(store.showEvent(undefined as never)).resolves.toBeNull();
+    await expect(store.showEvent(undefined as never)).rejects.toThrow('syntax error');
     const bad = { ...scene.event(), createdMs: Number.NaN };
     await expect(store.accept({ events: [bad], unusable: [] }, scene.now(), { settleMs: 1 })).rejects.toThrow(
       RangeError,

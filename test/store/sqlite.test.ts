@@ -12,7 +12,7 @@ async function openInFile(): Promise<EngineHarness> {
   const folder = await mkdtemp(join(tmpdir(), 'mirror-store-'));
   const path = join(folder, 'mirror.db');
   let store = await openStore(`file:${path}`);
-  const reader = new Database(path, { readonly: true });
+  const reader = new Database(path);
   return {
     store,
     query: async (sql) => reader.prepare(sql).all() as Record<string, unknown>[],

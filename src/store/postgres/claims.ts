@@ -79,6 +79,7 @@ export function createClaims(database: Database) {
       const held = new Set(rows.map((row) => row.seq));
       return events.filter((event) => held.delete(event.seq));
     },
+    finished: () => undefined,
     /** Whoever works on it finds the claim lost, and leaves it. */
     async revoke(sql: Sql, seq: number): Promise<void> {
       await sql.change('DELETE FROM claims WHERE seq = $1', [seq]);

@@ -1,9 +1,12 @@
 import { performance } from 'node:perf_hooks';
 import pg from 'pg';
 import { UsageError } from '../../errors.ts';
+import type * as database from '../database.ts';
+import { drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import type { GapChange } from '../store.ts';
+import { turns } from '../turns.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
-import { keepText } from './text.ts';
+import { keepJson, keepText } from './text.ts';
 import { TYPES } from './types.ts';
 
 export interface PostgresSettings {
@@ -43,38 +46,45 @@ const BACKOFF_LONGEST_MS = 2_000;
 const TRANSACTION_TRIES = 6;
 const TRY_AGAIN_FIRST_MS = 5;
 
+const { sql } = drizzleModule('drizzle-orm');
+const WRITER = new (drizzleModule('drizzle-orm/pg-core').PgDialect)();
+
+const DIALECT: database.Dialect = {
+  isAmong: (column, values) =>
+    sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
+  json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
+  fromJson: (stored) => stored,
+  instant: (iso) => sql`${iso}::timestamptz`,
+  listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
+  forShare: sql`FOR SHARE`,
+  forUpdate: sql`FOR UPDATE`,
+  millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
+  indexedBy: () => sql``,
+};
+
+const lockOf = (table: Table | null): string =>
+  table === null ? '' : WRITER.sqlToQuery(sql`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`).sql;
+
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
 
-/** The durable counter within one transaction. Every number that orders anything comes from here. */
-export interface Numbers {
-  current(): number;
-  next(): number;
-}
-
-export interface Sql {
+export interface Sql extends database.Sql {
   /** Rows, their columns as the port types them. Texts may hold anything: see text.ts. */
-  query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** How many rows were changed. */
-  change(text: string, values?: readonly unknown[]): Promise<number>;
+  query<Row>(statement: SQL | string, values?: readonly unknown[]): Promise<Row[]>;
+  change(statement: SQL | string, values?: readonly unknown[]): Promise<number>;
 }
 
-/** What is only written. */
-export interface Sender {
-  /** Sent without waiting for the answer. Where it fails so does the whole unit, and nothing of it is kept. */
-  send(text: string, values?: readonly unknown[]): void;
+export interface Sender extends database.Sender {
+  send(statement: SQL | string, values?: readonly unknown[]): void;
 }
 
-/** One atomic unit that holds the counter. */
 export interface Unit extends Sql, Sender {
-  numbers: Numbers;
-  /** What this try of it has done to gaps, in order; whoever does it adds it here. */
+  numbers: database.Numbers;
   gapChanges: GapChange[];
 }
 
-export interface Database {
+export interface Database extends database.Database {
   readonly schema: string;
-  /** Single statements, each seeing what is committed as it begins. */
   readonly sql: Sql;
   /**
    * One atomic unit that writes. It locks the counter first, so such units run one after another over all replicas,
@@ -93,8 +103,8 @@ export interface Database {
    * is committed as they begin. One alone would see what was when it was sent, before it had the counter.
    */
   transactAtOnce<Row>(text: string, values: readonly unknown[]): Promise<Row[]>;
-  /** One atomic unit that takes no numbers and holds nobody up. `opening` is SQL that runs with its BEGIN. */
-  transactApart<T>(opening: string, work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** A text: SQL that runs with its BEGIN. */
+  transactApart<T>(opening: Table | string | null, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** A connection besides the pool, set up like its own: for LISTEN. The caller ends it, and listens for its `error`. */
   dedicated(): Promise<pg.Client>;
   close(): Promise<void>;
@@ -140,12 +150,16 @@ export function createDatabase(
   }
 
   function sqlOn(client: pg.ClientBase): Sql {
-    const run = (text: string, values: readonly unknown[] = []) =>
-      asked(client.query({ name: names(text), text, values: values.map(parameter) }));
+    const run = (statement: SQL | string, values: readonly unknown[] = []) => {
+      const { sql: text, params } =
+        typeof statement === 'string' ? { sql: statement, params: values } : WRITER.sqlToQuery(statement);
+      return asked(client.query({ name: names(text), text, values: params.map(parameter) }));
+    };
     return {
-      query: async <Row>(text: string, values?: readonly unknown[]) =>
-        (await run(text, values)).rows as Row[],
-      change: async (text, values) => (await run(text, values)).rowCount ?? 0,
+      dialect: DIALECT,
+      query: async <Row>(statement: SQL | string, values?: readonly unknown[]) =>
+        (await run(statement, values)).rows as Row[],
+      change: async (statement, values) => (await run(statement, values)).rowCount ?? 0,
     };
   }
 
@@ -196,7 +210,8 @@ export function createDatabase(
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
   }
 
-  const sql: Sql = {
+  const statements: Sql = {
+    dialect: DIALECT,
     query: (text, values) =>
       failingClearly(() => tryingAgain(() => onConnection((client) => sqlOn(client).query(text, values)))),
     change: (text, values) =>
@@ -205,7 +220,7 @@ export function createDatabase(
 
   return {
     schema,
-    sql,
+    sql: statements,
     transact: (work, first) =>
       // In turn here already: otherwise each would hold a connection while it waits for the same row.
       inTurn(() =>
@@ -245,11 +260,11 @@ export function createDatabase(
           ),
         ),
       ),
-    transactAtOnce: (text, values) => inTurn(() => sql.query(text, values)),
+    transactAtOnce: (text, values) => inTurn(() => statements.query(text, values)),
     transactApart: (opening, work) =>
       failingClearly(() =>
         tryingAgain(() =>
-          once(opening, async (client, opened) => {
+          once(typeof opening === 'string' ? opening : lockOf(opening), async (client, opened) => {
             await opened;
             const result = await work(sqlOn(client));
             await commit(client, [], '');
@@ -420,16 +435,6 @@ function statementNames(): (text: string) => string {
     const name = `s${names.size}`;
     names.set(text, name);
     return name;
-  };
-}
-
-/** One after the other, in the order of calls; a failure is its caller's alone. */
-function turns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const mine = last.then(work, work);
-    last = mine.catch(() => undefined);
-    return mine;
   };
 }
 

@@ -1,9 +1,9 @@
 import { StoreUnavailable } from '../../errors.ts';
 import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
+import { writeFact } from '../units/facts.ts';
+import { addGap } from '../units/gaps.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { writeFact } from './facts.ts';
-import { addGap } from './gaps.ts';
-import { CLOCK_FACT } from './replicas.ts';
+import { CLOCK_FACT } from './notices.ts';
 import { instantOf } from './types.ts';
 
 /** Where this life is lived, as `PLACE` tells it. */

@@ -1,59 +1,35 @@
 import { createHash } from 'node:crypto';
-import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
-import { coverableAt, gapOfFailed, gapOfQuarantined } from '../healing.ts';
-import type { EventState } from '../reports.ts';
+import { coverableAt, gapOfQuarantined } from '../healing.ts';
 import {
   type AcceptOutcome,
-  type ClaimedEvent,
-  type GapKey,
-  type HintTiming,
   type InboxStore,
   type IncomingEvent,
   type Now,
   OLD_REJECTIONS_LOOKED_AT,
   REJECTION_KEPT_MS,
   REJECTIONS_KEPT,
-  type UnreadEvent,
   type UnusableDelivery,
 } from '../store.ts';
+import { createEventVerbs } from '../units/events.ts';
+import { openGap } from '../units/gaps.ts';
+import type { Hint } from '../units/records.ts';
 import { acceptNew } from './accepting.ts';
 import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { healSettled, openGap } from './gaps.ts';
-import { type Hint, hintRecords } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
+import { HOT_PATH } from './previews.ts';
+import { hintRecords } from './records.ts';
 import { rowsOf } from './rows.ts';
-import { tally } from './tally.ts';
 import { instantOf } from './types.ts';
 
-/** Events that were given up: the API is asked for what they were about. */
-export async function bury(
-  unit: Unit,
-  dead: readonly { event: ClaimedEvent; error: string }[],
-  now: Now,
-  timing: HintTiming,
-): Promise<void> {
-  const hints: Hint[] = [];
-  const gaps: { key: GapKey; error: string }[] = [];
-  for (const { event, error } of dead) {
-    const { kind, recordId } = event;
-    if (kind !== null && recordId !== null) hints.push({ kind, id: recordId, number: unit.numbers.next() });
-    const key = gapOfFailed(kind, recordId);
-    gaps.push({ key, error: `event ${event.id}: ${error}` });
-  }
-  hintRecords(unit, hints, now, timing);
-  for (const { key, error } of gaps)
-    await openGap(unit, key, error, instantOf(now.wall), coverableAt(key, now, timing));
-}
-
-type InboxVerbs = Omit<InboxStore, 'previewEvents' | 'retryEvent'>;
-
-export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs {
+export function createInboxVerbs(
+  database: Database,
+  claims: Claims,
+): Omit<InboxStore, keyof Claims['verbs']> {
   return {
-    ...claims.verbs,
+    ...createEventVerbs(database, claims, HOT_PATH),
 
     async accept(batch, now, timing) {
       const accepted =
@@ -116,104 +92,6 @@ export function createInboxVerbs(database: Database, claims: Claims): InboxVerbs
              WHERE place > $2::bigint)`,
           [[...new Set(rejections.map(({ reason }) => reason))], REJECTIONS_KEPT],
         );
-      });
-    },
-
-    async nextAttemptWall() {
-      const [row] = await database.sql.query<{ at: string | null }>(
-        "SELECT min(next_attempt_at) AS at FROM events WHERE state = 'pending' AND next_attempt_at IS NOT NULL",
-      );
-      return row?.at == null ? null : Date.parse(row.at);
-    },
-
-    async deferEvents(failures, now, timing) {
-      await database.transact(async (unit) => {
-        const held = await claims.finish(
-          unit,
-          failures.map((failure) => failure.event),
-        );
-        const mine = new Set(held.map((event) => event.seq));
-        const rows = failures
-          .filter(({ event }) => mine.has(event.seq))
-          .map(({ event, retryAtMs, error }) => ({
-            seq: event.seq,
-            error,
-            at:
-              retryAtMs === null
-                ? null
-                : instantOf(now.wall + Math.max(0, Math.round(retryAtMs - now.steady))),
-          }));
-        const moved = await unit.query<{ seq: number; state: EventState }>(
-          `UPDATE events e SET attempts = e.attempts + 1, next_attempt_at = x.at, error = x.error,
-             state = CASE WHEN x.at IS NULL THEN 'dead' ELSE e.state END,
-             processed_at = CASE WHEN x.at IS NULL THEN $2::timestamptz ELSE e.processed_at END
-           FROM json_to_recordset($1::json) AS x (seq bigint, at timestamptz, error text)
-           WHERE e.seq = x.seq AND e.state = 'pending' RETURNING e.seq, e.state`,
-          [rowsOf(rows), instantOf(now.wall)],
-        );
-        const gone = new Set(moved.filter((row) => row.state === 'dead').map((row) => row.seq));
-        if (gone.size === 0) return;
-        tally(unit, { pending: -gone.size, dead: gone.size });
-        const dead = failures.filter(({ event }) => gone.has(event.seq));
-        await bury(unit, dead, now, timing);
-      });
-    },
-
-    async failedWithoutRecord(after, limit) {
-      return await database.sql.query<UnreadEvent>(
-        `SELECT seq, id, type, kind, attempts, body FROM events WHERE state = 'dead' AND kind IS NOT NULL
-         AND record_id IS NULL AND body IS NOT NULL AND seq > $1 ORDER BY seq LIMIT $2`,
-        [after, limit],
-      );
-    },
-
-    async discardEvent(id, now) {
-      return await database.transact(async (unit) => {
-        const [event] = await unit.query<{
-          seq: number;
-          state: EventState;
-          kind: Kind | null;
-          record_id: string | null;
-        }>(
-          "SELECT seq, state, kind, record_id FROM events WHERE id = $1 AND state IN ('dead', 'pending') FOR UPDATE",
-          [id],
-        );
-        if (event === undefined) return false;
-        await unit.change(
-          "UPDATE events SET state = 'discarded', processed_at = $2, next_attempt_at = NULL WHERE seq = $1",
-          [event.seq, instantOf(now.wall)],
-        );
-        await trimBodiesAgainFrom(unit, event.seq);
-        await claims.revoke(unit, event.seq);
-        tally(unit, { [event.state]: -1, discarded: 1 });
-        if (event.state === 'dead' && event.kind !== null) {
-          await healSettled(unit, event.kind, event.record_id, instantOf(now.wall));
-        }
-        return true;
-      });
-    },
-
-    async releaseQuarantined(id, now, timing) {
-      return await database.transact(async (unit) => {
-        const [row] = await unit.query<{ kind: Kind | null; record_id: string | null }>(
-          'UPDATE quarantine SET released_at = $2 WHERE id = $1 AND released_at IS NULL RETURNING kind, record_id',
-          [id, instantOf(now.wall)],
-        );
-        if (row === undefined) return false;
-        const { kind, record_id } = row;
-        if (kind !== null && record_id !== null) {
-          hintRecords(unit, [{ kind, id: record_id, number: unit.numbers.next() }], now, timing);
-          return true;
-        }
-        if (kind === 'risk_assessment') {
-          // There is no list to read: that a person has seen to it is all that can settle it.
-          await healSettled(unit, kind, null, instantOf(now.wall));
-          return true;
-        }
-        const gap = gapOfQuarantined('unusable_delivery', kind, null);
-        const from = coverableAt(gap, now, timing);
-        await openGap(unit, gap, `quarantine ${id} released`, instantOf(now.wall), from);
-        return true;
       });
     },
   };

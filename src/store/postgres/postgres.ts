@@ -1,22 +1,24 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
-import { createBackfillVerbs } from './backfill.ts';
+import { createBackfillVerbs } from '../units/backfill.ts';
+import { createDeletionVerbs } from '../units/deletions.ts';
+import { createDueVerbs } from '../units/due.ts';
+import { createOperatorVerbs } from '../units/operators.ts';
+import { createReplicaVerbs } from '../units/replicas.ts';
+import { createReports } from '../units/reports.ts';
+import { createRetentionVerbs } from '../units/retention.ts';
+import { createSweepVerbs } from '../units/sweeps.ts';
+import { tellingGaps } from '../units/telling-gaps.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
-import { createDeletionVerbs } from './deletions.ts';
-import { createDueVerbs } from './due.ts';
 import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
-import { tellingGaps } from './gaps.ts';
+import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
-import { createOperatorVerbs } from './operators.ts';
-import { createPreviewVerbs } from './previews.ts';
-import { createReplicaVerbs } from './replicas.ts';
-import { createReports } from './reports.ts';
-import { createRetentionVerbs } from './retention.ts';
-import { createSweepVerbs } from './sweeps.ts';
+import { createNoticeVerbs } from './notices.ts';
+import { RECORDS } from './records.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */
@@ -79,6 +81,8 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
   const claims = createClaims(database);
+  const sweeps = createSweepVerbs(database);
+  const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
     watchGaps(next) {
@@ -86,15 +90,21 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
       opened.splice(0).forEach(next);
     },
     ...createInboxVerbs(database, claims),
-    ...createPreviewVerbs(database, claims),
-    ...createDueVerbs(database),
-    ...createBackfillVerbs(database),
-    ...createDeletionVerbs(database),
-    ...createSweepVerbs(database),
+    ...claims.verbs,
+    ...createDueVerbs(database, RECORDS, { keepsTime: true }),
+    ...createBackfillVerbs(database, RECORDS),
+    ...createDeletionVerbs(database, RECORDS),
+    ...sweeps,
+    async beat(now, facts) {
+      // A server may be restored, or another take over, beneath a running service.
+      await settleEpoch();
+      await sweeps.beat(now, facts);
+    },
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),
-    ...createReports(database),
+    ...createNoticeVerbs(database),
+    ...createReports(database.sql, createFinders(database.sql)),
     async checkWritable() {
       // A write, and not only a lock: a full disk lets one lock what it cannot change.
       await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));

@@ -1,11 +1,15 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import type { RowContent } from '../../mirror/merge.ts';
+import type { SQL } from '../drizzle.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
+import { events } from '../schema.sqlite.ts';
 import type { HintTiming, Now } from '../store.ts';
+import { type Change, type Held, type Hint, keyOf, type LastEvent, type Records } from '../units/records.ts';
+import { sql } from '../units/sql.ts';
 import { bigintArray, textArray } from './arrays.ts';
-import type { Numbers, Sender, Sql } from './connection.ts';
+import type { Sender, Sql, Unit } from './connection.ts';
 import { rowsOf, sortedBy } from './rows.ts';
 import { keepJson } from './text.ts';
 import { asInstant, instantOf } from './types.ts';
@@ -17,32 +21,10 @@ import { asInstant, instantOf } from './types.ts';
 
 type HeldRow = RowContent & RowMarks;
 
-/** A record as one transaction sees and changes it. */
-export interface Held {
-  kind: Kind;
-  id: string;
-  state: RecordState;
-  row: HeldRow | null;
-  /** The API or an event has made it known. */
-  known: boolean;
-  error: string | null;
-  sweepId: number | null;
-  /** Its content was written, and not only what is known of it. */
-  written: boolean;
+export interface StoredHeld extends Held {
   /** Its state as the database has it. */
   stored: RecordState;
 }
-
-/** A line of the feed, to be written with the record. */
-export interface Change extends RowChange {
-  seq: number;
-  kind: Kind;
-  id: string;
-  cause: string;
-}
-
-export const isoOf = (wall: number): string => new Date(wall).toISOString();
-export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
 
 interface LoadedRow {
   id: string;
@@ -80,7 +62,11 @@ interface LoadedRow {
 }
 
 /** Every one of `ids`, by id; those nobody knows among them. */
-export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>> {
+export async function loadRecords(
+  sql: Sql,
+  kind: Kind,
+  ids: Iterable<string>,
+): Promise<Map<string, StoredHeld>> {
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
   const rows = await sql.query<LoadedRow>(
@@ -96,12 +82,8 @@ export async function loadRecords(sql: Sql, kind: Kind, ids: Iterable<string>): 
   return new Map(rows.map((row) => [row.id, heldFrom(kind, row)]));
 }
 
-/** Which event last spoke of each: events that showed nothing came before their record had a row. */
-export async function lastEvents(
-  sql: Sql,
-  kind: Kind,
-  ids: readonly string[],
-): Promise<Map<string, { id: string; createdMs: number }>> {
+async function lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>> {
+  const ids = records.filter(({ state }) => state.hint > 0).map(({ id }) => id);
   if (ids.length === 0) return new Map();
   const rows = await sql.query<{ record: string; id: string; createdMs: number }>(
     `SELECT x.id AS record, e.id, e.created_ms AS "createdMs" FROM unnest($1::text[]) AS x (id) CROSS JOIN LATERAL
@@ -111,33 +93,29 @@ export async function lastEvents(
   return new Map(rows.map(({ record, ...event }) => [record, event]));
 }
 
-/** New content, with its change in the feed, under a number of its own. */
-export function writeContent(
-  held: Held,
-  content: RowContent,
-  change: RowChange,
-  context: {
-    cause: string;
-    nowIso: string;
-    numbers: Numbers;
-    lastEvent?: { id: string; createdMs: number } | undefined;
-  },
-): Change {
-  const { cause, nowIso, numbers, lastEvent } = context;
-  const seq = numbers.next();
-  held.state = { ...held.state, write: seq };
-  held.row = {
-    ...content,
-    firstSeenAt: held.row?.firstSeenAt ?? nowIso,
-    syncedAt: nowIso,
-    verifiedAt: held.row?.verifiedAt ?? null,
-    lastEventId: held.row?.lastEventId ?? lastEvent?.id ?? null,
-    lastEventAt: held.row?.lastEventAt ?? (lastEvent === undefined ? null : isoOf(lastEvent.createdMs)),
-    cause,
-  };
-  held.written = true;
-  return { ...change, seq, kind: held.kind, id: held.id, cause };
+async function eventsAbout(_: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL> {
+  const { seq, recordId } = events;
+  return sql`${recordId} = ${id} AND ${events.kind} = ${kind} AND ${seq} > ${after} AND ${seq} <= ${through}`;
 }
+
+async function showAnew(unit: Unit, steady: number): Promise<void> {
+  for (const table of Object.values(TABLES)) {
+    await unit.change(
+      `UPDATE ${table} SET shown = (SELECT jsonb_object_agg(key, $1::bigint) FROM jsonb_object_keys(shown) AS key)
+       WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
+      [steady],
+    );
+  }
+}
+
+export const RECORDS: Records = {
+  load: loadRecords,
+  save: saveRecords,
+  hint: hintRecords,
+  eventsAbout,
+  lastEvents,
+  showAnew,
+};
 
 /** `hasNewState` leaves out states that are stored already as they are. */
 export function saveRecords(
@@ -145,10 +123,10 @@ export function saveRecords(
   records: Iterable<Held>,
   changes: readonly Change[],
   nowIso: string,
-  hasNewState: (held: Held) => boolean = () => true,
+  hasNewState: (held: StoredHeld) => boolean = () => true,
 ): void {
   const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
-  saveStates(unit, sorted.filter(hasNewState));
+  saveStates(unit, (sorted as StoredHeld[]).filter(hasNewState));
   for (const kind of new Set(sorted.map((held) => held.kind))) {
     const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
     saveContent(
@@ -283,13 +261,6 @@ function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): 
   );
 }
 
-/** Something gave reason to read a record: `number` where that was an event. */
-export interface Hint {
-  kind: Kind;
-  id: string;
-  number: number;
-}
-
 /**
  * Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at every
  * event; `dueRecords` puts it off when it comes to it.
@@ -323,7 +294,7 @@ function latestHints(hints: readonly Hint[]): Hint[] {
   return sortedBy(latest.values(), (hint) => keyOf(hint.kind, hint.id));
 }
 
-function heldFrom(kind: Kind, row: LoadedRow): Held {
+function heldFrom(kind: Kind, row: LoadedRow): StoredHeld {
   const state = row.known ? stateFrom(row) : { ...UNKNOWN_STATE };
   return {
     kind,

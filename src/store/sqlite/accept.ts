@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { Kind } from '../../compliance/kinds.ts';
 import { contentHashOf } from '../../inbox/content.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
+import type { Database, Numbers, Unit } from '../database.ts';
 import { coverableAt, gapOfQuarantined } from '../healing.ts';
 import {
   type AcceptOutcome,
@@ -15,14 +15,22 @@ import {
   REJECTIONS_KEPT,
   type UnusableDelivery,
 } from '../store.ts';
-import type { Numbers } from './connection.ts';
-import type { InboxParts } from './inbox.ts';
-import { iso } from './records.ts';
+import { openGap } from '../units/gaps.ts';
+import { iso } from '../units/sql.ts';
+import type { Arrivals } from './arrivals.ts';
+import type { Connection } from './connection.ts';
+import type { SqliteRecords } from './records.ts';
 
-type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections' | 'releaseQuarantined'>;
+type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections'>;
 
 /** What comes in: events, deliveries of which no event can be made, and rejections. */
-export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally }: InboxParts): AcceptVerbs {
+export function createAcceptVerbs(
+  db: Connection,
+  { transact }: Database,
+  records: SqliteRecords,
+  arrivals: Arrivals,
+): AcceptVerbs {
+  const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const insertEvent = db.prepare(
     `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
        processed_at, body)
@@ -54,9 +62,6 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
   const forgetRejections = db.prepare(
     'DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ?) AND at < ?',
   );
-  const release = db.prepare(
-    'UPDATE quarantine SET released_at = ? WHERE id = ? AND released_at IS NULL RETURNING kind, record_id',
-  );
 
   function acceptOne(
     event: IncomingEvent,
@@ -67,7 +72,7 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
     trimmedIds: boolean,
   ): AcceptOutcome {
     const trimmed = trimmedIds ? (trimmedHash.get(event.id) as string | undefined) : undefined;
-    if (trimmed !== undefined) return repeated(event, trimmed, now, nowIso, timing, numbers);
+    if (trimmed !== undefined) return repeated(event, trimmed);
     const seq = numbers.current() + 1;
     const waits = waitsForProcessing(event);
     const inserted = insertEvent.run(
@@ -91,68 +96,60 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
       }
       return { status: 'accepted', seq };
     }
-    return repeated(event, countDelivery.get(nowIso, event.id) as string, now, nowIso, timing, numbers);
+    return repeated(event, countDelivery.get(nowIso, event.id) as string);
   }
 
   /** An id that was received before, with content of that hash. */
-  function repeated(
-    event: IncomingEvent,
-    contentHash: string,
-    now: Now,
-    nowIso: string,
-    timing: HintTiming,
-    numbers: Numbers,
-  ): AcceptOutcome {
-    const conflicting = contentHash !== contentHashOf(event.body);
-    if (conflicting) {
-      keepUnusable(
-        {
-          reason: `the id ${event.id} was received before with other content`,
-          t: event.t,
-          body: Buffer.from(event.body),
-          kind: event.kind,
-          recordId: event.recordId,
-        },
-        'conflicting_content',
-        now,
-        nowIso,
-        timing,
-        numbers,
-      );
-    }
-    return { status: 'duplicate', conflicting };
-  }
+  const repeated = (event: IncomingEvent, contentHash: string): AcceptOutcome => ({
+    status: 'duplicate',
+    conflicting: contentHash !== contentHashOf(event.body),
+  });
 
-  function keepUnusable(
+  const conflictOf = (event: IncomingEvent): UnusableDelivery => ({
+    reason: `the id ${event.id} was received before with other content`,
+    t: event.t,
+    body: Buffer.from(event.body),
+    kind: event.kind,
+    recordId: event.recordId,
+  });
+
+  async function keepUnusable(
+    unit: Unit,
     delivery: UnusableDelivery,
     gap: 'conflicting_content' | 'unusable_delivery',
     now: Now,
-    nowIso: string,
     timing: HintTiming,
-    numbers: Numbers,
-  ): void {
+  ): Promise<void> {
+    const nowIso = iso(now.wall);
     const { kind, recordId, body } = delivery;
     const hash = createHash('sha256').update(body).digest('hex');
     insertQuarantine.run(nowIso, delivery.reason, delivery.t, kind, recordId, body, hash);
-    if (kind !== null && recordId !== null) records.hint(kind, recordId, numbers.next(), now, nowIso, timing);
+    if (kind !== null && recordId !== null)
+      records.hint(kind, recordId, unit.numbers.next(), now, nowIso, timing);
     const key = gapOfQuarantined(gap, kind, recordId);
-    gaps.open(key, delivery.reason, nowIso, numbers, coverableAt(key, now, timing));
+    await openGap(unit, key, delivery.reason, nowIso, coverableAt(key, now, timing));
   }
 
   return {
     async accept(batch, now, timing) {
-      const outcomes = transact((numbers) => {
+      const outcomes = await transact(async (unit) => {
         const nowIso = iso(now.wall);
         // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
         const trimmedIds = anyTrimmed.get() === 1;
         const outcomes = batch.events.map((event) =>
-          acceptOne(event, now, nowIso, timing, numbers, trimmedIds),
+          acceptOne(event, now, nowIso, timing, unit.numbers, trimmedIds),
         );
         const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
         const pending = fresh.filter(waitsForProcessing).length;
-        tally({ pending, ignored: fresh.length - pending });
+        if (pending > 0) count.run(pending, 'pending');
+        if (fresh.length > pending) count.run(fresh.length - pending, 'ignored');
+        for (const [index, event] of batch.events.entries()) {
+          const outcome = outcomes[index]!;
+          if (outcome.status === 'duplicate' && outcome.conflicting)
+            await keepUnusable(unit, conflictOf(event), 'conflicting_content', now, timing);
+        }
         for (const delivery of batch.unusable) {
-          keepUnusable(delivery, 'unusable_delivery', now, nowIso, timing, numbers);
+          await keepUnusable(unit, delivery, 'unusable_delivery', now, timing);
         }
         return outcomes;
       });
@@ -161,7 +158,7 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
     },
 
     async recordRejections(rejections) {
-      transact(() => {
+      await transact(async () => {
         for (const r of rejections) {
           insertRejection.run(
             ...[iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body],
@@ -173,24 +170,6 @@ export function createAcceptVerbs({ db, transact, records, gaps, arrivals, tally
         for (const reason of new Set(rejections.map((r) => r.reason))) {
           trimRejections.run(reason, REJECTIONS_KEPT);
         }
-      });
-    },
-
-    async releaseQuarantined(id, now, timing) {
-      return transact((numbers) => {
-        const nowIso = iso(now.wall);
-        const row = release.get(nowIso, id) as { kind: Kind | null; record_id: string | null } | undefined;
-        if (row === undefined) return false;
-        if (row.kind !== null && row.record_id !== null) {
-          records.hint(row.kind, row.record_id, numbers.next(), now, nowIso, timing);
-        } else if (row.kind === 'risk_assessment') {
-          // There is no list to read: that a person has seen to it is all that can settle it.
-          gaps.healSettled(row.kind, null, nowIso);
-        } else {
-          const gap = gapOfQuarantined('unusable_delivery', row.kind, null);
-          gaps.open(gap, `quarantine ${id} released`, nowIso, numbers, coverableAt(gap, now, timing));
-        }
-        return true;
       });
     },
   };

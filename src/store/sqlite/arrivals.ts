@@ -24,14 +24,14 @@ export interface Arrivals {
 }
 
 export function createArrivals(): Arrivals {
-  const kept = new Map<number, PendingEvent & { data: JsonObject }>();
+  const kept = new Map<number, PendingEvent & { data: JsonObject | undefined }>();
   let characters = 0;
   return {
     accepted(events, outcomes, receivedWall) {
       for (const [index, event] of events.entries()) {
         const outcome = outcomes[index];
         const { id, type, created, createdMs, kind, recordId, body, data, known } = event;
-        if (!known || data === undefined || outcome?.status !== 'accepted') continue;
+        if (!known || outcome?.status !== 'accepted') continue;
         if (kept.size >= ARRIVALS_KEPT) return;
         if (characters + body.length > CHARACTERS_KEPT) continue;
         characters += body.length;

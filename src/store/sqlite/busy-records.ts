@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Connection } from './connection.ts';
-import type { Held } from './records.ts';
+import type { StoredHeld as Held } from './records.ts';
 
 const RECORDS_KEPT = 2_048;
 
@@ -10,7 +10,7 @@ const LARGEST_DOCUMENT_CHARACTERS = 8_192;
 /**
  * Records as the last previews of this process left them, so that the next event about one need not read it again:
  * reading a row and its state and parsing its document was a quarter of a preview. True only while nothing else
- * writes: every verb but the inbox's own clears it first, so does a transaction that fails, and what another
+ * writes: every verb that writes records clears it first, but the inbox's own, so does a transaction that fails, and what another
  * program commits shows in SQLite's `data_version`.
  */
 export interface BusyRecords {

@@ -1,12 +1,17 @@
-import type { ClaimedEvent } from '../store.ts';
+import type { ClaimedEvent, InboxStore } from '../store.ts';
+import type { Claims } from '../units/events.ts';
+import { iso } from '../units/sql.ts';
+import type { Arrivals, PendingEvent } from './arrivals.ts';
+import type { Connection } from './connection.ts';
 
+/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
+const CLAIM_SCAN_FACTOR = 4;
+
+type ClaimVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
 type Claimable = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'>;
 
-/**
- * Who works on which events. In memory: one process writes a SQLite file, and its end is what ends every claim,
- * so a claim written to disk would cost a write per event and tell nothing.
- */
-export function createClaims() {
+/** Who works on which events. */
+function createRegister() {
   const bySeq = new Map<number, { owner: string; until: number; record: string | null }>();
   const records = new Map<string, { owner: string; count: number }>();
 
@@ -43,6 +48,74 @@ export function createClaims() {
     clear(): void {
       bySeq.clear();
       records.clear();
+    },
+  };
+}
+
+/**
+ * Claims are kept in memory: one process writes a SQLite file, and its end is what ends every claim, so one written to disk
+ * would cost a write per event and tell nothing.
+ */
+export function createClaims(db: Connection, arrivals: Arrivals): Claims & { verbs: ClaimVerbs } {
+  const register = createRegister();
+  const selectPending = db
+    .prepare(
+      `SELECT seq FROM events WHERE state = 'pending' AND seq > ? AND (next_attempt_at IS NULL OR next_attempt_at <= ?)
+       ORDER BY seq LIMIT ?`,
+    )
+    .pluck();
+  const selectEvent = db.prepare(
+    `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body
+     FROM events WHERE seq = ?`,
+  );
+  const countPending = db.prepare("SELECT count(*) FROM events WHERE state = 'pending'").pluck();
+
+  function readEvent(seq: number): PendingEvent {
+    const row = selectEvent.get(seq) as Omit<PendingEvent, 'receivedWall'> & { received_at: string };
+    const { received_at, ...event } = row;
+    return { ...event, receivedWall: Date.parse(received_at) };
+  }
+
+  return {
+    verbs: {
+      async claimEvents(owner, limit, leaseMs, now) {
+        register.expire(now.steady);
+        const claimed: ClaimedEvent[] = [];
+        const nowIso = iso(now.wall);
+        let after = 0;
+        for (let scanned = 0; scanned < CLAIM_SCAN_FACTOR && claimed.length < limit; scanned += 1) {
+          const numbers = selectPending.all(after, nowIso, limit) as number[];
+          for (const seq of numbers) {
+            after = seq;
+            if (claimed.length >= limit) break;
+            const event = arrivals.get(seq) ?? readEvent(seq);
+            if (register.take(event, owner, now.steady + leaseMs)) claimed.push({ ...event, owner });
+          }
+          if (numbers.length < limit) break;
+        }
+        return claimed;
+      },
+
+      async releaseEvents(events) {
+        for (const event of events) register.letGo(event);
+      },
+
+      async recoverClaims() {
+        register.clear();
+        return countPending.get() as number;
+      },
+    },
+
+    finish: async (_sql, events) => events.filter(register.holds),
+    finished(events) {
+      for (const event of events) {
+        register.letGo(event);
+        arrivals.forget(event.seq);
+      }
+    },
+    async revoke(_sql, seq) {
+      register.revoke(seq);
+      arrivals.forget(seq);
     },
   };
 }

@@ -4,6 +4,8 @@ import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';
+import { drizzleModule, type SQL } from '../drizzle.ts';
 import { makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
@@ -213,37 +215,91 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-/** The durable counter within one transaction. Every number that orders anything comes from here. */
-export interface Numbers {
-  current(): number;
-  next(): number;
+const { sql } = drizzleModule('drizzle-orm');
+const WRITER = new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)();
+
+const DIALECT: Dialect = {
+  isAmong: (expression, values) =>
+    sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
+  json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
+  fromJson: (stored) => (stored === null ? null : JSON.parse(String(stored))),
+  instant: (iso) => sql`${iso}`,
+  listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
+  // One process holds the file.
+  forShare: sql``,
+  forUpdate: sql``,
+  millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
+  indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
+};
+
+/** The statement as this engine has it, prepared once. */
+export function statementsOf(db: Connection) {
+  const prepared = new Map<string, Statement>();
+  return (statement: SQL): { prepared: Statement; params: unknown[] } => {
+    const { sql: text, params } = WRITER.sqlToQuery(statement);
+    let known = prepared.get(text);
+    if (known === undefined) {
+      known = db.prepare(text);
+      prepared.set(text, known);
+    }
+    return {
+      prepared: known,
+      params: params.map((param) => (typeof param === 'boolean' ? Number(param) : param)),
+    };
+  };
 }
 
-export type Transact = <T>(work: (numbers: Numbers) => T) => T;
+type Statement = Database.Statement<unknown[], unknown>;
+
+/** What runs in a unit may be synchronous here. */
+export type Transact = <T>(work: (unit: Unit) => T | Promise<T>) => Promise<T>;
+
+export type SqliteDatabase = MirrorDatabase & { transact: Transact };
 
 /**
- * One atomic unit. BEGIN IMMEDIATE, because a transaction that reads first and writes later fails at once
- * with SQLITE_BUSY_SNAPSHOT when another writer came between.
+ * Units over one connection. Whoever calls sees to it that one at a time runs. BEGIN IMMEDIATE, because a transaction
+ * that reads first and writes later fails at once with SQLITE_BUSY_SNAPSHOT when another writer came between.
  */
-export function transactions(db: Connection): Transact {
+export function createDatabase(db: Connection): SqliteDatabase {
   const begin = db.prepare('BEGIN IMMEDIATE');
   const commit = db.prepare('COMMIT');
   const rollback = db.prepare('ROLLBACK');
   const read = db.prepare('SELECT value FROM counter').pluck();
   const save = db.prepare('UPDATE counter SET value = ?');
-  return (work) =>
-    guarded(() => {
+  const statement = statementsOf(db);
+  const statements: Sql & Sender = {
+    dialect: DIALECT,
+    async query<Row>(asked: SQL) {
+      const { prepared, params } = statement(asked);
+      return prepared.all(...params) as Row[];
+    },
+    async change(asked) {
+      const { prepared, params } = statement(asked);
+      return prepared.run(...params).changes;
+    },
+    send(asked) {
+      const { prepared, params } = statement(asked);
+      prepared.run(...params);
+    },
+  };
+  const transact = <T, First>(
+    work: (unit: Unit, read: First) => T | Promise<T>,
+    first?: (sql: Sql) => Promise<First>,
+  ) =>
+    guardedVerb(async () => {
       begin.run();
       try {
         const start = read.get() as number;
         let value = start;
-        const result = work({
+        const numbers = {
           current: () => value,
           next: () => {
             value += 1;
             return value;
           },
-        });
+        };
+        const asked = (await first?.(statements)) as First;
+        const result = await work({ ...statements, numbers, gapChanges: [] }, asked);
         if (value !== start) save.run(value);
         commit.run();
         return result;
@@ -253,4 +309,10 @@ export function transactions(db: Connection): Transact {
         throw error;
       }
     });
+  return {
+    sql: statements,
+    transact,
+    // One process holds the file: nobody is held up.
+    transactApart: (_table, work) => transact(work),
+  };
 }

@@ -1,8 +1,9 @@
+import type { SQL } from '../drizzle.ts';
 import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
 import type { GapChange } from '../store.ts';
-import { type Connection, transactions } from './connection.ts';
-import { createGaps } from './gaps.ts';
-import { iso } from './records.ts';
+import { openedGap } from '../units/gaps.ts';
+import { iso } from '../units/sql.ts';
+import { type Connection, guarded, statementsOf } from './connection.ts';
 
 /** From when on this file lacks what the one has that it is a backup of; only in backups. */
 const COPIED_FACT = 'copied_at';
@@ -28,17 +29,27 @@ export function settleEpoch(db: Connection, nowMs: number): GapChange[] {
   const fact = (name: string) => (read.get(name) as string | undefined) ?? null;
   const copiedAt = fact(COPIED_FACT);
   if (fact(EPOCH_FACT) !== null && copiedAt === null) return [];
-  const opened: GapChange[] = [];
-  const gaps = createGaps(db, { note: (change) => opened.push(change) });
   const error = saysRestored(copiedAt ?? fact('heartbeat'), iso(nowMs));
   // The start lays it anew by the service's own clock and settings.
   const coverableAt = nowMs + Number(fact('settle_ms') ?? 0);
-  transactions(db)((numbers) => {
-    for (const gap of RESTORED) gaps.add(gap, error, iso(nowMs), numbers.next(), coverableAt);
-    db.prepare(
-      'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
-    ).run(EPOCH_FACT, newEpoch());
-    db.prepare('DELETE FROM facts WHERE name = ?').run(COPIED_FACT);
-  });
-  return opened;
+  const statement = statementsOf(db);
+  const run = (asked: SQL) => {
+    const { prepared, params } = statement(asked);
+    prepared.run(...params);
+  };
+  guarded(() =>
+    db
+      .transaction(() => {
+        const number = db.prepare('UPDATE counter SET value = value + ? RETURNING value').pluck();
+        const last = number.get(RESTORED.length) as number;
+        for (const [nth, gap] of RESTORED.entries())
+          run(openedGap(gap, error, iso(nowMs), last - RESTORED.length + 1 + nth, coverableAt));
+        db.prepare(
+          'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+        ).run(EPOCH_FACT, newEpoch());
+        db.prepare('DELETE FROM facts WHERE name = ?').run(COPIED_FACT);
+      })
+      .immediate(),
+  );
+  return RESTORED.map((gap) => ({ gap, what: 'opened', error, openForMs: null }));
 }

@@ -1,73 +1,49 @@
-import { decidePreview } from '../../mirror/decide.ts';
-import { readPayload } from '../../process/handlers.ts';
-import type { ClaimedEvent, Now, PreviewOutcome, PreviewRules } from '../store.ts';
+import { standsInRow } from '../../mirror/decide.ts';
+import type { Finished, HotPath } from '../units/previews.ts';
 import type { Arrivals } from './arrivals.ts';
-import type { Numbers } from './connection.ts';
-import { type Held, iso, type Records } from './records.ts';
+import type { Connection } from './connection.ts';
+import type { SqliteRecords, StoredHeld } from './records.ts';
 
-/** An instant, known to be one, that is written as we write it. */
-const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
+/** How a batch of events is loaded and saved: by prepared statements, and from what the batch before it has left. */
+export function createHotPath(db: Connection, records: SqliteRecords, arrivals: Arrivals): HotPath {
+  // One statement for a whole batch: a call for each of them costs as much as its work. OR FAIL, since SQLite otherwise
+  // copies every page aside first, in order to undo this statement alone; ours always fall with their transaction.
+  const finishAll = db.prepare(
+    `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
+     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
+  );
+  const finishDead = db.prepare(
+    `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
+     WHERE seq = ? AND state = 'pending'`,
+  );
 
-export interface Moment {
-  now: Now;
-  nowIso: string;
-  numbers: Numbers;
-}
+  return {
+    records: records.shared,
+    payloadOf: arrivals.payloadOf,
+    async recall(_sql, kind, ids) {
+      records.busy.check();
+      return new Map([...ids].map((id) => [id, records.recall(kind, id)]));
+    },
+    forgetRecords: records.busy.clear,
 
-/** Shows events in the records that a batch has touched. Saving them is the caller's. */
-export function createPreviewer(records: Records, arrivals: Arrivals) {
-  function previewOne(
-    event: ClaimedEvent,
-    touched: Map<string, Held>,
-    rules: PreviewRules & { idFields: ReadonlySet<string> },
-    { now, nowIso, numbers }: Moment,
-  ): PreviewOutcome {
-    if (event.kind === null) return { event, outcome: 'dead', error: 'the event is of no known family' };
-    const reading = readPayload(event.kind, arrivals.payloadOf(event), rules.pointers);
-    // Whatever it is about, what it refers to is looked for.
-    for (const id of reading.assessments) makeAssessmentKnown(id, touched, now);
-    if (!reading.usable) return { event, outcome: 'dead', error: reading.error };
-    if (event.recordId === null)
-      return { event, outcome: 'dead', error: 'the event was stored without a record' };
+    savePreviewed(_unit, touched, changes, nowIso) {
+      for (const held of touched as Iterable<StoredHeld>) {
+        const { state } = held.stored;
+        if (state === null || !standsInRow(state, held)) records.saveState(held);
+        records.busy.keep(held, records.saveRow(held));
+      }
+      for (const change of changes) records.addChange(change, nowIso);
+    },
 
-    const key = `${event.kind} ${event.recordId}`;
-    let held = touched.get(key);
-    if (held === undefined) {
-      held = records.recall(event.kind, event.recordId);
-      touched.set(key, held);
-    }
-    const verifiedAt = held.row?.verifiedAt;
-    const decision = decidePreview(
-      { ...event, kind: event.kind, content: reading.content, shows: reading.shows },
-      { state: held.state, row: held.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
-      rules,
-      nowIso,
-    );
-    held.state = decision.state;
-    if (decision.row !== null && decision.change !== null) {
-      records.write(held, decision.row, decision.change, `event:${event.id}`, nowIso, numbers);
-    }
-    if (held.row !== null) {
-      held.row.lastEventId = event.id;
-      held.row.lastEventAt = IN_MILLISECONDS.test(event.created) ? event.created : iso(event.createdMs);
-    }
-    return { event, outcome: decision.outcome, error: null };
-  }
-
-  function makeAssessmentKnown(id: string, touched: Map<string, Held>, now: Now): void {
-    const key = `risk_assessment ${id}`;
-    if (touched.has(key)) return;
-    const held = records.recall('risk_assessment', id);
-    if (held.known) return;
-    held.state = {
-      ...held.state,
-      hintAt: now.steady,
-      firstHintAt: now.steady,
-      unverifiedSince: now.wall,
-      dueAt: now.steady,
-    };
-    touched.set(key, held);
-  }
-
-  return previewOne;
+    saveFinished(_unit, finished, nowIso) {
+      const seqs: Record<Finished['state'], number[]> = { done: [], ignored: [], dead: [] };
+      for (const { seq, state, error, soughtFrom } of finished) {
+        if (state === 'dead') finishDead.run(nowIso, error, soughtFrom, seq);
+        else seqs[state].push(seq);
+      }
+      for (const state of ['done', 'ignored'] as const) {
+        if (seqs[state].length > 0) finishAll.run(state, nowIso, JSON.stringify(seqs[state]));
+      }
+    },
+  };
 }

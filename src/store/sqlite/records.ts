@@ -1,30 +1,24 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
+import type { RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
+import { events } from '../schema.sqlite.ts';
 import type { HintTiming, Now } from '../store.ts';
+import type { Change, Held, LastEvent, Records } from '../units/records.ts';
+import { iso } from '../units/sql.ts';
 import { createBlockSearch } from './blocks.ts';
 import { createBusyRecords } from './busy-records.ts';
-import type { Connection, Numbers } from './connection.ts';
+import type { Connection } from './connection.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
-
-export const iso = (wall: number): string => new Date(wall).toISOString();
 
 type HeldRow = RowContent & RowMarks;
 
 /** Above any number of events, and of rows. */
 const ALL = 2 ** 52;
 
-/** A record as one transaction sees and changes it; `flush` writes what changed. */
-export interface Held {
-  kind: Kind;
-  id: string;
-  state: RecordState;
-  row: HeldRow | null;
-  /** The API or an event has made it known. */
-  known: boolean;
+export interface StoredHeld extends Held {
   /** As the file has it. Null: not there. */
   stored: { state: RecordState | null; row: StoredKeys | null };
 }
@@ -73,7 +67,7 @@ const STATE_COLUMNS =
   'hint, hint_at, first_hint_at, unverified_since, previewed_created, read_number, read_ended_at, returned, ' +
   'missing_since, missing_number, proven, delete_event, searched, refusals, attempts, due_at';
 
-export type Records = ReturnType<typeof createRecords>;
+export type SqliteRecords = ReturnType<typeof createRecords>;
 
 export function createRecords(db: Connection) {
   const selectState = db.prepare(`SELECT ${STATE_COLUMNS} FROM record_state WHERE kind = ? AND id = ?`);
@@ -113,13 +107,6 @@ export function createRecords(db: Connection) {
   const anyEventOf = createBlockSearch(db, {
     ...{ table: 'events', index: 'events_record', match: 't.record_id = ? AND t.kind = ?' },
   });
-  const forgetState = db.prepare(
-    `DELETE FROM record_state WHERE kind = ? AND id = ? AND returned = 0 AND NOT EXISTS
-       (SELECT 1 FROM quarantine q WHERE q.released_at IS NULL AND q.kind = record_state.kind AND q.record_id = record_state.id)`,
-  );
-  const searchAnew = db.prepare(
-    'UPDATE record_state SET searched = min(searched, ?) WHERE kind = ? AND id = ?',
-  );
   const eventsOf = createBlockSearch(db, {
     ...{
       table: 'events',
@@ -127,13 +114,19 @@ export function createRecords(db: Connection) {
       match: "t.record_id = ? AND t.kind = ? AND t.state = 'done'",
     },
   });
+  const showAnew = Object.values(TABLES).map((table) =>
+    db.prepare(
+      `UPDATE ${table} SET shown = (SELECT json_group_object(key, ?) FROM json_each(shown))
+       WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
+    ),
+  );
   const eventAt = db.prepare('SELECT id, created_ms AS createdMs FROM events WHERE seq = ?');
 
   /** The last event about it that is done. A record that no event has hinted has none: nothing need be looked for. */
-  function lastEventOf({ kind, id, state }: Held): { id: string; createdMs: number } | undefined {
+  function lastEventOf({ kind, id, state }: Held): LastEvent | undefined {
     if (state.hint === 0) return undefined;
     const [seq] = eventsOf([id, kind], state.hint + 1, 1);
-    return seq === undefined ? undefined : (eventAt.get(seq) as { id: string; createdMs: number });
+    return seq === undefined ? undefined : (eventAt.get(seq) as LastEvent);
   }
   const byKind = Object.fromEntries(
     (Object.keys(TABLES) as Kind[]).map((kind) => [kind, tableStatements(db, kind)]),
@@ -141,7 +134,7 @@ export function createRecords(db: Connection) {
 
   const busy = createBusyRecords(db);
 
-  function load(kind: Kind, id: string): Held {
+  function load(kind: Kind, id: string): StoredHeld {
     const stateRow = selectState.get(kind, id) as StateRow | undefined;
     const row = byKind[kind].select.get(id) as TableRow | undefined;
     const state = stateRow === undefined ? null : stateFrom(stateRow, row);
@@ -151,140 +144,118 @@ export function createRecords(db: Connection) {
       state: state ?? { ...UNKNOWN_STATE },
       row: row === undefined ? null : rowFrom(row),
       known: state !== null,
+      ...{ error: null, sweepId: null, written: false },
       stored: { state, row: row ?? null },
     };
   }
 
+  function addChange(change: Change, nowIso: string): void {
+    const { seq, kind, id, operation, before, after, cause } = change;
+    insertChange.run(seq, kind, id, operation, JSON.stringify(before), JSON.stringify(after), cause, nowIso);
+  }
+
+  /** Something gave reason to read the record: `number` where that was an event. */
+  function hintOne(
+    kind: Kind,
+    id: string,
+    number: number,
+    now: Now,
+    nowIso: string,
+    timing: HintTiming,
+  ): void {
+    const dueAt = now.steady + timing.settleMs;
+    if (hintAgain.run(number, now.steady, kind, id, dueAt).changes === 1) {
+      busy.hinted(kind, id, number, now.steady);
+      return;
+    }
+    busy.drop(kind, id);
+    const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
+    if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
+  }
+
+  function saveOne({ kind, id, state: s, error, sweepId }: Held): void {
+    saveState.run(
+      kind,
+      id,
+      s.hint,
+      s.hintAt,
+      s.firstHintAt,
+      s.unverifiedSince === null ? null : iso(s.unverifiedSince),
+      s.previewedCreated,
+      s.readNumber,
+      s.readEndedAt,
+      s.returned ? 1 : 0,
+      s.missingSince,
+      s.missingNumber,
+      s.proven ? 1 : 0,
+      s.deleteEvent,
+      s.searched,
+      s.refusals,
+      s.attempts,
+      s.dueAt,
+      error,
+      sweepId,
+    );
+  }
+
+  /** Returns the length of its document, in characters. */
+  function saveRow(held: StoredHeld): number {
+    if (held.row === null) return 0;
+    const { row, state, stored } = held;
+    const kept =
+      stored.state?.unverifiedSince === state.unverifiedSince ? stored.row?.unverified_since : null;
+    const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
+    const characters = byKind[held.kind].save(held.id, row, state, since, stored.row);
+    stored.row = { name: row.name, deleted_at: row.deletedAt, unverified_since: since };
+    return characters;
+  }
+
+  /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
+  function saveTrust({ kind, id, row, state }: Held): void {
+    if (row === null) return;
+    const since = state.unverifiedSince;
+    byKind[kind].trust.run(row.verifiedAt, since === null ? null : iso(since), shownText(state.shown), id);
+  }
+
+  const shared: Records = {
+    load: async (_sql, kind, ids) => new Map([...new Set(ids)].map((id) => [id, load(kind, id)])),
+    save(_unit, records, changes, nowIso) {
+      for (const held of records as Iterable<StoredHeld>) {
+        saveOne(held);
+        if (held.written) saveRow(held);
+        else saveTrust(held);
+      }
+      for (const change of changes) addChange(change, nowIso);
+    },
+    hint(_unit, hints, now, timing) {
+      for (const { kind, id, number } of hints) hintOne(kind, id, number, now, iso(now.wall), timing);
+    },
+    eventsAbout: async ({ dialect }, kind, id, after, through) =>
+      dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after)),
+    async lastEvents(_sql, _kind, records) {
+      const found = records.map((held) => [held.id, lastEventOf(held)] as const);
+      return new Map(found.filter((pair): pair is [string, LastEvent] => pair[1] !== undefined));
+    },
+    async showAnew(_unit, steady) {
+      for (const statement of showAnew) statement.run(steady);
+    },
+  };
+
   return {
     load,
     busy,
+    /** As the units that are written once use them. */
+    shared,
+    hint: hintOne,
 
     /** As `load`, but what the last preview of the record left is taken as it is. */
-    recall(kind: Kind, id: string): Held {
+    recall(kind: Kind, id: string): StoredHeld {
       return busy.get(kind, id) ?? load(kind, id);
     },
 
-    /** Something gave reason to read the record: `number` where that was an event. */
-    hint(kind: Kind, id: string, number: number, now: Now, nowIso: string, timing: HintTiming): void {
-      const dueAt = now.steady + timing.settleMs;
-      if (hintAgain.run(number, now.steady, kind, id, dueAt).changes === 1) {
-        busy.hinted(kind, id, number, now.steady);
-        return;
-      }
-      busy.drop(kind, id);
-      const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
-      if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
-    },
-
-    /** Numbers of all events about it in `(after, through]`, newest first. */
-    eventsAbout: (kind: Kind, id: string, after: number, through: number): number[] =>
-      anyEventOf([id, kind], through + 1, ALL, after),
-
-    /** The API has never shown it, and nothing is left that names it. False: that is not so, and it stays. */
-    forgetUnnamed(kind: Kind, id: string): boolean {
-      if (byKind[kind].select.get(id) !== undefined || anyEventOf([id, kind], ALL, 1).length > 0)
-        return false;
-      busy.drop(kind, id);
-      return forgetState.run(kind, id).changes === 1;
-    },
-
-    /** An event is about it that was not thought to be: other ids are looked for in its data as well. */
-    searchAnew(kind: Kind, id: string, event: number): void {
-      if (searchAnew.run(event - 1, kind, id).changes === 1) busy.drop(kind, id);
-    },
-
-    /** New content, with its change in the feed, under a number of its own. */
-    write(
-      held: Held,
-      content: RowContent,
-      change: RowChange,
-      cause: string,
-      nowIso: string,
-      numbers: Numbers,
-    ): void {
-      const number = numbers.next();
-      held.state = { ...held.state, write: number };
-      // Events that showed nothing came before their record had a row.
-      const lastEvent = held.row === null && held.known ? lastEventOf(held) : undefined;
-      held.row = {
-        ...content,
-        firstSeenAt: held.row?.firstSeenAt ?? nowIso,
-        syncedAt: nowIso,
-        verifiedAt: held.row?.verifiedAt ?? null,
-        lastEventId: held.row?.lastEventId ?? lastEvent?.id ?? null,
-        lastEventAt: held.row?.lastEventAt ?? (lastEvent === undefined ? null : iso(lastEvent.createdMs)),
-        cause,
-      };
-      insertChange.run(
-        number,
-        held.kind,
-        held.id,
-        change.operation,
-        JSON.stringify(change.before),
-        JSON.stringify(change.after),
-        cause,
-        nowIso,
-      );
-    },
-
-    saveState(held: Held, error: string | null = null, sweepId: number | null = null): void {
-      const s = held.state;
-      saveState.run(
-        held.kind,
-        held.id,
-        s.hint,
-        s.hintAt,
-        s.firstHintAt,
-        s.unverifiedSince === null ? null : iso(s.unverifiedSince),
-        s.previewedCreated,
-        s.readNumber,
-        s.readEndedAt,
-        s.returned ? 1 : 0,
-        s.missingSince,
-        s.missingNumber,
-        s.proven ? 1 : 0,
-        s.deleteEvent,
-        s.searched,
-        s.refusals,
-        s.attempts,
-        s.dueAt,
-        error,
-        sweepId,
-      );
-    },
-
-    /** What a preview has changed of the state, which is nothing as a rule: what it moves stands in the row. */
-    savePreviewed(held: Held): void {
-      if (held.stored.state === null || !standsInRow(held.stored.state, held)) this.saveState(held);
-    },
-
-    /** Returns the length of its document, in characters. */
-    saveRow(held: Held): number {
-      if (held.row === null) return 0;
-      const { row, state, stored } = held;
-      const kept =
-        stored.state?.unverifiedSince === state.unverifiedSince ? stored.row?.unverified_since : null;
-      const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-      const characters = byKind[held.kind].save(held.id, row, state, since, stored.row);
-      stored.row = { name: row.name, deleted_at: row.deletedAt, unverified_since: since };
-      return characters;
-    },
-
-    /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
-    saveTrust(held: Held): void {
-      if (held.row === null) return;
-      const since = held.state.unverifiedSince;
-      byKind[held.kind].trust.run(
-        held.row.verifiedAt,
-        since === null ? null : iso(since),
-        shownText(held.state.shown),
-        held.id,
-      );
-    },
-
-    countLive(kind: Kind): number {
-      return byKind[kind].countLive.get() as number;
-    },
+    addChange,
+    saveState: saveOne,
+    saveRow,
   };
 }
 
@@ -316,7 +287,6 @@ function tableStatements(db: Connection, kind: Kind) {
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ?, shown = ? WHERE id = ?`),
-    countLive: db.prepare(`SELECT live FROM record_counts WHERE kind = '${kind}'`).pluck(),
     save(
       id: string,
       row: HeldRow,

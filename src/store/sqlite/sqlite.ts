@@ -1,25 +1,31 @@
 import { NotMigrated } from '../../errors.ts';
+import type { Database } from '../database.ts';
 import type { GapChange, Store } from '../store.ts';
-import { createBackfillVerbs } from './backfill.ts';
+import { turns } from '../turns.ts';
+import { createBackfillVerbs } from '../units/backfill.ts';
+import { createDeletionVerbs } from '../units/deletions.ts';
+import { createDueVerbs } from '../units/due.ts';
+import { createOperatorVerbs } from '../units/operators.ts';
+import { createReplicaVerbs } from '../units/replicas.ts';
+import { createReports } from '../units/reports.ts';
+import { createRetentionVerbs } from '../units/retention.ts';
+import { createSweepVerbs } from '../units/sweeps.ts';
+import { tellingGaps } from '../units/telling-gaps.ts';
+import { ALONE } from './alone.ts';
 import {
   type Connection,
   connect,
+  createDatabase,
   guarded,
   guardedVerb,
   migrateSchema,
+  type SqliteDatabase,
   schemaIsCurrent,
-  type Transact,
-  transactions,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
-import { createGapNotes, createGaps } from './gaps.ts';
+import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
-import { createOperatorVerbs } from './operators.ts';
 import { createRecords } from './records.ts';
-import { createReplicaVerbs } from './replicas.ts';
-import { createReports } from './reports.ts';
-import { createRetentionVerbs } from './retention.ts';
-import { createSweepVerbs } from './sweeps.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -60,36 +66,45 @@ const PROBE_BYTES = 16_384;
  * opened before anybody could watch, for the first who does.
  */
 export function storeOver(db: Connection, opened: GapChange[] = []): Store {
-  const gapNotes = createGapNotes();
-  const transact = gapNotes.telling(transactions(db));
+  let told: (change: GapChange) => void = () => undefined;
+  const database: SqliteDatabase = tellingGaps(createDatabase(db), (change) => told(change));
+  const { transact } = database;
   const records = createRecords(db);
   // What the inbox remembers of its busy records holds only as long as it alone writes.
-  const inboxTransact: Transact = (work) => {
-    try {
-      return transact(work);
-    } catch (error) {
+  const inbox: Database = {
+    ...database,
+    async transact(work, first) {
+      try {
+        return await transact(work, first);
+      } catch (error) {
+        records.busy.clear();
+        throw error;
+      }
+    },
+  };
+  const others: Database = {
+    ...database,
+    transact(work, first) {
       records.busy.clear();
-      throw error;
-    }
+      return database.transact(work, first);
+    },
   };
-  const otherTransact: Transact = (work) => {
-    records.busy.clear();
-    return transact(work);
-  };
-  const gaps = createGaps(db, gapNotes);
   const probe = db.prepare(
     "INSERT INTO facts (name, value) VALUES ('written', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
-    ...createInboxVerbs(db, inboxTransact, records, gaps),
-    ...createBackfillVerbs(db, otherTransact, records, gaps),
-    ...createSweepVerbs(db, otherTransact, gaps),
-    ...createOperatorVerbs(db, transact),
-    ...createRetentionVerbs(db, transact),
-    ...createReplicaVerbs(db, transact),
-    ...createReports(db),
+    ...createInboxVerbs(db, inbox, records),
+    ...createDueVerbs(others, records.shared, { keepsTime: false }),
+    ...createBackfillVerbs(others, records.shared),
+    ...createDeletionVerbs(others, records.shared),
+    ...createSweepVerbs(database),
+    ...createOperatorVerbs(database),
+    ...createRetentionVerbs(database),
+    ...createReplicaVerbs(database),
+    ...ALONE,
+    ...createReports(database.sql, createFinders(db)),
     async checkWritable() {
-      transact(() => probe.run('x'.repeat(PROBE_BYTES)));
+      await transact(() => probe.run('x'.repeat(PROBE_BYTES)));
     },
     async close() {
       db.close();
@@ -97,21 +112,28 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   };
   return {
     engine: 'sqlite',
-    watchGaps(told) {
-      gapNotes.watch(told);
-      opened.splice(0).forEach(told);
+    watchGaps(next) {
+      told = next;
+      opened.splice(0).forEach(next);
     },
-    ...translating(verbs),
+    ...oneAtATime(verbs),
   };
 }
 
 type Verb = (...args: unknown[]) => Promise<unknown>;
 
-/** No verb rejects with a word of SQLite's own. */
-function translating<Verbs extends object>(verbs: Verbs): Verbs {
-  const translated = Object.entries(verbs as Record<string, Verb>).map(([name, verb]): [string, Verb] => [
-    name,
-    (...args) => guardedVerb(() => verb(...args)),
-  ]);
-  return Object.fromEntries(translated) as Verbs;
+/** Of all stores of this thread: one that waits for another's lock waits in SQLite, so that the other could never end. */
+const inTurn = turns();
+
+/**
+ * Each verb from its begin to its end before the next: of one connection, another would see what is not committed yet, and
+ * write into it. None rejects with a word of SQLite's own.
+ */
+function oneAtATime<Verbs extends object>(verbs: Verbs): Verbs {
+  return Object.fromEntries(
+    Object.entries(verbs as Record<string, Verb>).map(([name, verb]): [string, Verb] => [
+      name,
+      (...args) => inTurn(() => guardedVerb(() => verb(...args))),
+    ]),
+  ) as Verbs;
 }

@@ -322,7 +322,13 @@ export function describeReports(open: OpenEngine): void {
         // A second occurrence is no second gap.
         await open_('unresolved', 'vendor', 'a');
         await scene.store.healGap({ reason: 'unresolved', kind: 'vendor', recordId: 'a' }, scene.now());
-        const { open_gaps, open_gaps_by } = await scene.store.summary();
+        const summary = await scene.store.summary();
+        // What `status --json` prints, in the order of the type.
+        expect(Object.keys(summary)).toEqual([
+          ...['kinds', 'events', 'oldest_pending_at', 'last_delivery_at', 'quarantined', 'open_gaps'],
+          ...['open_gaps_by', 'healed_gaps_last_day', 'learned_pointers', 'database_bytes', 'wal_bytes'],
+        ]);
+        const { open_gaps, open_gaps_by } = summary;
         expect(open_gaps).toBe(3);
         expect(open_gaps_by).toEqual([
           { reason: 'silence', kind: null, count: 1, oldest_at: opened[3] },

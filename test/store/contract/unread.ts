@@ -22,9 +22,9 @@ async function unread(
 }
 
 /** An event with such a body, which failed. */
-async function failed(scene: Scene, body: string | null) {
+async function failed(scene: Scene, body: string) {
   const about = { kind: 'risk_assessment', recordId: null } as const;
-  await scene.accept({ ...scene.event({ id: 'a', ...about }), body: body as string });
+  await scene.accept({ ...scene.event({ id: 'a', ...about }), body });
   const [event] = await scene.claim();
   await scene.store.deferEvents([{ event: event!, retryAtMs: null, error: 'boom' }], scene.now(), TIMING);
 }
@@ -206,7 +206,8 @@ export function describeUnread(open: OpenEngine): void {
     it(
       'whose body is gone cannot be read again, and says so',
       inScene(open, async (scene) => {
-        await failed(scene, null);
+        await failed(scene, 'not JSON');
+        await scene.query("UPDATE events SET body = NULL WHERE id = 'a' RETURNING seq");
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
           outcome: 'trimmed',
         });

@@ -1,0 +1,71 @@
+import type { Column, SQL, Table } from './drizzle.ts';
+import type { GapChange } from './store.ts';
+
+/** What a unit runs on: the same on every engine, so that each verb is written once. */
+
+/** The durable counter within one unit. Every number that orders anything comes from here. */
+export interface Numbers {
+  current(): number;
+  next(): number;
+}
+
+/** What the engines say in words of their own. */
+export interface Dialect {
+  /** The column's value is one of these: a single parameter, however many they are. */
+  isAmong(column: Column, values: readonly (string | number)[]): SQL;
+  /** A value for a column of JSON. Null stays null. */
+  json(value: unknown): SQL;
+  /** Such a column's value, as it was. */
+  fromJson(stored: unknown): unknown;
+  /** An instant, where nothing else tells that a text is one. */
+  instant(iso: string): SQL;
+  /** As a table `listed` with a column `id`. */
+  listed(ids: readonly string[]): SQL;
+  /** Behind a SELECT: nobody changes its rows before the unit ends. */
+  readonly forShare: SQL;
+  /** The same, and nobody else reads them so. */
+  readonly forUpdate: SQL;
+  /** From one instant in text to another. */
+  millisecondsBetween(earlier: SQL, later: SQL): SQL;
+  /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
+  indexedBy(index: string | null): SQL;
+}
+
+export interface Sql {
+  readonly dialect: Dialect;
+  /** Rows, their columns as the port types them; what is true or false comes as either engine has it. */
+  query<Row>(statement: SQL): Promise<Row[]>;
+  /** How many rows were changed. */
+  change(statement: SQL): Promise<number>;
+}
+
+/** What is only written. */
+export interface Sender {
+  /** Not waited for. Where it fails so does the whole unit, and nothing of it is kept. */
+  send(statement: SQL): void;
+}
+
+/** One atomic unit that holds the counter. */
+export interface Unit extends Sql, Sender {
+  numbers: Numbers;
+  /** What it has done to gaps, in order; whoever does it adds it here. */
+  gapChanges: GapChange[];
+}
+
+export interface Database {
+  /** Single statements, each seeing what is committed as it begins. */
+  readonly sql: Sql;
+  /**
+   * One atomic unit that writes, one after another over all processes: number order is commit order. What fails may run
+   * again, so `work` changes nothing but the database. What is read first is asked for along with the lock, by `first`.
+   */
+  transact<T, First = undefined>(
+    work: (unit: Unit, read: First) => Promise<T>,
+    first?: (sql: Sql) => Promise<First>,
+  ): Promise<T>;
+  /**
+   * One atomic unit that takes no numbers. With a table it holds up whoever writes into that: what is read in it is what the
+   * one before it has left.
+   */
+  transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;
+}

@@ -1,0 +1,234 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { LearnedPointer } from '../../compliance/pointers.ts';
+import { compareRead, decideApply, decideMissing } from '../../mirror/decide.ts';
+import { differingNames } from '../../mirror/merge.ts';
+import { assessmentsNamedIn } from '../../process/handlers.ts';
+import type { Database, Sql, Unit } from '../database.ts';
+import type { SQL } from '../drizzle.ts';
+import { gapOfFailed } from '../healing.ts';
+import { events, gaps, learnedPointers as pointers, recordState as states } from '../schema.sqlite.ts';
+import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
+import { isConsented, letGo } from './deletions.ts';
+import { makeKnown } from './due.ts';
+import { healRecords, tellMoreOfGap } from './gaps.ts';
+import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
+import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+
+type ReadVerbs = Pick<
+  BackfillStore,
+  | 'applyReads'
+  | 'compareReads'
+  | 'recordMissing'
+  | 'unreadEvents'
+  | 'putOffUnread'
+  | 'seekAnew'
+  | 'neverShown'
+  | 'unreadableRecords'
+  | 'eventsNaming'
+  | 'noteSearched'
+  | 'shownIds'
+  | 'learnedPointers'
+  | 'learnPointer'
+>;
+type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
+
+const { seq, state, kind: eventKind, recordId, attempts, nextAttemptAt, processedAt, body } = events;
+const UNREAD = as({ seq, id: events.id, type: events.type, kind: eventKind, attempts, body });
+
+/** The verbs that bring rows into step with what the API showed. */
+export function createBackfillVerbs(database: Database, records: Records): ReadVerbs {
+  const { sql: statements } = database;
+  const idsOf = async (statement: SQL) =>
+    (await statements.query<{ id: string }>(statement)).map(({ id }) => id);
+
+  return {
+    applyReads(kind, objects, read, context) {
+      const nowIso = iso(read.endedWall);
+      const ids = objects.map((object) => object.id);
+      return database.transact(
+        async (unit, loaded) => {
+          const rowless = [...loaded.values()].filter((held) => held.known && held.row === null);
+          const last = await records.lastEvents(unit, kind, rowless);
+          const changes: Change[] = [];
+          const applied = objects.map((object) => {
+            const held = loaded.get(object.id)!;
+            const lastEvent = last.get(object.id);
+            return applyOne(held, object, read, { ...context, nowIso, unit, changes, lastEvent });
+          });
+          records.save(unit, loaded.values(), changes, nowIso);
+          const verified = applied.filter((one) => one.verified).map((one) => one.id);
+          await healRecords(unit, kind, verified, nowIso);
+          await letGo(unit, kind, verified, nowIso);
+          const named = objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));
+          await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
+          return applied;
+        },
+        (first: Sql) => records.load(first, kind, ids),
+      );
+    },
+
+    async compareReads(kind, objects, read) {
+      const loaded = await records.load(
+        statements,
+        kind,
+        objects.map((object) => object.id),
+      );
+      return objects.map((object) => compareRead(kind, object, read, loaded.get(object.id)!));
+    },
+
+    recordMissing(kind, id, read, context) {
+      const nowIso = iso(read.endedWall);
+      return database.transact(
+        async (unit, [loaded, agreed]) => {
+          const held = loaded.get(id)!;
+          if (!held.known) return 'known';
+          const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
+          held.state = decision.state;
+          records.save(unit, [held], [], nowIso);
+          return decision.outcome;
+        },
+        (first: Sql) => Promise.all([records.load(first, kind, [id]), isConsented(first, kind, id, nowIso)]),
+      );
+    },
+
+    unreadEvents: (now, limit) =>
+      statements.query<UnreadEvent>(
+        sql`SELECT ${UNREAD} FROM ${events}${statements.dialect.indexedBy('events_sought')}
+          WHERE ${state} = 'dead' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
+          AND ${body} IS NOT NULL ORDER BY ${nextAttemptAt} LIMIT ${limit}`,
+      ),
+
+    async seekAnew(now) {
+      const nowIso = iso(now.wall);
+      await statements.change(
+        sql`UPDATE ${events}${statements.dialect.indexedBy('events_sought')}
+          SET ${set(events, { nextAttemptAt: nowIso, processedAt: nowIso })}
+          WHERE ${state} = 'dead' AND ${nextAttemptAt} IS NOT NULL AND ${processedAt} > ${nowIso}`,
+      );
+    },
+
+    async putOffUnread(event, error, againWall, now) {
+      await database.transact(async (unit) => {
+        const left = await unit.change(
+          sql`UPDATE ${events} SET ${set(events, {
+            attempts: sql`${attempts} + 1`,
+            error,
+            nextAttemptAt: iso(againWall),
+            processedAt: iso(now.wall),
+          })} WHERE ${seq} = ${event.seq} AND ${state} = 'dead' AND ${recordId} IS NULL`,
+        );
+        if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
+      });
+    },
+
+    unreadableRecords: (kind, limit) =>
+      idsOf(
+        sql`SELECT ${as({ id: gaps.recordId })} FROM ${gaps} WHERE ${gaps.reason} = 'unreadable_answer' AND ${gaps.kind} = ${kind}
+          AND ${gaps.recordId} IS NOT NULL AND ${gaps.healedAt} IS NULL ORDER BY ${gaps.number} LIMIT ${limit}`,
+      ),
+
+    neverShown(kind, after, limit) {
+      const rows = TABLE_OF[kind];
+      return idsOf(
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND NOT ${states.returned} AND ${states.hint} > 0
+          AND ${states.id} > ${after} AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${states.id})
+          ORDER BY ${states.id} LIMIT ${limit}`,
+      );
+    },
+
+    async eventsNaming(kind, id, { after, through = Number.MAX_SAFE_INTEGER, limit }) {
+      const from = after ?? (await searchedOf(statements, kind, id));
+      const areAbout = await records.eventsAbout(statements, kind, id, from, through);
+      return await statements.query<UnreadEvent>(
+        sql`SELECT ${UNREAD} FROM ${events} WHERE ${areAbout}
+          AND ${state} <> 'discarded' AND ${body} IS NOT NULL ORDER BY ${seq} LIMIT ${limit}`,
+      );
+    },
+
+    async noteSearched(kind, id, { through, event, named }, now, timing) {
+      await database.transact(
+        async (unit, loaded) => {
+          unit.send(
+            sql`UPDATE ${states} SET ${set(states, { searched: through })}
+              WHERE ${states.kind} = ${kind} AND ${states.id} = ${id} AND ${states.searched} < ${through}`,
+          );
+          const fresh = named.filter((other) => loaded.get(other)!.state.hint <= event);
+          const hints = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
+          records.hint(unit, hints, now, timing);
+        },
+        (first: Sql) => records.load(first, kind, named),
+      );
+    },
+
+    shownIds: (kind, ids) =>
+      idsOf(
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.returned}
+          AND ${statements.dialect.isAmong(states.id, ids)} ORDER BY ${states.id}`,
+      ),
+
+    learnedPointers: () => learnedPointers(statements),
+
+    async learnPointer({ kind, path, eventId, recordId, isUsed }, now) {
+      const row = { kind, path, eventId, recordId, learnedAt: iso(now.wall) };
+      const used = isUsed ? sql`true` : sql`false`;
+      await database.transact((unit) =>
+        unit.change(
+          sql`${insertInto(pointers, { ...row, used })} ON CONFLICT (kind, path) DO UPDATE SET ${set(
+            pointers,
+            {
+              eventId: excluded(pointers.eventId),
+              recordId: excluded(pointers.recordId),
+              learnedAt: excluded(pointers.learnedAt),
+              used: sql`${pointers.used} OR ${excluded(pointers.used)}`,
+            },
+          )}`,
+        ),
+      );
+    },
+  };
+}
+
+async function searchedOf(unit: Sql, kind: Kind, id: string): Promise<number> {
+  const [row] = await unit.query<{ searched: number }>(
+    sql`SELECT ${states.searched} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
+  );
+  return row?.searched ?? 0;
+}
+
+/** The latest first. */
+export const learnedPointers = (unit: Sql) =>
+  unit.query<LearnedPointer>(
+    sql`SELECT ${as({ kind: pointers.kind, path: pointers.path })} FROM ${pointers} WHERE ${pointers.used}
+      ORDER BY ${pointers.learnedAt} DESC, ${pointers.path}`,
+  );
+
+interface ApplyOne extends ApplyContext {
+  nowIso: string;
+  unit: Unit;
+  changes: Change[];
+  lastEvent: LastEvent | undefined;
+}
+
+function applyOne(held: Held, object: ReadObject, read: ReadMoment, context: ApplyOne): Applied {
+  const { unverifiedSince } = held.state;
+  const { numbers } = context.unit;
+  const wasAlive = held.row !== null && held.row.deletedAt === null && held.state.returned;
+  const decision = decideApply(held.kind, object.data, read, held, context.timing);
+  held.state = decision.state;
+  if (decision.row !== null && decision.change !== null) {
+    context.changes.push(writeContent(held, decision.row, decision.change, { ...context, numbers }));
+  }
+  if (decision.confirmed && held.row !== null) held.row.verifiedAt = context.nowIso;
+  held.sweepId = context.sweepId;
+  const verified = held.state.unverifiedSince === null;
+  return {
+    id: object.id,
+    outcome: decision.outcome,
+    differences: decision.change === null ? [] : differingNames(decision.change),
+    verified,
+    lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
+    witness: wasAlive,
+    announced: unverifiedSince !== null,
+    lacks: decision.lacks,
+  };
+}

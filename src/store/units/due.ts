@@ -1,0 +1,276 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import { dueAt } from '../../mirror/decide.ts';
+import type { Database, Sql, Unit } from '../database.ts';
+import type { Column, SQL } from '../drizzle.ts';
+import { changes, counter, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
+import type { BackfillStore, DueRecord, HintTiming, Now } from '../store.ts';
+import { readFact } from './facts.ts';
+import { type Records, TABLE_OF } from './records.ts';
+import { TRIMMED_CHANGES_FACT } from './retention.ts';
+import { as, excluded, iso, set, sql } from './sql.ts';
+
+type DueVerbs = Pick<
+  BackfillStore,
+  | 'currentNumber'
+  | 'rehintUnverified'
+  | 'dueRecords'
+  | 'countDue'
+  | 'nextDueAt'
+  | 'makeKnown'
+  | 'makeDue'
+  | 'recordReadFailure'
+  | 'cycleRecords'
+  | 'markSwept'
+  | 'countKnown'
+  | 'knownIds'
+  | 'countLive'
+  | 'unseenBy'
+  | 'touchedSince'
+>;
+
+/** Somebody has said within this time that the service lives: several of its beats. */
+const ALIVE_MS = 60_000;
+
+/**
+ * Which records are known, and when each is to be read. `keepsTime`: the steady clock is the database's, and goes on while
+ * processes come and go.
+ */
+export function createDueVerbs(
+  database: Database,
+  records: Records,
+  { keepsTime }: { keepsTime: boolean },
+): DueVerbs {
+  const { sql: statements } = database;
+  const idsOf = async (statement: SQL) =>
+    (await statements.query<{ id: string }>(statement)).map(({ id }) => id);
+
+  async function currentNumber(): Promise<number> {
+    const [row] = await statements.query<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
+    return row!.value;
+  }
+
+  async function countKnown(kind: Kind): Promise<number> {
+    const [row] = await statements.query<{ known: number }>(
+      sql`SELECT ${recordCounts.known} FROM ${recordCounts} WHERE ${recordCounts.kind} = ${kind}`,
+    );
+    return row?.known ?? 0;
+  }
+
+  return {
+    currentNumber,
+
+    rehintUnverified: (now, timing) =>
+      database.transact(async (unit) =>
+        keepsTime && (await isServed(unit, now))
+          ? await pullBack(unit, now, timing)
+          : await layAnew(unit, records, now, timing),
+      ),
+
+    async dueRecords(kind, now, timing, limit) {
+      const { id, attempts, missingSince, hintAt, firstHintAt } = states;
+      const rows = await statements.query<{
+        id: string;
+        attempts: number;
+        missingSince: number | null;
+        hintAt: number | null;
+        firstHintAt: number | null;
+      }>(
+        sql`SELECT ${as({ id, attempts, missingSince, hintAt, firstHintAt })} FROM ${states}
+          WHERE ${states.kind} = ${kind} AND ${states.dueAt} <= ${now.steady} ORDER BY ${states.dueAt} LIMIT ${limit}`,
+      );
+      const due: DueRecord[] = [];
+      const later: SQL[] = [];
+      for (const row of rows) {
+        const at = dueAt(row, timing);
+        const waits = at !== null && at > now.steady && row.attempts === 0 && row.missingSince === null;
+        if (!waits)
+          due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missingSince !== null });
+        // Unless another hint comes between: then it is due when that one says.
+        else
+          later.push(
+            sql`UPDATE ${states} SET ${set(states, { dueAt: at })} WHERE ${states.kind} = ${kind} AND ${id} = ${row.id}
+              AND ${hintAt} = ${row.hintAt} AND ${attempts} = 0 AND ${missingSince} IS NULL`,
+          );
+      }
+      if (later.length > 0)
+        await database.transact(async (unit) => {
+          for (const statement of later) unit.send(statement);
+        });
+      return due;
+    },
+
+    async countDue(kind, now, atMost) {
+      const [row] = await statements.query<{ n: number }>(
+        sql`SELECT count(*) AS n FROM (SELECT 1 FROM ${states}
+          WHERE ${states.kind} = ${kind} AND ${states.dueAt} <= ${now.steady} LIMIT ${atMost}) AS due`,
+      );
+      return row!.n;
+    },
+
+    async nextDueAt(kind) {
+      const [row] = await statements.query<{ at: number | null }>(
+        sql`SELECT min(${states.dueAt}) AS at FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.dueAt} IS NOT NULL`,
+      );
+      return row?.at ?? null;
+    },
+
+    makeKnown: (kind, ids, now) => database.transact((unit) => makeKnown(unit, kind, ids, now)),
+
+    async makeDue(kind, ids, now) {
+      await database.transact((unit) =>
+        unit.change(
+          sql`${knownRows(unit, kind, ids, now)} DO UPDATE SET ${set(states, { dueAt: excluded(states.dueAt), attempts: 0 })}`,
+        ),
+      );
+    },
+
+    async recordReadFailure(kind, id, error, retryAtMs) {
+      await database.transact((unit) =>
+        unit.change(
+          sql`UPDATE ${states} SET ${set(states, {
+            attempts: sql`${states.attempts} + 1`,
+            error,
+            dueAt: retryAtMs,
+          })} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
+        ),
+      );
+    },
+
+    cycleRecords: (kind, sweepId, limit) =>
+      idsOf(
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.sweepId} IS DISTINCT FROM ${sweepId}
+          ORDER BY ${states.unverifiedSince} IS NULL, ${states.readNumber}, ${states.id} LIMIT ${limit}`,
+      ),
+
+    async markSwept(kind, id, sweepId) {
+      await database.transact((unit) =>
+        unit.change(
+          sql`UPDATE ${states} SET ${set(states, { sweepId })} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
+        ),
+      );
+    },
+
+    countKnown,
+
+    async knownIds(kind, after, limit) {
+      const rows = TABLE_OF[kind];
+      const known = await statements.query<{ id: string; alive: boolean | 0 | 1 }>(
+        sql`SELECT ${as({ id: states.id, alive: sql`${rows.id} IS NOT NULL AND ${rows.deletedAt} IS NULL` })} FROM ${states}
+          LEFT JOIN ${rows} ON ${rows.id} = ${states.id}
+          WHERE ${states.kind} = ${kind} AND ${states.id} > ${after} ORDER BY ${states.id} LIMIT ${limit}`,
+      );
+      return known.map(({ id, alive }) => ({ id, alive: Boolean(alive) }));
+    },
+
+    countLive: (kind) => countLive(statements, kind),
+
+    unseenBy(kind, sweepId, number) {
+      const rows = TABLE_OF[kind];
+      return idsOf(
+        sql`SELECT ${states.id} FROM ${states} LEFT JOIN ${rows} ON ${rows.id} = ${states.id}
+          WHERE ${states.kind} = ${kind} AND ${states.sweepId} IS DISTINCT FROM ${sweepId}
+          AND ${states.hint} <= ${number} AND coalesce(${rows.changeSeq}, 0) <= ${number}
+          AND ((${rows.id} IS NOT NULL AND ${rows.deletedAt} IS NULL) OR ${states.unverifiedSince} IS NOT NULL)
+          ORDER BY ${states.id}`,
+      );
+    },
+
+    async touchedSince(kind, number) {
+      const rows = TABLE_OF[kind];
+      const isShort = (await currentNumber()) - number < (await countKnown(kind));
+      const hinted = await idsOf(
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.hint} > ${number}`,
+      );
+      // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed, which
+      // is looked at afterwards: another process may trim it meanwhile.
+      const fed = isShort
+        ? await idsOf(
+            sql`SELECT ${as({ id: changes.recordId })} FROM ${changes} WHERE ${changes.seq} > ${number} AND ${changes.kind} = ${kind}`,
+          )
+        : null;
+      const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
+      const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
+      const written =
+        fed !== null && isWhole
+          ? fed
+          : await idsOf(sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`);
+      return new Set([...hinted, ...written]);
+    },
+  };
+}
+
+export async function countLive(unit: Sql, kind: Kind): Promise<number> {
+  const [row] = await unit.query<{ live: number }>(
+    sql`SELECT ${recordCounts.live} FROM ${recordCounts} WHERE ${recordCounts.kind} = ${kind}`,
+  );
+  return row?.live ?? 0;
+}
+
+/** Makes ids known that something named. Returns how many were new. */
+export async function makeKnown(unit: Sql, kind: Kind, ids: readonly string[], now: Now): Promise<number> {
+  if (ids.length === 0) return 0;
+  return await unit.change(sql`${knownRows(unit, kind, ids, now)} DO NOTHING`);
+}
+
+const knownRows = ({ dialect }: Sql, kind: Kind, ids: readonly string[], { steady, wall }: Now) =>
+  sql`INSERT INTO ${states} (kind, id, hint_at, first_hint_at, unverified_since, due_at)
+    SELECT ${kind}, listed.id, CAST(${steady} AS bigint), CAST(${steady} AS bigint), ${dialect.instant(iso(wall))},
+      CAST(${steady} AS bigint)
+    FROM ${dialect.listed([...new Set(ids)].sort())} WHERE true ON CONFLICT (kind, id)`;
+
+/**
+ * Whether the service was heard of lately, so that a replica joins others or takes up at once where one was killed. The
+ * clock of the database goes on meanwhile: what was noted in its time still holds.
+ */
+async function isServed(unit: Unit, now: Now): Promise<boolean> {
+  const beat = await readFact(unit, 'heartbeat');
+  return beat !== null && Math.abs(now.wall - Date.parse(beat)) < ALIVE_MS;
+}
+
+/** Only what lies ahead of this clock, which another one noted: it would keep a record waiting. */
+async function pullBack(unit: Unit, { steady }: Now, { settleMs }: HintTiming): Promise<number> {
+  const { readEndedAt, hintAt, firstHintAt, missingSince, unverifiedSince } = states;
+  await unit.change(
+    sql`UPDATE ${states} SET ${set(states, { readEndedAt: steady })} WHERE ${readEndedAt} > ${steady}`,
+  );
+  const noLaterThan = (column: Column, latest: number) =>
+    sql`CASE WHEN ${column} > ${latest} THEN ${latest} ELSE ${column} END`;
+  return await unit.change(
+    sql`UPDATE ${states} SET ${set(states, {
+      hintAt: noLaterThan(hintAt, steady),
+      firstHintAt: noLaterThan(firstHintAt, steady),
+      missingSince: noLaterThan(missingSince, steady),
+      dueAt: noLaterThan(states.dueAt, steady + settleMs),
+    })} WHERE ${unverifiedSince} IS NOT NULL
+      AND (${hintAt} > ${steady} OR ${firstHintAt} > ${steady} OR ${missingSince} > ${steady})`,
+  );
+}
+
+/** After a longer pause, or on another server: nothing says that the clocks of then and of now are one. */
+async function layAnew(
+  unit: Unit,
+  records: Records,
+  { steady }: Now,
+  { settleMs }: HintTiming,
+): Promise<number> {
+  // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
+  await unit.change(
+    sql`UPDATE ${states} SET ${set(states, { readEndedAt: steady })} WHERE ${states.readEndedAt} IS NOT NULL`,
+  );
+  await records.showAnew(unit, steady);
+  await unit.change(
+    sql`UPDATE ${gaps} SET ${set(gaps, { coverableAt: Math.ceil(steady + settleMs) })}
+      WHERE ${gaps.coverableAt} IS NOT NULL AND ${gaps.healedAt} IS NULL`,
+  );
+  return await unit.change(
+    sql`UPDATE ${states} SET ${set(states, {
+      hintAt: steady,
+      firstHintAt: steady,
+      dueAt: steady + settleMs,
+      attempts: 0,
+      missingSince: null,
+      missingNumber: null,
+      proven: sql`false`,
+    })} WHERE ${states.unverifiedSince} IS NOT NULL`,
+  );
+}

@@ -1,0 +1,234 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import { withLearned } from '../../compliance/pointers.ts';
+import { describeError, StoreUnavailable } from '../../errors.ts';
+import { noRecordIn, recordOf } from '../../process/handlers.ts';
+import type { Database, Sql, Unit } from '../database.ts';
+import { coverableAt, gapOfQuarantined } from '../healing.ts';
+import type { EventState } from '../reports.ts';
+import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
+import type { ClaimedEvent, InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
+import { learnedPointers } from './backfill.ts';
+import { healGap, healRecords, healSettled, openGap } from './gaps.ts';
+import { bury, type HotPath, previewAll, readEvent, recallAll } from './previews.ts';
+import { type Held, TABLE_OF } from './records.ts';
+import { trimBodiesAgainFrom } from './retention.ts';
+import { as, iso, set, sql } from './sql.ts';
+import { tally } from './tally.ts';
+
+/** Who works on which events: each engine's own. */
+export interface Claims {
+  /** Those of `events` whose claim still stands, which ends with this unit. */
+  finish<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
+  /** The unit that finished them is committed. */
+  finished(events: readonly ClaimedEvent[]): void;
+  /** Whoever works on it finds the claim lost, and leaves it. */
+  revoke(sql: Sql, seq: number): Promise<void>;
+}
+
+type EventVerbs = Omit<
+  InboxStore,
+  'accept' | 'recordRejections' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'
+>;
+
+type StoredEvent = Omit<ClaimedEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
+
+const STORED = {
+  ...{ seq: events.seq, id: events.id, type: events.type, created: events.created },
+  ...{ createdMs: events.createdMs, kind: events.kind, recordId: events.recordId, body: events.body },
+  ...{ attempts: events.attempts, receivedAt: events.receivedAt, state: events.state },
+};
+
+/** What becomes of an event once it is stored: shown in the mirror, put off, given up, tried again, discarded. */
+export function createEventVerbs(database: Database, claims: Claims, hot: HotPath): EventVerbs {
+  const failAgain = (to: Sql, id: string, error: string, nowIso: string) =>
+    to.change(
+      sql`UPDATE ${events} SET ${set(events, { attempts: sql`${events.attempts} + 1`, error, processedAt: nowIso })}
+        WHERE ${events.id} = ${id} AND ${events.state} = 'dead'`,
+    );
+
+  return {
+    async previewEvents(claimed, rules, now) {
+      if (claimed.length === 0) return [];
+      const read = claimed.map((event) => readEvent(hot, event, rules.pointers));
+      const outcomes = await database.transact(
+        async (unit, [held, records]: [ClaimedEvent[], Map<string, Held>]) => {
+          const mine = new Set<ClaimedEvent>(held);
+          const ours = read.filter(({ event }) => mine.has(event));
+          return await previewAll(hot, unit, ours, records, rules, now);
+        },
+        (to) => Promise.all([claims.finish(to, claimed), recallAll(hot, to, read)]),
+      );
+      claims.finished(outcomes.map(({ event }) => event));
+      return outcomes;
+    },
+
+    async retryEvent(id, rules, now) {
+      const nowIso = iso(now.wall);
+      try {
+        return await database.transact(async (unit): Promise<RetryOutcome> => {
+          hot.forgetRecords();
+          const [row] = await unit.query<StoredEvent>(
+            sql`SELECT ${as(STORED)} FROM ${events} WHERE ${events.id} = ${id} ${unit.dialect.forUpdate}`,
+          );
+          if (row === undefined) return { outcome: 'unknown' };
+          const { state, receivedAt, ...stored } = row;
+          if (state !== 'dead' && !(await isAboutNothing(hot, unit, stored, state)))
+            return { outcome: 'other_state', state };
+          if (stored.body === null) return { outcome: 'trimmed' };
+          const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
+          if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
+            return { outcome: 'other_state', state };
+          if (record === null) {
+            const error =
+              stored.kind === null
+                ? 'the event is of no known family'
+                : noRecordIn(stored.kind, rules.pointers);
+            await failAgain(unit, id, error, nowIso);
+            return { outcome: 'failed', error };
+          }
+          unit.send(
+            sql`UPDATE ${events} SET ${set(events, { state: 'pending', attempts: 0, nextAttemptAt: null })}
+              WHERE ${events.seq} = ${stored.seq}`,
+          );
+          tally(unit, { [state]: -1, pending: 1 });
+          // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
+          const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
+          const [result] = await previewAll(hot, unit, [{ event, reading: null }], new Map(), rules, now);
+          if (result === undefined || result.outcome === 'dead') {
+            return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
+          }
+          await trimBodiesAgainFrom(unit, stored.seq);
+          if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null && stored.recordId !== null)
+            await forgetUnnamed(hot, unit, stored.kind, stored.recordId, nowIso);
+          return { outcome: 'processed', ...record };
+        });
+      } catch (failure) {
+        if (failure instanceof StoreUnavailable) throw failure;
+        const error = describeError(failure);
+        await database.transact((unit) => failAgain(unit, id, error, nowIso));
+        return { outcome: 'failed', error };
+      }
+    },
+
+    async deferEvents(failures, now, timing) {
+      const finished = await database.transact(async (unit) => {
+        const claimed = failures.map(({ event }) => event);
+        const mine = new Set(await claims.finish(unit, claimed));
+        const dead: typeof failures = failures.filter(
+          ({ event, retryAtMs }) => mine.has(event) && retryAtMs === null,
+        );
+        for (const { event, retryAtMs, error } of failures) {
+          if (!mine.has(event)) continue;
+          const at = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
+          const failed = at === null ? { state: 'dead', processedAt: iso(now.wall) } : {};
+          const attempts = sql`${events.attempts} + 1`;
+          unit.send(
+            sql`UPDATE ${events} SET ${set(events, { attempts, nextAttemptAt: at, error, ...failed })}
+              WHERE ${events.seq} = ${event.seq} AND ${events.state} = 'pending'`,
+          );
+        }
+        tally(unit, { pending: -dead.length, dead: dead.length });
+        await bury(hot, unit, dead, now, timing);
+        return [...mine];
+      });
+      claims.finished(finished);
+    },
+
+    async nextAttemptWall() {
+      const [row] = await database.sql.query<{ at: string | null }>(
+        sql`SELECT min(${events.nextAttemptAt}) AS at FROM ${events}
+          WHERE ${events.state} = 'pending' AND ${events.nextAttemptAt} IS NOT NULL`,
+      );
+      return row?.at == null ? null : Date.parse(row.at);
+    },
+
+    async failedWithoutRecord(after, limit) {
+      const { seq, id, type, kind, attempts, body } = events;
+      return await database.sql.query<UnreadEvent>(
+        sql`SELECT ${as({ seq, id, type, kind, attempts, body })}
+          FROM ${events}${database.sql.dialect.indexedBy('events_dead')}
+          WHERE ${events.state} = 'dead' AND ${kind} IS NOT NULL AND ${events.recordId} IS NULL AND ${body} IS NOT NULL
+            AND ${seq} > ${after} ORDER BY ${seq} LIMIT ${limit}`,
+      );
+    },
+
+    async discardEvent(id, now) {
+      const nowIso = iso(now.wall);
+      return await database.transact(async (unit) => {
+        const [event] = await unit.query<Pick<StoredEvent, 'seq' | 'state' | 'kind' | 'recordId'>>(
+          sql`SELECT ${as({ seq: events.seq, state: events.state, kind: events.kind, recordId: events.recordId })}
+            FROM ${events} WHERE ${events.id} = ${id} AND ${events.state} IN ('dead', 'pending') ${unit.dialect.forUpdate}`,
+        );
+        if (event === undefined) return false;
+        await unit.change(
+          sql`UPDATE ${events} SET ${set(events, { state: 'discarded', processedAt: nowIso, nextAttemptAt: null })}
+            WHERE ${events.seq} = ${event.seq}`,
+        );
+        await trimBodiesAgainFrom(unit, event.seq);
+        await claims.revoke(unit, event.seq);
+        tally(unit, { [event.state]: -1, discarded: 1 });
+        if (event.state === 'dead' && event.kind !== null)
+          await healSettled(unit, event.kind, event.recordId, nowIso);
+        return true;
+      });
+    },
+
+    async releaseQuarantined(id, now, timing) {
+      const nowIso = iso(now.wall);
+      return await database.transact(async (unit) => {
+        const [row] = await unit.query<{ kind: Kind | null; recordId: string | null }>(
+          sql`UPDATE ${quarantine} SET ${set(quarantine, { releasedAt: nowIso })}
+            WHERE ${quarantine.id} = ${id} AND ${quarantine.releasedAt} IS NULL
+            RETURNING ${as({ kind: quarantine.kind, recordId: quarantine.recordId })}`,
+        );
+        if (row === undefined) return false;
+        const { kind, recordId } = row;
+        if (kind !== null && recordId !== null) {
+          hot.records.hint(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+        } else if (kind === 'risk_assessment') {
+          // There is no list to read: that a person has seen to it is all that can settle it.
+          await healSettled(unit, kind, null, nowIso);
+        } else {
+          const gap = gapOfQuarantined('unusable_delivery', kind, null);
+          await openGap(unit, gap, `quarantine ${id} released`, nowIso, coverableAt(gap, now, timing));
+        }
+        return true;
+      });
+    },
+  };
+}
+
+/** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
+async function isAboutNothing(
+  { records }: HotPath,
+  unit: Unit,
+  { kind, recordId }: Pick<StoredEvent, 'kind' | 'recordId'>,
+  state: EventState,
+): Promise<boolean> {
+  if (kind === null || recordId === null || (state !== 'done' && state !== 'ignored')) return false;
+  const held = (await records.load(unit, kind, [recordId])).get(recordId);
+  return held?.state.returned === false && held.row === null;
+}
+
+/** The API has never shown it, and nothing is left that names it: its gaps go with it. */
+async function forgetUnnamed(
+  { records }: HotPath,
+  unit: Unit,
+  kind: Kind,
+  id: string,
+  nowIso: string,
+): Promise<void> {
+  const rows = TABLE_OF[kind];
+  const about = await records.eventsAbout(unit, kind, id, 0, unit.numbers.current());
+  const forgotten = await unit.change(
+    sql`DELETE FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id} AND NOT ${states.returned}
+      AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${id})
+      AND NOT EXISTS (SELECT 1 FROM ${events} WHERE ${about})
+      AND NOT EXISTS (SELECT 1 FROM ${quarantine} WHERE ${quarantine.releasedAt} IS NULL
+        AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} = ${id})`,
+  );
+  if (forgotten === 0) return;
+  await healRecords(unit, kind, [id], nowIso);
+  await healGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
+}

@@ -1,0 +1,120 @@
+import type { Database } from '../database.ts';
+import { audit, registrations, rejections, traffic } from '../schema.sqlite.ts';
+import { AUDIT_ASKED, type OperatorStore, type Rejection, type StoredRegistration } from '../store.ts';
+import { noteAudit, readFact, writeFact } from './facts.ts';
+import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { createTokenVerbs } from './tokens.ts';
+
+/** What operators do, besides what concerns records: audit, registrations, tokens, traffic, facts. */
+export function createOperatorVerbs(database: Database): OperatorStore {
+  const { sql: statements } = database;
+  return {
+    ...createTokenVerbs(database),
+
+    async audit(entry, now) {
+      await database.transact((unit) => noteAudit(unit, entry, now));
+    },
+
+    askAudit: (entry, now) =>
+      database.transact((unit) => noteAudit(unit, { ...entry, outcome: AUDIT_ASKED }, now)),
+
+    async settleAudit(id, outcome) {
+      await database.transact((unit) =>
+        unit.change(
+          sql`UPDATE ${audit} SET ${set(audit, { outcome })} WHERE ${audit.id} = ${id} AND ${audit.outcome} = ${AUDIT_ASKED}`,
+        ),
+      );
+    },
+
+    async saveRegistration(r) {
+      const { url, events, description, delivers, expiresAt, sealedSecret, sealedAnswer } = registrations;
+      await database.transact((unit) =>
+        unit.change(
+          sql`${insertInto(registrations, {
+            upstreamId: r.upstreamId,
+            url: r.url,
+            events: unit.dialect.json(r.events),
+            description: r.description,
+            delivers: unit.dialect.json(r.delivers),
+            sealedSecret: r.sealedSecret,
+            sealedAnswer: r.sealedAnswer,
+            createdAt: iso(r.createdWall),
+            expiresAt: r.expiresWall === null ? null : iso(r.expiresWall),
+          })} ON CONFLICT (upstream_id) DO UPDATE SET ${set(registrations, {
+            url: excluded(url),
+            events: excluded(events),
+            description: excluded(description),
+            delivers: excluded(delivers),
+            expiresAt: excluded(expiresAt),
+            sealedSecret: sql`coalesce(${excluded(sealedSecret)}, ${sealedSecret})`,
+            sealedAnswer: sql`coalesce(${excluded(sealedAnswer)}, ${sealedAnswer})`,
+          })}`,
+        ),
+      );
+    },
+
+    forgetRegistration: (id, expiresWall, entry, now) =>
+      database.transact(async (unit) => {
+        const own = sql`${registrations.upstreamId} = ${id}`;
+        const changed = await unit.change(
+          expiresWall > now.wall
+            ? sql`UPDATE ${registrations} SET ${set(registrations, { expiresAt: iso(expiresWall) })} WHERE ${own}`
+            : sql`DELETE FROM ${registrations} WHERE ${own}`,
+        );
+        if (changed > 0) await noteAudit(unit, entry, now);
+        return changed > 0;
+      }),
+
+    async listRegistrations() {
+      const { upstreamId, url, events, description, delivers, sealedSecret, sealedAnswer } = registrations;
+      const { createdAt, expiresAt } = registrations;
+      const rows = await statements.query<
+        Omit<StoredRegistration, 'events' | 'delivers' | 'createdWall' | 'expiresWall'> &
+          Record<'events' | 'delivers', unknown> & { createdAt: string; expiresAt: string | null }
+      >(
+        sql`SELECT ${as({ upstreamId, url, events, description, delivers, sealedSecret, sealedAnswer, createdAt, expiresAt })}
+          FROM ${registrations} ORDER BY ${createdAt}, ${upstreamId}`,
+      );
+      return rows.map(({ createdAt, expiresAt, ...row }) => ({
+        ...row,
+        events: statements.dialect.fromJson(row.events) as string[],
+        delivers: statements.dialect.fromJson(row.delivers) as string[],
+        createdWall: Date.parse(createdAt),
+        expiresWall: expiresAt === null ? null : Date.parse(expiresAt),
+      }));
+    },
+
+    async addTraffic(counted, keepSince) {
+      const { times, totalMs, maxMs } = traffic;
+      await database.transact(async (unit) => {
+        for (const { minute, what, ...sums } of counted) {
+          unit.send(
+            sql`${insertInto(traffic, { minute, what, times: sums.times, totalMs: sums.total_ms, maxMs: sums.max_ms })}
+              ON CONFLICT (minute, what) DO UPDATE SET ${set(traffic, {
+                times: sql`${times} + ${excluded(times)}`,
+                totalMs: sql`${totalMs} + ${excluded(totalMs)}`,
+                maxMs: sql`CASE WHEN ${maxMs} < ${excluded(maxMs)} THEN ${excluded(maxMs)} ELSE ${maxMs} END`,
+              })}`,
+          );
+        }
+        await unit.change(sql`DELETE FROM ${traffic} WHERE ${traffic.minute} < ${iso(keepSince)}`);
+      });
+    },
+
+    async readRejection(id) {
+      const { reason, t, bytes, bodySha256, header, body, address, at } = rejections;
+      const [row] = await statements.query<Omit<Rejection, 'wall'> & { at: string }>(
+        sql`SELECT ${as({ reason, t, bytes, bodySha256, header, body, address, at })} FROM ${rejections} WHERE ${rejections.id} = ${id}`,
+      );
+      if (row === undefined) return null;
+      const { at: saidAt, ...rejection } = row;
+      return { ...rejection, wall: Date.parse(saidAt) };
+    },
+
+    readFact: (name) => readFact(statements, name),
+
+    async writeFact(name, value) {
+      await database.transact((unit) => writeFact(unit, name, value));
+    },
+  };
+}

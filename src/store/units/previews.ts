@@ -1,0 +1,241 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
+import { decidePreview } from '../../mirror/decide.ts';
+import { type Reading, readPayload, recordOf, stateAfter } from '../../process/handlers.ts';
+import type { Sender, Sql, Unit } from '../database.ts';
+import { coverableAt, gapOfFailed } from '../healing.ts';
+import { events as eventTable, recordState as states } from '../schema.sqlite.ts';
+import type { ClaimedEvent, HintTiming, Now, PreviewOutcome, PreviewRules } from '../store.ts';
+import { learnedPointers } from './backfill.ts';
+import { openGap } from './gaps.ts';
+import { type Change, type Held, type Hint, keyOf, type Records, writeContent } from './records.ts';
+import { iso, set, sql } from './sql.ts';
+import { tally } from './tally.ts';
+
+/** What each engine has in a way of its own, since an event costs little else. */
+export interface HotPath {
+  records: Records;
+  /** What an event says. */
+  payloadOf(event: ClaimedEvent): JsonObject;
+  /** As `records.load`; what the last preview of a record left may be taken as it is. */
+  recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
+  /** A unit has changed records, or is about to, otherwise than by what stands here: nothing of them is remembered. */
+  forgetRecords(): void;
+  /** As `records.save`; what an event moves of a state stands in the row, as a rule, and is not written twice. */
+  savePreviewed(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
+  /** Events that were waiting. */
+  saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
+}
+
+export interface Finished {
+  seq: number;
+  state: 'done' | 'ignored' | 'dead';
+  error: string | null;
+  /** Of a failed event that names no record: from when on it is sought. Null: nobody can, or need. */
+  soughtFrom: string | null;
+}
+
+/** An event and what it says; null: it is of no known family. */
+export interface Read {
+  event: ClaimedEvent;
+  reading: Reading | null;
+}
+
+export function readEvent(hot: HotPath, event: ClaimedEvent, pointers: IdPointers): Read {
+  const { kind } = event;
+  return { event, reading: kind === null ? null : readPayload(kind, hot.payloadOf(event), pointers) };
+}
+
+/** Every record that the events are about or name. */
+export async function recallAll(hot: HotPath, sql: Sql, read: readonly Read[]): Promise<Map<string, Held>> {
+  const wanted = new Map<Kind, Set<string>>();
+  const want = (kind: Kind, id: string) => {
+    const ids = wanted.get(kind);
+    if (ids === undefined) wanted.set(kind, new Set([id]));
+    else ids.add(id);
+  };
+  for (const { event, reading } of read) {
+    if (event.kind === null || reading === null) continue;
+    if (event.recordId !== null && reading.usable) want(event.kind, event.recordId);
+    for (const id of reading.assessments) want('risk_assessment', id);
+  }
+  const recalled = await Promise.all([...wanted].map(([kind, ids]) => hot.recall(sql, kind, ids)));
+  const records = new Map<string, Held>();
+  for (const ofKind of recalled) {
+    for (const held of ofKind.values()) records.set(keyOf(held.kind, held.id), held);
+  }
+  return records;
+}
+
+/** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or dead. */
+export async function previewAll(
+  hot: HotPath,
+  unit: Unit,
+  read: readonly Read[],
+  records: Map<string, Held>,
+  rules: PreviewRules,
+  now: Now,
+): Promise<PreviewOutcome[]> {
+  if (read.length === 0) return [];
+  const renamed = await readAnew(hot, unit, read, records, rules, now);
+  const batch: Batch = {
+    ...{ records, rules, now, unit },
+    touched: new Set(),
+    changes: [],
+    nowIso: iso(now.wall),
+  };
+  const idFields = idFieldsOf(rules.pointers);
+  const outcomes = read.map((one): PreviewOutcome => {
+    const again = renamed.get(one);
+    if (again === undefined) return previewOne(one, idFields, batch);
+    const { event } = again.read;
+    // All that one of an unknown type does is to have its record read.
+    if (stateAfter({ event, outcome: 'hinted' }) === 'ignored')
+      return { event, outcome: 'hinted', error: null };
+    return previewOne(again.read, again.idFields, batch);
+  });
+  hot.savePreviewed(unit, batch.touched, batch.changes, batch.nowIso);
+  const moves = { done: 0, ignored: 0, dead: 0 };
+  const finished = outcomes.map((result): Finished => {
+    const state = stateAfter(result);
+    moves[state] += 1;
+    return { seq: result.event.seq, state, error: result.error, soughtFrom: soughtFrom(result, rules, now) };
+  });
+  hot.saveFinished(unit, finished, batch.nowIso);
+  tally(unit, { ...moves, pending: -outcomes.length });
+  // After the states are saved: a death hints its record, and saving would undo that.
+  const dead = outcomes.filter(({ outcome }) => outcome === 'dead');
+  await bury(
+    hot,
+    unit,
+    dead.map(({ event, error }) => ({ event, error: error ?? '' })),
+    now,
+    rules.timing,
+  );
+  return outcomes;
+}
+
+/** Events that were given up: the API is asked for what they were about. */
+export async function bury(
+  { records }: HotPath,
+  unit: Unit,
+  dead: readonly { event: ClaimedEvent; error: string }[],
+  now: Now,
+  timing: HintTiming,
+): Promise<void> {
+  if (dead.length === 0) return;
+  const hints = dead.flatMap(({ event: { kind, recordId } }): Hint[] =>
+    kind === null || recordId === null ? [] : [{ kind, id: recordId, number: unit.numbers.next() }],
+  );
+  records.hint(unit, hints, now, timing);
+  for (const { event, error } of dead) {
+    const gap = gapOfFailed(event.kind, event.recordId);
+    await openGap(unit, gap, `event ${event.id}: ${error}`, iso(now.wall), coverableAt(gap, now, timing));
+  }
+}
+
+function soughtFrom({ event, outcome }: PreviewOutcome, rules: PreviewRules, now: Now): string | null {
+  const isSought = outcome === 'dead' && event.kind !== null && event.recordId === null && !rules.eventsOnly;
+  return isSought ? iso(now.wall + rules.timing.settleMs) : null;
+}
+
+/**
+ * Events that named no record as they came, read anew, by what was learned as well: those that name one now. Their records
+ * become dirty by them, and `records` then holds them so.
+ */
+async function readAnew(
+  hot: HotPath,
+  unit: Unit,
+  read: readonly Read[],
+  records: Map<string, Held>,
+  rules: PreviewRules,
+  now: Now,
+): Promise<Map<Read, { read: Read; idFields: ReadonlySet<string> }>> {
+  const nameless = read.filter(({ event }) => event.kind !== null && event.recordId === null);
+  if (nameless.length === 0) return new Map();
+  const pointers = withLearned(rules.pointers, await learnedPointers(unit));
+  const idFields = idFieldsOf(pointers);
+  const renamed = new Map<Read, { read: Read; idFields: ReadonlySet<string> }>();
+  const hints: Hint[] = [];
+  for (const one of nameless) {
+    const record = recordOf(one.event, pointers);
+    if (record === null) continue;
+    const { kind, recordId } = record;
+    unit.send(
+      sql`UPDATE ${eventTable} SET ${set(eventTable, { kind, recordId })} WHERE ${eventTable.seq} = ${one.event.seq}`,
+    );
+    hints.push({ kind, id: recordId, number: unit.numbers.next() });
+    renamed.set(one, { read: readEvent(hot, { ...one.event, ...record }, pointers), idFields });
+  }
+  hot.records.hint(unit, hints, now, rules.timing);
+  for (const { read } of renamed.values()) {
+    const { kind, recordId, seq } = read.event;
+    // Such an event was not thought to be about it: other ids are looked for in its data as well.
+    unit.send(
+      sql`UPDATE ${states} SET ${set(states, { searched: seq - 1 })}
+        WHERE ${states.kind} = ${kind} AND ${states.id} = ${recordId} AND ${states.searched} >= ${seq}`,
+    );
+  }
+  if (renamed.size > 0) hot.forgetRecords();
+  const again = [...renamed.values()].map(({ read }) => read);
+  for (const [key, held] of await recallAll(hot, unit, again)) records.set(key, held);
+  return renamed;
+}
+
+interface Batch {
+  records: ReadonlyMap<string, Held>;
+  touched: Set<Held>;
+  changes: Change[];
+  rules: PreviewRules;
+  now: Now;
+  nowIso: string;
+  unit: Unit;
+}
+
+/** An instant, known to be one, that is written as we write it. */
+const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
+
+function previewOne(
+  { event, reading }: Read,
+  idFields: ReadonlySet<string>,
+  { records, touched, changes, rules, now, nowIso, unit }: Batch,
+): PreviewOutcome {
+  const { kind, recordId } = event;
+  if (kind === null || reading === null)
+    return { event, outcome: 'dead', error: 'the event is of no known family' };
+  // Whatever it is about, what it refers to is looked for.
+  for (const id of reading.assessments) {
+    const held = records.get(keyOf('risk_assessment', id))!;
+    if (held.known || touched.has(held)) continue;
+    held.state = {
+      ...held.state,
+      hintAt: now.steady,
+      firstHintAt: now.steady,
+      unverifiedSince: now.wall,
+      dueAt: now.steady,
+    };
+    touched.add(held);
+  }
+  if (!reading.usable) return { event, outcome: 'dead', error: reading.error };
+  if (recordId === null) return { event, outcome: 'dead', error: 'the event was stored without a record' };
+
+  const held = records.get(keyOf(kind, recordId))!;
+  touched.add(held);
+  const verifiedAt = held.row?.verifiedAt;
+  const decision = decidePreview(
+    { ...event, kind, content: reading.content, shows: reading.shows },
+    { state: held.state, row: held.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
+    { eventsOnly: rules.eventsOnly, toleranceMs: rules.toleranceMs, idFields },
+    nowIso,
+  );
+  held.state = decision.state;
+  if (decision.row !== null && decision.change !== null) {
+    const context = { cause: `event:${event.id}`, nowIso, numbers: unit.numbers };
+    changes.push(writeContent(held, decision.row, decision.change, context));
+  }
+  if (held.row !== null) {
+    held.row.lastEventId = event.id;
+    held.row.lastEventAt = IN_MILLISECONDS.test(event.created) ? event.created : iso(event.createdMs);
+  }
+  return { event, outcome: decision.outcome, error: null };
+}

@@ -1,0 +1,90 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { RecordState } from '../../mirror/decide.ts';
+import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import type { Numbers, Sender, Sql, Unit } from '../database.ts';
+import type { SQL } from '../drizzle.ts';
+import type { RowMarks } from '../record-rows.ts';
+import { policies, riskAssessments, vendors } from '../schema.sqlite.ts';
+import type { HintTiming, Now } from '../store.ts';
+import { iso } from './sql.ts';
+
+/**
+ * The rows and what is known of them. A verb loads all the records it is about, decides in memory, and saves them: how they
+ * are loaded and saved is each engine's own, since most of what an event costs is spent there.
+ */
+export interface Records {
+  /** Every one of `ids`, by id; those nobody knows among them. */
+  load(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
+  /** With their lines of the feed. Those whose content was not written, with what is known of them alone. */
+  save(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
+  /** Something gave reason to read these. */
+  hint(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void;
+  /** What holds of the events about one, of `(after, through]`, and of no others. */
+  eventsAbout(sql: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL>;
+  /** The last event that is done, of each that has one: events that showed nothing came before their record had a row. */
+  lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>>;
+  /** What events have shown and no read covers was shown at this instant of the steady clock. */
+  showAnew(unit: Unit, steady: number): Promise<void>;
+}
+
+export interface LastEvent {
+  id: string;
+  createdMs: number;
+}
+
+/** A record as one unit sees and changes it. */
+export interface Held {
+  kind: Kind;
+  id: string;
+  state: RecordState;
+  row: (RowContent & RowMarks) | null;
+  /** The API or an event has made it known. */
+  known: boolean;
+  error: string | null;
+  sweepId: number | null;
+  /** Its content was written, and not only what is known of it. */
+  written: boolean;
+}
+
+/** A line of the feed, to be written with the record. */
+export interface Change extends RowChange {
+  seq: number;
+  kind: Kind;
+  id: string;
+  cause: string;
+}
+
+/** `number` is that of the event that gave reason to read the record, or one of its own. */
+export interface Hint {
+  kind: Kind;
+  id: string;
+  number: number;
+}
+
+/** The tables of the rows; they share every column but the version, which policies have. */
+export const TABLE_OF = { policy: policies, risk_assessment: riskAssessments, vendor: vendors } as const;
+
+export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
+
+/** New content, with its change in the feed, under a number of its own. */
+export function writeContent(
+  held: Held,
+  content: RowContent,
+  change: RowChange,
+  context: { cause: string; nowIso: string; numbers: Numbers; lastEvent?: LastEvent | undefined },
+): Change {
+  const { cause, nowIso, numbers, lastEvent } = context;
+  const seq = numbers.next();
+  held.state = { ...held.state, write: seq };
+  held.row = {
+    ...content,
+    firstSeenAt: held.row?.firstSeenAt ?? nowIso,
+    syncedAt: nowIso,
+    verifiedAt: held.row?.verifiedAt ?? null,
+    lastEventId: held.row?.lastEventId ?? lastEvent?.id ?? null,
+    lastEventAt: held.row?.lastEventAt ?? (lastEvent === undefined ? null : iso(lastEvent.createdMs)),
+    cause,
+  };
+  held.written = true;
+  return { ...change, seq, kind: held.kind, id: held.id, cause };
+}

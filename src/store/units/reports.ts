@@ -1,0 +1,285 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { Sql } from '../database.ts';
+import type { Column, SQL, Table } from '../drizzle.ts';
+import { EPOCH_FACT } from '../epoch.ts';
+import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
+import {
+  type AuditReport,
+  type ChangeReport,
+  type EventReport,
+  type EventState,
+  type GapReport,
+  type HeldDeletionReport,
+  type KindStatus,
+  type LearnedPointerReport,
+  type OpenGaps,
+  PAGE_LIMIT_MAX,
+  type Paging,
+  type QuarantineReport,
+  type RecordReport,
+  type RejectionReport,
+  type ReportStore,
+  type StoreSummary,
+  type SweepReport,
+  type TrafficReport,
+  type TrimmedChanges,
+} from '../reports.ts';
+import * as tables from '../schema.sqlite.ts';
+import { EVENT_COLUMNS, type EventsOfRecord, NEWEST, searchEvents } from './event-search.ts';
+import { readFact } from './facts.ts';
+import { TRIMMED_CHANGES_FACT } from './retention.ts';
+import { columns, iso, sql } from './sql.ts';
+
+/** What each engine finds by ways of its own. */
+export interface Finders {
+  eventsOfRecord: EventsOfRecord;
+  /** Numbers of one record's changes, newest first. */
+  changesOfRecord(kind: Kind, id: string, before: number, limit: number): Promise<number[]>;
+  searchRecords(
+    kind: Kind,
+    filter: Parameters<ReportStore['listRecords']>[1],
+    paging: Paging,
+  ): Promise<RecordReport[]>;
+  sizes(): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
+}
+
+const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
+const keyOf = (paging: Paging) => (paging.after === undefined ? NEWEST : Number(paging.after));
+
+const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
+const DAY_MS = 86_400_000;
+
+const { audit, changes, counter, events, gaps, heldDeletions, quarantine, rejections, sweeps, traffic } =
+  tables;
+const CHANGE_COLUMNS = columns(
+  ...[changes.seq, changes.kind, changes.recordId, changes.operation],
+  ...[changes.before, changes.after, changes.cause, changes.at],
+);
+const GAP_COLUMNS = columns(
+  ...[
+    gaps.id,
+    gaps.kind,
+    gaps.recordId,
+    gaps.reason,
+    gaps.openedAt,
+    gaps.healedAt,
+    gaps.attempts,
+    gaps.error,
+  ],
+);
+const SWEEP_COLUMNS = columns(
+  ...[sweeps.id, sweeps.kind, sweeps.reason, sweeps.startedAt, sweeps.finishedAt, sweeps.pages, sweeps.seen],
+  ...[
+    sweeps.inserted,
+    sweeps.updated,
+    sweeps.deleted,
+    sweeps.unchanged,
+    sweeps.outcome,
+    sweeps.error,
+    sweeps.drift,
+  ],
+);
+const QUARANTINE_COLUMNS = columns(
+  ...[quarantine.id, quarantine.receivedAt, quarantine.reason, quarantine.t],
+  ...[quarantine.bodySha256, quarantine.releasedAt],
+);
+const REJECTION_COLUMNS = columns(
+  ...[rejections.id, rejections.at, rejections.reason, rejections.t, rejections.bytes],
+  ...[rejections.bodySha256, rejections.header, rejections.address, rejections.times],
+);
+const NO_BODY = sql`NULL AS body, NULL AS body_base64`;
+
+/** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
+export function createReports(statements: Sql, finders: Finders): ReportStore {
+  const { query, dialect } = statements;
+
+  async function one<Row>(statement: SQL): Promise<Row | null> {
+    return (await query<Row>(statement))[0] ?? null;
+  }
+
+  const newest = <Row>(selected: SQL, table: Table & { id: Column }, paging: Paging) =>
+    query<Row>(
+      sql`SELECT ${selected} FROM ${table} WHERE ${table.id} < ${keyOf(paging)} ORDER BY ${table.id} DESC LIMIT ${limitOf(paging)}`,
+    );
+
+  /** Columns of JSON, as the engine hands them out. */
+  const withJson =
+    <Row extends object>(...names: (keyof Row)[]) =>
+    (row: Row): Row => ({
+      ...row,
+      ...Object.fromEntries(names.map((name) => [name, dialect.fromJson(row[name])])),
+    });
+  const changeReport = withJson<ChangeReport>('before', 'after');
+  const sweepReport = withJson<SweepReport>('drift');
+
+  const changesWhere = async (condition: SQL) =>
+    (await query<ChangeReport>(sql`SELECT ${CHANGE_COLUMNS} FROM ${changes} WHERE ${condition}`)).map(
+      changeReport,
+    );
+
+  return {
+    summary: () => summaryOf(statements, finders),
+
+    listEvents: (filter, paging) => searchEvents(statements, finders.eventsOfRecord, filter, paging),
+
+    showEvent: (id) =>
+      one<EventReport>(
+        sql`SELECT ${EVENT_COLUMNS}, ${events.body} FROM ${events} WHERE ${events.id} = ${id}`,
+      ),
+
+    listRecords: finders.searchRecords,
+
+    async showRecord(kind, id) {
+      const row = await one<RecordReport>(
+        sql`SELECT ${sql.raw(recordColumns(kind))} FROM ${sql.identifier(TABLES[kind])} WHERE id = ${id}`,
+      );
+      return row === null ? null : withJson<RecordReport>('data')(row);
+    },
+
+    async recordHistory(kind, id, paging) {
+      const found = await finders.changesOfRecord(kind, id, keyOf(paging), limitOf(paging));
+      return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY ${changes.seq} DESC`);
+    },
+
+    listChanges: (after, limit) =>
+      changesWhere(sql`${changes.seq} > ${after} ORDER BY ${changes.seq} LIMIT ${limitOf({ limit })}`),
+
+    async trimmedChanges() {
+      const text = await readFact(statements, TRIMMED_CHANGES_FACT);
+      return text === null ? null : (JSON.parse(text) as TrimmedChanges);
+    },
+
+    async epoch() {
+      return (await readFact(statements, EPOCH_FACT)) ?? '';
+    },
+
+    async snapshotRecords(kind, paging) {
+      // The counter first: what is committed between the two is in the rows as well as behind `seq`.
+      const row = await one<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
+      return { seq: row?.value ?? 0, records: await finders.searchRecords(kind, {}, paging) };
+    },
+
+    countGapsOpened: () =>
+      query<{ reason: string; count: number }>(
+        sql`SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason ORDER BY reason`,
+      ),
+
+    listGaps({ open }, paging) {
+      const isOpen = sql`${gaps.healedAt} IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`;
+      return query<GapReport>(
+        sql`SELECT ${GAP_COLUMNS} FROM ${gaps} WHERE ${gaps.id} < ${keyOf(paging)} AND ${open === undefined ? sql`true` : isOpen}
+          ORDER BY ${gaps.id} DESC LIMIT ${limitOf(paging)}`,
+      );
+    },
+
+    async listSweeps(paging) {
+      return (await newest<SweepReport>(SWEEP_COLUMNS, sweeps, paging)).map(sweepReport);
+    },
+
+    async showSweep(id) {
+      const row = await one<SweepReport>(
+        sql`SELECT ${SWEEP_COLUMNS} FROM ${sweeps} WHERE ${sweeps.id} = ${id}`,
+      );
+      return row === null ? null : sweepReport(row);
+    },
+
+    listQuarantine: (paging) =>
+      newest<QuarantineReport>(sql`${QUARANTINE_COLUMNS}, ${NO_BODY}`, quarantine, paging),
+
+    async showQuarantined(id) {
+      const row = await one<WithBytes<QuarantineReport>>(
+        sql`SELECT ${QUARANTINE_COLUMNS}, ${quarantine.body} FROM ${quarantine} WHERE ${quarantine.id} = ${id}`,
+      );
+      return row === null ? null : withBody(row);
+    },
+
+    async readQuarantinedBody(id) {
+      const row = await one<{ body: Buffer | null }>(
+        sql`SELECT ${quarantine.body} FROM ${quarantine} WHERE ${quarantine.id} = ${id}`,
+      );
+      return row?.body ?? null;
+    },
+
+    listHeldDeletions(sweepId, paging) {
+      const { kind, id, heldAt, consentUntil } = heldDeletions;
+      return query<HeldDeletionReport>(
+        sql`SELECT ${columns(kind, id, heldAt, consentUntil)} FROM ${heldDeletions}
+          WHERE ${heldDeletions.sweepId} = ${sweepId} AND ${id} > ${paging.after ?? ''} ORDER BY ${id} LIMIT ${limitOf(paging)}`,
+      );
+    },
+
+    listTraffic(since) {
+      const { minute, what, times, totalMs, maxMs } = traffic;
+      return query<TrafficReport>(
+        sql`SELECT ${columns(minute, what, times, totalMs, maxMs)} FROM ${traffic}
+          WHERE ${minute} >= ${iso(since)} ORDER BY ${minute}, ${what}`,
+      );
+    },
+
+    listRejections: (paging) =>
+      newest<RejectionReport>(sql`${REJECTION_COLUMNS}, ${NO_BODY}`, rejections, paging),
+
+    async showRejection(id) {
+      const row = await one<WithBytes<RejectionReport>>(
+        sql`SELECT ${REJECTION_COLUMNS}, ${rejections.body} FROM ${rejections} WHERE ${rejections.id} = ${id}`,
+      );
+      return row === null ? null : withBody(row);
+    },
+
+    listAudit: (paging) =>
+      newest<AuditReport>(
+        columns(audit.id, audit.at, audit.actor, audit.action, audit.outcome, audit.target),
+        audit,
+        paging,
+      ),
+  };
+}
+
+type WithBytes<Report> = Omit<Report, 'body' | 'body_base64'> & { body: Buffer | null };
+
+/** Twice: to be read, and whole. */
+function withBody<Row extends { body: Buffer | null }>(row: Row) {
+  const { body } = row;
+  return { ...row, body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null };
+}
+
+async function summaryOf({ query, dialect }: Sql, finders: Finders): Promise<StoreSummary> {
+  const counts = await query<{ state: EventState; count: number }>(
+    sql`SELECT state, count FROM event_counts`,
+  );
+  const byState = new Map(counts.map((row) => [row.state, row.count]));
+  const oldest = (isOfKind: SQL) =>
+    sql`(SELECT opened_at FROM gaps g${dialect.indexedBy('gaps_open_oldest')}
+      WHERE healed_at IS NULL AND g.reason = c.reason AND ${isOfKind} ORDER BY g.id LIMIT 1)`;
+  const openGaps = await query<OpenGaps>(
+    sql`SELECT c.reason, nullif(c.kind, '') AS kind, c.open AS count,
+        coalesce(${oldest(sql`g.kind = c.kind`)}, ${oldest(sql`g.kind IS NULL AND c.kind = ''`)}) AS oldest_at
+      FROM gap_counts c WHERE c.open > 0 ORDER BY c.reason, c.kind`,
+  );
+  const [rest] = await query<
+    Pick<StoreSummary, 'oldest_pending_at' | 'last_delivery_at' | 'quarantined' | 'healed_gaps_last_day'>
+  >(
+    sql`SELECT (SELECT received_at FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1) AS oldest_pending_at,
+        (SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000) AS newest)
+          AS last_delivery_at,
+        (SELECT waiting FROM quarantine_count) AS quarantined,
+        (SELECT count(*) FROM gaps WHERE healed_at >= ${iso(Date.now() - DAY_MS)}) AS healed_gaps_last_day`,
+  );
+  const learned = await query<LearnedPointerReport>(
+    sql`SELECT kind, path, event_id, record_id, learned_at, used FROM learned_pointers ORDER BY kind, path`,
+  );
+  const { healed_gaps_last_day, ...waiting } = rest!;
+  return {
+    kinds: await query<KindStatus>(sql.raw(SELECT_KIND_STATUS)),
+    events: Object.fromEntries(EVENT_STATES.map((state) => [state, byState.get(state) ?? 0])) as Record<
+      EventState,
+      number
+    >,
+    ...waiting,
+    open_gaps: openGaps.reduce((sum, each) => sum + each.count, 0),
+    open_gaps_by: openGaps,
+    healed_gaps_last_day,
+    learned_pointers: learned.map((each) => ({ ...each, used: Boolean(each.used) })),
+    ...(await finders.sizes()),
+  };
+}

@@ -1,0 +1,157 @@
+import { contentHashOf } from '../../inbox/content.ts';
+import type { Database, Sql, Unit } from '../database.ts';
+import type { SQL } from '../drizzle.ts';
+import type { EventState } from '../reports.ts';
+import { audit, changes, events, quarantine, registrations, trimmedEvents } from '../schema.sqlite.ts';
+import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
+import { readFact, writeFact } from './facts.ts';
+import { as, isOneOf, iso, set, sql } from './sql.ts';
+import { tally } from './tally.ts';
+
+/** Where the history begins, as `facts` keep it. */
+export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
+
+/** How far bodies have been trimmed, as `facts` keep it: up to this number no event has one but dead ones. */
+const TRIMMED_BODIES_FACT = 'bodies_trimmed';
+
+/** For whoever takes an event out of a state that keeps its body: trimming comes back to it. */
+export async function trimBodiesAgainFrom(unit: Sql, seq: number): Promise<void> {
+  const trimmed = Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
+  if (trimmed >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
+}
+
+interface Candidate {
+  key: number;
+  at: string;
+  /** False: looked at, and to be left alone whatever its age. */
+  ready: boolean | 0 | 1;
+}
+
+/** What is looked at, a few of the oldest rows in the order in which they came. */
+const OLDEST_EVENTS = (after: number) =>
+  sql`SELECT ${as({
+    key: events.seq,
+    at: events.receivedAt,
+    ready: isOneOf(events.state, ['done', 'ignored', 'discarded']),
+  })} FROM ${events} WHERE ${events.seq} > ${after}`;
+const OLDEST_QUARANTINED = (after: number) =>
+  sql`SELECT ${as({ key: quarantine.id, at: quarantine.receivedAt, ready: sql`true` })}
+    FROM ${quarantine} WHERE ${quarantine.body} IS NOT NULL AND ${quarantine.id} > ${after}`;
+const OLDEST_CHANGES = (after: number) =>
+  sql`SELECT ${as({ key: changes.seq, at: changes.at, ready: sql`true` })} FROM ${changes} WHERE ${changes.seq} > ${after}`;
+const OLDEST_AUDIT = (after: number) =>
+  sql`SELECT ${as({ key: audit.id, at: audit.at, ready: sql`true` })} FROM ${audit} WHERE ${audit.id} > ${after}`;
+
+/**
+ * Empties those that have a body still, and keeps what it comes to, by which a late redelivery is told from another event:
+ * worked out here and not at every arrival. Returns how many.
+ */
+async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
+  const { seq, body } = events;
+  const held = await unit.query<{ seq: number; body: string }>(
+    sql`SELECT ${as({ seq, body })} FROM ${events} WHERE ${unit.dialect.isAmong(seq, keys)} AND ${body} IS NOT NULL`,
+  );
+  for (const row of held) {
+    const contentHash = sql`coalesce(${events.contentHash}, ${contentHashOf(row.body)})`;
+    unit.send(
+      sql`UPDATE ${events} SET ${set(events, { contentHash, body: null })} WHERE ${seq} = ${row.seq}`,
+    );
+  }
+  return held.length;
+}
+
+/** Each verb looks at a few of the oldest rows in the order in which they came, and is over at the first one too young. */
+export function createRetentionVerbs(database: Database): RetentionStore {
+  const walk = (
+    { before, after, limit }: TrimStep,
+    oldest: (after: number) => SQL,
+    trim: (unit: Unit, keys: number[], last: Candidate) => Promise<unknown>,
+  ): Promise<Trimmed> =>
+    database.transact(async (unit) => {
+      const looked = await unit.query<Candidate>(sql`${oldest(after)} ORDER BY key LIMIT ${limit}`);
+      const tooYoung = looked.findIndex((row) => Date.parse(row.at) >= before);
+      const old = tooYoung === -1 ? looked : looked.slice(0, tooYoung);
+      const ready = old.filter((row) => row.ready);
+      const last = ready.at(-1);
+      const keys = ready.map((row) => row.key);
+      if (last !== undefined) await trim(unit, keys, last);
+      const isOver = tooYoung !== -1 || looked.length < limit;
+      return { trimmed: ready.length, next: isOver ? null : (looked.at(-1)?.key ?? null) };
+    });
+
+  return {
+    trimEventBodies: ({ before, limit }) =>
+      database.transact(async (unit) => {
+        const from = Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
+        const { seq, receivedAt, state } = events;
+        const looked = await unit.query<{ key: number; at: string; state: EventState }>(
+          sql`SELECT ${as({ key: seq, at: receivedAt, state })} FROM ${events} WHERE ${seq} > ${from} ORDER BY ${seq} LIMIT ${limit}`,
+        );
+        // One that waits is worked off before trimming goes past it; a dead one brings trimming back when it is dead no more.
+        const end = looked.findIndex((row) => Date.parse(row.at) >= before || row.state === 'pending');
+        const past = end === -1 ? looked : looked.slice(0, end);
+        const ready = past.filter((row) => row.state !== 'dead').map((row) => row.key);
+        const trimmed = await emptyBodies(unit, ready);
+        const last = past.at(-1)?.key;
+        if (last !== undefined) await writeFact(unit, TRIMMED_BODIES_FACT, String(last));
+        return { trimmed, next: end === -1 && looked.length === limit ? (last ?? null) : null };
+      }),
+
+    trimQuarantineBodies: (step) =>
+      walk(step, OLDEST_QUARANTINED, (unit, keys) =>
+        unit.change(
+          sql`UPDATE ${quarantine} SET ${set(quarantine, { body: null })} WHERE ${unit.dialect.isAmong(quarantine.id, keys)}`,
+        ),
+      ),
+
+    trimEvents: (step) =>
+      walk(step, OLDEST_EVENTS, async (unit, keys) => {
+        await emptyBodies(unit, keys);
+        const isOld = unit.dialect.isAmong(events.seq, keys);
+        await unit.change(
+          sql`INSERT INTO ${trimmedEvents} (id, content_hash, received_at)
+            SELECT ${events.id}, ${events.contentHash}, ${events.receivedAt} FROM ${events} WHERE ${isOld}`,
+        );
+        const gone = await unit.query<{ state: EventState }>(
+          sql`DELETE FROM ${events} WHERE ${isOld} RETURNING ${events.state}`,
+        );
+        const moves: Partial<Record<EventState, number>> = {};
+        for (const { state } of gone) moves[state] = (moves[state] ?? 0) - 1;
+        tally(unit, moves);
+      }),
+
+    trimChanges: (step) =>
+      walk(step, OLDEST_CHANGES, async (unit, keys, { key, at }) => {
+        await unit.change(sql`DELETE FROM ${changes} WHERE ${unit.dialect.isAmong(changes.seq, keys)}`);
+        // With the rows it speaks of: a follower that finds them gone must find this as well.
+        await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: key, at }));
+      }),
+
+    trimAudit: (step) =>
+      walk(step, OLDEST_AUDIT, (unit, keys) =>
+        unit.change(sql`DELETE FROM ${audit} WHERE ${unit.dialect.isAmong(audit.id, keys)}`),
+      ),
+
+    async trimRegistrations({ before, limit }) {
+      const { upstreamId, expiresAt } = registrations;
+      const trimmed = await database.transact((unit) =>
+        unit.change(
+          sql`DELETE FROM ${registrations} WHERE ${upstreamId} IN (SELECT ${upstreamId} FROM ${registrations}
+            WHERE ${expiresAt} < ${iso(before)} ORDER BY ${expiresAt} LIMIT ${limit})`,
+        ),
+      );
+      return { trimmed, next: trimmed < limit ? null : 0 };
+    },
+
+    async trimEventIds({ before, limit }) {
+      const { id, receivedAt } = trimmedEvents;
+      const trimmed = await database.transact((unit) =>
+        unit.change(
+          sql`DELETE FROM ${trimmedEvents} WHERE ${id} IN (SELECT ${id} FROM ${trimmedEvents}
+            WHERE ${receivedAt} < ${iso(before)} ORDER BY ${receivedAt} LIMIT ${limit})`,
+        ),
+      );
+      return { trimmed, next: trimmed < limit ? null : 0 };
+    },
+  };
+}

@@ -1,0 +1,121 @@
+import { expect, it, onTestFinished } from 'vitest';
+import type { Database, Sql, Unit } from '../../src/store/database.ts';
+import { connect, createDatabase, migrateSchema, statementsOf } from '../../src/store/sqlite/connection.ts';
+import { createRecords } from '../../src/store/sqlite/records.ts';
+import { storeOver } from '../../src/store/sqlite/sqlite.ts';
+import type { GapKey } from '../../src/store/store.ts';
+import { createBackfillVerbs } from '../../src/store/units/backfill.ts';
+import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
+import { createDueVerbs } from '../../src/store/units/due.ts';
+import { createSweepVerbs } from '../../src/store/units/sweeps.ts';
+import { TIMING } from './scene.ts';
+
+const NOW = { wall: Date.parse('2026-03-01T12:00:00Z'), steady: 1_000_000 };
+
+/** A database in memory that tells of each statement which a unit, or a single verb, waits for: `asked` before it is. */
+function overheard(asked: (statement: Parameters<Sql['query']>[0]) => void = () => undefined) {
+  const db = connect(':memory:', { readOnly: false });
+  onTestFinished(() => void db.close());
+  migrateSchema(db);
+  const real = createDatabase(db);
+  const hearing = <T extends Sql>(sql: T): T => ({
+    ...sql,
+    query: (statement) => {
+      asked(statement);
+      return sql.query(statement);
+    },
+    change: (statement) => {
+      asked(statement);
+      return sql.change(statement);
+    },
+  });
+  const database: Database = {
+    sql: hearing(real.sql),
+    transact: (work, first) =>
+      (real as Database).transact((unit, read) => work(hearing<Unit>(unit), read as never), first as never),
+    transactApart: real.transactApart,
+  };
+  return { db, database, records: createRecords(db).shared };
+}
+
+it('a beat, and a read that found nothing, wait for no answer while they hold the counter', async () => {
+  let waited = 0;
+  const { database, records } = overheard(() => {
+    waited += 1;
+  });
+  await createDueVerbs(database, records, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
+  waited = 0;
+  await createSweepVerbs(database).beat(NOW, {
+    ...{ eventsOnly: false, settleMs: 1_000, sweepMs: 0, blocked: false, unreachable: false, access: 'key' },
+  });
+  expect(waited).toBe(0);
+  const read = { number: 0, beganAt: NOW.steady, endedAt: NOW.steady, endedWall: NOW.wall };
+  const context = { witnessed: false, timing: TIMING } as never;
+  await createBackfillVerbs(database, records).recordMissing('vendor', 'v', read as never, context);
+  expect(waited).toBe(0);
+});
+
+it('what was touched is whole where retention takes the end of the feed while it is read', async () => {
+  const trims: (() => void)[] = [];
+  const { db, database, records } = overheard((statement) => {
+    const { prepared } = statementsOf(db)(statement);
+    if (!prepared.source.includes('FROM "changes"')) return;
+    for (const trim of trims.splice(0)) trim();
+  });
+  const due = createDueVerbs(database, records, { keepsTime: false });
+  await due.makeKnown('vendor', ['v', 'w', 'x'], NOW);
+  db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause, change_seq) VALUES ('v', '{}', '', '', '', 1);
+    INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
+    VALUES (1, 'vendor', 'v', 'created', 'null', '{}', '', '');
+    UPDATE counter SET value = 1`);
+  trims.push(() =>
+    db.exec(
+      `DELETE FROM changes; INSERT INTO facts (name, value) VALUES ('changes_trimmed', '{"through":1}')`,
+    ),
+  );
+  expect([...(await due.touchedSince('vendor', 0))]).toEqual(['v']);
+  expect(trims).toEqual([]);
+});
+
+it('what is missing is found among what is missing, however many records there are', async () => {
+  const plans: string[] = [];
+  const { db, database, records } = overheard((statement) => {
+    const { prepared, params } = statementsOf(db)(statement);
+    if (!prepared.source.includes('"missing_since" IS NOT NULL')) return;
+    const plan = db.prepare(`EXPLAIN QUERY PLAN ${prepared.source}`).all(...params) as { detail: string }[];
+    plans.push(plan[0]!.detail);
+  });
+  const verbs = createDeletionVerbs(database, records);
+  await verbs.countProofs('vendor');
+  await verbs.concludeDeletions(
+    'vendor',
+    null,
+    { cause: 'refetch', sweepId: null, onlyAnnounced: false },
+    NOW,
+  );
+  const walked = expect.stringContaining('INDEX record_state_missing');
+  expect(plans).toEqual([walked, walked]);
+});
+
+it('verbs of one file that are asked for together run each by itself, whichever fails, and all before it is closed', async () => {
+  const db = connect(':memory:', { readOnly: false });
+  migrateSchema(db);
+  const store = storeOver(db);
+  const gap = (recordId: string): GapKey => ({ reason: 'unresolved', kind: 'vendor', recordId });
+  const context = { cause: 'refetch', sweepId: null, onlyAnnounced: false };
+  const lease = { name: 'backfill', owner: 'nobody', fence: 1 };
+  const asked = await Promise.allSettled([
+    store.openGap(gap('v'), 'first', NOW),
+    store.concludeDeletions('vendor', null, { ...context, lease }, NOW),
+    store.openGap(gap('w'), 'second', NOW),
+    store.listGaps({ open: true }, { limit: 5 }),
+    store.close(),
+    store.listGaps({ open: true }, { limit: 5 }),
+  ]);
+  expect(asked.map(({ status }) => status)).toEqual([
+    ...['fulfilled', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled', 'rejected'],
+  ]);
+  expect(asked[1]).toMatchObject({ reason: { code: 'lease_lost' } });
+  expect(asked[3]).toMatchObject({ value: [{ record_id: 'w' }, { record_id: 'v' }] });
+  expect(db.open).toBe(false);
+});
