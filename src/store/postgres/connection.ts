@@ -3,6 +3,7 @@ import pg from 'pg';
 import { UsageError } from '../../errors.ts';
 import type * as database from '../database.ts';
 import { drizzleModule, type SQL, type Table } from '../drizzle.ts';
+import { createWriter } from '../statement.ts';
 import type { GapChange } from '../store.ts';
 import { turns } from '../turns.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
@@ -47,7 +48,10 @@ const TRANSACTION_TRIES = 6;
 const TRY_AGAIN_FIRST_MS = 5;
 
 const { sql } = drizzleModule('drizzle-orm');
-const WRITER = new (drizzleModule('drizzle-orm/pg-core').PgDialect)();
+const write = createWriter(
+  new (drizzleModule('drizzle-orm/pg-core').PgDialect)(),
+  (position) => `$${position}`,
+);
 
 const DIALECT: database.Dialect = {
   isAmong: (column, values) =>
@@ -63,7 +67,7 @@ const DIALECT: database.Dialect = {
 };
 
 const lockOf = (table: Table | null): string =>
-  table === null ? '' : WRITER.sqlToQuery(sql`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`).sql;
+  table === null ? '' : write(sql`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`).text;
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
@@ -151,8 +155,8 @@ export function createDatabase(
 
   function sqlOn(client: pg.ClientBase): Sql {
     const run = (statement: SQL | string, values: readonly unknown[] = []) => {
-      const { sql: text, params } =
-        typeof statement === 'string' ? { sql: statement, params: values } : WRITER.sqlToQuery(statement);
+      const { text, params } =
+        typeof statement === 'string' ? { text: statement, params: values } : write(statement);
       return asked(client.query({ name: names(text), text, values: params.map(parameter) }));
     };
     return {

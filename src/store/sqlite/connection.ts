@@ -6,6 +6,7 @@ import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
 import { contentHashOf } from '../../inbox/content.ts';
 import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
+import { createWriter } from '../statement.ts';
 import { makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
@@ -216,7 +217,7 @@ function reasonOf(error: unknown): string {
 }
 
 const { sql } = drizzleModule('drizzle-orm');
-const WRITER = new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)();
+const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
 
 const DIALECT: Dialect = {
   isAmong: (expression, values) =>
@@ -236,7 +237,7 @@ const DIALECT: Dialect = {
 export function statementsOf(db: Connection) {
   const prepared = new Map<string, Statement>();
   return (statement: SQL): { prepared: Statement; params: unknown[] } => {
-    const { sql: text, params } = WRITER.sqlToQuery(statement);
+    const { text, params } = write(statement);
     let known = prepared.get(text);
     if (known === undefined) {
       known = db.prepare(text);
