@@ -12,8 +12,14 @@ import { TIMING } from './scene.ts';
 
 const NOW = { wall: Date.parse('2026-03-01T12:00:00Z'), steady: 1_000_000 };
 
-/** A database in memory that tells of each statement which a unit, or a single verb, waits for: `asked` before it is. */
-function overheard(asked: (statement: Parameters<Sql['query']>[0]) => void = () => undefined) {
+/**
+ * A database in memory that tells of each statement which a unit, or a single verb, waits for: `asked` before it is. What a
+ * unit only sends goes to `sent`.
+ */
+function overheard(
+  asked: (statement: Parameters<Sql['query']>[0]) => void = () => undefined,
+  sent: () => void = () => undefined,
+) {
   const db = connect(':memory:', { readOnly: false });
   onTestFinished(() => void db.close());
   migrateSchema(db);
@@ -32,7 +38,13 @@ function overheard(asked: (statement: Parameters<Sql['query']>[0]) => void = () 
   const database: Database = {
     sql: hearing(real.sql),
     transact: (work, first) =>
-      (real as Database).transact((unit, read) => work(hearing<Unit>(unit), read as never), first as never),
+      (real as Database).transact((unit, read) => {
+        const send: Unit['send'] = (statement) => {
+          sent();
+          unit.send(statement);
+        };
+        return work(hearing<Unit>({ ...unit, send }), read as never);
+      }, first as never),
     transactApart: real.transactApart,
   };
   return { db, database, records: createRecords(db).shared };
@@ -95,6 +107,23 @@ it('what is missing is found among what is missing, however many records there a
   );
   const walked = expect.stringContaining('INDEX record_state_missing');
   expect(plans).toEqual([walked, walked]);
+});
+
+it('deletions are held by one statement, however many they are', async () => {
+  let sent = 0;
+  const { db, database, records } = overheard(undefined, () => {
+    sent += 1;
+  });
+  const ids = Array.from({ length: 30 }, (_, nth) => `v${nth}`).sort();
+  await createDueVerbs(database, records, { keepsTime: false }).makeKnown('vendor', ids, NOW);
+  db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
+    SELECT id, '{}', '', '', '' FROM record_state`);
+  const verbs = createDeletionVerbs(database, records);
+  const context = { cause: 'walk', sweepId: 7, onlyAnnounced: false };
+  const { held } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
+  expect([...held].sort()).toEqual(ids);
+  expect(sent).toBe(1);
+  expect(await verbs.heldDeletions(NOW.wall)).toEqual(ids.map((id) => ({ kind: 'vendor', id, sweepId: 7 })));
 });
 
 it('verbs of one file that are asked for together run each by itself, whichever fails, and all before it is closed', async () => {

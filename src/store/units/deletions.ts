@@ -7,7 +7,7 @@ import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { healGap, healRecords } from './gaps.ts';
 import { type Change, type Held, type Records, writeContent } from './records.ts';
-import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { as, excluded, iso, set, sql } from './sql.ts';
 
 type DeletionVerbs = Pick<
   BackfillStore,
@@ -69,7 +69,7 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
     await letGo(unit, kind, verdict.deleted, nowIso);
     await healRecords(unit, kind, verdict.deleted, nowIso);
     const sweepId = await sweepFor(unit, kind, context.sweepId);
-    for (const id of verdict.held) hold(unit, kind, id, sweepId, nowIso);
+    hold(unit, kind, verdict.held, sweepId, nowIso);
     return { deleted, held: verdict.held, waiting: await countHeld(unit, kind) };
   }
 
@@ -110,7 +110,7 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
 
     async holdDeletion(kind, id, sweepId, now) {
       await database.transact(async (unit) =>
-        hold(unit, kind, id, await sweepFor(unit, kind, sweepId), iso(now.wall)),
+        hold(unit, kind, [id], await sweepFor(unit, kind, sweepId), iso(now.wall)),
       );
     },
 
@@ -209,9 +209,13 @@ function bury(candidate: Held, cause: string, now: Now, { numbers }: Unit): Chan
   return written;
 }
 
-function hold(unit: Unit, kind: Kind, id: string, sweepId: number, heldAt: string): void {
+/** In one statement: a service that lost its data has as many as it had records. */
+function hold(unit: Unit, kind: Kind, ids: readonly string[], sweepId: number, heldAt: string): void {
+  if (ids.length === 0) return;
+  const { dialect } = unit;
   unit.send(
-    sql`${insertInto(held, { kind, id, sweepId, heldAt })}
+    sql`INSERT INTO ${held} (kind, id, sweep_id, held_at)
+      SELECT ${kind}, listed.id, CAST(${sweepId} AS bigint), ${dialect.instant(heldAt)} FROM ${dialect.listed(ids)} WHERE true
       ON CONFLICT (kind, id) DO UPDATE SET ${set(held, { sweepId: excluded(held.sweepId) })}`,
   );
 }
