@@ -202,6 +202,42 @@ export function describeReads(open: OpenEngine): void {
     );
 
     it(
+      'reads once more what two reads show that were under way at once and differ, and remembers that',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Old' });
+        scene.pass(SETTLE_MS);
+        const one = await scene.beginRead();
+        const other = await scene.beginRead();
+        const written = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'New' }, one);
+        expect(written).toMatchObject({ outcome: 'updated', verified: true });
+        const changes = await scene.changes();
+
+        const [refused] = await scene.apply(
+          'vendor',
+          [{ id: 'ven_1', data: { id: 'ven_1', name: 'Newer' } }],
+          {
+            began: other,
+            sweepId: 1,
+          },
+        );
+        expect(refused).toMatchObject({ outcome: 'refused', verified: false, lagMs: null });
+        const at = isoOf(scene.now().wall);
+        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ name: 'New', unverified_since: at });
+        expect(await scene.changes()).toEqual(changes);
+        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        // Shown it has been, whatever became of that.
+        expect(await scene.store.unseenBy('vendor', 1, await scene.store.currentNumber())).toEqual([]);
+
+        if (scene.canReopen) await scene.reopen();
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
+        const settled = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Newer' });
+        expect(settled).toMatchObject({ outcome: 'updated', verified: true });
+        expect(await scene.store.nextDueAt('vendor')).toBeNull();
+      }),
+    );
+
+    it(
       'applies a read that begins SETTLE after the last one ended',
       inScene(open, async (scene) => {
         await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Old' });
