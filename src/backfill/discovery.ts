@@ -246,12 +246,12 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   async function seek(event: UnreadEvent): Promise<void> {
     const candidates = idCandidatesIn(payloadOf(event), event.kind);
     const garbled: string[] = [];
-    const answers = { shown: 0, missingBefore: 0 };
+    const answers = { shown: 0, missingBefore: 0, missingSince: 0 };
     const askNow = async (kind: FetchedKind, id: string): Promise<boolean> => {
       try {
         const isShown = await ask(kind, id);
-        if (isShown) answers.shown += 1;
-        else if (answers.shown === 0) answers.missingBefore += 1;
+        if (isShown) Object.assign(answers, { shown: answers.shown + 1, missingSince: 0 });
+        else answers[answers.shown === 0 ? 'missingBefore' : 'missingSince'] += 1;
         return isShown;
       } catch (error) {
         // What nobody understands may be its record: then no other is taken for it, and it is asked for again.
@@ -261,11 +261,15 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       }
     };
     let proven = await provenOf(event, candidates, askNow);
-    // When a path is lost, every answer is a 404: those before the first record count once that is read.
+    // When a path is lost, every answer is a 404: those before the first record count once that is read, and those after it
+    // once it is read again.
     const isUnsure = garbled.length === 0 && answers.missingBefore > 0;
-    if (event.kind !== 'policy' && proven.length === 1 && isUnsure) {
-      const isSeen = answers.shown > 0 || (await askNow(event.kind, proven[0]!.id));
-      proven = isSeen ? await provenOf(event, candidates, askNow) : [];
+    const mayBeLost = garbled.length === 0 && answers.missingSince > 0;
+    if (event.kind !== 'policy' && proven.length === 1 && (isUnsure || mayBeLost)) {
+      const { id } = proven[0]!;
+      const isSeen = (isUnsure && answers.shown > 0) || (await askNow(event.kind, id));
+      if (!isSeen) proven = [];
+      else if (isUnsure) proven = await provenOf(event, candidates, askNow);
     }
     const [one, ...others] = proven;
     const found = whatWasFound(event, candidates, proven, garbled);

@@ -169,6 +169,28 @@ describe('a risk event whose id stands where no pointer looks', () => {
     expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
   });
 
+  it('is not taken for another that is read just before the path of its own is lost', async () => {
+    for (const id of ['RA-1', 'RA-2']) put(id);
+    let isLost = false;
+    stage.upstream.faultOf = ({ path }) => {
+      if (!path.includes('/risk-assessments/')) return null;
+      if (isLost) return { fault: 'status', status: 404 };
+      isLost = path.includes('/risk-assessments/RA-1');
+      return null;
+    };
+    const one = event('risk.assessed', { first: { ref: 'RA-1' }, second: { ref: 'RA-2' } });
+    await stage.deliver(one);
+    const { state } = await stage.leapUntil('what became of it', async () => {
+      const now = await shown(one.id);
+      return now.state === 'done' || now.error?.includes('none of what') ? now : null;
+    });
+    expect(state).toBe('dead');
+    stage.upstream.faultOf = () => null;
+    await stage.leapUntil('what is found then', async () =>
+      (await stage.gaps()).some(({ error }) => error?.includes('several values')),
+    );
+  });
+
   it('asks nothing twice of a known one where something is not understood anyway', async () => {
     put('RA-1');
     await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
