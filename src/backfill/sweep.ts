@@ -158,7 +158,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         onPage: (applied, total) => {
           sweep.drift.read(applied);
           // One that differs besides is due anyway, once its own address is sure to show the same.
-          for (const one of applied) if (one.lacks && one.outcome === 'unchanged') lacking.add(one.id);
+          for (const { id, lacks, outcome } of applied)
+            if (lacks && (outcome === 'unchanged' || outcome === 'refused')) lacking.add(id);
           sweep.estimatedTotal = total ?? sweep.estimatedTotal;
           say(sweep);
         },

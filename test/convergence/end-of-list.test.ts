@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
 import { createStage, type Stage } from './stage.ts';
 
@@ -120,4 +121,70 @@ it('a record that moved from a page of its own to the first one unseen is read a
     (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
   );
   expect(differences().filter((difference) => difference.includes(listed.at(-1)!))).toEqual([]);
+});
+
+const VENDOR_IN_STEP = { kind: 'vendor', verdict: 'in_step' };
+const vendorInStep = () =>
+  stage.leapUntil('vendors in step', async () =>
+    (await stage.get<{ kinds: object[] }>('/api/status')).kinds.some((one) => isLike(one, VENDOR_IN_STEP)),
+  );
+const isLike = (one: object, other: object) =>
+  Object.entries(other).every(([key, value]) => (one as Record<string, unknown>)[key] === value);
+const vendorShown = async (id: string) =>
+  (
+    await stage.get<{ items: { id: string; data: Record<string, unknown> }[] }>(
+      '/api/records/vendor?limit=100',
+    )
+  ).items.find((one) => one.id === id)?.data ?? null;
+/** An event that says nothing of which vendor it is about: the whole list settles it. */
+function nameless() {
+  const id = randomUUID();
+  const said = { id, type: 'vendor.updated', created: '2026-11-20T12:00:00Z', data: { note: 'which one?' } };
+  return { id, body: JSON.stringify(said) };
+}
+const settledByTheList = () =>
+  stage.leapUntil('the gap to be healed', async () =>
+    (await stage.gaps()).some((gap) => gap.reason === 'no_record_id' && gap.healed_at !== null),
+  );
+
+it('a row that leaves something out is asked for at its own address, though given up for a read begun before it', async () => {
+  stage = await createStage();
+  const { records } = stage.upstream;
+  const listed = records.newestFirst.bind(records);
+  const find = records.find.bind(records);
+  records.newestFirst = (resource) =>
+    listed(resource).map(({ notes: _, ...rest }) => rest as typeof rest & { id: string });
+  records.put('vendors', { id: 'ven-x', name: 'One', notes: 'old' });
+  await stage.start();
+  await stage.leapUntil('its row', async () => (await vendorShown('ven-x')) !== null);
+  await stage.post('/api/records/vendor/ven-x/refetch');
+  await stage.leapUntil('its notes', async () => (await vendorShown('ven-x'))?.['notes'] === 'old');
+  await vendorInStep();
+  stage.clock.leap(5_000);
+
+  // A read is under way that shows the name which nobody has told of, and takes longer than a page of the list.
+  const asItWas = { id: 'ven-x', name: 'Two', notes: 'old' };
+  records.put('vendors', { ...asItWas, notes: 'new' });
+  const read = Promise.withResolvers<void>();
+  const page = Promise.withResolvers<void>();
+  const asked = { read: 0, page: 0 };
+  let isEarly = true;
+  records.find = (resource, id) => (id === 'ven-x' && isEarly ? asItWas : find(resource, id));
+  stage.upstream.faultOf = ({ path }) => {
+    if (path.endsWith('/vendors/ven-x') && ++asked.read === 1) return { fault: 'held', until: read.promise };
+    if (asked.read > 0 && path.includes('/vendors?') && ++asked.page === 1)
+      return { fault: 'held', until: page.promise };
+    return null;
+  };
+  await stage.post('/api/records/vendor/ven-x/refetch');
+  await stage.leapUntil('the read', () => asked.read === 1, 100);
+  await stage.deliver(nameless());
+  await stage.leapUntil('the page', () => asked.page === 1);
+  read.resolve();
+  await stage.leapUntil('the older read', async () => (await vendorShown('ven-x'))?.['name'] === 'Two', 1);
+  isEarly = false;
+  page.resolve();
+  await settledByTheList();
+  await vendorInStep();
+  expect(await vendorShown('ven-x')).toMatchObject({ name: 'Two', notes: 'new' });
 });
