@@ -416,7 +416,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 async function walkWhole(walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>): Promise<Walk> {
   let last = await walkOnce(new Set());
   const shown = new Set(last.ids);
-  for (let walks = 2; last.complete && last.mayLack; walks += 1) {
+  // Once at least where the list moved at all: what was skipped may be the only one that nobody has told of.
+  for (let walks = 2; last.complete && (last.mayLack || (walks === 2 && !last.steady)); walks += 1) {
     if (walks > WALKS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
     last = await walkOnce(shown);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
+import { eventAbout } from '../support/independent-upstream-sender.ts';
 import { createStage, type Stage } from './stage.ts';
 
 let stage: Stage;
@@ -187,4 +188,31 @@ it('a row that leaves something out is asked for at its own address, though give
   await settledByTheList();
   await vendorInStep();
   expect(await vendorShown('ven-x')).toMatchObject({ name: 'Two', notes: 'new' });
+});
+
+it('a list that moved is read once more, though it brought nothing that nobody had told of: that may be what it skipped', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: '5' });
+  const { records } = stage.upstream;
+  await stage.start();
+  await vendorInStep();
+  records.put('vendors', { id: 'ven-untold', name: 'Untold', status: 'active' });
+  for (const id of ['ven-a', 'ven-b', 'ven-c', 'ven-d', 'ven-e']) {
+    const told = { id, name: id, status: 'active' };
+    records.put('vendors', told);
+    await stage.deliver(eventAbout('vendor.added', 'vendors', told));
+    await stage.leapUntil(id, () => differences().every((text) => !text.includes(id)));
+  }
+  expect(differences()).toEqual(['vendors ven-untold is missing']);
+  const gone = records.find('vendors', 'ven-c')!;
+  stage.upstream.faultOf = ({ path }) => {
+    // The first of the second page is now the last of the first.
+    if (path.includes('/vendors?') && pageOf(path) === 2) records.remove('vendors', gone.id);
+    return null;
+  };
+  await stage.deliver(nameless());
+  await settledByTheList();
+  await stage.deliver(eventAbout('vendor.removed', 'vendors', gone));
+  await stage.leapUntil('the deletion', () => differences().every((text) => !text.includes(gone.id)));
+  await vendorInStep();
+  expect(differences()).toEqual([]);
 });
