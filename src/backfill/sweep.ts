@@ -107,6 +107,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     startedAt: number;
     drift: Drift;
     number: number;
+    hasUnnamed: boolean;
     skip: number;
     saidAt: number;
     /** Held alive, absent from the list, and answering by themselves: the list is not whole, whatever its total says. */
@@ -115,11 +116,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function sweep(kind: Kind, reason: string, lane: Lane, skip: number): Promise<SweepResult> {
     const startedAt = clock.steady();
-    const { id, number } = await store.startSweep(kind, reason, now());
+    const { id, number, hasUnnamed } = await store.startSweep(kind, reason, now());
     const progress: Running = {
       ...{ id, kind, reason, startedWall: clock.wall(), estimatedTotal: totals.get(kind) ?? null },
       ...{ pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
-      ...{ startedAt, drift: createDrift(), number, skip, saidAt: startedAt, unlisted: [] },
+      ...{ startedAt, drift: createDrift(), number, hasUnnamed, skip, saidAt: startedAt, unlisted: [] },
     };
     running.set(kind, progress);
     let ending: Ending;
@@ -164,7 +165,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
           say(sweep);
         },
       });
-    let first = await walkWhole(walkOnce);
+    let first = await walkWhole(walkOnce, sweep.hasUnnamed);
     if (!first.complete) {
       const { error, mismatch, ended } = first;
       return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
@@ -413,11 +414,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
  * Walks until nothing of the list can have been skipped: each record that is deleted while a list is read moves another one
  * over the end of a page, and one that nobody else has told of would be missed by everybody. Two walks do not skip the same.
  */
-async function walkWhole(walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>): Promise<Walk> {
+async function walkWhole(
+  walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>,
+  hasUnnamed: boolean,
+): Promise<Walk> {
   let last = await walkOnce(new Set());
   const shown = new Set(last.ids);
-  // Once at least where the list moved at all: what was skipped may be the only one that nobody has told of.
-  for (let walks = 2; last.complete && (last.mayLack || (walks === 2 && !last.steady)); walks += 1) {
+  // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
+  // show that it moved: one goes, and another comes.
+  const isOnceMore = hasUnnamed || !last.steady;
+  for (let walks = 2; last.complete && (last.mayLack || (walks === 2 && isOnceMore)); walks += 1) {
     if (walks > WALKS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
     last = await walkOnce(shown);

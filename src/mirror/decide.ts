@@ -275,7 +275,8 @@ export function decideApply(
   const applied: RecordState = {
     ...state,
     shown: kept,
-    readNumber: read.number,
+    // An older one that agrees takes nothing back.
+    readNumber: Math.max(state.readNumber, read.number),
     // One that shows nothing new is contradicted by no later one that says what became of the rest.
     readEndedAt: lacks && !isMixed ? state.readEndedAt : read.endedAt,
     returned: true,
@@ -503,8 +504,9 @@ export function decideBurial(
       ...state,
       ...{ hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null, shown: null },
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
-      // A read begun before this one ended may be older.
+      // A read begun before this one ended may be older; one before the first of the 404s is.
       readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
+      readNumber: Math.max(state.readNumber, state.missingNumber ?? 0),
       attempts: 0,
     },
   };

@@ -60,9 +60,12 @@ const HEALED_BY_SWEEP = resolvedBy('full_sync');
 /** What a verified record makes good. */
 export const HEALED_BY_READ = resolvedBy('read');
 
+/** What names no record, and is made good by a list that shows every one. */
+export const HEALED_BY_LIST = resolvedBy('full_list');
+
 /** Of which kind a complete full sync makes what good: `kind` is that of the sweep. */
 export function healedBySweepOf(kind: Kind): readonly GapReason[] {
-  return kind === 'risk_assessment' ? HEALED_BY_SWEEP : [...HEALED_BY_SWEEP, ...resolvedBy('full_list')];
+  return kind === 'risk_assessment' ? HEALED_BY_SWEEP : [...HEALED_BY_SWEEP, ...HEALED_BY_LIST];
 }
 
 /** Of the whole mirror, so that every kind must have been read. */

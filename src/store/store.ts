@@ -462,9 +462,13 @@ export interface BackfillStore {
 
   /**
    * One of a kind runs at a time. One that is still open had its end where the database could not be reached, and
-   * becomes `interrupted`.
+   * becomes `interrupted`. `hasUnnamed`: something is open that names no record, and that its list would make good.
    */
-  startSweep(kind: Kind, reason: string, now: Now): Promise<{ id: number; number: number }>;
+  startSweep(
+    kind: Kind,
+    reason: string,
+    now: Now,
+  ): Promise<{ id: number; number: number; hasUnnamed: boolean }>;
   progressSweep(id: number, progress: SweepProgress): Promise<void>;
   /**
    * A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. One that

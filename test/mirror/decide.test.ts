@@ -448,6 +448,12 @@ describe('a read', () => {
     expect(decision.row?.name).toBe(applied && decision.change !== null ? data['name'] : undefined);
   });
 
+  it('that agrees takes nothing back of one begun after it, which was applied before', () => {
+    const later = { readNumber: 9, write: 5 };
+    expect(apply({ name: 'Old' }, { state: later }).state.readNumber).toBe(9);
+    expect(apply({ name: 'Old' }, { state: { readNumber: 6 } }).state.readNumber).toBe(7);
+  });
+
   describe.each([
     { hinted: 101, says: 'keeps what an event has shown less than SETTLE before it began' },
     { hinted: 100, says: 'is newer than what an event has shown SETTLE before it began' },
@@ -803,7 +809,7 @@ describe('a proven absence', () => {
       ...given,
       ...VERIFIED,
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null, attempts: 0 },
-      ...{ returned: false, readEndedAt: 200 },
+      ...{ returned: false, readEndedAt: 200, readNumber: 5 },
     });
     const later = { ...given, readEndedAt: 300 };
     expect(

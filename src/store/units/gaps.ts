@@ -4,6 +4,7 @@ import type { SQL } from '../drizzle.ts';
 import {
   gapOfFailed,
   HEALED_BY_ALL_SWEEPS,
+  HEALED_BY_LIST,
   HEALED_BY_READ,
   type HealedGap,
   healedBySweepOf,
@@ -123,6 +124,15 @@ export async function healAfterSweep(
         WHERE ${sweeps.outcome} = 'complete' AND ${sweeps.number} >= ${gaps.number}) = ${KINDS.length}`,
     nowIso,
   );
+}
+
+/** Whether anything is open that a list of the kind would make good. */
+export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
+  const open = await query(
+    sql`SELECT 1 FROM ${gaps} WHERE ${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.healedAt} IS NULL
+      AND ${isOneOf(gaps.reason, HEALED_BY_LIST)} LIMIT 1`,
+  );
+  return open.length > 0;
 }
 
 export async function kindsWantingSweep({ query }: Sql, now: Now): Promise<Kind[]> {

@@ -3,7 +3,7 @@ import type { Database, Unit } from '../database.ts';
 import { events, kindState, sweeps } from '../schema.sqlite.ts';
 import type { BackfillStore, SweepProgress } from '../store.ts';
 import { readFact, writtenFact } from './facts.ts';
-import { healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from './gaps.ts';
+import { hasUnnamed, healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from './gaps.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 
 type SweepVerbs = Pick<
@@ -45,7 +45,7 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           beganAt: Math.floor(now.steady),
         });
         const [row] = await unit.query<{ id: number }>(sql`${began} RETURNING ${sweeps.id}`);
-        return { id: row!.id, number };
+        return { id: row!.id, number, hasUnnamed: await hasUnnamed(unit, kind) };
       }),
 
     async progressSweep(id, progress) {

@@ -13,6 +13,26 @@ export async function sweepOnce(scene: Scene, kind: Kind, outcome: SweepOutcome 
 export function describeSweeps(open: OpenEngine): void {
   describe('sweeps', () => {
     it(
+      'are told as they begin whether anything is open that names no record and that their list would make good',
+      inScene(open, async (scene) => {
+        const begin = async (kind: 'vendor' | 'risk_assessment') =>
+          (await scene.store.startSweep(kind, 'timer', scene.now())).hasUnnamed;
+        const openGap = (
+          reason: 'no_record_id' | 'downtime' | 'unresolved',
+          recordId: string | null = null,
+        ) => scene.store.openGap({ reason, kind: 'vendor', recordId }, null, scene.now());
+        await openGap('downtime');
+        await openGap('unresolved', 'ven_1');
+        expect(await begin('vendor')).toBe(false);
+        await openGap('no_record_id');
+        expect(await begin('vendor')).toBe(true);
+        expect(await begin('risk_assessment')).toBe(false);
+        await scene.store.healGap({ reason: 'no_record_id', kind: 'vendor', recordId: null }, scene.now());
+        expect(await begin('vendor')).toBe(false);
+      }),
+    );
+
+    it(
       'are written down as they begin, go on and end',
       inScene(open, async (scene) => {
         const { id } = await scene.store.startSweep('policy', 'demand', scene.now());
