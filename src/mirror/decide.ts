@@ -21,7 +21,7 @@ import {
 /**
  * Which version of a record wins. A payload is a preview, an answer of the API is the truth, and neither may
  * undo something newer. Everything here is a pure function of the row, what is known about it and what came
- * in; the store's adapters execute it, so that every engine decides alike.
+ * in; the store's verbs execute it, so that every engine decides alike.
  */
 
 /** What is known of a record besides its content. Instants: steady milliseconds, except where they say wall. */
@@ -188,7 +188,7 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
 }
 
 /**
- * Does the state differ from `stored` in nothing but what the adapters keep in the record's row: its last write, and what
+ * Does the state differ from `stored` in nothing but what the store keeps in the record's row: its last write, and what
  * events have shown? As a rule that is all that an event moves.
  */
 export function standsInRow(

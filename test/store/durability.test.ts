@@ -208,6 +208,20 @@ describe('a damaged file', () => {
     await expect(openStore(`file:${path}`)).rejects.toMatchObject(fatal);
   });
 
+  it.each(['INDEX events_dead', 'VIEW sync_status', 'TABLE sweeps'])(
+    'that was repaired without its %s is refused for good, and says what it lacks',
+    async (part) => {
+      const path = freshPath();
+      await (await openStore(`file:${path}`)).close();
+      const db = new Database(path);
+      db.exec(`DROP ${part}`);
+      db.exec('CREATE INDEX of_somebody ON events (received_at)');
+      db.close();
+      const lacks = expect.stringContaining(`lacks ${part.toLowerCase()}`);
+      await expect(openStore(`file:${path}`)).rejects.toMatchObject({ ...fatal, message: lacks });
+    },
+  );
+
   it('ends trust also in verbs that only read', async () => {
     const path = freshPath();
     const writer = await openStore(`file:${path}`);

@@ -26,6 +26,7 @@ import { settleEpoch } from './epoch.ts';
 import { createFinders } from './finders.ts';
 import { createInboxVerbs } from './inbox.ts';
 import { createRecords } from './records.ts';
+import { assertWhole } from './schema-check.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -47,6 +48,7 @@ export function openSqlite(options: SqliteOptions): Store {
     }
     if (readOnly) return guarded(() => storeOver(db));
     guarded(() => migrateSchema(db));
+    guarded(() => assertWhole(db));
     const opened = guarded(() => settleEpoch(db, Date.now()));
     return guarded(() => storeOver(db, opened));
   } catch (error) {
