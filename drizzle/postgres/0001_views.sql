@@ -75,7 +75,7 @@ BEGIN
   WITH hinted AS (
     INSERT INTO record_state AS s (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
       SELECT g.kind, g.id, before + g.number, noted_at, noted_at, since, due FROM unnest(given_kinds, given_ids, given_numbers) AS g (kind, id, number)
-      ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
+      ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = greatest(s.hint_at, excluded.hint_at),
         first_hint_at = coalesce(s.first_hint_at, excluded.first_hint_at),
         unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
         due_at = least(s.due_at, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false

@@ -44,6 +44,28 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'late-hint',
+    tryFirst: 9812,
+    without: 'what has waited longer is taken for the latest that gave reason to read a record',
+    edits: [
+      {
+        file: 'src/store/sqlite/records.ts',
+        find: 'SET hint = ?, hint_at = max(hint_at, ?)',
+        put: 'SET hint = ?, hint_at = ?',
+      },
+      {
+        file: 'src/store/sqlite/records.ts',
+        find: 'hint_at = max(coalesce(hint_at, excluded.hint_at), excluded.hint_at)',
+        put: 'hint_at = excluded.hint_at',
+      },
+      {
+        file: 'src/store/sqlite/busy-records.ts',
+        find: 'hintAt: Math.max(held.state.hintAt ?? at, at)',
+        put: 'hintAt: at',
+      },
+    ],
+  },
+  {
     name: 'settle-distance',
     tryFirst: 6,
     without: 'of two reads close together that differ the later one wins, however stale it may be',

@@ -54,7 +54,7 @@ export function createBusyRecords(db: Connection): BusyRecords {
     hinted(kind, id, number, at) {
       const held = kept.get(`${kind} ${id}`);
       if (held === undefined) return;
-      held.state = { ...held.state, hint: number, hintAt: at };
+      held.state = { ...held.state, hint: number, hintAt: Math.max(held.state.hintAt ?? at, at) };
       held.stored.state = held.state;
     },
     drop: (kind, id) => void kept.delete(`${kind} ${id}`),

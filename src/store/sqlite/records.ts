@@ -84,16 +84,18 @@ export function createRecords(db: Connection) {
   );
   // What the full statement below would change of a record that is outstanding already, in less than half the time.
   const hintAgain = db.prepare(
-    `UPDATE record_state SET hint = ?, hint_at = ? WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
+    `UPDATE record_state SET hint = ?, hint_at = max(hint_at, ?) WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
        AND first_hint_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
   );
+  // Whose commit waited for that of a later one takes nothing back: `hint_at` is the latest of all that no read covers.
   // Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at
   // every event; `dueRecords` puts it off when it comes to it.
   const hint = db
     .prepare(
       `INSERT INTO record_state (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
        VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
+       ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint,
+         hint_at = max(coalesce(hint_at, excluded.hint_at), excluded.hint_at),
          first_hint_at = coalesce(first_hint_at, excluded.first_hint_at),
          unverified_since = coalesce(unverified_since, excluded.unverified_since),
          due_at = min(coalesce(due_at, excluded.due_at), excluded.due_at),

@@ -72,6 +72,28 @@ export function describeDue(open: OpenEngine): void {
       }),
     );
 
+    it.each([{ isPreviewed: false }, { isPreviewed: true }])(
+      'counts from the latest hint, though one that has waited longer is written after it (previewed: $isPreviewed)',
+      async ({ isPreviewed }) => {
+        await inScene(open, async (scene) => {
+          await hint(scene, 'ven_1');
+          if (isPreviewed) await scene.work();
+          const waited = scene.now();
+          scene.pass(600);
+          await hint(scene, 'ven_1');
+          const late = scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} });
+          await scene.store.accept({ events: [late], unusable: [] }, waited, TIMING);
+          if (isPreviewed) await scene.work();
+          scene.pass(SETTLE_MS - 300);
+          await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'As it was' });
+          // Such a read may be older than the hint before it.
+          expect(await due(scene)).toEqual([]);
+          scene.pass(300);
+          expect(await due(scene)).toEqual(['ven_1']);
+        })();
+      },
+    );
+
     it(
       'is put off when it comes to a record that was hinted since',
       inScene(open, async (scene) => {
