@@ -41,6 +41,12 @@ export const MUTANTS: readonly Mutant[] = [
         find: 'const next = isDoubtful ? lookAgain(refused, read, timing) : refused;',
         put: 'const next = isDoubtful ? refused : refused;',
       },
+      // Else the list is read once more, and shows it.
+      {
+        file: SWEEP,
+        find: 'const isOnceMore = hasUnnamed || !last.steady;',
+        put: 'const isOnceMore = !last.steady;',
+      },
     ],
   },
   {
@@ -119,7 +125,14 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'steady-walk',
     tryFirst: 141,
     without: 'a list that moved while it was read is as good as one that did not',
-    edits: [{ file: SWEEP, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' }],
+    edits: [
+      { file: SWEEP, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
+      {
+        file: SWEEP,
+        find: 'const isOnceMore = hasUnnamed || !last.steady;',
+        put: 'const isOnceMore = hasUnnamed;',
+      },
+    ],
   },
   {
     name: 'repeated-page',
