@@ -111,8 +111,9 @@ async function take(scene: Scene, step: Step, arrived: IncomingEvent[]): Promise
     }
     case 'work':
       return (await scene.work()).map(
-        ({ event: { seq, id, recordId, receivedWall, attempts }, outcome, error }) => ({
-          ...{ seq, id, recordId, receivedWall, attempts, outcome, error },
+        ({ event: { seq, id, created, recordId, receivedWall, attempts, body }, outcome, error }) => ({
+          ...{ seq, id, created, recordId, receivedWall, attempts, body },
+          ...{ outcome, error },
         }),
       );
     case 'pass':

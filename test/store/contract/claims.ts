@@ -23,9 +23,9 @@ export function describeClaims(open: OpenEngine): void {
         const event = scene.event({ kind: 'vendor', recordId: 'ven_1' });
         await scene.accept(event);
         const [claimed] = await scene.claim(1, 'me');
-        const { id, kind, recordId } = event;
+        const { id, type, created, createdMs, kind, recordId, body } = event;
         expect(claimed).toMatchObject({
-          ...{ id, kind, recordId },
+          ...{ id, type, created, createdMs, kind, recordId, body },
           ...{ owner: 'me', attempts: 0, receivedWall: scene.now().wall },
         });
       }),
