@@ -53,7 +53,7 @@ export function createDrift(): Drift {
     found,
     read(applied) {
       for (const { id, outcome, announced, differences } of applied) {
-        // A refused read is older than the row: the row is what is right.
+        // A refused read is older than the row, which then is right, or the record is read once more.
         if (announced || outcome === 'unchanged' || outcome === 'refused') continue;
         const what = outcome === 'inserted' || outcome === 'revived' ? 'missing' : 'different';
         // Of a record that is missing whole, its fields say nothing more.
