@@ -51,12 +51,6 @@ const CLOCK_MEASURED_MS = 5_000;
 
 /** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
 const CLAIM_LEASE_MS = 15_000;
-/**
- * Deliveries in one commit over a network, at most: its round trips and its flush cost the same however many share them, and
- * all replicas take turns.
- */
-const SHARED_GROUP = 512;
-
 /** How often a replica looks for events that another took and did not finish. */
 const CLAIM_LOOK_MS = 2_000;
 
@@ -72,7 +66,7 @@ export interface ServiceOptions {
   logLinesLost?: () => number;
   /** Ends a start that waits for its database: `startService` rejects with its reason. Afterwards there is `stop`. */
   signal?: AbortSignal;
-  /** For tests: time, and chance. */
+  /** For tests: time, which no thread of its own keeps to, and chance. */
   clock?: Clock;
   random?: () => number;
 }
@@ -100,13 +94,16 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const front = createFront(config.ops.publicUrl);
   let listeners: Listeners | null = null;
   let store: Store | null = null;
+  const fatal = Promise.withResolvers<never>();
+  fatal.promise.catch(() => undefined);
   try {
     listeners = await openListeners(config, createAddresses(config.trustedProxies), front);
     const { logger, signal } = options;
-    store = await openWithPatience({ config, logger, clock: own, front, signal });
+    const onLost = options.clock === undefined ? fatal.reject : null;
+    store = await openWithPatience({ config, logger, clock: own, front, signal, onLost });
     front.at('starting');
     const clock = options.clock ?? (await databaseClock(store)) ?? own;
-    return await compose({ ...options, clock }, store, lock, listeners, front);
+    return await compose({ ...options, clock }, store, lock, listeners, front, fatal);
   } catch (error) {
     await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
     await store?.close();
@@ -122,6 +119,7 @@ async function compose(
   lock: ReturnType<typeof lockFile>,
   listeners: Listeners,
   front: Front,
+  fatal: PromiseWithResolvers<never>,
 ): Promise<Service> {
   const { config, logger, clock } = options;
   const random = options.random ?? Math.random;
@@ -135,8 +133,6 @@ async function compose(
   const log = stage(logger, 'service');
 
   const stopping = new AbortController();
-  const fatal = Promise.withResolvers<never>();
-  fatal.promise.catch(() => undefined);
   const lines = createLogLimit(clock);
   const onError = (error: unknown) => {
     // Only our own signals abort anything: a stop, or a lease that went to another replica.
@@ -243,10 +239,7 @@ async function compose(
     worker.wake();
     replicas.tell('events');
   };
-  const inbox = createInbox({
-    ...{ store, clock, timing, onAccepted, onError },
-    ...(replicas.isAlone ? {} : { largestGroup: SHARED_GROUP }),
-  });
+  const inbox = createInbox({ store, clock, timing, onAccepted, onError });
   const watch = createDeliveryWatch({
     ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
     ...{ startedWall: startedAt, silenceMs: config.sync.silenceMs, sweepMs: config.sync.sweepMs },

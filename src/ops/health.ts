@@ -3,6 +3,8 @@ import type { OpsContext } from './context.ts';
 
 /** Probes come from several sides at once; one look at the database serves them all for this long. */
 const READY_CACHE_MS = 2_000;
+/** A look that was good stands for so long while the next one is made: it waits for the disk, and a probe need not. */
+const READY_STANDS_MS = 5_000;
 
 export type Readiness = { ready: true } | { ready: false; reason: string };
 
@@ -14,6 +16,8 @@ export function createReadiness({
   logger,
 }: Pick<OpsContext, 'facts' | 'store' | 'clock' | 'logger'>): () => Promise<Readiness> {
   let last: { at: number; writable: Promise<boolean> } | null = null;
+  let isLooking = false;
+  let goodAt: number | null = null;
 
   const check = async (): Promise<boolean> => {
     try {
@@ -25,12 +29,23 @@ export function createReadiness({
     }
   };
 
+  async function look(at: number): Promise<boolean> {
+    isLooking = true;
+    const isWritable = await check();
+    goodAt = isWritable ? at : null;
+    isLooking = false;
+    return isWritable;
+  }
+
   return async () => {
     const { state } = facts();
     if (state !== 'running') return { ready: false, reason: state };
-    if (last === null || clock.steady() - last.at >= READY_CACHE_MS) {
-      last = { at: clock.steady(), writable: check() };
-    }
-    return (await last.writable) ? { ready: true } : { ready: false, reason: 'database_not_writable' };
+    const now = clock.steady();
+    const isOld = last === null || now - last.at >= READY_CACHE_MS;
+    if (last === null || (isOld && !isLooking)) last = { at: now, writable: look(now) };
+    const stands = goodAt !== null && now - goodAt < READY_STANDS_MS;
+    return stands || (await last.writable)
+      ? { ready: true }
+      : { ready: false, reason: 'database_not_writable' };
   };
 }

@@ -18,6 +18,8 @@ export interface OpeningOptions {
   front: Front;
   /** Ends the waiting. */
   signal?: AbortSignal | undefined;
+  /** The store that was opened has been lost for good: the process must end. Null: it has no threads of its own. */
+  onLost: ((error: StoreUnavailable) => void) | null;
 }
 
 /**
@@ -25,13 +27,14 @@ export interface OpeningOptions {
  * aborts, and otherwise once patience has run out.
  */
 export async function openWithPatience(options: OpeningOptions): Promise<Store> {
-  const { config, logger, clock, front, signal } = options;
+  const { config, logger, clock, front, signal, onLost } = options;
   const until = clock.steady() + DATABASE_PATIENCE_MS;
   const log = stage(logger, 'store');
   for (;;) {
     try {
       return await openStore(config.databaseUrl, {
         postgres: config.database,
+        ...(onLost === null ? {} : { inThread: { onLost } }),
         onMigrating: () => front.at('migrating'),
         onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
       });

@@ -1,15 +1,18 @@
-import { UsageError } from '../errors.ts';
+import { type StoreUnavailable, UsageError } from '../errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
 import { type OpeningOptions, openMigrated } from './sqlite/opening.ts';
 import { probePlaceFor } from './sqlite/place.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
+import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
 
 export interface OpenOptions extends OpeningOptions {
   readOnly?: boolean;
   /** For a `postgres://` address. */
   postgres?: PostgresSettings;
+  /** For a service: a file is read and written by threads of its own. Told when one has ended that should not: then none of it can be used. */
+  inThread?: { onLost: (error: StoreUnavailable) => void };
 }
 
 /**
@@ -20,7 +23,10 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   if (isPostgres(url)) return await openServer(url, options);
   const path = sqlitePath(url);
   if (options.readOnly === true) return openSqlite({ path, readOnly: true });
-  return await openMigrated(path, options);
+  // In memory there is nothing to wait for.
+  return options.inThread === undefined || path === ':memory:'
+    ? await openMigrated(path, options)
+    : await openInThread(path, { ...options, ...options.inThread });
 }
 
 /** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */

@@ -170,15 +170,11 @@ export interface ProvenPointer extends LearnedPointer {
 export interface ClaimedEvent {
   seq: number;
   id: string;
-  type: string;
-  created: string;
-  createdMs: number;
   kind: Kind | null;
   recordId: string | null;
   /** Milliseconds since 1970 by the wall clock. */
   receivedWall: number;
   attempts: number;
-  body: string;
   /** Who holds the claim: fences verbs against a claim that was lost meanwhile. */
   owner: string;
 }

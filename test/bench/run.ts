@@ -4,9 +4,10 @@ import { measurePages } from './pages.ts';
 import { measurePostgres } from './postgres.ts';
 import { profile } from './profile.ts';
 import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
+import { measureSlowDisk } from './slow-disk.ts';
 
 /**
- * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag|pages|postgres] [--main FILE]`. `--main` measures another build.
+ * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag|pages|slow-disk|postgres] [--main FILE]`. `--main` measures another build.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -28,6 +29,7 @@ if (flags.profile) {
   if (wanted('ratios')) await ratios();
   if (wanted('lag')) await measureLag({ ...main, say });
   if (wanted('pages')) await measurePages(say);
+  if (wanted('slow-disk')) await measureSlowDisk({ ...main, say });
   if (wanted('postgres')) await measurePostgres({ ...main, rounds: Math.min(3, Number(flags.rounds)), say });
 }
 

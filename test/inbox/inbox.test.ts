@@ -152,8 +152,8 @@ describe('the inbox', () => {
 
   it('keeps a group small enough that nobody waits long for it', async () => {
     const { inbox, commits } = await opened();
-    await Promise.all(Array.from({ length: 300 }, (_, n) => inbox.accept(event(`evt_${n}`))));
-    expect(commits).toEqual([128, 128, 44]);
+    await Promise.all(Array.from({ length: 1_100 }, (_, n) => inbox.accept(event(`evt_${n}`))));
+    expect(commits).toEqual([512, 512, 76]);
   });
 
   it('answers each delivery with its own outcome, also within one group', async () => {

@@ -38,6 +38,21 @@ describe('readiness', () => {
     expect(asked).toBe(1);
   });
 
+  test('is told from the look before while one at a slow disk is under way, and not for long', async () => {
+    let steady = 0;
+    h.context.clock.steady = () => steady;
+    await ready();
+    const slow = Promise.withResolvers<void>();
+    h.context.store.checkWritable = () => slow.promise;
+    steady = 2_000;
+    expect(await ready()).toEqual([200, { status: 'ready' }]);
+    steady = 5_000;
+    const late = ready();
+    slow.reject(new StoreUnavailable('disk full'));
+    expect((await late)[0]).toBe(503);
+    expect((await ready())[0]).toBe(503);
+  });
+
   test('live says only that it lives', async () => {
     h.live.state = 'draining';
     const response = await h.app.request('/livez');

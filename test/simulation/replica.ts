@@ -27,7 +27,6 @@ import type { World } from './time.ts';
 /** As the service has them. */
 const CLAIM_LEASE_MS = 15_000;
 const CLAIM_LOOK_MS = 2_000;
-const SHARED_GROUP = 512;
 
 /** One way between a replica and the database's clock takes up to this. Milliseconds. */
 const LONGEST_WAY_MS = 20;
@@ -191,7 +190,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
       worker.wake();
       replicas.tell('events');
     };
-    const inbox = createInbox({ store, clock, timing, onAccepted, onError, largestGroup: SHARED_GROUP });
+    const inbox = createInbox({ store, clock, timing, onAccepted, onError });
     const watch = createDeliveryWatch({
       ...{ store, gaps, backfill: held, clock, onError, takeTurn: replicas.takeTurn },
       ...{ startedWall, silenceMs: 0, sweepMs: settings.sweepMs },

@@ -21,6 +21,17 @@ import { describeTokens } from './contract/tokens.ts';
 import { describeUnread } from './contract/unread.ts';
 import type { OpenEngine } from './scene.ts';
 
+/** A part that crosses as a thread's messages what is most various: every delivery, gaps, whole records, errors. */
+export function describePartOfStoreContract(name: string, open: OpenEngine): void {
+  describe(`the store on ${name}`, () => {
+    describeAccepting(open);
+    describeClaims(open);
+    describeGaps(open);
+    describeReports(open);
+    describeReplicas(open);
+  });
+}
+
 /** What every engine behind the port must do. Speaks only of the port's verbs and of the tables that users read. */
 export function describeStoreContract(name: string, open: OpenEngine): void {
   describe(`the store on ${name}`, () => {

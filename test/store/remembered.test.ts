@@ -111,9 +111,8 @@ async function take(scene: Scene, step: Step, arrived: IncomingEvent[]): Promise
     }
     case 'work':
       return (await scene.work()).map(
-        ({ event: { seq, id, created, recordId, receivedWall, attempts, body }, outcome, error }) => ({
-          ...{ seq, id, created, recordId, receivedWall, attempts, body },
-          ...{ outcome, error },
+        ({ event: { seq, id, recordId, receivedWall, attempts }, outcome, error }) => ({
+          ...{ seq, id, recordId, receivedWall, attempts, outcome, error },
         }),
       );
     case 'pass':

@@ -2,23 +2,23 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { openStore } from '../../src/store/open.ts';
+import { type OpenOptions, openStore } from '../../src/store/open.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
-import { describeStoreContract } from './contract.ts';
+import { describePartOfStoreContract, describeStoreContract } from './contract.ts';
 import type { EngineHarness } from './scene.ts';
 
-async function openInFile(): Promise<EngineHarness> {
+async function openInFile(options: OpenOptions = {}): Promise<EngineHarness> {
   const folder = await mkdtemp(join(tmpdir(), 'mirror-store-'));
   const path = join(folder, 'mirror.db');
-  let store = await openStore(`file:${path}`);
+  let store = await openStore(`file:${path}`, options);
   const reader = new Database(path);
   return {
     store,
     query: async (sql) => reader.prepare(sql).all() as Record<string, unknown>[],
     async reopen() {
       await store.close();
-      store = await openStore(`file:${path}`);
+      store = await openStore(`file:${path}`, options);
       return store;
     },
     async close() {
@@ -41,4 +41,7 @@ async function openInMemory(): Promise<EngineHarness> {
 }
 
 describeStoreContract('SQLite in memory', openInMemory);
-describeStoreContract('SQLite in a file', openInFile);
+describeStoreContract('SQLite in a file', () => openInFile());
+describePartOfStoreContract('SQLite in threads of its own', () =>
+  openInFile({ inThread: { onLost: () => undefined } }),
+);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ClaimedEvent, InboxStore } from '../store.ts';
+import type { PendingEvent } from '../units/previews.ts';
 import type { Database, Sql } from './connection.ts';
 import { rowsOf } from './rows.ts';
 import { instantOf } from './types.ts';
@@ -32,7 +33,7 @@ export function createClaims(database: Database) {
           'DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)',
           [now.steady],
         );
-        const rows = await sql.query<Omit<ClaimedEvent, 'receivedWall' | 'owner'> & { received_at: string }>(
+        const rows = await sql.query<Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string }>(
           `WITH head AS (
              SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= $3)
                AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT $5::bigint

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { payloadIn } from '../../process/handlers.ts';
-import type { AcceptOutcome, ClaimedEvent, IncomingEvent } from '../store.ts';
+import type { AcceptOutcome, IncomingEvent } from '../store.ts';
+import type { PendingEvent } from '../units/previews.ts';
 
 /** Of events that wait for their preview: half a second or so of them under load. What lies behind is read from the file. */
 const ARRIVALS_KEPT = 4_096;
@@ -8,7 +9,7 @@ const ARRIVALS_KEPT = 4_096;
 /** Of their bodies together: a pause with deliveries as large as they may be would fill the memory else. */
 const CHARACTERS_KEPT = 8 * 2 ** 20;
 
-export type PendingEvent = Omit<ClaimedEvent, 'owner'>;
+export type Arrival = Omit<PendingEvent, 'owner'>;
 
 /**
  * Events as they came in, until their preview: most are claimed at once, and reading and parsing their bodies again was a
@@ -17,14 +18,14 @@ export type PendingEvent = Omit<ClaimedEvent, 'owner'>;
 export interface Arrivals {
   /** After the commit: a number of a transaction that is rolled back goes to another event. */
   accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
-  get(seq: number): PendingEvent | undefined;
-  payloadOf(event: ClaimedEvent): JsonObject;
+  get(seq: number): Arrival | undefined;
+  payloadOf(event: PendingEvent): JsonObject;
   /** It is done, or is no longer what it was when it came. */
   forget(seq: number): void;
 }
 
 export function createArrivals(): Arrivals {
-  const kept = new Map<number, PendingEvent & { data: JsonObject | undefined }>();
+  const kept = new Map<number, Arrival & { data: JsonObject | undefined }>();
   let characters = 0;
   return {
     accepted(events, outcomes, receivedWall) {

@@ -1,7 +1,8 @@
 import type { ClaimedEvent, InboxStore } from '../store.ts';
 import type { Claims } from '../units/events.ts';
+import type { PendingEvent } from '../units/previews.ts';
 import { iso } from '../units/sql.ts';
-import type { Arrivals, PendingEvent } from './arrivals.ts';
+import type { Arrival, Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';
 
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
@@ -70,8 +71,8 @@ export function createClaims(db: Connection, arrivals: Arrivals): Claims & { ver
   );
   const countPending = db.prepare("SELECT count(*) FROM events WHERE state = 'pending'").pluck();
 
-  function readEvent(seq: number): PendingEvent {
-    const row = selectEvent.get(seq) as Omit<PendingEvent, 'receivedWall'> & { received_at: string };
+  function readEvent(seq: number): Arrival {
+    const row = selectEvent.get(seq) as Omit<Arrival, 'receivedWall'> & { received_at: string };
     const { received_at, ...event } = row;
     return { ...event, receivedWall: Date.parse(received_at) };
   }
@@ -80,7 +81,7 @@ export function createClaims(db: Connection, arrivals: Arrivals): Claims & { ver
     verbs: {
       async claimEvents(owner, limit, leaseMs, now) {
         register.expire(now.steady);
-        const claimed: ClaimedEvent[] = [];
+        const claimed: PendingEvent[] = [];
         const nowIso = iso(now.wall);
         let after = 0;
         for (let scanned = 0; scanned < CLAIM_SCAN_FACTOR && claimed.length < limit; scanned += 1) {

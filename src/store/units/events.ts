@@ -9,7 +9,7 @@ import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
 import type { ClaimedEvent, InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
 import { healGap, healRecords, healSettled, openGap } from './gaps.ts';
-import { bury, type HotPath, previewAll, readEvent, recallAll } from './previews.ts';
+import { bury, type HotPath, type PendingEvent, previewAll, readEvent, recallAll } from './previews.ts';
 import { type Held, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { as, iso, set, sql } from './sql.ts';
@@ -30,7 +30,7 @@ type EventVerbs = Omit<
   'accept' | 'recordRejections' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'
 >;
 
-type StoredEvent = Omit<ClaimedEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
+type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
 const STORED = {
   ...{ seq: events.seq, id: events.id, type: events.type, created: events.created },
@@ -49,7 +49,9 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
   return {
     async previewEvents(claimed, rules, now) {
       if (claimed.length === 0) return [];
-      const read = claimed.map((event) => readEvent(hot, event, rules.pointers));
+      // As they were claimed.
+      const events = claimed as readonly PendingEvent[];
+      const read = events.map((event) => readEvent(hot, event, rules.pointers));
       const outcomes = await database.transact(
         async (unit, [held, records]: [ClaimedEvent[], Map<string, Held>]) => {
           const mine = new Set<ClaimedEvent>(held);

@@ -12,11 +12,19 @@ import { type Change, type Held, type Hint, keyOf, type Records, writeContent } 
 import { iso, set, sql } from './sql.ts';
 import { tally } from './tally.ts';
 
+/** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
+export interface PendingEvent extends ClaimedEvent {
+  type: string;
+  created: string;
+  createdMs: number;
+  body: string;
+}
+
 /** What each engine has in a way of its own, since an event costs little else. */
 export interface HotPath {
   records: Records;
   /** What an event says. */
-  payloadOf(event: ClaimedEvent): JsonObject;
+  payloadOf(event: PendingEvent): JsonObject;
   /** As `records.load`; what the last preview of a record left may be taken as it is. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
   /** A unit has changed records, or is about to, otherwise than by what stands here: nothing of them is remembered. */
@@ -37,11 +45,11 @@ export interface Finished {
 
 /** An event and what it says; null: it is of no known family. */
 export interface Read {
-  event: ClaimedEvent;
+  event: PendingEvent;
   reading: Reading | null;
 }
 
-export function readEvent(hot: HotPath, event: ClaimedEvent, pointers: IdPointers): Read {
+export function readEvent(hot: HotPath, event: PendingEvent, pointers: IdPointers): Read {
   const { kind } = event;
   return { event, reading: kind === null ? null : readPayload(kind, hot.payloadOf(event), pointers) };
 }
@@ -75,7 +83,7 @@ export async function previewAll(
   records: Map<string, Held>,
   rules: PreviewRules,
   now: Now,
-): Promise<PreviewOutcome[]> {
+): Promise<Previewed[]> {
   if (read.length === 0) return [];
   const renamed = await readAnew(hot, unit, read, records, rules, now);
   const batch: Batch = {
@@ -85,7 +93,7 @@ export async function previewAll(
     nowIso: iso(now.wall),
   };
   const idFields = idFieldsOf(rules.pointers);
-  const outcomes = read.map((one): PreviewOutcome => {
+  const outcomes = read.map((one): Previewed => {
     const again = renamed.get(one);
     if (again === undefined) return previewOne(one, idFields, batch);
     const { event } = again.read;
@@ -182,6 +190,8 @@ async function readAnew(
   return renamed;
 }
 
+type Previewed = PreviewOutcome & { event: PendingEvent };
+
 interface Batch {
   records: ReadonlyMap<string, Held>;
   touched: Set<Held>;
@@ -199,7 +209,7 @@ function previewOne(
   { event, reading }: Read,
   idFields: ReadonlySet<string>,
   { records, touched, changes, rules, now, nowIso, unit }: Batch,
-): PreviewOutcome {
+): Previewed {
   const { kind, recordId } = event;
   if (kind === null || reading === null)
     return { event, outcome: 'dead', error: 'the event is of no known family' };

@@ -23,9 +23,9 @@ export function describeClaims(open: OpenEngine): void {
         const event = scene.event({ kind: 'vendor', recordId: 'ven_1' });
         await scene.accept(event);
         const [claimed] = await scene.claim(1, 'me');
-        const { id, type, created, createdMs, kind, recordId, body } = event;
+        const { id, kind, recordId } = event;
         expect(claimed).toMatchObject({
-          ...{ id, type, created, createdMs, kind, recordId, body },
+          ...{ id, kind, recordId },
           ...{ owner: 'me', attempts: 0, receivedWall: scene.now().wall },
         });
       }),

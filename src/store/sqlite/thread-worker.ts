@@ -1,0 +1,114 @@
+import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
+import type { GapChange, Store } from '../store.ts';
+import { type Connection, connect, guarded } from './connection.ts';
+import { openMigrated } from './opening.ts';
+import { storeOver } from './sqlite.ts';
+import { crossingVerbs } from './thread-hot-path.ts';
+import { type Answer, type Asked, type Call, crossing, type Done } from './thread-messages.ts';
+import { CLASS_OF, createLine } from './thread-turns.ts';
+
+/** What a thread of the service runs (`thread.ts`): the one that writes to the file, or the one for reports. */
+if (parentPort === null) throw new Error('this is a thread of the service, and no program of its own');
+const port = parentPort;
+
+type Verbs = Record<string, (...args: unknown[]) => Promise<unknown>>;
+
+let run: ((call: Call) => Promise<unknown>) | null = null;
+let close: (() => Promise<void>) | null = null;
+let isWorking = false;
+let isClosing = false;
+const line = createLine<Call>();
+/** What the verb that runs has done to gaps. */
+let gaps: GapChange[] = [];
+
+const tell = (answer: Answer) => port.postMessage(answer);
+
+port.on('message', (asked: Asked) => {
+  take(asked);
+  if (!isWorking) void work();
+});
+
+function take(asked: Asked): void {
+  if (asked.what === 'open') void open(asked);
+  else if (asked.what === 'close') isClosing = true;
+  else line.add(CLASS_OF[asked.verb], asked);
+}
+
+async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promise<void> {
+  try {
+    const store = isReader ? reading(path) : await writing(path);
+    close = store.close;
+    store.watchGaps((change) => gaps.push(change));
+    tell({ what: 'opened', gaps: noted() });
+  } catch (error) {
+    tell({ what: 'not opened', error: crossing(error) });
+  }
+}
+
+async function writing(path: string): Promise<Store> {
+  const store = await openMigrated(path, {
+    onMigrating: () => tell({ what: 'migrating' }),
+    onBackup: (to) => tell({ what: 'backed up', to }),
+  });
+  const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
+  run = ({ verb, args }) => verbs[verb]!(...args);
+  return store;
+}
+
+/** The schema is this version's: the writing thread has just seen to that. */
+function reading(path: string): Store {
+  const db = connect(path, { readOnly: true });
+  const store = guarded(() => storeOver(db));
+  const inOneMoment = atOneMoment(db);
+  run = ({ verb, args }) => inOneMoment(() => (store as unknown as Verbs)[verb]!(...args));
+  return store;
+}
+
+/** What a verb reads by several statements is of one moment, however much is written meanwhile. */
+function atOneMoment(db: Connection): <T>(work: () => Promise<T>) => Promise<T> {
+  const begin = db.prepare('BEGIN');
+  const end = db.prepare('ROLLBACK');
+  return async (work) => {
+    guarded(() => begin.run());
+    try {
+      return await work();
+    } finally {
+      if (db.inTransaction) end.run();
+    }
+  };
+}
+
+/** One verb at a time, from begin to end. What came meanwhile is looked at before the next is chosen. */
+async function work(): Promise<void> {
+  isWorking = true;
+  for (let call = line.next(); call !== undefined; call = line.next()) {
+    await answer(call);
+    for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
+      take(more.message as Asked);
+    }
+  }
+  isWorking = false;
+  if (!isClosing) return;
+  await close?.();
+  // Nothing is left to wait for: the thread ends.
+  port.close();
+}
+
+async function answer(call: Call): Promise<void> {
+  const { id } = call;
+  let came: { value: unknown } | { error: ReturnType<typeof crossing> };
+  try {
+    came = { value: await run!(call) };
+  } catch (error) {
+    came = { error: crossing(error) };
+  }
+  const done: Done = { what: 'done', id, ...came };
+  const changes = noted();
+  tell(changes.length === 0 ? done : { ...done, gaps: changes });
+}
+
+function noted(): GapChange[] {
+  const changes = gaps;
+  if (changes.length > 0) gaps = [];
+  return changes;
+}

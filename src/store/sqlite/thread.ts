@@ -1,0 +1,160 @@
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { describeError, StoreUnavailable } from '../../errors.ts';
+import type { GapChange, Store } from '../store.ts';
+import { ALONE } from './alone.ts';
+import type { OpeningOptions } from './opening.ts';
+import { type CrossingVerbs, hotVerbs } from './thread-hot-path.ts';
+import { type Answer, type Asked, crossed, type Done, dataOf } from './thread-messages.ts';
+import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
+
+/** Beside this file, as it was built, or as it was written. */
+const WORKER = new URL(`./thread-worker${extname(import.meta.url)}`, import.meta.url);
+
+export interface ThreadOptions extends OpeningOptions {
+  /** A thread has ended that was not asked to. Every verb rejects from then on. */
+  onLost?: (error: StoreUnavailable) => void;
+}
+
+/**
+ * The store in the file at `path`, migrated, where nothing that it does holds up the event loop that calls it: not a flush, and
+ * not a page of a full sync. A thread of its own writes. Another one only reads, so that a report holds up no delivery either.
+ */
+export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
+  let told: ((change: GapChange) => void) | null = null;
+  const onGap = (change: GapChange) => told?.(change);
+  const writer = startThread('database', { ...options, onGap });
+  let opened: GapChange[];
+  try {
+    opened = await writer.open(path, false);
+  } catch (error) {
+    await writer.end();
+    throw error;
+  }
+  // Not waited for: what it is asked meanwhile, it answers once it is there.
+  const reader = startThread('reports', { ...options, onGap });
+  void reader.open(path, true).catch(reader.lose);
+  const verbs = Object.fromEntries(
+    (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [
+      verb,
+      (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb),
+    ]),
+  );
+  return {
+    ...(verbs as unknown as Pick<Store, ThreadVerb>),
+    ...hotVerbs(verbs as unknown as CrossingVerbs),
+    ...ALONE,
+    engine: 'sqlite',
+    watchGaps(next) {
+      told = next;
+      opened.splice(0).forEach(next);
+    },
+    async close() {
+      // The last to close folds the log back into the file, which a reader cannot.
+      await reader.close();
+      await writer.close();
+    },
+  };
+}
+
+interface Waiting {
+  resolve: (value: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
+interface Thread {
+  open(path: string, isReader: boolean): Promise<GapChange[]>;
+  caller(verb: ThreadVerb): (...args: readonly unknown[]) => Promise<unknown>;
+  /** It is of no use. */
+  lose(error: unknown): void;
+  close(): Promise<void>;
+  /** At once, whatever it is at. */
+  end(): Promise<unknown>;
+}
+
+function startThread(name: string, options: ThreadOptions & { onGap: (change: GapChange) => void }): Thread {
+  const worker = new Worker(WORKER, { name });
+  const opening = Promise.withResolvers<GapChange[]>();
+  opening.promise.catch(() => undefined);
+  const ended = Promise.withResolvers<void>();
+  const waiting = new Map<number, Waiting>();
+  let calls = 0;
+  let isOver: Error | null = null;
+
+  function ask(asked: Asked): void {
+    try {
+      worker.postMessage(asked);
+    } catch (error) {
+      if (!(error instanceof DOMException && error.name === 'DataCloneError')) throw error;
+      worker.postMessage(dataOf(asked));
+    }
+  }
+
+  function answered(answer: Answer): void {
+    if (answer.what === 'done') done(answer);
+    else if (answer.what === 'opened') opening.resolve(answer.gaps);
+    else if (answer.what === 'not opened') opening.reject(crossed(answer.error));
+    else if (answer.what === 'migrating') options.onMigrating?.();
+    else options.onBackup?.(answer.to);
+  }
+
+  function done(answer: Done): void {
+    const call = waiting.get(answer.id);
+    waiting.delete(answer.id);
+    try {
+      // Before whoever called goes on.
+      answer.gaps?.forEach(options.onGap);
+      if ('error' in answer) call?.reject(crossed(answer.error));
+      else call?.resolve(answer.value);
+    } catch (error) {
+      call?.reject(error);
+    }
+  }
+
+  function lose(reason: unknown): void {
+    if (isOver !== null) return;
+    const error = new StoreUnavailable(`the thread "${name}" has ended: ${describeError(reason)}`, {
+      fatal: true,
+      hint: 'start the service again; what was acknowledged is in the database',
+    });
+    isOver = error;
+    opening.reject(error);
+    for (const { reject } of waiting.values()) reject(error);
+    waiting.clear();
+    options.onLost?.(error);
+  }
+
+  worker.on('message', answered);
+  worker.on('messageerror', lose);
+  worker.on('error', lose);
+  worker.on('exit', (code) => {
+    lose(`exit code ${code}`);
+    ended.resolve();
+  });
+
+  return {
+    async open(path, isReader) {
+      ask({ what: 'open', path, isReader });
+      return await opening.promise;
+    },
+    caller:
+      (verb) =>
+      (...args) =>
+        new Promise((resolve, reject) => {
+          if (isOver !== null) return reject(isOver);
+          calls += 1;
+          ask({ what: 'call', id: calls, verb, args });
+          waiting.set(calls, { resolve, reject });
+        }),
+    lose,
+    async close() {
+      isOver ??= new Error('the store is closed');
+      ask({ what: 'close' });
+      await ended.promise;
+    },
+    end() {
+      isOver ??= new Error('the store is closed');
+      return worker.terminate();
+    },
+  };
+}

@@ -1,0 +1,225 @@
+import { writeFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { GapKey, IncomingEvent, Store } from '../../src/store/store.ts';
+import { freshPath } from './folder.ts';
+import { createScene } from './scene.ts';
+
+const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
+const TIMING = { settleMs: 10_000 };
+const SILENCE: GapKey = { reason: 'silence', kind: null, recordId: null };
+const DOWNTIME: GapKey = { reason: 'downtime', kind: null, recordId: null };
+
+function event(id: string): IncomingEvent {
+  return {
+    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: NOW.wall, t: '1' },
+    ...{ kind: 'policy', recordId: `pol of ${id}`, known: true, body: '{}' },
+  };
+}
+const accept = (store: Store, id: string) => store.accept({ events: [event(id)], unusable: [] }, NOW, TIMING);
+
+async function opened(path: string, lost: (error: Error) => void = () => undefined): Promise<Store> {
+  const store = await openStore(`file:${path}`, { inThread: { onLost: lost } });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+describe('a store in threads of its own', () => {
+  it('answers once the commit is made', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const other = new Database(path, { readonly: true });
+    onTestFinished(() => void other.close());
+    const count = other.prepare('SELECT count(*) FROM events').pluck();
+    for (let n = 1; n <= 50; n += 1) {
+      await accept(store, `${n}`);
+      expect(count.get()).toBe(n);
+      // So does whoever reads by the other thread.
+      expect(await store.showEvent(`${n}`)).toMatchObject({ state: 'pending' });
+    }
+  });
+
+  it('tells of gaps in the order of commits, and before their verbs resolve', async () => {
+    const store = await opened(freshPath());
+    const seen: string[] = [];
+    store.watchGaps(({ gap, what }) => seen.push(`${gap.reason} ${what}`));
+    const noting = (what: string, verb: Promise<unknown>) => verb.then(() => seen.push(what));
+    await Promise.all([
+      noting('one', store.openGap(SILENCE, null, NOW)),
+      noting('two', store.openGap(DOWNTIME, null, NOW)),
+      noting('three', store.healGap(SILENCE, NOW)),
+      noting('four', store.openGap(DOWNTIME, null, NOW)),
+    ]);
+    expect(seen).toEqual([
+      ...['silence opened', 'one', 'downtime opened', 'two', 'silence healed', 'three', 'four'],
+    ]);
+  });
+
+  it('does what waits for it in the turns of its classes, one whole unit after the other', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    const seen: string[] = [];
+    const noting = (what: string, verb: Promise<unknown>) => verb.then(() => seen.push(what));
+    // It is at the first one for as long as the file is held, and everything else has come by then.
+    other.exec('BEGIN IMMEDIATE');
+    const asked = [
+      noting('first', accept(store, 'first')),
+      noting('sync', store.makeDue('vendor', ['v'], NOW)),
+      noting('operator', store.writeFact('x', 'y')),
+      noting('processing', store.recoverClaims()),
+      ...Array.from({ length: 9 }, (_, n) => noting(`delivery ${n}`, accept(store, `${n}`))),
+    ];
+    other.exec('ROLLBACK');
+    await Promise.all(asked);
+    expect(seen).toEqual([
+      ...['first', 'delivery 0', 'delivery 1', 'delivery 2', 'processing', 'delivery 3', 'operator'],
+      ...['delivery 4', 'sync', 'delivery 5', 'delivery 6', 'delivery 7', 'delivery 8'],
+    ]);
+  });
+
+  it('lets another program see a unit whole, or nothing of it: a group of deliveries, and a page of a full sync', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const scene = await createScene(async () => ({ store, query: async () => [], close: store.close }));
+    const other = new Database(path, { readonly: true });
+    onTestFinished(() => void other.close());
+    const looking = async (sql: string, unit: Promise<unknown>) => {
+      const count = other.prepare(sql).pluck();
+      const seen = new Set<unknown>();
+      let isOver = false;
+      void unit.finally(() => {
+        isOver = true;
+      });
+      while (!isOver) {
+        seen.add(count.get());
+        await setImmediate();
+      }
+      await unit;
+      seen.add(count.get());
+      return [...seen].filter((each) => each !== 0);
+    };
+    const numbers = Array.from({ length: 300 }, (_, n) => n);
+    const group = numbers.map((n) => scene.event({ recordId: `pol_${n}` }));
+    expect(await looking('SELECT count(*) FROM events', scene.accept(...group))).toEqual([300]);
+    const page = numbers.map((n) => ({ id: `v${n}`, data: { vendorId: `v${n}`, name: `vendor ${n}` } }));
+    const written = 'SELECT (SELECT count(*) FROM vendors) + (SELECT count(*) FROM changes)';
+    expect(await looking(written, scene.apply('vendor', page))).toEqual([600]);
+  });
+
+  it('reports one moment of the file, however much is written meanwhile', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const scene = await createScene(async () => ({ store, query: async () => [], close: store.close }));
+    let isOver = false;
+    const writing = (async () => {
+      while (!isOver) {
+        await scene.accept(scene.event());
+        await scene.work();
+      }
+    })();
+    const moments = new Set<string>();
+    for (let n = 0; n < 300; n += 1) {
+      const { events, oldest_pending_at } = await store.summary();
+      moments.add(`${events.pending} waiting, the oldest ${oldest_pending_at === null ? 'none' : 'one'}`);
+    }
+    isOver = true;
+    await writing;
+    expect([...moments].sort()).toEqual(['0 waiting, the oldest none', '1 waiting, the oldest one']);
+  });
+
+  it('rejects a verb whose gaps could not be told', async () => {
+    const store = await opened(freshPath());
+    store.watchGaps(() => {
+      throw new Error('not now');
+    });
+    await expect(store.openGap(SILENCE, null, NOW)).rejects.toThrow('not now');
+    await store.currentNumber();
+  });
+
+  it('takes what is data of an argument that is more', async () => {
+    const store = await opened(freshPath());
+    const { id } = await store.startSweep('vendor', 'test', NOW);
+    const counted = { pages: 1, seen: 2, inserted: 3, updated: 4, deleted: 5, unchanged: 6 };
+    const signal = new AbortController().signal;
+    const progress = { ...counted, signal, found: () => 1, deep: { list: [() => 2, { at: null }] } };
+    await store.progressSweep(id, progress);
+    const end = { outcome: 'complete' as const, error: null, progress: { ...progress, seen: 7 } };
+    await store.finishSweep(id, { ...end, drift: { a: [1, { b: null }], ['__proto__']: 'own' } }, NOW);
+    expect(await store.showSweep(id)).toMatchObject({
+      ...{ ...counted, seen: 7, outcome: 'complete' },
+      drift: { a: [1, { b: null }] },
+    });
+  });
+
+  it('ends what was asked before it closes, and takes nothing after', async () => {
+    const path = freshPath();
+    const store = await openStore(`file:${path}`, {
+      inThread: { onLost: (error) => expect.unreachable(error.message) },
+    });
+    const reports = [store.summary(), store.listTraffic(0), store.countLive('policy')];
+    const asked = [...reports, accept(store, 'a'), store.writeFact('x', 'y')];
+    await store.close();
+    await Promise.all(asked);
+    await expect(accept(store, 'b')).rejects.toThrow(/closed/);
+    const again = await opened(path);
+    expect(await again.readFact('x')).toBe('y');
+  });
+
+  it('is refused as it would be without them', async () => {
+    const garbage = freshPath();
+    writeFileSync(garbage, 'This was a shopping list. '.repeat(400));
+    await expect(opened(garbage)).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: true });
+    await expect(opened(garbage)).rejects.toBeInstanceOf(StoreUnavailable);
+
+    const newer = freshPath();
+    await (await openStore(`file:${newer}`)).close();
+    const db = new Database(newer);
+    db.exec("INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9999999999999)");
+    db.close();
+    await expect(opened(newer)).rejects.toThrow(UsageError);
+    await expect(opened(newer)).rejects.toMatchObject({
+      hint: expect.stringContaining('restore the backup'),
+    });
+  });
+
+  it('backs an earlier schema up before it migrates, and says where', async () => {
+    const path = freshPath();
+    await (await openStore(`file:${path}`)).close();
+    const db = new Database(path);
+    db.exec(
+      'DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations)',
+    );
+    db.close();
+    const told: string[] = [];
+    const opening = openStore(`file:${path}`, {
+      inThread: { onLost: (error) => expect.unreachable(error.message) },
+      onMigrating: () => told.push('migrating'),
+      onBackup: (to) => told.push(to),
+    });
+    // The views of that step are there already.
+    await expect(opening).rejects.toMatchObject({
+      code: 'migration_failed',
+      hint: expect.stringContaining(told[1] ?? 'a backup'),
+    });
+    expect(told).toEqual(['migrating', expect.stringContaining(`${path}.schema-`)]);
+  });
+
+  it('says that another program holds the file, and works again once it lets go', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN IMMEDIATE');
+    await expect(accept(store, 'a')).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: false });
+    // Reading needs nobody's leave.
+    expect(await store.showEvent('a')).toBeNull();
+    other.exec('ROLLBACK');
+    await store.checkWritable();
+    expect(await accept(store, 'a')).toEqual([{ status: 'accepted', seq: 1 }]);
+  });
+});
