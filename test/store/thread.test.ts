@@ -123,7 +123,7 @@ describe('a store in threads of its own', () => {
       }
     })();
     const moments = new Set<string>();
-    for (let n = 0; n < 300; n += 1) {
+    for (let n = 0; n < 1_000; n += 1) {
       const { events, oldest_pending_at } = await store.summary();
       moments.add(`${events.pending} waiting, the oldest ${oldest_pending_at === null ? 'none' : 'one'}`);
     }
