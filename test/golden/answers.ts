@@ -1,0 +1,124 @@
+import { onTestFinished } from 'vitest';
+import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
+import { listen } from '../browser/listener.ts';
+import { fillDay } from '../browser/scene.ts';
+import { inTemporaryDirectory } from '../cli/executable.ts';
+import { bearer, type Harness, READ } from '../ops/harness.ts';
+import { API_KEY, startIndependentUpstream } from '../support/independent-upstream.ts';
+import { commandLine, everyHelp, SPECIMEN } from './command-lines.ts';
+import { listener } from './declarations.ts';
+
+/** Takes `--json`, and is not run here: it asks the API to be registered, and prints what `registrations list` does. */
+const LEFT_OUT = ['register'];
+
+/** Every other command that takes `--json`, with what it needs; some in several ways. */
+const COMMANDS = [
+  ...['backup copy.db', 'doctor', `${SPECIMEN} healthy.header`, 'doctor --delivery rejection:1', 'status'],
+  ...[
+    'events list',
+    'events show evt_0000',
+    'gaps list',
+    'gaps show 1',
+    'quarantine list',
+    'quarantine show 1',
+  ],
+  ...['records history vendor ven_0', 'records list vendor', 'records list vendor --at 2100-01-01'],
+  ...['records show vendor ven_0', 'registrations list', 'rejections list', 'rejections show 1'],
+  ...['sweep --dry-run --kind vendor', 'sweeps list', 'sweeps show 3'],
+];
+
+/** The shape of every JSON that is read, from the API and from commands; one that several share stands there once. */
+export async function answers(): Promise<string> {
+  const h = await listener();
+  const held = await fill(h);
+  const sources = new Map<string, string[]>();
+  const note = (source: string, value: unknown) => {
+    const shape = [...shapeOf(value)].map(([path, types]) => `  ${path}: ${[...types].sort().join(' | ')}\n`);
+    const text = shape.sort().join('');
+    sources.set(text, [...(sources.get(text) ?? []), source]);
+  };
+  const get = async (path: string) => await (await h.app.request(path, { headers: bearer(READ) })).json();
+
+  for (const { method, path, answers: told } of DESCRIBED_ROUTES) {
+    if (method !== 'get' || path === '/openapi.json' || told[200]?.schema === 'text') continue;
+    const id = path.endsWith('/held-deletions') ? held : path.startsWith('/api/sweeps') ? 3 : 1;
+    const ids = {
+      '{kind}/{id}': 'vendor/ven_0',
+      '{kind}': 'vendor',
+      'events/{id}': 'events/evt_0000',
+      '{id}': id,
+    };
+    note(
+      `GET ${path}`,
+      await get(Object.entries(ids).reduce((to, [key, value]) => to.replace(key, `${value}`), path)),
+    );
+  }
+  note('a problem', await get('/api/gaps?limit=0'));
+
+  const upstream = await startIndependentUpstream();
+  onTestFinished(() => upstream.close());
+  upstream.records.put('vendors', { id: 'ven_0', name: 'Another name' });
+  const settings = {
+    ...{
+      DATABASE_URL: `file:${h.database}`,
+      COMPLIANCE_BASE_URL: upstream.baseUrl,
+      COMPLIANCE_API_KEY: API_KEY,
+    },
+    ...{ SYNC_SETTLE_SECONDS: '0.01', COMPLIANCE_REQUESTS_PER_MINUTE: '100000' },
+  };
+  const run = async (command: string, env: Record<string, string>) => {
+    const { out, err } = await inTemporaryDirectory((cwd) => commandLine(`${command} --json`, env, cwd));
+    if (out === '') throw new Error(`${command} --json printed nothing: ${err}`);
+    return JSON.parse(out);
+  };
+  for (const { command, text } of await everyHelp()) {
+    if (!/ {2}--json /.test(text) || LEFT_OUT.includes(command)) continue;
+    const ways = COMMANDS.filter((way) => `${way} `.startsWith(`${command} `));
+    if (ways.length === 0) throw new Error(`${command} takes --json: say how it is run`);
+    for (const way of ways) note(`${way} --json`, await run(way, settings));
+  }
+  const { url, close } = await listen(h);
+  onTestFinished(close);
+  note('status --json of a service', await run('status', { OPS_URL: url, OPS_TOKEN: READ }));
+  return [...sources].map(([text, all]) => `${all.join('\n')}\n${text}\n`).join('');
+}
+
+/** What is there for `answers` to show. Returns the number of the sweep that holds deletions. */
+async function fill(h: Harness): Promise<number> {
+  const { held } = await fillDay(h);
+  await h.store.saveRegistration({
+    ...{
+      upstreamId: 'wh_1',
+      url: 'https://mirror.example/webhooks',
+      events: ['vendor.*'],
+      delivers: ['vendor.*'],
+    },
+    ...{ description: 'golden', sealedSecret: null, sealedAnswer: null, createdWall: 0, expiresWall: null },
+  });
+  const proven = {
+    kind: 'vendor',
+    path: 'a.b',
+    eventId: 'evt_0000',
+    recordId: 'ven_0',
+    isUsed: true,
+  } as const;
+  await h.store.learnPointer(proven, h.now());
+  h.live.upstream.budgetLost = [{ replica: 'one', places: 1, until: Date.now() + 60_000 }];
+  h.live.deliveries.lastHour.rejected = { bad_signature: 1 };
+  h.live.runningSweeps = h.live.runningSweeps.flatMap((one) => [one, { ...one, kind: 'risk_assessment' }]);
+  return held;
+}
+
+/** The types that stand at each path. What is in a list stands at one path together. */
+function shapeOf(
+  value: unknown,
+  path = '.',
+  shape = new Map<string, Set<string>>(),
+): Map<string, Set<string>> {
+  const type = value === null ? 'null' : Array.isArray(value) ? 'list' : typeof value;
+  shape.set(path, (shape.get(path) ?? new Set()).add(type));
+  for (const [key, item] of Object.entries(typeof value === 'object' ? (value ?? {}) : {})) {
+    shapeOf(item, type === 'list' ? `${path}[]` : path === '.' ? key : `${path}.${key}`, shape);
+  }
+  return shape;
+}

@@ -1,0 +1,105 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { lockFile } from '../../src/store/lock.ts';
+import { cli, type Finished, inTemporaryDirectory } from '../cli/executable.ts';
+import { freePorts } from '../support/ports.ts';
+
+export interface Helped {
+  command: string;
+  text: string;
+}
+
+let helped: Promise<Helped[]> | null = null;
+
+/** Every command and subcommand with what its `--help` says, the executable itself first. */
+export function everyHelp(): Promise<Helped[]> {
+  helped ??= helpBelow([]);
+  return helped;
+}
+
+async function helpBelow(path: string[]): Promise<Helped[]> {
+  const { out } = await cli([...path, '--help']);
+  const commands = [...(out.split('\nCommands:\n')[1] ?? '').matchAll(/^ {2}([a-z][\w-]*)/gm)];
+  const all: Helped[] = [{ command: path.join(' '), text: out }];
+  for (const [, name] of commands) {
+    if (name !== 'help') all.push(...(await helpBelow([...path, name!])));
+  }
+  return all;
+}
+
+export async function help(): Promise<string> {
+  const all = await everyHelp();
+  return all.map(({ command, text }) => `$ compliance-mirror ${command} --help\n${text}\n`).join('');
+}
+
+const SPECIMENS = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
+/** Behind it the header, by its file's name. */
+export const SPECIMEN =
+  'doctor --body healthy.body --received-at 1793620800 --secret correct-horse-battery-staple --header';
+
+/** Runs what stands there as one would type it, with the specimens that it names. */
+export function commandLine(text: string, settings: Record<string, string>, cwd?: string): Promise<Finished> {
+  const args = text.split(' ').map((part) => {
+    if (part.endsWith('.body')) return join(SPECIMENS, part);
+    return part.endsWith('.header') ? readFileSync(join(SPECIMENS, part), 'utf8') : part;
+  });
+  return cli(args, settings, cwd === undefined ? {} : { cwd });
+}
+
+const USAGE = [
+  ...['nonsense', '--version', '--help', 'events', 'status --jsno', 'events list --limit 501'],
+  ...[
+    'records list policies',
+    'events list --state lost',
+    'demo --for soon',
+    'demo --tamper',
+    'sweep --json',
+  ],
+  ...['records list vendor --at soon', 'register', 'refetch vendor a/../b', 'export nothing'],
+];
+const READING = ['status', 'events list', 'gaps show 7'];
+const CHANGING = [
+  'events retry e1',
+  'events discard e1',
+  'refetch vendor v1',
+  'pause',
+  'resume',
+  'sweep',
+  'migrate',
+];
+
+/** The exit code of each command line, by what it finds. */
+export const exitCodes = () =>
+  inTemporaryDirectory(async (folder) => {
+    const lines: string[] = [];
+    const url = `file:${join(folder, 'mirror.db')}`;
+    const note = async (
+      found: string,
+      commands: readonly string[],
+      settings: Record<string, string> = {},
+    ) => {
+      for (const command of commands) {
+        const { code } = await commandLine(command, { DATABASE_URL: url, ...settings });
+        lines.push(`${code}  ${found}: ${command}\n`);
+      }
+    };
+    const [port] = (await freePorts(1)) as [number];
+    const api = { COMPLIANCE_BASE_URL: `http://127.0.0.1:${port}/v1`, COMPLIANCE_API_KEY: 'any' };
+    const away = { OPS_URL: `http://127.0.0.1:${port}`, OPS_TOKEN: 'any' };
+    await note('usage', USAGE);
+    await note('a wrong setting', ['status', 'serve', 'migrate'], { PORT: '99999' });
+    await note('no database', [...READING, ...CHANGING]);
+    await note('an empty database', [...READING, ...CHANGING, 'doctor']);
+    await note('a recorded delivery', [`${SPECIMEN} healthy.header`, `${SPECIMEN} no-v1.header`]);
+    await note('no API', ['api GET /vendors', 'sweep --dry-run']);
+    await note('an API that is down', ['api GET /vendors', 'sweep --dry-run'], api);
+    await note('a service elsewhere that is down', ['status', 'pause', 'migrate'], away);
+    const lock = lockFile(url, '2026-11-01T12:00:00.000Z');
+    await note('held by another', ['serve', ...READING, ...CHANGING]);
+    lock.release();
+    const broken = join(folder, 'broken.db');
+    writeFileSync(broken, 'no database at all');
+    await note('a file that is none', ['migrate', ...READING], { DATABASE_URL: `file:${broken}` });
+    return lines.join('');
+  });

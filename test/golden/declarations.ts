@@ -1,0 +1,118 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { onTestFinished } from 'vitest';
+import { EXPORTED_TABLES } from '../../src/cli/export/tables.ts';
+import { EVENT_TYPES, KINDS } from '../../src/compliance/kinds.ts';
+import { loadConfig } from '../../src/config.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { resolveOptions, sandboxSettingNames } from '../../src/sandbox/options.ts';
+import { openStore } from '../../src/store/open.ts';
+import { bearer, type Harness, opsHarness, READ } from '../ops/harness.ts';
+import { startPostgres } from '../postgres/server.ts';
+
+const sorted = (lines: Iterable<string>) => `${[...lines].sort().join('\n')}\n`;
+
+/** The operators' listener over a database of its own, until the test is over. */
+export async function listener(): Promise<Harness> {
+  const h = await opsHarness();
+  onTestFinished(() => h.close());
+  return h;
+}
+
+export async function openapi(): Promise<string> {
+  const response = await (await listener()).app.request('/openapi.json', { headers: bearer(READ) });
+  return `${JSON.stringify(await response.json(), null, 2)}\n`;
+}
+
+/** But for what the library itself measures of the process, which differs from system to system. */
+export async function metrics(): Promise<string> {
+  const all = createMetrics().registry.getMetricsAsArray() as unknown as Measured[];
+  const own = all.filter(({ name }) => !/^compliance_mirror_(nodejs|process)_/.test(name));
+  const lines = own.map(async (metric) => {
+    const { type } = await metric.get();
+    return `${metric.name} ${type} {${metric.labelNames.join(', ')}} ${metric.help}`;
+  });
+  return sorted(await Promise.all(lines));
+}
+
+interface Measured {
+  name: string;
+  help: string;
+  labelNames: string[];
+  get(): Promise<{ type: string }>;
+}
+
+const told = new Map<string, string>();
+/** Called for each setting as it is read. */
+export function tell(name: string, otherwise: unknown, takes: string): void {
+  told.set(name, `${name} = ${otherwise === null ? '-' : JSON.stringify(otherwise)} (${takes})`);
+}
+
+export async function settings(): Promise<string> {
+  loadConfig({});
+  const sandbox = [...sandboxSettingNames()].filter((name) => !name.endsWith('_FILE'));
+  const { seed: _, oauth, ...options } = resolveOptions({ seedNumber: 0, apiKeys: ['made anew'] });
+  const defaults = Object.entries({ ...options, accessTokenSeconds: oauth.accessTokenSeconds });
+  return sorted([
+    ...told.values(),
+    ...sandbox,
+    ...defaults.map(([name, value]) => `sandbox: ${name} = ${JSON.stringify(value)}`),
+  ]);
+}
+
+type Column = Record<'relation' | 'what' | 'name' | 'type', string>;
+
+const SQLITE_COLUMNS = `SELECT m.name AS relation, m.type AS what, c.name, c.type
+  FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type IN ('table', 'view') ORDER BY m.name, c.cid`;
+const POSTGRES_COLUMNS = `SELECT table_name AS relation, column_name AS name, data_type AS type,
+    CASE table_type WHEN 'VIEW' THEN 'view' ELSE 'table' END AS what
+  FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+  WHERE table_schema = 'public' ORDER BY table_name, ordinal_position`;
+
+/** Each column of what users read, with its type in SQLite and in PostgreSQL. Of tables, `export` knows which. */
+export async function tables(): Promise<string> {
+  const server = await startPostgres();
+  onTestFinished(() => server.stop());
+  const url = await server.createDatabase();
+  await (await openStore(url)).close();
+  const file = new Database((await listener()).database, { readonly: true });
+  const columns = [
+    file.prepare(SQLITE_COLUMNS).all(),
+    await server.query(POSTGRES_COLUMNS, url),
+  ] as Column[][];
+  file.close();
+  const seen = new Map<string, string[]>();
+  for (const [engine, { relation, what, name, type }] of columns.flatMap((all, at) =>
+    all.map((one) => [at, one] as const),
+  )) {
+    if (what === 'table' && !Object.hasOwn(EXPORTED_TABLES, relation)) continue;
+    const key = `${what} ${relation}.${name}`;
+    seen.set(key, (seen.get(key) ?? ['missing', 'missing']).with(engine, type.toLowerCase() || 'untyped'));
+  }
+  return [...seen].map(([key, types]) => `${key}: ${types.join(' / ')}\n`).join('');
+}
+
+const SOURCES = new URL('../../src/', import.meta.url);
+/** What a column, a label or an answer may say, where a type closes the set. */
+const WORDS = [
+  ...['EventState', 'KindVerdict', 'OverallVerdict', 'GapReason', 'ChangeOperation', 'SweepOutcome'],
+  ...['DeliveryOutcome', 'SignatureRejectionReason', 'NotJson', 'NoEvent', 'CauseCode', 'BodyFault'],
+];
+
+/** From the sources' text, since types are gone at run time. */
+export async function words(): Promise<string> {
+  const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' });
+  const texts = files.filter((path) => /\.tsx?$/.test(path));
+  const source = texts.map((path) => readFileSync(new URL(path, SOURCES), 'utf8')).join('\n');
+  const sets = WORDS.map((type) => {
+    const union = new RegExp(`^(?:export )?type ${type} =([^;]+);`, 'm').exec(source)?.[1];
+    if (union === undefined) throw new Error(`there is no type ${type} any more: name what took its place`);
+    return linesOf(type, [...union.matchAll(/'(\w+)'/g)]);
+  });
+  const problems = linesOf('problem', [...source.matchAll(/\bproblem\(\s*\d{3},\s*'(\w+)'/g)]);
+  const named = [...KINDS.map((kind) => `kind ${kind}\n`), ...EVENT_TYPES.map((type) => `type ${type}\n`)];
+  return [...named, ...sets, problems].join('');
+}
+
+const linesOf = (what: string, found: readonly RegExpMatchArray[]) =>
+  sorted(new Set(found.map(([, word]) => `${what} ${word}`)));
