@@ -96,6 +96,7 @@ const SOURCES = new URL('../../src/', import.meta.url);
 /** What a column, a label or an answer may say, where a type closes the set. */
 const WORDS = [
   ...['EventState', 'KindVerdict', 'OverallVerdict', 'GapReason', 'ChangeOperation', 'SweepOutcome'],
+  'TrimmedThing',
   ...['DeliveryOutcome', 'SignatureRejectionReason', 'NotJson', 'NoEvent', 'CauseCode', 'BodyFault'],
 ];
 

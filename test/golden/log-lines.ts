@@ -7,7 +7,11 @@ export async function logLines(): Promise<string> {
   const all = (times: number, msg: string, outcome: string, reason = '') => {
     const found = () => lines.filter((line) => line.msg === msg && line.outcome === outcome);
     const told = () => found().filter((line) => reason === '' || line.reason.startsWith(reason)).length;
-    return expect.poll(told, { message: `${msg} ${outcome}` }).toBeGreaterThanOrEqual(times);
+    return expect
+      .poll(told, {
+        message: `lines "${msg}" ${outcome}; if they are called otherwise now, wait for that here`,
+      })
+      .toBeGreaterThanOrEqual(times);
   };
   await all(3, 'sweep', 'complete', 'start');
   upstream.records.put('vendors', { id: 'ven-1', name: 'One' });
