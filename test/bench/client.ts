@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { requestBytes, type SignedDelivery } from './deliveries.ts';
 
 export interface Answer {
@@ -18,56 +18,70 @@ export interface LoadOptions {
 /**
  * Sends each delivery once over keep-alive connections, each of which waits for its answer before it sends the next.
  * A connection that ends is not opened again. Resolves when the deliveries or the connections have run out.
- *
+ */
+export async function sendLoad({ port, connections, deliveries, onAnswer }: LoadOptions): Promise<void> {
+  const onFree = (connection: Connection) => {
+    const next = deliveries.next();
+    if (next.done) connection.end();
+    else connection.send(next.value, performance.now());
+  };
+  const all = Array.from({ length: connections }, () => openConnection({ port, onFree, onAnswer }));
+  await Promise.all(all.map(({ ended }) => ended));
+}
+
+export interface Connection {
+  /** Once it is free: the answer counts from `dueAt` on. */
+  send(delivery: SignedDelivery, dueAt: number): void;
+  end(): void;
+  ended: Promise<void>;
+}
+
+/**
  * Plain sockets and prepared bytes: a client on the machine's second core must not be what is measured, and
  * fetch costs more per request than the receiver does.
  */
-export async function sendLoad(options: LoadOptions): Promise<void> {
-  await Promise.all(Array.from({ length: options.connections }, () => runConnection(options)));
-}
-
-function runConnection({ port, deliveries, onAnswer }: LoadOptions): Promise<void> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-    let current: { delivery: SignedDelivery; sentAt: number } | null = null;
-    let received = '';
-    const send = () => {
-      const next = deliveries.next();
-      if (next.done) {
-        socket.end();
-        return;
-      }
-      current = { delivery: next.value, sentAt: performance.now() };
-      socket.write(requestBytes(next.value));
-    };
-    socket.on('connect', send);
-    socket.setEncoding('latin1');
-    socket.on('data', (text: string) => {
-      received += text;
-      const status = completeAnswer(received);
-      if (status === null || current === null) return;
-      const { delivery, sentAt } = current;
-      const closes = /\r\nconnection: close\r\n/i.test(received);
-      current = null;
-      received = '';
-      onAnswer({ delivery, status, milliseconds: performance.now() - sentAt });
-      if (closes) socket.end();
-      else send();
-    });
-    ended(socket, () => {
-      if (current !== null) {
-        const { delivery, sentAt } = current;
-        onAnswer({ delivery, status: null, milliseconds: performance.now() - sentAt });
-      }
-      resolve();
-    });
+export function openConnection({
+  port,
+  onFree,
+  onAnswer,
+}: Pick<LoadOptions, 'port' | 'onAnswer'> & { onFree: (connection: Connection) => void }): Connection {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  const ended = Promise.withResolvers<void>();
+  let current: { delivery: SignedDelivery; dueAt: number } | null = null;
+  let received = '';
+  const connection: Connection = {
+    send(delivery, dueAt) {
+      current = { delivery, dueAt };
+      socket.write(requestBytes(delivery));
+    },
+    end: () => void socket.end(),
+    ended: ended.promise,
+  };
+  const answered = (status: number | null) => {
+    if (current === null) return;
+    const { delivery, dueAt } = current;
+    current = null;
+    received = '';
+    onAnswer({ delivery, status, milliseconds: performance.now() - dueAt });
+  };
+  socket.on('connect', () => onFree(connection));
+  socket.setEncoding('latin1');
+  socket.on('data', (text: string) => {
+    received += text;
+    const status = completeAnswer(received);
+    if (status === null || current === null) return;
+    const closes = /\r\nconnection: close\r\n/i.test(received);
+    answered(status);
+    if (closes) socket.end();
+    else onFree(connection);
   });
-}
-
-function ended(socket: Socket, then: () => void): void {
   // An error is always followed by the close; that it came is all there is to know.
   socket.on('error', () => undefined);
-  socket.once('close', then);
+  socket.once('close', () => {
+    answered(null);
+    ended.resolve();
+  });
+  return connection;
 }
 
 /** The status of an answer that is there whole, else null. Both servers give a Content-Length or have no body. */

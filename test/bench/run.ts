@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { measureBacklog, measureFullSync } from './busy.ts';
 import { measureLag } from './lag.ts';
 import { measurePages } from './pages.ts';
 import { measurePostgres } from './postgres.ts';
@@ -7,7 +8,9 @@ import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
 import { measureSlowDisk } from './slow-disk.ts';
 
 /**
- * `npm run bench [-- --profile] [--rounds N] [--only ratios|lag|pages|slow-disk|postgres] [--main FILE]`. `--main` measures another build.
+ * `npm run bench [-- --profile] [--rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
+ * ratios, lag, pages, slow-disk, backlog, full-sync, postgres. `--main` measures another build; `--size`: events that wait,
+ * vendors that are listed.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -15,6 +18,7 @@ const { values: flags } = parseArgs({
     profile: { type: 'boolean', default: false },
     rounds: { type: 'string', default: '5' },
     only: { type: 'string' },
+    size: { type: 'string', default: '100000' },
     main: { type: 'string' },
   },
 });
@@ -30,6 +34,9 @@ if (flags.profile) {
   if (wanted('lag')) await measureLag({ ...main, say });
   if (wanted('pages')) await measurePages(say);
   if (wanted('slow-disk')) await measureSlowDisk({ ...main, say });
+  const busy = { ...main, say, size: Number(flags.size) };
+  if (wanted('backlog')) await measureBacklog(busy);
+  if (wanted('full-sync')) await measureFullSync(busy);
   if (wanted('postgres')) await measurePostgres({ ...main, rounds: Math.min(3, Number(flags.rounds)), say });
 }
 

@@ -8,7 +8,9 @@ const AT_ONCE = 6;
 /** `MATRIX`: only shapes with this in their name. */
 const ASKED = SHAPES.filter(({ name }) => name.includes(process.env['MATRIX'] ?? ''));
 
-it('no shape of the upstream is called in step over a loss, and what has to be set is named', async () => {
+it('no shape of the upstream is called in step over a loss, and what has to be set is named', {
+  timeout: 900_000,
+}, async () => {
   expect(ASKED).not.toEqual([]);
   const waiting = [...ASKED];
   const results = new Map<Shape, Cell[]>();
