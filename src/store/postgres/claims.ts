@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { ClaimedEvent, InboxStore } from '../store.ts';
+import { CLAIM_SCAN_FACTOR } from '../units/events.ts';
 import type { PendingEvent } from '../units/previews.ts';
 import type { Database, Sql } from './connection.ts';
-import { rowsOf } from './rows.ts';
+import { rowsOf } from './text.ts';
 import { instantOf } from './types.ts';
-
-/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
-const CLAIM_SCAN_FACTOR = 4;
 
 /** Claimers of one mirror take turns, and hold up nobody else: two at once could each take an event of one record. */
 const IN_TURN =

@@ -21,7 +21,7 @@ import type { Claims } from './claims.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { HOT_PATH } from './previews.ts';
 import { hintRecords } from './records.ts';
-import { rowsOf } from './rows.ts';
+import { rowsOf } from './text.ts';
 import { instantOf } from './types.ts';
 
 export function createInboxVerbs(

@@ -3,7 +3,7 @@ import { payloadIn } from '../../process/handlers.ts';
 import type { HotPath } from '../units/previews.ts';
 import type { Sender } from './connection.ts';
 import { type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';
-import { rowsOf } from './rows.ts';
+import { rowsOf } from './text.ts';
 
 const hasNewState = (held: Held): boolean => !held.known || !standsInRow(held.stored, held);
 

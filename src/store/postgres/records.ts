@@ -10,8 +10,7 @@ import { type Change, type Held, type Hint, keyOf, type LastEvent, type Records 
 import { sql } from '../units/sql.ts';
 import { bigintArray, textArray } from './arrays.ts';
 import type { Sender, Sql, Unit } from './connection.ts';
-import { rowsOf, sortedBy } from './rows.ts';
-import { keepJson } from './text.ts';
+import { keepJson, rowsOf } from './text.ts';
 import { asInstant, instantOf } from './types.ts';
 
 /**
@@ -400,3 +399,14 @@ const shownText = (shown: RecordState['shown']) => (shown === null ? null : keep
 const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
 /** The columns hold whole milliseconds; clocks give fractions. */
 const whole = (ms: number | null) => (ms === null ? null : Math.round(ms));
+
+/** In the order of their keys, in which every transaction writes them. */
+function sortedBy<T>(items: Iterable<T>, keyOf: (item: T) => string): T[] {
+  return [...items]
+    .map((item) => [keyOf(item), item] as const)
+    .sort(byKey)
+    .map(([, item]) => item);
+}
+
+const byKey = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) =>
+  a < b ? -1 : a > b ? 1 : 0;

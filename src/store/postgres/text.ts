@@ -45,6 +45,12 @@ export function keepJson(value: unknown): string {
   });
 }
 
+/**
+ * Many rows as one parameter, for json_to_recordset: a batch costs a round trip whatever its size. Instants are text,
+ * and what goes into a jsonb column is text as well, made by `keepJson`.
+ */
+export const rowsOf = (rows: readonly object[]): string => keepJson(rows);
+
 /** As jsonb writes itself out: U+0001 and U+0003 come as escapes there too. */
 export function readJson(kept: string): unknown {
   if (!kept.includes('\\u0001')) return JSON.parse(kept);

@@ -1,12 +1,9 @@
 import type { ClaimedEvent, InboxStore } from '../store.ts';
-import type { Claims } from '../units/events.ts';
+import { CLAIM_SCAN_FACTOR, type Claims } from '../units/events.ts';
 import type { PendingEvent } from '../units/previews.ts';
 import { iso } from '../units/sql.ts';
 import type { Arrival, Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';
-
-/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
-const CLAIM_SCAN_FACTOR = 4;
 
 type ClaimVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
 type Claimable = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'>;

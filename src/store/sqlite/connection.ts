@@ -252,16 +252,11 @@ export function statementsOf(db: Connection) {
 
 type Statement = Database.Statement<unknown[], unknown>;
 
-/** What runs in a unit may be synchronous here. */
-export type Transact = <T>(work: (unit: Unit) => T | Promise<T>) => Promise<T>;
-
-export type SqliteDatabase = MirrorDatabase & { transact: Transact };
-
 /**
  * Units over one connection. Whoever calls sees to it that one at a time runs. BEGIN IMMEDIATE, because a transaction
  * that reads first and writes later fails at once with SQLITE_BUSY_SNAPSHOT when another writer came between.
  */
-export function createDatabase(db: Connection): SqliteDatabase {
+export function createDatabase(db: Connection): MirrorDatabase {
   const begin = db.prepare('BEGIN IMMEDIATE');
   const commit = db.prepare('COMMIT');
   const rollback = db.prepare('ROLLBACK');
@@ -284,7 +279,7 @@ export function createDatabase(db: Connection): SqliteDatabase {
     },
   };
   const transact = <T, First>(
-    work: (unit: Unit, read: First) => T | Promise<T>,
+    work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
   ) =>
     guardedVerb(async () => {

@@ -1,6 +1,7 @@
 import type { SQL } from '../drizzle.ts';
 import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
 import type { GapChange } from '../store.ts';
+import { writtenFact } from '../units/facts.ts';
 import { openedGap } from '../units/gaps.ts';
 import { iso } from '../units/sql.ts';
 import { type Connection, guarded, statementsOf } from './connection.ts';
@@ -44,9 +45,7 @@ export function settleEpoch(db: Connection, nowMs: number): GapChange[] {
         const last = number.get(RESTORED.length) as number;
         for (const [nth, gap] of RESTORED.entries())
           run(openedGap(gap, error, iso(nowMs), last - RESTORED.length + 1 + nth, coverableAt));
-        db.prepare(
-          'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
-        ).run(EPOCH_FACT, newEpoch());
+        run(writtenFact(EPOCH_FACT, newEpoch()));
         db.prepare('DELETE FROM facts WHERE name = ?').run(COPIED_FACT);
       })
       .immediate(),

@@ -36,7 +36,7 @@ export function createHotPath(db: Connection, records: SqliteRecords, arrivals: 
     },
 
     saveFinished(_unit, finished, nowIso) {
-      const seqs: Record<Finished['state'], number[]> = { done: [], ignored: [], dead: [] };
+      const seqs: Record<Exclude<Finished['state'], 'dead'>, number[]> = { done: [], ignored: [] };
       for (const { seq, state, error, soughtFrom } of finished) {
         if (state === 'dead') finishDead.run(nowIso, error, soughtFrom, seq);
         else seqs[state].push(seq);

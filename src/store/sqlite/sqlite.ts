@@ -5,6 +5,7 @@ import { turns } from '../turns.ts';
 import { createBackfillVerbs } from '../units/backfill.ts';
 import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
+import { writeFact } from '../units/facts.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
@@ -19,7 +20,6 @@ import {
   guarded,
   guardedVerb,
   migrateSchema,
-  type SqliteDatabase,
   schemaIsCurrent,
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
@@ -69,7 +69,7 @@ const PROBE_BYTES = 16_384;
  */
 export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
-  const database: SqliteDatabase = tellingGaps(createDatabase(db), (change) => told(change));
+  const database = tellingGaps(createDatabase(db), (change) => told(change));
   const { transact } = database;
   const records = createRecords(db);
   // What the inbox remembers of its busy records holds only as long as it alone writes.
@@ -91,9 +91,6 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
       return database.transact(work, first);
     },
   };
-  const probe = db.prepare(
-    "INSERT INTO facts (name, value) VALUES ('written', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-  );
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...createInboxVerbs(db, inbox, records),
     ...createDueVerbs(others, records.shared, { keepsTime: false }),
@@ -106,7 +103,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...ALONE,
     ...createReports(database.sql, createFinders(db)),
     async checkWritable() {
-      await transact(() => probe.run('x'.repeat(PROBE_BYTES)));
+      await transact((unit) => writeFact(unit, 'written', 'x'.repeat(PROBE_BYTES)));
     },
     async close() {
       db.close();

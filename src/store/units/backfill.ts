@@ -4,7 +4,6 @@ import { compareRead, decideApply, decideMissing } from '../../mirror/decide.ts'
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
 import { gapOfFailed } from '../healing.ts';
 import { events, gaps, learnedPointers as pointers, recordState as states } from '../schema.sqlite.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
@@ -12,7 +11,7 @@ import { isConsented, letGo } from './deletions.ts';
 import { makeKnown } from './due.ts';
 import { healRecords, tellMoreOfGap } from './gaps.ts';
 import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
-import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { as, excluded, idsOf, insertInto, iso, set, sql } from './sql.ts';
 
 type ReadVerbs = Pick<
   BackfillStore,
@@ -38,8 +37,6 @@ const UNREAD = as({ seq, id: events.id, type: events.type, kind: eventKind, atte
 /** The verbs that bring rows into step with what the API showed. */
 export function createBackfillVerbs(database: Database, records: Records): ReadVerbs {
   const { sql: statements } = database;
-  const idsOf = async (statement: SQL) =>
-    (await statements.query<{ id: string }>(statement)).map(({ id }) => id);
 
   return {
     applyReads(kind, objects, read, context) {
@@ -123,6 +120,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
 
     unreadableRecords: (kind, limit) =>
       idsOf(
+        statements,
         sql`SELECT ${as({ id: gaps.recordId })} FROM ${gaps} WHERE ${gaps.reason} = 'unreadable_answer' AND ${gaps.kind} = ${kind}
           AND ${gaps.recordId} IS NOT NULL AND ${gaps.healedAt} IS NULL ORDER BY ${gaps.number} LIMIT ${limit}`,
       ),
@@ -130,6 +128,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
     neverShown(kind, after, limit) {
       const rows = TABLE_OF[kind];
       return idsOf(
+        statements,
         sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND NOT ${states.returned} AND ${states.hint} > 0
           AND ${states.id} > ${after} AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${states.id})
           ORDER BY ${states.id} LIMIT ${limit}`,
@@ -162,6 +161,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
 
     shownIds: (kind, ids) =>
       idsOf(
+        statements,
         sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.returned}
           AND ${statements.dialect.isAmong(states.id, ids)} ORDER BY ${states.id}`,
       ),

@@ -7,7 +7,7 @@ import type { BackfillStore, DueRecord, HintTiming, Now } from '../store.ts';
 import { readFact } from './facts.ts';
 import { type Records, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { as, excluded, iso, set, sql } from './sql.ts';
+import { as, excluded, idsOf, iso, set, sql } from './sql.ts';
 
 type DueVerbs = Pick<
   BackfillStore,
@@ -41,8 +41,6 @@ export function createDueVerbs(
   { keepsTime }: { keepsTime: boolean },
 ): DueVerbs {
   const { sql: statements } = database;
-  const idsOf = async (statement: SQL) =>
-    (await statements.query<{ id: string }>(statement)).map(({ id }) => id);
 
   async function currentNumber(): Promise<number> {
     const [row] = await statements.query<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
@@ -138,6 +136,7 @@ export function createDueVerbs(
 
     cycleRecords: (kind, sweepId, limit) =>
       idsOf(
+        statements,
         sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.sweepId} IS DISTINCT FROM ${sweepId}
           ORDER BY ${states.unverifiedSince} IS NULL, ${states.readNumber}, ${states.id} LIMIT ${limit}`,
       ),
@@ -167,6 +166,7 @@ export function createDueVerbs(
     unseenBy(kind, sweepId, number) {
       const rows = TABLE_OF[kind];
       return idsOf(
+        statements,
         sql`SELECT ${states.id} FROM ${states} LEFT JOIN ${rows} ON ${rows.id} = ${states.id}
           WHERE ${states.kind} = ${kind} AND ${states.sweepId} IS DISTINCT FROM ${sweepId}
           AND ${states.hint} <= ${number} AND coalesce(${rows.changeSeq}, 0) <= ${number}
@@ -179,12 +179,14 @@ export function createDueVerbs(
       const rows = TABLE_OF[kind];
       const isShort = (await currentNumber()) - number < (await countKnown(kind));
       const hinted = await idsOf(
+        statements,
         sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.hint} > ${number}`,
       );
       // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed, which
       // is looked at afterwards: another process may trim it meanwhile.
       const fed = isShort
         ? await idsOf(
+            statements,
             sql`SELECT ${as({ id: changes.recordId })} FROM ${changes} WHERE ${changes.seq} > ${number} AND ${changes.kind} = ${kind}`,
           )
         : null;
@@ -193,7 +195,7 @@ export function createDueVerbs(
       const written =
         fed !== null && isWhole
           ? fed
-          : await idsOf(sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`);
+          : await idsOf(statements, sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`);
       return new Set([...hinted, ...written]);
     },
   };

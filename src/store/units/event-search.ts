@@ -4,11 +4,10 @@ import {
   type EventPage,
   type EventReport,
   type EventState,
-  PAGE_LIMIT_MAX,
   type ReportStore,
 } from '../reports.ts';
 import { eventCounts, events } from '../schema.sqlite.ts';
-import { columns, sql } from './sql.ts';
+import { beforeOf, columns, limitOf, sql } from './sql.ts';
 
 type Filter = Parameters<ReportStore['listEvents']>[0];
 type Paging = Parameters<ReportStore['listEvents']>[1];
@@ -39,9 +38,6 @@ export const EVENT_COLUMNS = columns(
   ],
 );
 
-/** Above every number, so that the first page asks in the same words as the others. */
-export const NEWEST = Number.MAX_SAFE_INTEGER;
-
 /** States that few events are in have an index of their own; the others are told apart while walking. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'dead'];
 
@@ -70,8 +66,8 @@ export async function searchEvents(
   }
   const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
   const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
-  const before = paging.after === undefined ? NEWEST : Number(paging.after);
-  const limit = Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
+  const before = beforeOf(paging);
+  const limit = limitOf(paging);
   const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
 
   // A state stands in the text: an index of one state is used only where that state is spelled out.

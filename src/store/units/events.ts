@@ -15,6 +15,9 @@ import { trimBodiesAgainFrom } from './retention.ts';
 import { as, iso, set, sql } from './sql.ts';
 import { tally } from './tally.ts';
 
+/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
+export const CLAIM_SCAN_FACTOR = 4;
+
 /** Who works on which events: each engine's own. */
 export interface Claims {
   /** Those of `events` whose claim still stands, which ends with this unit. */

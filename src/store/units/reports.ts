@@ -3,32 +3,31 @@ import type { Sql } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import { EPOCH_FACT } from '../epoch.ts';
 import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
-import {
-  type AuditReport,
-  type ChangeReport,
-  type EventReport,
-  type EventState,
-  type GapReport,
-  type HeldDeletionReport,
-  type KindStatus,
-  type LearnedPointerReport,
-  type OpenGaps,
-  PAGE_LIMIT_MAX,
-  type Paging,
-  type QuarantineReport,
-  type RecordReport,
-  type RejectionReport,
-  type ReportStore,
-  type StoreSummary,
-  type SweepReport,
-  type TrafficReport,
-  type TrimmedChanges,
+import type {
+  AuditReport,
+  ChangeReport,
+  EventReport,
+  EventState,
+  GapReport,
+  HeldDeletionReport,
+  KindStatus,
+  LearnedPointerReport,
+  OpenGaps,
+  Paging,
+  QuarantineReport,
+  RecordReport,
+  RejectionReport,
+  ReportStore,
+  StoreSummary,
+  SweepReport,
+  TrafficReport,
+  TrimmedChanges,
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
-import { EVENT_COLUMNS, type EventsOfRecord, NEWEST, searchEvents } from './event-search.ts';
+import { EVENT_COLUMNS, type EventsOfRecord, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { columns, iso, sql } from './sql.ts';
+import { beforeOf, columns, iso, limitOf, sql } from './sql.ts';
 
 /** What each engine finds by ways of its own. */
 export interface Finders {
@@ -42,9 +41,6 @@ export interface Finders {
   ): Promise<RecordReport[]>;
   sizes(): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
 }
-
-const limitOf = (paging: Paging) => Math.min(Math.max(1, paging.limit), PAGE_LIMIT_MAX);
-const keyOf = (paging: Paging) => (paging.after === undefined ? NEWEST : Number(paging.after));
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
 const DAY_MS = 86_400_000;
@@ -99,7 +95,7 @@ export function createReports(statements: Sql, finders: Finders): ReportStore {
 
   const newest = <Row>(selected: SQL, table: Table & { id: Column }, paging: Paging) =>
     query<Row>(
-      sql`SELECT ${selected} FROM ${table} WHERE ${table.id} < ${keyOf(paging)} ORDER BY ${table.id} DESC LIMIT ${limitOf(paging)}`,
+      sql`SELECT ${selected} FROM ${table} WHERE ${table.id} < ${beforeOf(paging)} ORDER BY ${table.id} DESC LIMIT ${limitOf(paging)}`,
     );
 
   /** Columns of JSON, as the engine hands them out. */
@@ -137,7 +133,7 @@ export function createReports(statements: Sql, finders: Finders): ReportStore {
     },
 
     async recordHistory(kind, id, paging) {
-      const found = await finders.changesOfRecord(kind, id, keyOf(paging), limitOf(paging));
+      const found = await finders.changesOfRecord(kind, id, beforeOf(paging), limitOf(paging));
       return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY ${changes.seq} DESC`);
     },
 
@@ -167,7 +163,7 @@ export function createReports(statements: Sql, finders: Finders): ReportStore {
     listGaps({ open }, paging) {
       const isOpen = sql`${gaps.healedAt} IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`;
       return query<GapReport>(
-        sql`SELECT ${GAP_COLUMNS} FROM ${gaps} WHERE ${gaps.id} < ${keyOf(paging)} AND ${open === undefined ? sql`true` : isOpen}
+        sql`SELECT ${GAP_COLUMNS} FROM ${gaps} WHERE ${gaps.id} < ${beforeOf(paging)} AND ${open === undefined ? sql`true` : isOpen}
           ORDER BY ${gaps.id} DESC LIMIT ${limitOf(paging)}`,
       );
     },

@@ -1,4 +1,6 @@
+import type { Sql } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
+import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
 
 export const { sql } = drizzleModule('drizzle-orm');
 
@@ -43,6 +45,17 @@ export function is(column: Column, value: string | number | null): SQL {
 export function isOneOf(column: Column, values: readonly string[]): SQL {
   return sql`${column} IN (${sql.raw(values.map((value) => `'${value}'`).join(', '))})`;
 }
+
+export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
+  return (await from.query<{ id: string }>(statement)).map(({ id }) => id);
+}
+
+export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
+  Math.min(Math.max(1, limit), PAGE_LIMIT_MAX);
+
+/** Of a list whose newest come first, which a number orders. The first page asks in the same words as the others. */
+export const beforeOf = ({ after }: Paging): number =>
+  after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
 
 function entriesOf<T extends Table>(
   table: T,
