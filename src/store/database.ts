@@ -21,6 +21,8 @@ export interface Dialect {
   instant(iso: string): SQL;
   /** As a table `listed` with a column `id`. */
   listed(ids: readonly string[]): SQL;
+  /** As a table with columns `key` and `value`, both texts. */
+  entries(values: Readonly<Record<string, string>>): SQL;
   /** Behind a SELECT: nobody changes its rows before the unit ends. */
   readonly forShare: SQL;
   /** The same, and nobody else reads them so. */
@@ -29,6 +31,14 @@ export interface Dialect {
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
   indexedBy(index: string | null): SQL;
+  /** The planner knows how many rows fit, so that no hint is better than it. */
+  readonly knowsSizes: boolean;
+  /** A name as its index has it: letters in either case, ASCII only. */
+  folded(text: Column | string): SQL;
+  /** The name begins with `text`, in either case, where it is known not to lie before it. */
+  beginsWith(column: Column, text: string): SQL;
+  /** Behind `place` in the order of an index. */
+  isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
 }
 
 export interface Sql {
@@ -55,6 +65,8 @@ export interface Unit extends Sql, Sender {
 export interface Database {
   /** Single statements, each seeing what is committed as it begins. */
   readonly sql: Sql;
+  /** Statements that only read, and see what was committed at one moment. */
+  atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /**
    * One atomic unit that writes, one after another over all processes: number order is commit order. What fails may run
    * again, so `work` changes nothing but the database. What is read first is asked for along with the lock, by `first`.

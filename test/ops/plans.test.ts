@@ -10,8 +10,8 @@ const BOUNDED = [
   // The newest thousand events: when a delivery last came in.
   /SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000/,
   // Of a search that leaves few by its filter, those few: they were counted before.
-  /INDEXED BY \w+_(outstanding|deleted) WHERE name COLLATE NOCASE >= .* ORDER BY name/,
-  /SELECT count\(\*\) FROM \(SELECT 1 FROM .* LIMIT \?\)/,
+  /INDEXED BY "\w+_(outstanding|deleted)" WHERE "\w+"."name" COLLATE NOCASE >= .*\s+ORDER BY "\w+"."name"/,
+  /SELECT count\(\*\) AS n FROM \(SELECT 1 FROM .* LIMIT \?\)/,
 ];
 /** Steps that read a partial index whole: what is open, pending or held now, and not what was ever stored. */
 const PRESENT = /USING (COVERING )?INDEX (gaps_open|gaps_open_newest|events_pending|quarantine_waiting)\b/;

@@ -3,9 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/errors.ts';
 import { openStore } from '../../src/store/open.ts';
-import { connect, createDatabase, migrateSchema } from '../../src/store/sqlite/connection.ts';
-import { createInboxVerbs } from '../../src/store/sqlite/inbox.ts';
-import { createRecords } from '../../src/store/sqlite/records.ts';
+import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
@@ -41,7 +39,7 @@ function inboxOver(path: string) {
   migrateSchema(db);
   return {
     db,
-    inbox: createInboxVerbs(db, createDatabase(db), createRecords(db)),
+    inbox: storeOver(db),
   };
 }
 

@@ -47,13 +47,7 @@ const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
   {
     name: 'moving-report',
     without: 'a report mixes what was before a commit with what was after it',
-    edits: [
-      {
-        file: 'src/store/sqlite/thread-worker.ts',
-        find: 'guarded(() => begin.run());',
-        put: '',
-      },
-    ],
+    edits: [{ file: CONNECTION, find: 'look.run();', put: '' }],
     caughtBy: 'reports one moment of the file',
   },
 ];

@@ -38,7 +38,7 @@ function overheard(
   const database: Database = {
     sql: hearing(real.sql),
     transact: (work, first) =>
-      (real as Database).transact((unit, read) => {
+      real.transact((unit, read) => {
         const send: Unit['send'] = (statement) => {
           sent();
           unit.send(statement);
@@ -46,6 +46,7 @@ function overheard(
         return work(hearing<Unit>({ ...unit, send }), read as never);
       }, first as never),
     transactApart: real.transactApart,
+    atOneMoment: real.atOneMoment,
   };
   return { db, database, records: createRecords(db).shared };
 }

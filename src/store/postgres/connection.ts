@@ -2,10 +2,11 @@ import { performance } from 'node:perf_hooks';
 import pg from 'pg';
 import { UsageError } from '../../errors.ts';
 import type * as database from '../database.ts';
-import { drizzleModule, type SQL, type Table } from '../drizzle.ts';
+import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';
 import type { GapChange } from '../store.ts';
 import { turns } from '../turns.ts';
+import { LAST, sql } from '../units/sql.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
 import { keepJson, keepText } from './text.ts';
 import { TYPES } from './types.ts';
@@ -47,7 +48,6 @@ const BACKOFF_LONGEST_MS = 2_000;
 const TRANSACTION_TRIES = 6;
 const TRY_AGAIN_FIRST_MS = 5;
 
-const { sql } = drizzleModule('drizzle-orm');
 const write = createWriter(
   new (drizzleModule('drizzle-orm/pg-core').PgDialect)(),
   (position) => `$${position}`,
@@ -60,16 +60,28 @@ const DIALECT: database.Dialect = {
   fromJson: (stored) => stored,
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
+  entries: (values) => sql`json_each_text(${keepJson(values)}::json)`,
   forShare: sql`FOR SHARE`,
   forUpdate: sql`FOR UPDATE`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
+  knowsSizes: true,
+  folded,
+  // The range is the index's, which holds the beginnings of names only.
+  beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
+    AND starts_with(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C"))`,
+  isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
 };
+
+function folded(text: Column | string): SQL {
+  return sql`left(lower(${text}::text COLLATE "C"), 200)`;
+}
 
 const lockOf = (table: Table | null): string =>
   table === null ? '' : write(sql`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`).text;
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+const ONE_MOMENT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
 
 export interface Sql extends database.Sql {
@@ -225,6 +237,16 @@ export function createDatabase(
   return {
     schema,
     sql: statements,
+    atOneMoment: (work) =>
+      failingClearly(() =>
+        tryingAgain(() =>
+          once(ONE_MOMENT, async (client, opened) => {
+            const [, result] = await allOf([opened, work(sqlOn(client))]);
+            await commit(client, [], '');
+            return result;
+          }),
+        ),
+      ),
     transact: (work, first) =>
       // In turn here already: otherwise each would hold a connection while it waits for the same row.
       inTurn(() =>

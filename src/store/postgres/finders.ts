@@ -2,9 +2,8 @@ import { changes, events } from '../schema.sqlite.ts';
 import type { Finders } from '../units/reports.ts';
 import { as, sql } from '../units/sql.ts';
 import type { Sql } from './connection.ts';
-import { searchRecords } from './record-search.ts';
 
-/** What reports ask of one record through its index, of records by name, and how large the schema is. */
+/** What reports ask of one record through its index, and how large the schema is. */
 export function createFinders(statements: Sql): Finders {
   async function numbers(statement: ReturnType<typeof sql>): Promise<number[]> {
     return (await statements.query<{ seq: number }>(statement)).map(({ seq }) => seq);
@@ -20,10 +19,9 @@ export function createFinders(statements: Sql): Finders {
         sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
           AND ${changes.seq} < ${before} ORDER BY ${changes.seq} DESC LIMIT ${limit}`,
       ),
-    searchRecords: (kind, filter, paging) => searchRecords(statements, kind, filter, paging),
-    async sizes() {
-      const [row] = await statements.query<{ bytes: number }>(
-        `SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c
+    async sizes(to) {
+      const [row] = await to.query<{ bytes: number }>(
+        sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c
          WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind = 'r'`,
       );
       // The log is the whole server's, and other databases' too.

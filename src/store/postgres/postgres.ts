@@ -1,23 +1,26 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
 import type { GapChange, Store } from '../store.ts';
+import { createRejectionVerbs } from '../units/accept.ts';
 import { createBackfillVerbs } from '../units/backfill.ts';
 import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
+import { createEventVerbs } from '../units/events.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
+import { createAcceptVerb } from './accept.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
 import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
 import { createFinders } from './finders.ts';
-import { createInboxVerbs } from './inbox.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
+import { HOT_PATH } from './previews.ts';
 import { RECORDS } from './records.ts';
 
 export interface PostgresOptions extends PostgresSettings {
@@ -89,7 +92,9 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
       told = next;
       opened.splice(0).forEach(next);
     },
-    ...createInboxVerbs(database, claims),
+    ...createAcceptVerb(database),
+    ...createRejectionVerbs(database),
+    ...createEventVerbs(database, claims, HOT_PATH),
     ...claims.verbs,
     ...createDueVerbs(database, RECORDS, { keepsTime: true }),
     ...createBackfillVerbs(database, RECORDS),
@@ -104,7 +109,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),
     ...createNoticeVerbs(database),
-    ...createReports(database.sql, createFinders(database.sql)),
+    ...createReports(database, createFinders(database.sql)),
     async checkWritable() {
       // A write, and not only a lock: a full disk lets one lock what it cannot change.
       await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));

@@ -264,7 +264,7 @@ function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): 
  * Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at every
  * event; `dueRecords` puts it off when it comes to it.
  */
-export function hintRecords(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void {
+function hintRecords(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void {
   if (hints.length === 0) return;
   unit.send('SELECT hint_records($1, $2, $3, 0, $4, $5, $6)', [
     ...hintColumns(hints),

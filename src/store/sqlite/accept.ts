@@ -1,35 +1,20 @@
-import { createHash } from 'node:crypto';
 import { contentHashOf } from '../../inbox/content.ts';
-import { senderOf } from '../../inbox/rejections.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
-import type { Database, Numbers, Unit } from '../database.ts';
-import { coverableAt, gapOfQuarantined } from '../healing.ts';
-import {
-  type AcceptOutcome,
-  type HintTiming,
-  type InboxStore,
-  type IncomingEvent,
-  type Now,
-  OLD_REJECTIONS_LOOKED_AT,
-  REJECTION_KEPT_MS,
-  REJECTIONS_KEPT,
-  type UnusableDelivery,
-} from '../store.ts';
-import { openGap } from '../units/gaps.ts';
+import type { Database, Numbers } from '../database.ts';
+import type { AcceptOutcome, HintTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
+import { keepUnusable } from '../units/accept.ts';
 import { iso } from '../units/sql.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
 
-type AcceptVerbs = Pick<InboxStore, 'accept' | 'recordRejections'>;
-
-/** What comes in: events, deliveries of which no event can be made, and rejections. */
-export function createAcceptVerbs(
+/** What comes in: events, and deliveries of which no event can be made. */
+export function createAcceptVerb(
   db: Connection,
   { transact }: Database,
   records: SqliteRecords,
   arrivals: Arrivals,
-): AcceptVerbs {
+): Pick<InboxStore, 'accept'> {
   const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const insertEvent = db.prepare(
     `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
@@ -44,24 +29,6 @@ export function createAcceptVerbs(
     .pluck();
   const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
   const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
-  const insertQuarantine = db.prepare(
-    'INSERT INTO quarantine (received_at, reason, t, kind, record_id, body, body_sha256) VALUES (?, ?, ?, ?, ?, ?, ?)',
-  );
-  const insertRejection = db.prepare(
-    `INSERT INTO rejections (at, reason, t, bytes, body_sha256, header, body, address, network, times)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
-  const trimRejections = db.prepare(
-    `DELETE FROM rejections WHERE id IN (
-       SELECT id FROM (
-         SELECT id, row_number() OVER (ORDER BY nth, id DESC) AS place FROM (
-           SELECT id, row_number() OVER (PARTITION BY network ORDER BY id DESC) AS nth
-           FROM rejections WHERE reason = ?))
-       WHERE place > ?)`,
-  );
-  const forgetRejections = db.prepare(
-    'DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ?) AND at < ?',
-  );
 
   function acceptOne(
     event: IncomingEvent,
@@ -105,31 +72,6 @@ export function createAcceptVerbs(
     conflicting: contentHash !== contentHashOf(event.body),
   });
 
-  const conflictOf = (event: IncomingEvent): UnusableDelivery => ({
-    reason: `the id ${event.id} was received before with other content`,
-    t: event.t,
-    body: Buffer.from(event.body),
-    kind: event.kind,
-    recordId: event.recordId,
-  });
-
-  async function keepUnusable(
-    unit: Unit,
-    delivery: UnusableDelivery,
-    gap: 'conflicting_content' | 'unusable_delivery',
-    now: Now,
-    timing: HintTiming,
-  ): Promise<void> {
-    const nowIso = iso(now.wall);
-    const { kind, recordId, body } = delivery;
-    const hash = createHash('sha256').update(body).digest('hex');
-    insertQuarantine.run(nowIso, delivery.reason, delivery.t, kind, recordId, body, hash);
-    if (kind !== null && recordId !== null)
-      records.hint(kind, recordId, unit.numbers.next(), now, nowIso, timing);
-    const key = gapOfQuarantined(gap, kind, recordId);
-    await openGap(unit, key, delivery.reason, nowIso, coverableAt(key, now, timing));
-  }
-
   return {
     async accept(batch, now, timing) {
       const outcomes = await transact(async (unit) => {
@@ -143,34 +85,16 @@ export function createAcceptVerbs(
         const pending = fresh.filter(waitsForProcessing).length;
         if (pending > 0) count.run(pending, 'pending');
         if (fresh.length > pending) count.run(fresh.length - pending, 'ignored');
-        for (const [index, event] of batch.events.entries()) {
+        const conflicting = batch.events.filter((_, index) => {
           const outcome = outcomes[index]!;
-          if (outcome.status === 'duplicate' && outcome.conflicting)
-            await keepUnusable(unit, conflictOf(event), 'conflicting_content', now, timing);
-        }
-        for (const delivery of batch.unusable) {
-          await keepUnusable(unit, delivery, 'unusable_delivery', now, timing);
-        }
+          return outcome.status === 'duplicate' && outcome.conflicting;
+        });
+        const { unusable } = batch;
+        await keepUnusable(unit, records.shared, { conflicting, unusable }, now, timing);
         return outcomes;
       });
       arrivals.accepted(batch.events, outcomes, now.wall);
       return outcomes;
-    },
-
-    async recordRejections(rejections) {
-      await transact(async () => {
-        for (const r of rejections) {
-          insertRejection.run(
-            ...[iso(r.wall), r.reason, r.t, r.bytes, r.bodySha256, r.header, r.body],
-            ...[r.address, senderOf(r.address), r.times],
-          );
-        }
-        const newest = Math.max(...rejections.map((r) => r.wall));
-        forgetRejections.run(OLD_REJECTIONS_LOOKED_AT, iso(newest - REJECTION_KEPT_MS));
-        for (const reason of new Set(rejections.map((r) => r.reason))) {
-          trimRejections.run(reason, REJECTIONS_KEPT);
-        }
-      });
     },
   };
 }

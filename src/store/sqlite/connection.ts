@@ -7,6 +7,7 @@ import { contentHashOf } from '../../inbox/content.ts';
 import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';
+import { LAST, sql } from '../units/sql.ts';
 import { makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
@@ -216,7 +217,6 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-const { sql } = drizzleModule('drizzle-orm');
 const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
 
 const DIALECT: Dialect = {
@@ -226,11 +226,17 @@ const DIALECT: Dialect = {
   fromJson: (stored) => (stored === null ? null : JSON.parse(String(stored))),
   instant: (iso) => sql`${iso}`,
   listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
+  entries: (values) => sql`json_each(${JSON.stringify(values)})`,
   // One process holds the file.
   forShare: sql``,
   forUpdate: sql``,
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
+  knowsSizes: false,
+  folded: (text) => sql`${text} COLLATE NOCASE`,
+  beginsWith: (column, text) => sql`${column} COLLATE NOCASE < ${`${text}${LAST}`}`,
+  // Of a pair that is compared as one, no index is used where a collation is named.
+  isBehind: ([first, second], [a, b]) => sql`${first} >= ${a} AND (${first} > ${a} OR ${second} > ${b})`,
 };
 
 /** The statement as this engine has it, prepared once. */
@@ -260,6 +266,7 @@ export function createDatabase(db: Connection): MirrorDatabase {
   const begin = db.prepare('BEGIN IMMEDIATE');
   const commit = db.prepare('COMMIT');
   const rollback = db.prepare('ROLLBACK');
+  const look = db.prepare('BEGIN');
   const read = db.prepare('SELECT value FROM counter').pluck();
   const save = db.prepare('UPDATE counter SET value = ?');
   const statement = statementsOf(db);
@@ -307,6 +314,15 @@ export function createDatabase(db: Connection): MirrorDatabase {
     });
   return {
     sql: statements,
+    async atOneMoment(work) {
+      if (db.inTransaction) return await work(statements);
+      look.run();
+      try {
+        return await work(statements);
+      } finally {
+        if (db.inTransaction) rollback.run();
+      }
+    },
     transact,
     // One process holds the file: nobody is held up.
     transactApart: (_table, work) => transact(work),

@@ -2,9 +2,8 @@ import { statSync } from 'node:fs';
 import type { Finders } from '../units/reports.ts';
 import { createBlockSearch } from './blocks.ts';
 import type { Connection } from './connection.ts';
-import { createRecordSearch } from './record-search.ts';
 
-/** What reports ask of one record block by block, of records by name, and how large the file is. */
+/** What reports ask of one record block by block, and how large the file is. */
 export function createFinders(db: Connection): Finders {
   const changesOfRecord = createBlockSearch(db, {
     ...{ table: 'changes', index: 'changes_record', match: 't.kind = ? AND t.record_id = ?' },
@@ -12,11 +11,9 @@ export function createFinders(db: Connection): Finders {
   const eventsOfRecord = createBlockSearch(db, {
     ...{ table: 'events', index: 'events_record', match: 't.record_id = ?' },
   });
-  const searchRecords = createRecordSearch(db);
   return {
     eventsOfRecord: async (id, before, limit) => eventsOfRecord([id], before, limit),
     changesOfRecord: async (kind, id, before, limit) => changesOfRecord([kind, id], before, limit),
-    searchRecords: async (kind, filter, paging) => searchRecords(kind, filter, paging),
     sizes: async () => ({ database_bytes: sizeOf(db.name), wal_bytes: sizeOf(`${db.name}-wal`) }),
   };
 }

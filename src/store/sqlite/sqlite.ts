@@ -2,9 +2,11 @@ import { NotMigrated } from '../../errors.ts';
 import type { Database } from '../database.ts';
 import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';
+import { createRejectionVerbs } from '../units/accept.ts';
 import { createBackfillVerbs } from '../units/backfill.ts';
 import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
+import { createEventVerbs } from '../units/events.ts';
 import { writeFact } from '../units/facts.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
@@ -12,7 +14,10 @@ import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createSweepVerbs } from '../units/sweeps.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
+import { createAcceptVerb } from './accept.ts';
 import { ALONE } from './alone.ts';
+import { createArrivals } from './arrivals.ts';
+import { createClaims } from './claims.ts';
 import {
   type Connection,
   connect,
@@ -24,7 +29,7 @@ import {
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
 import { createFinders } from './finders.ts';
-import { createInboxVerbs } from './inbox.ts';
+import { createHotPath } from './previews.ts';
 import { createRecords } from './records.ts';
 import { assertWhole } from './schema-check.ts';
 
@@ -91,8 +96,13 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
       return database.transact(work, first);
     },
   };
+  const arrivals = createArrivals();
+  const claims = createClaims(db, arrivals);
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
-    ...createInboxVerbs(db, inbox, records),
+    ...createAcceptVerb(db, inbox, records, arrivals),
+    ...createRejectionVerbs(inbox),
+    ...claims.verbs,
+    ...createEventVerbs(inbox, claims, createHotPath(db, records, arrivals)),
     ...createDueVerbs(others, records.shared, { keepsTime: false }),
     ...createBackfillVerbs(others, records.shared),
     ...createDeletionVerbs(others, records.shared),
@@ -101,7 +111,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),
     ...ALONE,
-    ...createReports(database.sql, createFinders(db)),
+    ...createReports(database, createFinders(db)),
     async checkWritable() {
       await transact((unit) => writeFact(unit, 'written', 'x'.repeat(PROBE_BYTES)));
     },
@@ -115,7 +125,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
       told = next;
       opened.splice(0).forEach(next);
     },
-    ...oneAtATime(verbs),
+    ...oneAtATime(verbs, db.readonly ? database.atOneMoment : (work) => work()),
   };
 }
 
@@ -126,13 +136,16 @@ const inTurn = turns();
 
 /**
  * Each verb from its begin to its end before the next: of one connection, another would see what is not committed yet, and
- * write into it. None rejects with a word of SQLite's own.
+ * write into it. None rejects with a word of SQLite's own. `within`: as where another process writes, while this one looks.
  */
-function oneAtATime<Verbs extends object>(verbs: Verbs): Verbs {
+function oneAtATime<Verbs extends object>(
+  verbs: Verbs,
+  within: <T>(work: () => Promise<T>) => Promise<T>,
+): Verbs {
   return Object.fromEntries(
     Object.entries(verbs as Record<string, Verb>).map(([name, verb]): [string, Verb] => [
       name,
-      (...args) => inTurn(() => guardedVerb(() => verb(...args))),
+      (...args) => inTurn(() => guardedVerb(() => within(() => verb(...args)))),
     ]),
   ) as Verbs;
 }

@@ -1,8 +1,7 @@
 import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
 import type { GapChange, Store } from '../store.ts';
-import { type Connection, connect, guarded } from './connection.ts';
 import { openMigrated } from './opening.ts';
-import { storeOver } from './sqlite.ts';
+import { openSqlite } from './sqlite.ts';
 import { crossingVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, type Call, crossing, type Done } from './thread-messages.ts';
 import { CLASS_OF, createLine } from './thread-turns.ts';
@@ -36,7 +35,10 @@ function take(asked: Asked): void {
 
 async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promise<void> {
   try {
-    const store = isReader ? reading(path) : await writing(path);
+    // The schema is this version's where only reports are read: the writing thread has just seen to that.
+    const store = isReader ? openSqlite({ path, readOnly: true }) : await writing(path);
+    const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
+    run = ({ verb, args }) => verbs[verb]!(...args);
     close = store.close;
     store.watchGaps((change) => gaps.push(change));
     tell({ what: 'opened', gaps: noted() });
@@ -45,38 +47,11 @@ async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promi
   }
 }
 
-async function writing(path: string): Promise<Store> {
-  const store = await openMigrated(path, {
+const writing = (path: string): Promise<Store> =>
+  openMigrated(path, {
     onMigrating: () => tell({ what: 'migrating' }),
     onBackup: (to) => tell({ what: 'backed up', to }),
   });
-  const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
-  run = ({ verb, args }) => verbs[verb]!(...args);
-  return store;
-}
-
-/** The schema is this version's: the writing thread has just seen to that. */
-function reading(path: string): Store {
-  const db = connect(path, { readOnly: true });
-  const store = guarded(() => storeOver(db));
-  const inOneMoment = atOneMoment(db);
-  run = ({ verb, args }) => inOneMoment(() => (store as unknown as Verbs)[verb]!(...args));
-  return store;
-}
-
-/** What a verb reads by several statements is of one moment, however much is written meanwhile. */
-function atOneMoment(db: Connection): <T>(work: () => Promise<T>) => Promise<T> {
-  const begin = db.prepare('BEGIN');
-  const end = db.prepare('ROLLBACK');
-  return async (work) => {
-    guarded(() => begin.run());
-    try {
-      return await work();
-    } finally {
-      if (db.inTransaction) end.run();
-    }
-  };
-}
 
 /** One verb at a time, from begin to end. What came meanwhile is looked at before the next is chosen. */
 async function work(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { Sql } from '../database.ts';
+import type { Database, Sql } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import { EPOCH_FACT } from '../epoch.ts';
 import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
@@ -26,6 +26,7 @@ import type {
 import * as tables from '../schema.sqlite.ts';
 import { EVENT_COLUMNS, type EventsOfRecord, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
+import { searchRecords } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { beforeOf, columns, iso, limitOf, sql } from './sql.ts';
 
@@ -34,12 +35,7 @@ export interface Finders {
   eventsOfRecord: EventsOfRecord;
   /** Numbers of one record's changes, newest first. */
   changesOfRecord(kind: Kind, id: string, before: number, limit: number): Promise<number[]>;
-  searchRecords(
-    kind: Kind,
-    filter: Parameters<ReportStore['listRecords']>[1],
-    paging: Paging,
-  ): Promise<RecordReport[]>;
-  sizes(): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
+  sizes(to: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
 }
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
@@ -86,7 +82,7 @@ const REJECTION_COLUMNS = columns(
 const NO_BODY = sql`NULL AS body, NULL AS body_base64`;
 
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
-export function createReports(statements: Sql, finders: Finders): ReportStore {
+export function createReports({ sql: statements, atOneMoment }: Database, finders: Finders): ReportStore {
   const { query, dialect } = statements;
 
   async function one<Row>(statement: SQL): Promise<Row | null> {
@@ -114,7 +110,7 @@ export function createReports(statements: Sql, finders: Finders): ReportStore {
     );
 
   return {
-    summary: () => summaryOf(statements, finders),
+    summary: () => atOneMoment((to) => summaryOf(to, finders)),
 
     listEvents: (filter, paging) => searchEvents(statements, finders.eventsOfRecord, filter, paging),
 
@@ -123,7 +119,7 @@ export function createReports(statements: Sql, finders: Finders): ReportStore {
         sql`SELECT ${EVENT_COLUMNS}, ${events.body} FROM ${events} WHERE ${events.id} = ${id}`,
       ),
 
-    listRecords: finders.searchRecords,
+    listRecords: (kind, filter, paging) => searchRecords(statements, kind, filter, paging),
 
     async showRecord(kind, id) {
       const row = await one<RecordReport>(
@@ -152,7 +148,7 @@ export function createReports(statements: Sql, finders: Finders): ReportStore {
     async snapshotRecords(kind, paging) {
       // The counter first: what is committed between the two is in the rows as well as behind `seq`.
       const row = await one<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
-      return { seq: row?.value ?? 0, records: await finders.searchRecords(kind, {}, paging) };
+      return { seq: row?.value ?? 0, records: await searchRecords(statements, kind, {}, paging) };
     },
 
     countGapsOpened: () =>
@@ -239,7 +235,8 @@ function withBody<Row extends { body: Buffer | null }>(row: Row) {
   return { ...row, body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null };
 }
 
-async function summaryOf({ query, dialect }: Sql, finders: Finders): Promise<StoreSummary> {
+async function summaryOf(to: Sql, finders: Finders): Promise<StoreSummary> {
+  const { query, dialect } = to;
   const counts = await query<{ state: EventState; count: number }>(
     sql`SELECT state, count FROM event_counts`,
   );
@@ -276,6 +273,6 @@ async function summaryOf({ query, dialect }: Sql, finders: Finders): Promise<Sto
     open_gaps_by: openGaps,
     healed_gaps_last_day,
     learned_pointers: learned.map((each) => ({ ...each, used: Boolean(each.used) })),
-    ...(await finders.sizes()),
+    ...(await finders.sizes(to)),
   };
 }

@@ -51,12 +51,12 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
   const held = await unit.query<{ seq: number; body: string }>(
     sql`SELECT ${as({ seq, body })} FROM ${events} WHERE ${unit.dialect.isAmong(seq, keys)} AND ${body} IS NOT NULL`,
   );
-  for (const row of held) {
-    const contentHash = sql`coalesce(${events.contentHash}, ${contentHashOf(row.body)})`;
-    unit.send(
-      sql`UPDATE ${events} SET ${set(events, { contentHash, body: null })} WHERE ${seq} = ${row.seq}`,
-    );
-  }
+  const hashes = Object.fromEntries(held.map((row) => [row.seq, contentHashOf(row.body)]));
+  const contentHash = sql`coalesce(${events.contentHash}, hashed.value)`;
+  unit.send(
+    sql`UPDATE ${events} SET ${set(events, { contentHash, body: null })} FROM ${unit.dialect.entries(hashes)} AS hashed
+      WHERE ${seq} = CAST(hashed.key AS bigint)`,
+  );
   return held.length;
 }
 

@@ -46,6 +46,9 @@ export function isOneOf(column: Column, values: readonly string[]): SQL {
   return sql`${column} IN (${sql.raw(values.map((value) => `'${value}'`).join(', '))})`;
 }
 
+/** Above every character: what begins with a text lies between it and it with this behind. */
+export const LAST = '\u{10ffff}';
+
 export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
   return (await from.query<{ id: string }>(statement)).map(({ id }) => id);
 }

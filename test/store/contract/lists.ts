@@ -41,6 +41,23 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
+      'of a search stay within its names where the record that the page before ended at was renamed',
+      inScene(open, async (scene) => {
+        const named = (id: string, name: string) => ({ id, data: { id, name } });
+        const names = [named('x', 'Acme'), named('y', 'Acorn'), named('z', 'Aaron')];
+        await scene.apply('vendor', names);
+        const { store } = scene;
+        expect(await store.listRecords('vendor', { search: 'ac' }, { limit: 1 })).toMatchObject([
+          { id: 'x' },
+        ]);
+        scene.pass(60_000);
+        await scene.apply('vendor', [named('x', 'AAA')]);
+        const rest = await store.listRecords('vendor', { search: 'ac' }, { limit: 9, after: 'x' });
+        expect(rest.map((row) => row.id)).toEqual(['y']);
+      }),
+    );
+
+    it(
       'of records come in the order of their bytes, whatever the language says of the letters',
       inScene(open, async (scene) => {
         const ids = ['-', 'B', 'Z', '_', 'a', 'b', 'ba', 'z', '\u00e9', '\u{1f4a5}'];

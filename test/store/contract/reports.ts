@@ -129,6 +129,27 @@ export function describeReports(open: OpenEngine): void {
     );
 
     it(
+      'of what is stored show one moment, however much is written meanwhile',
+      inScene(open, async (scene) => {
+        let isOver = false;
+        const writing = (async () => {
+          while (!isOver) {
+            await scene.accept(scene.event());
+            await scene.work();
+          }
+        })();
+        const moments = new Set<string>();
+        for (let n = 0; n < 500; n += 1) {
+          const { events, oldest_pending_at } = await scene.store.summary();
+          moments.add(`${events.pending} waiting, the oldest ${oldest_pending_at === null ? 'none' : 'one'}`);
+        }
+        isOver = true;
+        await writing;
+        expect([...moments].sort()).toEqual(['0 waiting, the oldest none', '1 waiting, the oldest one']);
+      }),
+    );
+
+    it(
       'of changes go on after any number, oldest first',
       inScene(open, async (scene) => {
         await fill(scene);

@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto';
+import { senderOf } from '../../inbox/rejections.ts';
+import type { Database, Unit } from '../database.ts';
+import { coverableAt, gapOfQuarantined } from '../healing.ts';
+import { quarantine, rejections } from '../schema.sqlite.ts';
+import {
+  type HintTiming,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+  OLD_REJECTIONS_LOOKED_AT,
+  REJECTION_KEPT_MS,
+  REJECTIONS_KEPT,
+  type UnusableDelivery,
+} from '../store.ts';
+import { openGap } from './gaps.ts';
+import type { Records } from './records.ts';
+import { insertInto, iso, sql } from './sql.ts';
+
+/** Deliveries that are not taken in as events: their content is kept, what they seem to be about is read, and a gap says so. */
+export async function keepUnusable(
+  unit: Unit,
+  records: Pick<Records, 'hint'>,
+  { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
+  now: Now,
+  timing: HintTiming,
+): Promise<void> {
+  const nowIso = iso(now.wall);
+  const deliveries = [...conflicting.map(conflictOf), ...unusable];
+  for (const [nth, { reason, t, kind, recordId, body }] of deliveries.entries()) {
+    const bodySha256 = createHash('sha256').update(body).digest('hex');
+    unit.send(insertInto(quarantine, { receivedAt: nowIso, reason, t, kind, recordId, body, bodySha256 }));
+    if (kind !== null && recordId !== null)
+      records.hint(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+    const what = nth < conflicting.length ? 'conflicting_content' : 'unusable_delivery';
+    const gap = gapOfQuarantined(what, kind, recordId);
+    await openGap(unit, gap, reason, nowIso, coverableAt(gap, now, timing));
+  }
+}
+
+const conflictOf = ({ id, t, body, kind, recordId }: IncomingEvent): UnusableDelivery => ({
+  reason: `the id ${id} was received before with other content`,
+  ...{ t, kind, recordId, body: Buffer.from(body) },
+});
+
+export const createRejectionVerbs = (database: Database): Pick<InboxStore, 'recordRejections'> => ({
+  async recordRejections(rejected) {
+    await database.transact(async (unit) => {
+      for (const { wall, ...rejection } of rejected) {
+        const network = senderOf(rejection.address);
+        unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network }));
+      }
+      const { id, at, reason, network } = rejections;
+      const newest = Math.max(...rejected.map(({ wall }) => wall));
+      unit.send(
+        sql`DELETE FROM ${rejections} WHERE ${id} IN (SELECT ${id} FROM ${rejections} ORDER BY ${id} LIMIT ${OLD_REJECTIONS_LOOKED_AT})
+          AND ${at} < ${iso(newest - REJECTION_KEPT_MS)}`,
+      );
+      const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
+      unit.send(
+        sql`DELETE FROM ${rejections} WHERE ${id} IN (
+          SELECT id FROM (
+            SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
+              SELECT ${id}, ${reason}, row_number() OVER (PARTITION BY ${reason}, ${network} ORDER BY ${id} DESC) AS nth
+              FROM ${rejections} WHERE ${unit.dialect.isAmong(reason, reasons)}) AS senders) AS places
+          WHERE place > ${REJECTIONS_KEPT})`,
+      );
+    });
+  },
+});
