@@ -41,6 +41,7 @@ export function interleaved(
         await step();
         return await database.transactAtOnce<Row>(text, values);
       }),
+    atOneMoment: (work) => database.atOneMoment(whole(work)),
     transactApart: (opening, work) => database.transactApart(opening, whole(work)),
   };
 }

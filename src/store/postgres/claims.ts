@@ -13,7 +13,6 @@ const IN_TURN =
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
 type ClaimVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
-export type Claims = ReturnType<typeof createClaims>;
 
 /**
  * Who works on which events, over all replicas. A claim is a row of its own, so that taking one neither rewrites the

@@ -102,6 +102,7 @@ export interface Unit extends Sql, Sender {
 export interface Database extends database.Database {
   readonly schema: string;
   readonly sql: Sql;
+  atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /**
    * One atomic unit that writes. It locks the counter first, so such units run one after another over all replicas,
    * and number order is commit order. A deadlock runs `work` again, so it changes nothing but the database.

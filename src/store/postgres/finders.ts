@@ -1,3 +1,4 @@
+import type { SQL } from '../drizzle.ts';
 import { changes, events } from '../schema.sqlite.ts';
 import type { Finders } from '../units/reports.ts';
 import { as, sql } from '../units/sql.ts';
@@ -5,7 +6,7 @@ import type { Sql } from './connection.ts';
 
 /** What reports ask of one record through its index, and how large the schema is. */
 export function createFinders(statements: Sql): Finders {
-  async function numbers(statement: ReturnType<typeof sql>): Promise<number[]> {
+  async function numbers(statement: SQL): Promise<number[]> {
     return (await statements.query<{ seq: number }>(statement)).map(({ seq }) => seq);
   }
   return {
