@@ -290,6 +290,9 @@ export function createDatabase(db: Connection): MirrorDatabase {
     first?: (sql: Sql) => Promise<First>,
   ) =>
     guardedVerb(async () => {
+      // SQLite itself would only say that a look is under way.
+      if (db.readonly)
+        throw new StoreUnavailable('the database cannot be written: it was opened for reading');
       begin.run();
       try {
         const start = read.get() as number;
