@@ -66,7 +66,7 @@ export interface Config {
   credentialsKey: Uint8Array | null;
   idPointers: IdPointers;
   riskIdsFile: string | null;
-  sync: { settleMs: number; sweepMs: number; silenceMs: number };
+  sync: { settleMs: number; fullSyncMs: number; silenceMs: number };
   process: { concurrency: number; retryMaxAttempts: number };
   retention: { bodyDays: number; historyDays: number; dedupeDays: number };
   notifyUrl: URL | null;
@@ -233,7 +233,7 @@ function readConfig(read: parse.Reader): Config {
     riskIdsFile: read.value('RISK_IDS_FILE', parse.text(/./, 'the path of a file'), null),
     sync: {
       settleMs: read.value('SYNC_SETTLE_SECONDS', parse.decimal(0, 3600, 'seconds'), 10) * SECOND_MS,
-      sweepMs: read.value('SYNC_SWEEP_MINUTES', parse.decimal(0, 525_600, 'minutes'), 60) * MINUTE_MS,
+      fullSyncMs: read.value('SYNC_FULL_MINUTES', parse.decimal(0, 525_600, 'minutes'), 60) * MINUTE_MS,
       silenceMs: read.value('SYNC_SILENCE_HOURS', parse.decimal(0, 8_760, 'hours'), 24) * HOUR_MS,
     },
     process: {

@@ -1,29 +1,29 @@
 /**
  * The service's own errors. Every one says what failed (`code`, stable), whether the same call may succeed
- * later (`retryable`), and what an operator can do about it (`hint`). `message` never holds a secret.
+ * later (`retryable`), and what an operator can do about it (`dirty`). `message` never holds a secret.
  */
 export class MirrorError extends Error {
   readonly code: string;
   readonly retryable: boolean;
-  readonly hint: string | undefined;
+  readonly remedy: string | undefined;
 
   constructor(
     code: string,
     message: string,
-    options: { retryable?: boolean; hint?: string; cause?: unknown } = {},
+    options: { retryable?: boolean; remedy?: string; cause?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = new.target.name;
     this.code = code;
     this.retryable = options.retryable ?? false;
-    this.hint = options.hint;
+    this.remedy = options.remedy;
   }
 }
 
 /** A setting is missing or wrong, or a command was called wrongly. The process exits with code 2. */
 export class UsageError extends MirrorError {
-  constructor(message: string, hint?: string) {
-    super('usage', message, hint === undefined ? {} : { hint });
+  constructor(message: string, remedy?: string) {
+    super('usage', message, remedy === undefined ? {} : { remedy });
   }
 }
 
@@ -38,7 +38,7 @@ export class NotMigrated extends UsageError {}
 export class StoreUnavailable extends MirrorError {
   readonly fatal: boolean;
 
-  constructor(message: string, options: { fatal?: boolean; cause?: unknown; hint?: string } = {}) {
+  constructor(message: string, options: { fatal?: boolean; cause?: unknown; remedy?: string } = {}) {
     super('store_unavailable', message, { ...options, retryable: !options.fatal });
     this.fatal = options.fatal ?? false;
   }

@@ -8,7 +8,7 @@ const PREFIX = 'compliance_mirror_';
 const REQUEST_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15];
 /** From arrival to a row: milliseconds when idle, hours after an outage. */
 const LAG_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 60, 300, 900, 3600, 21_600, 86_400];
-const SWEEP_SECONDS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400];
+const FULL_SYNC_SECONDS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400];
 
 /**
  * Every metric, declared once. Labels are words from fixed lists (outcomes, reasons, kinds, route templates,
@@ -99,7 +99,7 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
     ),
     eventsProcessed: tally('events_processed_total', 'Events worked off, by outcome.', 'outcome'),
     eventRetries: counter('event_retries_total', 'Events put off after a failure of ours.'),
-    events: gauge('events', 'Events kept, by state; dead ones wait for a person.', 'state'),
+    events: gauge('events', 'Events kept, by state; failed ones wait for a person.', 'state'),
     backlogEvents: gauge('backlog_events', 'Events committed and not yet worked off.'),
     backlogOldestSeconds: gauge('backlog_oldest_seconds', 'Age of the oldest event of the backlog.'),
     records: gauge(
@@ -120,24 +120,29 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
     quarantined: gauge('quarantined_deliveries', 'Signed deliveries in quarantine, not released.'),
     gapsOpen: gauge('gaps_open', 'Gaps open now.', 'reason'),
     gapsOpened: counter('gaps_opened_total', 'Gaps opened.', 'reason'),
-    sweeps: counter('sweeps_total', 'Sweeps ended, by outcome.', 'kind', 'outcome'),
-    sweepSeconds: histogram('sweep_duration_seconds', 'How long sweeps took.', SWEEP_SECONDS, 'kind'),
-    sweepRecords: counter(
-      'sweep_records_total',
-      'Records that sweeps read, by what it did to the mirror.',
+    syncRuns: counter('sync_runs_total', 'Sync runs ended, by outcome.', 'kind', 'outcome'),
+    fullSyncSeconds: histogram(
+      'sync_run_duration_seconds',
+      'How long full syncs took.',
+      FULL_SYNC_SECONDS,
+      'kind',
+    ),
+    syncRunRecords: counter(
+      'sync_run_records_total',
+      'Records that full syncs read, by what it did to the mirror.',
       'kind',
       'effect',
     ),
-    sweepPages: counter('sweep_pages_total', 'Pages that sweeps read.', 'kind'),
-    sweepsRunning: gauge('sweeps_running', 'Sweeps under way.', 'kind'),
-    lastFullSweep: gauge(
-      'last_full_sweep_timestamp_seconds',
-      'When a complete sweep of the kind last ended.',
+    syncRunPages: counter('sync_run_pages_total', 'Pages that full syncs read.', 'kind'),
+    syncRunsRunning: gauge('sync_runs_running', 'Sync runs under way.', 'kind'),
+    lastFullSync: gauge(
+      'last_full_sync_timestamp_seconds',
+      'When a complete full sync of the kind last ended.',
       'kind',
     ),
-    sweepDrift: counter(
-      'sweep_drift_total',
-      'Records that a sweep found different from the mirror.',
+    syncRunDifferences: counter(
+      'sync_run_differences_total',
+      'Records that a full sync found different from the mirror.',
       'kind',
       'difference',
     ),

@@ -30,7 +30,7 @@ import { type Listeners, openListeners } from './service/listeners.ts';
 import { liveFacts } from './service/live-facts.ts';
 import { createNarrator } from './service/narrator.ts';
 import { databaseClock, openWithPatience } from './service/opening.ts';
-import { heldDeletions, operatorsActions, operatorsStore } from './service/operators.ts';
+import { operatorsActions, operatorsStore, pendingDeletions } from './service/operators.ts';
 import { opsTokens, requireTokens } from './service/ops-tokens.ts';
 import { type Pause, readPause } from './service/pause.ts';
 import { noteDowntime, recover } from './service/recovery.ts';
@@ -215,7 +215,7 @@ async function compose(
       ? null
       : createHeldBackfill({
           ...{ store, replicas, clock, isFirst: living.others === 0, create: createRepairs },
-          forgeableDistanceMs: forgeableDistanceMs(config.sync.sweepMs),
+          forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
           onAsked: () => sharing.lookNow(),
         });
   const backfill: Backfill | null = held ?? createRepairs?.(store, interrupted) ?? null;
@@ -230,7 +230,7 @@ async function compose(
       : { claims: { owner: `${replicas.id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS } }),
     onOutcome: (outcome) => {
       tell.processed(outcome, clock.wall());
-      if (outcome.outcome === 'dead') backfill?.wake();
+      if (outcome.outcome === 'failed') backfill?.wake();
     },
     onRetry: (event, error, delayMs) => tell.retried(event, error, delayMs, clock.wall()),
   });
@@ -242,7 +242,7 @@ async function compose(
   const inbox = createInbox({ store, clock, timing, onAccepted, onError });
   const watch = createDeliveryWatch({
     ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
-    ...{ startedWall: startedAt, silenceMs: config.sync.silenceMs, sweepMs: config.sync.sweepMs },
+    ...{ startedWall: startedAt, silenceMs: config.sync.silenceMs, fullSyncMs: config.sync.fullSyncMs },
   });
   const receiver = createReceiver({
     ...{ inbox, clock, logger, lines, metrics, pointers },
@@ -269,7 +269,7 @@ async function compose(
         ...{ config, startedAt, state, pause, unwritableSince, skewMs },
         ...{ secrets, secretUse, backfill, budget, traffic, clock },
       }),
-    heldDeletions: () => heldDeletions(store, clock.wall()),
+    pendingDeletions: () => pendingDeletions(store, clock.wall()),
     credentials: () => credentialFacts(config.compliance, credentials),
     traffic: traffic.since,
     diagnose: rejectionDiagnoses(config, store, clock),
@@ -290,12 +290,12 @@ async function compose(
   }
 
   async function writeBeat(): Promise<void> {
-    const { settleMs, sweepMs } = config.sync;
+    const { settleMs, fullSyncMs } = config.sync;
     const present = access();
     await store.beat(now(), {
       eventsOnly,
       settleMs,
-      sweepMs,
+      fullSyncMs,
       blocked: pause !== null,
       unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
       access: present,
@@ -303,7 +303,7 @@ async function compose(
     // Another one, where the database was put back beneath us.
     epoch = await store.epoch();
     // Nothing is known of what the new ones may read until they have read it.
-    if (beatenWith !== null && beatenWith !== present) backfill?.requestSweep(KINDS, 'credentials');
+    if (beatenWith !== null && beatenWith !== present) backfill?.requestFullSync(KINDS, 'credentials');
     beatenWith = present;
   }
 
@@ -333,7 +333,7 @@ async function compose(
   setPause(await readPause(store));
   await writeBeat();
   // Among several, whoever takes the lease begins with it.
-  if (replicas.isAlone) backfill?.requestSweep(KINDS, 'start');
+  if (replicas.isAlone) backfill?.requestFullSync(KINDS, 'start');
 
   front.open({
     receiver: (request, env) => receiver.fetch(request, env as never),

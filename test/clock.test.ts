@@ -4,13 +4,13 @@ import { sharedClock } from '../src/clock.ts';
 const DATABASE_ORIGIN = 1_800_000_000_000;
 
 /** A process and a database whose clocks differ, and a network between them. */
-function scene(options: { drift?: number } = {}) {
-  const { drift = 0 } = options;
+function scene(options: { differences?: number } = {}) {
+  const { differences = 0 } = options;
   let ms = 0;
   let stepMs = 0;
   const trip = { thereMs: 0, backMs: 0 };
   const asked: (number | null)[] = [];
-  const database = () => DATABASE_ORIGIN + ms * (1 + drift) + stepMs;
+  const database = () => DATABASE_ORIGIN + ms * (1 + differences) + stepMs;
   return {
     ...{ trip, asked, database },
     pass: (by: number) => {
@@ -52,7 +52,7 @@ describe("the database's time", () => {
   });
 
   it('stays within its margin while the clocks drift, and a better measurement narrows it', async () => {
-    const world = scene({ drift: 150e-6 });
+    const world = scene({ differences: 150e-6 });
     Object.assign(world.trip, { thereMs: 30, backMs: 10 });
     const clock = await world.start();
     world.pass(600_000);

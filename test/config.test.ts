@@ -51,7 +51,7 @@ describe('with nothing set', () => {
         vendor: ['vendorId', 'vendor.id', 'id'],
       },
       riskIdsFile: null,
-      sync: { settleMs: 10_000, sweepMs: 3_600_000, silenceMs: 86_400_000 },
+      sync: { settleMs: 10_000, fullSyncMs: 3_600_000, silenceMs: 86_400_000 },
       process: { concurrency: 8, retryMaxAttempts: 10 },
       retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 },
       notifyUrl: null,
@@ -100,7 +100,7 @@ describe('a setting is taken', () => {
     [{ DATABASE_POOL_SIZE: '3' }, (c) => c.database.poolSize, 3],
     [{ DATABASE_STATEMENT_TIMEOUT_SECONDS: '1.5' }, (c) => c.database.statementTimeoutMs, 1_500],
     [{ SYNC_SETTLE_SECONDS: '0.5' }, (c) => c.sync.settleMs, 500],
-    [{ SYNC_SWEEP_MINUTES: '0' }, (c) => c.sync.sweepMs, 0],
+    [{ SYNC_FULL_MINUTES: '0' }, (c) => c.sync.fullSyncMs, 0],
     [{ WEBHOOK_SIGNATURE_HEADER: 'X-Signed' }, (c) => c.webhook.header, 'x-signed'],
     [{ ID_POINTERS_VENDOR: 'a.b, c' }, (c) => c.idPointers.vendor, ['a.b', 'c']],
     [

@@ -106,7 +106,7 @@ const DIRECTIONS: readonly (readonly [
       '../../mirror/decide.ts',
       '../../process/handlers.ts',
       '../store.ts',
-      '../healing.ts',
+      '../resolving.ts',
       '../epoch.ts',
       'pg',
     ],

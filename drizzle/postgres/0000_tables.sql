@@ -76,25 +76,16 @@ CREATE TABLE "gaps" (
 	"record_id" text COLLATE "C",
 	"reason" text COLLATE "C" NOT NULL,
 	"opened_at" timestamp with time zone NOT NULL,
-	"healed_at" timestamp with time zone,
+	"resolved_at" timestamp with time zone,
 	"attempts" integer DEFAULT 1 NOT NULL,
 	"error" text,
 	"number" bigint NOT NULL,
 	"coverable_at" bigint
 );
 --> statement-breakpoint
-CREATE TABLE "held_deletions" (
-	"kind" text COLLATE "C" NOT NULL,
-	"id" text COLLATE "C" NOT NULL,
-	"sweep_id" bigint NOT NULL,
-	"held_at" timestamp with time zone NOT NULL,
-	"consent_until" timestamp with time zone,
-	CONSTRAINT "held_deletions_kind_id_pk" PRIMARY KEY("kind","id")
-);
---> statement-breakpoint
 CREATE TABLE "kind_state" (
 	"kind" text COLLATE "C" PRIMARY KEY NOT NULL,
-	"in_step_since" timestamp with time zone,
+	"in_sync_since" timestamp with time zone,
 	"read_with" text,
 	"probed_with" text,
 	"read_at" timestamp with time zone
@@ -122,6 +113,15 @@ CREATE TABLE "operator_sessions" (
 	"sealed" text NOT NULL,
 	"opened_at" bigint NOT NULL,
 	"used_at" bigint NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "pending_deletions" (
+	"kind" text COLLATE "C" NOT NULL,
+	"id" text COLLATE "C" NOT NULL,
+	"sync_run_id" bigint NOT NULL,
+	"held_at" timestamp with time zone NOT NULL,
+	"consent_until" timestamp with time zone,
+	CONSTRAINT "pending_deletions_kind_id_pk" PRIMARY KEY("kind","id")
 );
 --> statement-breakpoint
 CREATE TABLE "policies" (
@@ -170,9 +170,9 @@ CREATE TABLE "record_counts" (
 CREATE TABLE "record_state" (
 	"kind" text COLLATE "C" NOT NULL,
 	"id" text COLLATE "C" NOT NULL,
-	"hint" bigint DEFAULT 0 NOT NULL,
-	"hint_at" bigint,
-	"first_hint_at" bigint,
+	"dirty" bigint DEFAULT 0 NOT NULL,
+	"dirty_at" bigint,
+	"first_dirty_at" bigint,
 	"unverified_since" timestamp with time zone,
 	"previewed_created" bigint,
 	"read_number" bigint DEFAULT 0 NOT NULL,
@@ -187,7 +187,7 @@ CREATE TABLE "record_state" (
 	"attempts" integer DEFAULT 0 NOT NULL,
 	"error" text,
 	"due_at" bigint,
-	"sweep_id" bigint,
+	"sync_run_id" bigint,
 	CONSTRAINT "record_state_kind_id_pk" PRIMARY KEY("kind","id")
 );
 --> statement-breakpoint
@@ -248,15 +248,15 @@ CREATE TABLE "risk_assessments" (
 	"shown" jsonb
 );
 --> statement-breakpoint
-CREATE TABLE "sweep_requests" (
+CREATE TABLE "sync_requests" (
 	"kind" text COLLATE "C" NOT NULL,
 	"reason" text COLLATE "C" NOT NULL,
 	"requested_at" timestamp with time zone NOT NULL,
-	CONSTRAINT "sweep_requests_kind_reason_pk" PRIMARY KEY("kind","reason")
+	CONSTRAINT "sync_requests_kind_reason_pk" PRIMARY KEY("kind","reason")
 );
 --> statement-breakpoint
-CREATE TABLE "sweeps" (
-	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "sweeps_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+CREATE TABLE "sync_runs" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "sync_runs_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
 	"kind" text COLLATE "C" NOT NULL,
 	"reason" text COLLATE "C" NOT NULL,
 	"started_at" timestamp with time zone NOT NULL,
@@ -269,7 +269,7 @@ CREATE TABLE "sweeps" (
 	"unchanged" integer DEFAULT 0 NOT NULL,
 	"outcome" text,
 	"error" text,
-	"drift" jsonb,
+	"differences" jsonb,
 	"number" bigint NOT NULL,
 	"began_at" bigint NOT NULL
 );
@@ -321,15 +321,15 @@ CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq"
 CREATE INDEX "claims_record" ON "claims" USING btree ("record_id","kind");--> statement-breakpoint
 CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
 CREATE INDEX "events_pending" ON "events" USING btree ("seq","next_attempt_at") WHERE state = 'pending';--> statement-breakpoint
-CREATE INDEX "events_dead" ON "events" USING btree ("seq") WHERE state = 'dead';--> statement-breakpoint
-CREATE INDEX "events_sought" ON "events" USING btree ("next_attempt_at") WHERE state = 'dead' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "events_failed" ON "events" USING btree ("seq") WHERE state = 'failed';--> statement-breakpoint
+CREATE INDEX "events_sought" ON "events" USING btree ("next_attempt_at") WHERE state = 'failed' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "events_record" ON "events" USING btree ("record_id","seq");--> statement-breakpoint
-CREATE INDEX "gaps_open" ON "gaps" USING btree ("reason","kind","record_id") WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX "gaps_open" ON "gaps" USING btree ("reason","kind","record_id") WHERE resolved_at IS NULL;--> statement-breakpoint
 CREATE INDEX "gaps_record" ON "gaps" USING btree ("kind","record_id");--> statement-breakpoint
-CREATE INDEX "gaps_open_newest" ON "gaps" USING btree ("id") WHERE healed_at IS NULL;--> statement-breakpoint
-CREATE INDEX "gaps_open_oldest" ON "gaps" USING btree ("reason","kind","id") WHERE healed_at IS NULL;--> statement-breakpoint
-CREATE INDEX "gaps_healed" ON "gaps" USING btree ("healed_at") WHERE healed_at IS NOT NULL;--> statement-breakpoint
-CREATE INDEX "held_deletions_sweep" ON "held_deletions" USING btree ("sweep_id","id");--> statement-breakpoint
+CREATE INDEX "gaps_open_newest" ON "gaps" USING btree ("id") WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX "gaps_open_oldest" ON "gaps" USING btree ("reason","kind","id") WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX "gaps_resolved" ON "gaps" USING btree ("resolved_at") WHERE resolved_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "pending_deletions_sync_run" ON "pending_deletions" USING btree ("sync_run_id","id");--> statement-breakpoint
 CREATE INDEX "policies_unverified" ON "policies" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "policies_name" ON "policies" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
 CREATE INDEX "policies_deleted" ON "policies" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
@@ -343,7 +343,7 @@ CREATE INDEX "risk_assessments_unverified" ON "risk_assessments" USING btree ("u
 CREATE INDEX "risk_assessments_name" ON "risk_assessments" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
 CREATE INDEX "risk_assessments_deleted" ON "risk_assessments" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "risk_assessments_outstanding" ON "risk_assessments" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX "sweeps_kind" ON "sweeps" USING btree ("kind","id");--> statement-breakpoint
+CREATE INDEX "sync_runs_kind" ON "sync_runs" USING btree ("kind","id");--> statement-breakpoint
 CREATE INDEX "trimmed_events_received" ON "trimmed_events" USING btree ("received_at");--> statement-breakpoint
 CREATE INDEX "vendors_unverified" ON "vendors" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "vendors_name" ON "vendors" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
@@ -352,4 +352,4 @@ CREATE INDEX "vendors_outstanding" ON "vendors" USING btree ("id") WHERE unverif
 --> statement-breakpoint
 INSERT INTO "counter" ("one", "value") VALUES (1, 0);
 --> statement-breakpoint
-INSERT INTO "event_counts" ("state", "count") VALUES ('pending', 0), ('done', 0), ('ignored', 0), ('dead', 0), ('discarded', 0);
+INSERT INTO "event_counts" ("state", "count") VALUES ('pending', 0), ('processed', 0), ('ignored', 0), ('failed', 0), ('discarded', 0);

@@ -4,21 +4,21 @@ INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || cloc
 --> statement-breakpoint
 INSERT INTO quarantine_count (one, waiting) VALUES (1, 0);
 --> statement-breakpoint
--- Counts are kept by the statement, not by the row: a batch of 256 would leave 256 dead versions of one count behind.
+-- Counts are kept by the statement, not by the row: a batch of 256 would leave 256 failed versions of one count behind.
 -- Writers hold the counter's lock, so no two of them add to a count at once.
 CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
   alive bigint := 0;
-  dead bigint := 0;
+  failed bigint := 0;
 BEGIN
   IF TG_OP <> 'DELETE' THEN
-    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, dead FROM come;
+    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, failed FROM come;
   END IF;
   IF TG_OP <> 'INSERT' THEN
-    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), dead - count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, dead FROM gone;
+    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), failed - count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, failed FROM gone;
   END IF;
-  IF alive <> 0 OR dead <> 0 THEN
-    UPDATE record_counts SET live = live + alive, deleted = deleted + dead WHERE kind = TG_ARGV[0];
+  IF alive <> 0 OR failed <> 0 THEN
+    UPDATE record_counts SET live = live + alive, deleted = deleted + failed WHERE kind = TG_ARGV[0];
   END IF;
   RETURN NULL;
 END $$;
@@ -38,17 +38,17 @@ CREATE FUNCTION count_gaps() RETURNS trigger LANGUAGE plpgsql SET search_path FR
 BEGIN
   IF TG_OP = 'INSERT' THEN
     INSERT INTO gap_counts AS c (reason, kind, open, opened)
-      SELECT reason, coalesce(kind, ''), count(*) FILTER (WHERE healed_at IS NULL), count(*) FROM come GROUP BY 1, 2
+      SELECT reason, coalesce(kind, ''), count(*) FILTER (WHERE resolved_at IS NULL), count(*) FROM come GROUP BY 1, 2
       ON CONFLICT (reason, kind) DO UPDATE SET open = c.open + excluded.open, opened = c.opened + excluded.opened;
   ELSIF TG_OP = 'UPDATE' THEN
     UPDATE gap_counts c SET open = open + n.more
       FROM (SELECT reason, coalesce(kind, '') AS kind, sum(weight) AS more FROM
-        (SELECT reason, kind, 1 AS weight FROM come WHERE healed_at IS NULL UNION ALL SELECT reason, kind, -1 FROM gone WHERE healed_at IS NULL) w
+        (SELECT reason, kind, 1 AS weight FROM come WHERE resolved_at IS NULL UNION ALL SELECT reason, kind, -1 FROM gone WHERE resolved_at IS NULL) w
         GROUP BY 1, 2 HAVING sum(weight) <> 0) n
       WHERE c.reason = n.reason AND c.kind = n.kind;
   ELSE
     UPDATE gap_counts c SET open = open - n.less
-      FROM (SELECT reason, coalesce(kind, '') AS kind, count(*) AS less FROM gone WHERE healed_at IS NULL GROUP BY 1, 2) n
+      FROM (SELECT reason, coalesce(kind, '') AS kind, count(*) AS less FROM gone WHERE resolved_at IS NULL GROUP BY 1, 2) n
       WHERE c.reason = n.reason AND c.kind = n.kind;
   END IF;
   RETURN NULL;
@@ -66,17 +66,17 @@ END $$;
 --> statement-breakpoint
 -- What every group of deliveries does, as one statement: all replicas wait for whoever holds the counter, so that nothing
 -- may travel while it is held. Each statement in here sees what is committed as it begins, and not as it was sent.
-CREATE FUNCTION hint_records(given_kinds text[], given_ids text[], given_numbers bigint[], before bigint, noted_at bigint, due bigint, since timestamptz) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE FUNCTION mark_dirty(given_kinds text[], given_ids text[], given_numbers bigint[], before bigint, noted_at bigint, due bigint, since timestamptz) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   doubted_policies text[];
   doubted_assessments text[];
   doubted_vendors text[];
 BEGIN
   WITH hinted AS (
-    INSERT INTO record_state AS s (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
+    INSERT INTO record_state AS s (kind, id, dirty, dirty_at, first_dirty_at, unverified_since, due_at)
       SELECT g.kind, g.id, before + g.number, noted_at, noted_at, since, due FROM unnest(given_kinds, given_ids, given_numbers) AS g (kind, id, number)
-      ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = greatest(s.hint_at, excluded.hint_at),
-        first_hint_at = coalesce(s.first_hint_at, excluded.first_hint_at),
+      ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = greatest(s.dirty_at, excluded.dirty_at),
+        first_dirty_at = coalesce(s.first_dirty_at, excluded.first_dirty_at),
         unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
         due_at = least(s.due_at, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
       RETURNING s.kind, s.id, s.unverified_since
@@ -95,7 +95,7 @@ BEGIN
 END $$;
 --> statement-breakpoint
 -- Takes in events that nobody has seen. Null, and nothing done, where one is known.
-CREATE FUNCTION accept_events(given_ids text[], given_types text[], given_created timestamptz[], given_created_ms bigint[], given_kinds text[], given_records text[], given_states text[], given_bodies text[], hinted_kinds text[], hinted_ids text[], hinted_places bigint[], noted_at bigint, due bigint, received timestamptz) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE FUNCTION accept_events(given_ids text[], given_types text[], given_created timestamptz[], given_created_ms bigint[], given_kinds text[], given_records text[], given_states text[], given_bodies text[], dirty_kinds text[], dirty_ids text[], dirty_places bigint[], noted_at bigint, due bigint, received timestamptz) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   before bigint;
   pending bigint := cardinality(array_positions(given_states, 'pending'));
@@ -113,8 +113,8 @@ BEGIN
       CASE g.state WHEN 'ignored' THEN received END, g.body
     FROM unnest(given_ids, given_types, given_created, given_created_ms, given_kinds, given_records, given_states, given_bodies)
       WITH ORDINALITY AS g (id, type, created, created_ms, kind, record_id, state, body, place);
-  IF cardinality(hinted_ids) > 0 THEN
-    PERFORM hint_records(hinted_kinds, hinted_ids, hinted_places, before, noted_at, due, received);
+  IF cardinality(dirty_ids) > 0 THEN
+    PERFORM mark_dirty(dirty_kinds, dirty_ids, dirty_places, before, noted_at, due, received);
   END IF;
   RETURN before;
 END $$;
@@ -164,9 +164,9 @@ WITH kinds AS (
   SELECT c.kind, c.live AS records, c.deleted, c.known,
     (SELECT count(*) FROM record_state s WHERE s.kind = c.kind AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       -- What an event named by an id that the API does not know may stand in it under another one.
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
+        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
     CASE c.kind
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)
       WHEN 'vendor' THEN (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL)
@@ -181,43 +181,43 @@ WITH kinds AS (
     coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
     coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0')::float8 * interval '1 millisecond' AS settle,
-    coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0')::float8 AS sweep_ms
+    coalesce((SELECT value FROM facts WHERE name = 'full_sync_ms'), '0')::float8 AS full_sync_ms
 ), told AS (
   SELECT k.*, service.*,
-    (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
+    (SELECT in_sync_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
     -- Nothing read with the present credentials is nothing known: with no record there is nothing that could be wrong either.
     (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
       OR (s.probed_with = service.access AND (SELECT known FROM record_counts c WHERE c.kind = k.kind) = 0
         AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
-    last.finished_at AS last_full_sweep_at,
-    round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sweep_seconds,
+    last.finished_at AS last_full_sync_at,
+    round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sync_seconds,
     last.seen AS listed,
-    last.started_at - service.settle AS covered_until,
+    last.started_at - service.settle AS complete_through,
     gap.*,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM
       (SELECT events.kind AS about FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1000) head WHERE about = k.kind OR about IS NULL)) AS backlog
   FROM kinds k CROSS JOIN service
-  LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sweeps s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
+  LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
-    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
+    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_pending', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
       OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')), 0) AS blocking_gaps,
-    coalesce(sum(open) FILTER (WHERE g.reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')), 0) AS pressing_gaps
+    coalesce(sum(open) FILTER (WHERE g.reason NOT IN ('unresolved', 'unaddressable', 'failed_event', 'silence')), 0) AS pressing_gaps
     FROM gap_counts g WHERE g.kind IN (k.kind, '')) gap
 ), judged AS (
   SELECT *, CASE
     WHEN events_only THEN 'unverified'
     WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat > interval '60 seconds' THEN 'stale'
-    WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
+    WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
     WHEN unreachable THEN 'unreachable'
-    WHEN readable_since IS NULL OR last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
-    WHEN sweep_ms > 0 AND clock_timestamp() - last_full_sweep_at > (2 * sweep_ms + 600000) * interval '1 millisecond' THEN 'stale'
-    ELSE 'in_step' END AS verdict
+    WHEN readable_since IS NULL OR last_full_sync_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    WHEN full_sync_ms > 0 AND clock_timestamp() - last_full_sync_at > (2 * full_sync_ms + 600000) * interval '1 millisecond' THEN 'stale'
+    ELSE 'in_sync' END AS verdict
   FROM told
 )
 -- What the next heartbeat is to note holds since now, as far as can be shown.
-SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN coalesce(since, date_trunc('milliseconds', clock_timestamp())) END AS in_step_since, records, deleted, known, unverified,
-  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, readable_since, open_gaps,
+SELECT kind, verdict, CASE WHEN verdict = 'in_sync' THEN coalesce(since, date_trunc('milliseconds', clock_timestamp())) END AS in_sync_since, records, deleted, known, unverified,
+  oldest_unverified_at, last_full_sync_at, last_full_sync_seconds, complete_through, readable_since, open_gaps,
   CASE WHEN events_only THEN 'payloads of events only' WHEN readable_since IS NULL THEN 'not read with the present credentials yet'
     WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'

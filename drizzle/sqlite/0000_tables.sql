@@ -51,8 +51,8 @@ CREATE TABLE `events` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`,`next_attempt_at`) WHERE state = 'pending';--> statement-breakpoint
-CREATE INDEX `events_dead` ON `events` (`seq`) WHERE state = 'dead';--> statement-breakpoint
-CREATE INDEX `events_sought` ON `events` (`next_attempt_at`) WHERE state = 'dead' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `events_failed` ON `events` (`seq`) WHERE state = 'failed';--> statement-breakpoint
+CREATE INDEX `events_sought` ON `events` (`next_attempt_at`) WHERE state = 'failed' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `events_record` ON `events` ("seq" >> 12,`record_id`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
@@ -73,31 +73,21 @@ CREATE TABLE `gaps` (
 	`record_id` text,
 	`reason` text NOT NULL,
 	`opened_at` text NOT NULL,
-	`healed_at` text,
+	`resolved_at` text,
 	`attempts` integer DEFAULT 1 NOT NULL,
 	`error` text,
 	`number` integer NOT NULL,
 	`coverable_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE healed_at IS NULL;--> statement-breakpoint
+CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE resolved_at IS NULL;--> statement-breakpoint
 CREATE INDEX `gaps_record` ON `gaps` (`kind`,`record_id`);--> statement-breakpoint
-CREATE INDEX `gaps_open_newest` ON `gaps` (`id`) WHERE healed_at IS NULL;--> statement-breakpoint
-CREATE INDEX `gaps_open_oldest` ON `gaps` (`reason`,`kind`,`id`) WHERE healed_at IS NULL;--> statement-breakpoint
-CREATE INDEX `gaps_healed` ON `gaps` (`healed_at`) WHERE healed_at IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `held_deletions` (
-	`kind` text NOT NULL,
-	`id` text NOT NULL,
-	`sweep_id` integer NOT NULL,
-	`held_at` text NOT NULL,
-	`consent_until` text,
-	PRIMARY KEY(`kind`, `id`)
-);
---> statement-breakpoint
-CREATE INDEX `held_deletions_sweep` ON `held_deletions` (`sweep_id`,`id`);--> statement-breakpoint
+CREATE INDEX `gaps_open_newest` ON `gaps` (`id`) WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX `gaps_open_oldest` ON `gaps` (`reason`,`kind`,`id`) WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX `gaps_resolved` ON `gaps` (`resolved_at`) WHERE resolved_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `kind_state` (
 	`kind` text PRIMARY KEY NOT NULL,
-	`in_step_since` text,
+	`in_sync_since` text,
 	`read_with` text,
 	`probed_with` text,
 	`read_at` text
@@ -127,6 +117,16 @@ CREATE TABLE `operator_sessions` (
 	`used_at` integer NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE `pending_deletions` (
+	`kind` text NOT NULL,
+	`id` text NOT NULL,
+	`sync_run_id` integer NOT NULL,
+	`held_at` text NOT NULL,
+	`consent_until` text,
+	PRIMARY KEY(`kind`, `id`)
+);
+--> statement-breakpoint
+CREATE INDEX `pending_deletions_sync_run` ON `pending_deletions` (`sync_run_id`,`id`);--> statement-breakpoint
 CREATE TABLE `policies` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,
@@ -179,9 +179,9 @@ CREATE TABLE `record_counts` (
 CREATE TABLE `record_state` (
 	`kind` text NOT NULL,
 	`id` text NOT NULL,
-	`hint` integer DEFAULT 0 NOT NULL,
-	`hint_at` integer,
-	`first_hint_at` integer,
+	`dirty` integer DEFAULT 0 NOT NULL,
+	`dirty_at` integer,
+	`first_dirty_at` integer,
 	`unverified_since` text,
 	`previewed_created` integer,
 	`read_number` integer DEFAULT 0 NOT NULL,
@@ -196,7 +196,7 @@ CREATE TABLE `record_state` (
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`error` text,
 	`due_at` integer,
-	`sweep_id` integer,
+	`sync_run_id` integer,
 	PRIMARY KEY(`kind`, `id`)
 ) WITHOUT ROWID;
 --> statement-breakpoint
@@ -264,14 +264,14 @@ CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_si
 CREATE INDEX `risk_assessments_name` ON `risk_assessments` (name COLLATE NOCASE,`id`);--> statement-breakpoint
 CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `risk_assessments_outstanding` ON `risk_assessments` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `sweep_requests` (
+CREATE TABLE `sync_requests` (
 	`kind` text NOT NULL,
 	`reason` text NOT NULL,
 	`requested_at` text NOT NULL,
 	PRIMARY KEY(`kind`, `reason`)
 );
 --> statement-breakpoint
-CREATE TABLE `sweeps` (
+CREATE TABLE `sync_runs` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`kind` text NOT NULL,
 	`reason` text NOT NULL,
@@ -285,12 +285,12 @@ CREATE TABLE `sweeps` (
 	`unchanged` integer DEFAULT 0 NOT NULL,
 	`outcome` text,
 	`error` text,
-	`drift` text,
+	`differences` text,
 	`number` integer NOT NULL,
 	`began_at` integer NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX `sweeps_kind` ON `sweeps` (`kind`,`id`);--> statement-breakpoint
+CREATE INDEX `sync_runs_kind` ON `sync_runs` (`kind`,`id`);--> statement-breakpoint
 CREATE TABLE `tokens` (
 	`name` text PRIMARY KEY NOT NULL,
 	`sealed` text NOT NULL,
@@ -342,4 +342,4 @@ CREATE INDEX `vendors_outstanding` ON `vendors` (`id`) WHERE unverified_since IS
 --> statement-breakpoint
 INSERT INTO `counter` (`one`, `value`) VALUES (1, 0);
 --> statement-breakpoint
-INSERT INTO `event_counts` (`state`, `count`) VALUES ('pending', 0), ('done', 0), ('ignored', 0), ('dead', 0), ('discarded', 0);
+INSERT INTO `event_counts` (`state`, `count`) VALUES ('pending', 0), ('processed', 0), ('ignored', 0), ('failed', 0), ('discarded', 0);

@@ -50,16 +50,16 @@ CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER gaps_counted_in AFTER INSERT ON gaps BEGIN
-  INSERT INTO gap_counts (reason, kind, open, opened) VALUES (NEW.reason, coalesce(NEW.kind, ''), NEW.healed_at IS NULL, 1)
+  INSERT INTO gap_counts (reason, kind, open, opened) VALUES (NEW.reason, coalesce(NEW.kind, ''), NEW.resolved_at IS NULL, 1)
     ON CONFLICT (reason, kind) DO UPDATE SET open = open + excluded.open, opened = opened + 1;
 END;
 --> statement-breakpoint
-CREATE TRIGGER gaps_counted_over AFTER UPDATE OF healed_at ON gaps WHEN (OLD.healed_at IS NULL) <> (NEW.healed_at IS NULL) BEGIN
-  UPDATE gap_counts SET open = open + (NEW.healed_at IS NULL) - (OLD.healed_at IS NULL)
+CREATE TRIGGER gaps_counted_over AFTER UPDATE OF resolved_at ON gaps WHEN (OLD.resolved_at IS NULL) <> (NEW.resolved_at IS NULL) BEGIN
+  UPDATE gap_counts SET open = open + (NEW.resolved_at IS NULL) - (OLD.resolved_at IS NULL)
     WHERE reason = NEW.reason AND kind = coalesce(NEW.kind, '');
 END;
 --> statement-breakpoint
-CREATE TRIGGER gaps_counted_out AFTER DELETE ON gaps WHEN OLD.healed_at IS NULL BEGIN
+CREATE TRIGGER gaps_counted_out AFTER DELETE ON gaps WHEN OLD.resolved_at IS NULL BEGIN
   UPDATE gap_counts SET open = open - 1 WHERE reason = OLD.reason AND kind = coalesce(OLD.kind, '');
 END;
 --> statement-breakpoint
@@ -89,8 +89,8 @@ WITH kinds AS (
     (SELECT live FROM record_counts c WHERE c.kind = 'policy') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'policy') AS deleted,
     (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
+        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach
   UNION ALL
@@ -99,8 +99,8 @@ WITH kinds AS (
     (SELECT deleted FROM record_counts c WHERE c.kind = 'risk_assessment') AS deleted,
     (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
       -- What an event named by an id that the API does not know may stand in it under another one.
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
+        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
     (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     (SELECT 'known ids only: ' || known FROM record_counts c WHERE c.kind = 'risk_assessment') AS reach
   UNION ALL
@@ -108,8 +108,8 @@ WITH kinds AS (
     (SELECT live FROM record_counts c WHERE c.kind = 'vendor') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'vendor') AS deleted,
     (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.hint))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.hint)) AS unverified,
+      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
+        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach
 ), service AS (
@@ -120,26 +120,26 @@ WITH kinds AS (
     coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0') AS REAL) AS settle_ms,
-    CAST(coalesce((SELECT value FROM facts WHERE name = 'sweep_ms'), '0') AS REAL) AS sweep_ms
+    CAST(coalesce((SELECT value FROM facts WHERE name = 'full_sync_ms'), '0') AS REAL) AS full_sync_ms
 ), told AS (
   SELECT k.*, service.*,
     (SELECT known FROM record_counts c WHERE c.kind = k.kind) AS known,
-    (SELECT in_step_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
+    (SELECT in_sync_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
     -- Nothing read with the present credentials is nothing known: with no record there is nothing that could be wrong either.
     (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
       OR (s.probed_with = service.access AND (SELECT known FROM record_counts c WHERE c.kind = k.kind) = 0
         AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
-    (SELECT finished_at FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_at,
-    (SELECT round((julianday(finished_at) - julianday(started_at)) * 86400, 1) FROM sweeps
-      WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sweep_seconds,
-    (SELECT seen FROM sweeps WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS listed,
-    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sweeps
-      WHERE sweeps.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS covered_until,
+    (SELECT finished_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sync_at,
+    (SELECT round((julianday(finished_at) - julianday(started_at)) * 86400, 1) FROM sync_runs
+      WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sync_seconds,
+    (SELECT seen FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS listed,
+    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sync_runs
+      WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS complete_through,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
-      AND (reason IN ('credentials_rejected', 'deletion_held', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment'))) AS blocking_gaps,
+      AND (reason IN ('credentials_rejected', 'deletion_pending', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment'))) AS blocking_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
-      AND reason NOT IN ('unresolved', 'unaddressable', 'dead_letter', 'silence')) AS pressing_gaps,
+      AND reason NOT IN ('unresolved', 'unaddressable', 'failed_event', 'silence')) AS pressing_gaps,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM
       (SELECT events.kind AS about FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1000) WHERE about = k.kind OR about IS NULL)) AS backlog
@@ -148,16 +148,16 @@ WITH kinds AS (
   SELECT *, CASE
     WHEN events_only THEN 'unverified'
     WHEN heartbeat IS NULL OR julianday('now') - julianday(heartbeat) > 60.0 / 86400 THEN 'stale'
-    WHEN blocked OR blocking_gaps > 0 THEN 'blocked'
+    WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
     WHEN unreachable THEN 'unreachable'
-    WHEN readable_since IS NULL OR last_full_sweep_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
-    WHEN sweep_ms > 0 AND (julianday('now') - julianday(last_full_sweep_at)) * 86400000 > 2 * sweep_ms + 600000 THEN 'stale'
-    ELSE 'in_step' END AS verdict
+    WHEN readable_since IS NULL OR last_full_sync_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    WHEN full_sync_ms > 0 AND (julianday('now') - julianday(last_full_sync_at)) * 86400000 > 2 * full_sync_ms + 600000 THEN 'stale'
+    ELSE 'in_sync' END AS verdict
   FROM told
 )
 -- What the next heartbeat is to note holds since now, as far as can be shown.
-SELECT kind, verdict, CASE WHEN verdict = 'in_step' THEN coalesce(since, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) END AS in_step_since, records, deleted, known, unverified,
-  oldest_unverified_at, last_full_sweep_at, last_full_sweep_seconds, covered_until, readable_since, open_gaps,
+SELECT kind, verdict, CASE WHEN verdict = 'in_sync' THEN coalesce(since, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) END AS in_sync_since, records, deleted, known, unverified,
+  oldest_unverified_at, last_full_sync_at, last_full_sync_seconds, complete_through, readable_since, open_gaps,
   CASE WHEN events_only THEN 'payloads of events only' WHEN readable_since IS NULL THEN 'not read with the present credentials yet'
     WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'

@@ -5,21 +5,21 @@ import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { Applied, Conclusion, HintTiming, PreviewRules, RepairStore } from '../store/store.ts';
+import type { Applied, Conclusion, DirtyTiming, PreviewRules, RepairStore } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
 import { createDiscovery } from './discovery.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
+import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import type { GapKeeper } from './gaps.ts';
-import { SWEEP_BACKOFF, sweepDueAt, walkCost, wayToVerify } from './plan.ts';
+import { FULL_SYNC_BACKOFF, fullSyncDueAt, walkCost, wayToVerify } from './plan.ts';
 import { createRefetch, type FetchedKind } from './refetch.ts';
-import { createSweeper, type RunningSweep, type SweepResult } from './sweep.ts';
 import { createUpstream, type UpstreamHealth } from './upstream.ts';
 import { createWalk } from './walk.ts';
 
 /** Live repairs under way at once. The request budget is what really bounds them. */
 const REPAIRS_AT_ONCE = 4;
 
-/** Due vendors looked at together, so that a burst of hints is seen to be one before it is repaired. */
+/** Due vendors looked at together, so that a burst of dirty marks is seen to be one before it is repaired. */
 const BURST_LOOK = 256;
 
 /** The planner looks at least this often; everything that makes work sooner wakes it. */
@@ -27,7 +27,7 @@ const LONGEST_NAP_MS = 1_000;
 /** And at most this often, so that a record due at once does not turn it into a busy loop. */
 const SHORTEST_NAP_MS = 20;
 
-/** An interrupted sweep that had read fewer pages than this is simply begun again. */
+/** An interrupted full sync that had read fewer pages than this is simply begun again. */
 const PAGES_WORTH_RESUMING = 10;
 
 /** After the database could not commit. */
@@ -38,15 +38,15 @@ export interface BackfillOptions {
   client: ComplianceClient;
   gaps: GapKeeper;
   clock: Clock;
-  timing: HintTiming;
+  timing: DirtyTiming;
   pointers: IdPointers;
   /** How events are processed that were found out to be about some record. */
   rules: PreviewRules;
   requestsPerMinute: number;
   paging: PagingSettings;
-  /** 0: sweeps run at start and on demand only. */
-  sweepMs: number;
-  /** How far the last process had come with sweeps that it did not finish. */
+  /** 0: full syncs run at start and on demand only. */
+  fullSyncMs: number;
+  /** How far the last process had come with full syncs that it did not finish. */
   interrupted: readonly { kind: Kind; pages: number }[];
   random: () => number;
   /** Ids to hold besides those seen; asked anew before each cycle. */
@@ -55,14 +55,14 @@ export interface BackfillOptions {
   access: () => string;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
-  onSweep: (result: SweepResult) => void;
-  onProgress: (sweep: RunningSweep) => void;
+  onFullSync: (result: FullSyncResult) => void;
+  onProgress: (fullSync: RunningSyncRun) => void;
   onError: (error: unknown) => void;
 }
 
 export interface Backfill {
   run(signal: AbortSignal): Promise<void>;
-  requestSweep(kinds: readonly Kind[], reason: string): void;
+  requestFullSync(kinds: readonly Kind[], reason: string): void;
   /** A person asks for these records now. */
   refetch(kind: Kind, ids: readonly string[]): Promise<void>;
   /**
@@ -74,28 +74,28 @@ export interface Backfill {
   pause(): void;
   resume(): void;
   health(): UpstreamHealth;
-  runningSweeps(): RunningSweep[];
+  runningSyncRuns(): RunningSyncRun[];
 }
 
-interface SweepPlan {
+interface FullSyncPlan {
   /** The reasons asked for since the last one began; empty: none. */
   reasons: Set<string>;
   lastStartedAt: number | null;
   failures: number;
   retryAt: number | null;
-  /** A walk on behalf of hints is not begun again before this. */
-  hintsNotBefore: number;
+  /** A walk on behalf of dirty marks is not begun again before this. */
+  dirtyNotBefore: number;
   running: Promise<void> | null;
 }
 
 /** A person stands behind it. */
 const isAsked = (reason: string) => /^(operator|consent)\b/.test(reason);
 
-/** Looks for what is due, repairs it the cheaper way, and sweeps what only a whole reading can repair. */
+/** Looks for what is due, repairs it the cheaper way, and runs a full sync for what only a whole reading can repair. */
 export function createBackfill(options: BackfillOptions): Backfill {
   const { store, clock, timing, gaps } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
-  const plans = new Map<Kind, SweepPlan>(
+  const plans = new Map<Kind, FullSyncPlan>(
     KINDS.map((kind) => [
       kind,
       {
@@ -103,7 +103,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
         lastStartedAt: null,
         failures: 0,
         retryAt: null,
-        hintsNotBefore: 0,
+        dirtyNotBefore: 0,
         running: null,
       },
     ]),
@@ -134,14 +134,14 @@ export function createBackfill(options: BackfillOptions): Backfill {
   const walk = createWalk({ ...shared, upstream });
   const conclude = createConclude(options);
   const { probe } = upstream;
-  const sweeper = createSweeper({
+  const fullSyncer = createFullSyncer({
     ...shared,
     probe,
     walk,
     refetch,
     conclude,
     reserved,
-    onEnded: options.onSweep,
+    onEnded: options.onFullSync,
   });
   const dryRun = createDryRun(shared);
   let seeking: Promise<void> | null = null;
@@ -156,14 +156,14 @@ export function createBackfill(options: BackfillOptions): Backfill {
     wakeUp();
   }
 
-  // ─── sweeps ───────────────────────────────────────────────────────────────────────────────────────────
+  // ─── full syncs ───────────────────────────────────────────────────────────────────────────────────────────
 
-  function startSweep(kind: Kind, reason: string, lane: 'live' | 'walk'): void {
+  function startSyncRun(kind: Kind, reason: string, lane: 'live' | 'walk'): void {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
     if (reason !== 'hints') plan.lastStartedAt = clock.steady();
-    plan.running = runSweep(kind, reason, lane)
+    plan.running = runFullSync(kind, reason, lane)
       .catch((error) => {
         options.onError(error);
         // The database failed it, not the upstream; what asked for it must not be forgotten.
@@ -171,12 +171,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
       })
       .finally(() => {
         plan.running = null;
-        plan.hintsNotBefore = clock.steady() + timing.settleMs;
+        plan.dirtyNotBefore = clock.steady() + timing.settleMs;
         wake();
       });
   }
 
-  async function runSweep(kind: Kind, reason: string, lane: 'live' | 'walk'): Promise<void> {
+  async function runFullSync(kind: Kind, reason: string, lane: 'live' | 'walk'): Promise<void> {
     const plan = planOf(kind);
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const read = resumable.get(kind) ?? 0;
@@ -184,7 +184,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     // More pages than the list can have: it was interrupted in a later walk of its proof, and the first had been whole.
     const fits = read < walkCost(await store.countKnown(kind), options.paging.pageSize);
     const skip = fits ? read : 0;
-    const result = await sweeper.sweep(kind, reason, lane, skip);
+    const result = await fullSyncer.fullSync(kind, reason, lane, skip);
     if (result.resumed) {
       // Its rows are fresh; only a whole one shows what is gone.
       plan.reasons.add('resumed');
@@ -192,8 +192,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
     }
     if (result.outcome === 'complete') {
       plan.failures = 0;
-      await gaps.heal({ reason: 'walk_incomplete', kind, recordId: null });
-      await gaps.heal({ reason: 'total_mismatch', kind, recordId: null });
+      await gaps.resolve({ reason: 'walk_incomplete', kind, recordId: null });
+      await gaps.resolve({ reason: 'total_mismatch', kind, recordId: null });
       return;
     }
     if (result.outcome === 'interrupted') return;
@@ -205,13 +205,13 @@ export function createBackfill(options: BackfillOptions): Backfill {
     }
   }
 
-  function retryLater(plan: SweepPlan): void {
+  function retryLater(plan: FullSyncPlan): void {
     plan.failures += 1;
-    plan.retryAt = clock.steady() + backoffMs(SWEEP_BACKOFF, plan.failures, options.random());
+    plan.retryAt = clock.steady() + backoffMs(FULL_SYNC_BACKOFF, plan.failures, options.random());
   }
 
-  async function planSweeps(): Promise<void> {
-    for (const kind of await store.kindsWantingSweep(now())) {
+  async function planSyncRuns(): Promise<void> {
+    for (const kind of await store.kindsWantingFullSync(now())) {
       const plan = planOf(kind);
       if (plan.running === null && plan.failures === 0) plan.reasons.add('gap');
     }
@@ -219,12 +219,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
       const plan = planOf(kind);
       if (plan.running !== null) continue;
       const requested = plan.reasons.size > 0;
-      const dueAt = sweepDueAt({ ...plan, requested, everyMs: options.sweepMs });
+      const dueAt = fullSyncDueAt({ ...plan, requested, everyMs: options.fullSyncMs });
       // A person who asks is not made to wait for a backoff.
       const asked = [...plan.reasons].some(isAsked);
       if (asked || (dueAt !== null && dueAt <= clock.steady())) {
         const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
-        startSweep(kind, reason, 'walk');
+        startSyncRun(kind, reason, 'walk');
       }
     }
   }
@@ -234,7 +234,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
   async function planRepairs(kind: Kind): Promise<void> {
     const plan = planOf(kind);
     const { pageSize } = options.paging;
-    const total = kind === 'vendor' ? (sweeper.total(kind) ?? (await store.countKnown(kind))) : 0;
+    const total = kind === 'vendor' ? (fullSyncer.total(kind) ?? (await store.countKnown(kind))) : 0;
     const enough =
       kind === 'vendor' ? Math.max(BURST_LOOK, walkCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
@@ -251,8 +251,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
       timing.settleMs,
     );
     if (way === 'walk') {
-      const free = plan.running === null && clock.steady() >= plan.hintsNotBefore;
-      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSweep(kind, 'hints', 'live');
+      const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
+      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'hints', 'live');
     } else if (way === 'refetch') {
       for (const { id, attempts } of due) repair(kind as FetchedKind, id, attempts);
     }
@@ -264,7 +264,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     if (repairs.size >= REPAIRS_AT_ONCE) return;
     const work = refetch({
       ...{ kind, id, attempts, lane: 'live' as const, cause: 'refetch' },
-      ...{ sweepId: null, absentFromWalk: false },
+      ...{ syncRunId: null, absentFromWalk: false },
     })
       .then(() => undefined, options.onError)
       .finally(() => {
@@ -279,7 +279,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
     const onlyAnnounced = awaiting > 0 || planOf(kind).running !== null;
-    await conclude(kind, { proof: null, cause: 'refetch', sweepId: null, onlyAnnounced });
+    await conclude(kind, { proof: null, cause: 'refetch', syncRunId: null, onlyAnnounced });
   }
 
   /** One at a time, beside everything else. */
@@ -334,7 +334,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       paused = false;
       wake();
     },
-    requestSweep(kinds, reason) {
+    requestFullSync(kinds, reason) {
       for (const kind of kinds) planOf(kind).reasons.add(reason);
       if (isAsked(reason)) upstream.tryNow();
       wake();
@@ -346,7 +346,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     },
     dryRun: (kind, stop) => dryRun(kind, 'person', stop),
     health: upstream.health,
-    runningSweeps: sweeper.running,
+    runningSyncRuns: fullSyncer.running,
 
     async run(outer) {
       const stop = () => end.abort(outer.reason);
@@ -359,7 +359,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
           if (!isBegun) await discovery.rereadProcessed();
           isBegun = true;
           if (!paused) {
-            await planSweeps();
+            await planSyncRuns();
             for (const kind of KINDS) await planRepairs(kind);
             planDiscovery();
           }

@@ -6,7 +6,7 @@ import { type GapKeeper, listed } from './gaps.ts';
 export interface ConclusionRequest {
   proof: { absent: readonly string[]; number: number } | null;
   cause: string;
-  sweepId: number | null;
+  syncRunId: number | null;
   onlyAnnounced: boolean;
 }
 
@@ -25,7 +25,7 @@ export function createConclude(options: {
     const now = { wall: clock.wall(), steady: clock.steady() };
     const conclusion = await store.concludeDeletions(kind, proof, context, now);
     options.onConcluded(kind, conclusion, request.cause);
-    const gap = { reason: 'deletion_held', kind, recordId: null } as const;
+    const gap = { reason: 'deletion_pending', kind, recordId: null } as const;
     if (conclusion.held.length > 0) {
       await gaps.open(
         gap,
@@ -33,7 +33,7 @@ export function createConclude(options: {
       );
     } else if (conclusion.waiting === 0) {
       // Not when consent is given: until the next proof has come, nothing is deleted yet.
-      await gaps.heal(gap);
+      await gaps.resolve(gap);
     }
     return conclusion;
   };

@@ -167,7 +167,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     const gap = { reason: 'unreadable_answer', kind, recordId: id } as const;
     try {
       const isShown = await ask(kind, id);
-      await gaps.heal(gap);
+      await gaps.resolve(gap);
       return isShown;
     } catch (error) {
       if (isMalformed(error)) await gaps.open(gap, unreadableText(error));

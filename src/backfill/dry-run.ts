@@ -7,7 +7,7 @@ import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
-import { createDrift, type DriftReport } from './drift.ts';
+import { createDifferences, type DifferencesReport } from './differences.ts';
 import { SILENT_GAPS } from './gaps.ts';
 import { contradiction, createPages, type ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
@@ -33,7 +33,7 @@ export interface DryRunOptions {
 }
 
 /** What a comparison found. */
-export interface DryRunReport extends DriftReport {
+export interface DryRunReport extends DifferencesReport {
   /** Why the list cannot be taken for the whole one, so that nothing absent from it counts as extra; null: it can. */
   incomplete: string | null;
 }
@@ -42,7 +42,7 @@ export type DryRun = (kind: Kind, lane: Lane, stop?: AbortSignal) => Promise<Dry
 
 /**
  * Compares a whole kind with the upstream and writes nothing at all: not even that it looked, nor what it learnt of the
- * upstream by failing. A record that the single reading misses counts as extra, although a sweep would look again
+ * upstream by failing. A record that the single reading misses counts as extra, although a full sync would look again
  * before it believed that. Rejects with UpstreamError when the API cannot be read, and with the signal's reason.
  */
 export function createDryRun(options: DryRunOptions): DryRun {
@@ -53,7 +53,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
     // Not the one that repairs use: what that learns of outages and credentials, it writes down.
     const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
     const pages = createPages({ ...options, upstream, signal });
-    const drift = createDrift();
+    const differences = createDifferences();
     const from = await store.currentNumber();
     const seen = new Set<string>();
     const asked = new Set<string>();
@@ -65,7 +65,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
       for (const { id, what, fields, lacks } of await store.compareReads(kind, objects, { isOfList })) {
         if (lacks) lacking.add(id);
         else if (what !== 'same' && (!seen.has(id) || lacking.has(id)))
-          drift.found({ id, what, fields: [...fields], repaired: false });
+          differences.found({ id, what, fields: [...fields], repaired: false });
         seen.add(id);
       }
     }
@@ -123,8 +123,8 @@ export function createDryRun(options: DryRunOptions): DryRun {
     // What an event spoke of meanwhile may have come too late for its page, or gone before it was asked for.
     const touched = await store.touchedSince(kind, from);
     for (const id of absent) {
-      if (!touched.has(id)) drift.found({ id, what: 'extra', fields: [], repaired: false });
+      if (!touched.has(id)) differences.found({ id, what: 'extra', fields: [], repaired: false });
     }
-    return { ...drift.report(), incomplete };
+    return { ...differences.report(), incomplete };
   };
 }

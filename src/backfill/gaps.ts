@@ -5,23 +5,23 @@ import type { BackfillStore, GapKey, OperatorStore } from '../store/store.ts';
 /** The service was not there for longer than this: deliveries may have been given up meanwhile. */
 const DOWNTIME_AFTER_MS = 30_000;
 
-/** Opens and heals gaps. */
+/** Opens and resolves gaps. */
 export interface GapKeeper {
   open(gap: GapKey, error: string | null): Promise<void>;
-  heal(gap: GapKey): Promise<void>;
+  resolve(gap: GapKey): Promise<void>;
   /** What the upstream said of our credentials, for the audit trail. */
   credentials(kind: Kind, outcome: string): Promise<void>;
 }
 
 export function createGapKeeper(options: {
-  store: Pick<BackfillStore, 'openGap' | 'healGap'> & Pick<OperatorStore, 'audit'>;
+  store: Pick<BackfillStore, 'openGap' | 'resolveGap'> & Pick<OperatorStore, 'audit'>;
   clock: Clock;
 }): GapKeeper {
   const { store, clock } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   return {
     open: (gap, error) => store.openGap(gap, error, now()),
-    heal: (gap) => store.healGap(gap, now()),
+    resolve: (gap) => store.resolveGap(gap, now()),
     async credentials(kind, outcome) {
       await store.audit({ actor: 'upstream', action: 'credentials', outcome, target: kind }, now());
     },
@@ -33,7 +33,7 @@ const nothing = async () => undefined;
 /** Of a reading that must not be seen in the database: whatever it meets is the next real reading's to write down. */
 export const SILENT_GAPS: GapKeeper = {
   open: nothing,
-  heal: nothing,
+  resolve: nothing,
   credentials: nothing,
 };
 

@@ -40,11 +40,11 @@ export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
 /** Everything waits this long after several failures in a row, so that an outage is not met with a storm. */
 export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
-/** A sweep that could not finish is begun again. */
-export const SWEEP_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
+/** A full sync that could not finish is begun again. */
+export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 
-/** When a kind is to be swept: by its timer, by what asked for it, or again because the last one failed. */
-export function sweepDueAt(state: {
+/** When a kind is to be fully synced: by its timer, by what asked for it, or again because the last one failed. */
+export function fullSyncDueAt(state: {
   /** Asked for, and not begun since. */
   requested: boolean;
   lastStartedAt: number | null;

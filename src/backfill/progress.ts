@@ -1,4 +1,4 @@
-/** How fast a sweep goes, and how long it has still to go. */
+/** How fast a full sync goes, and how long it has still to go. */
 export interface Pace {
   /** Null: nothing has been read yet. */
   recordsPerSecond: number | null;
@@ -7,11 +7,11 @@ export interface Pace {
 }
 
 export interface PaceInput {
-  /** Records read by this sweep. */
+  /** Records read by this full sync. */
   seen: number;
-  /** Pages read, those included that an interrupted sweep had read before it. */
+  /** Pages read, those included that an interrupted full sync had read before it. */
   pages: number;
-  /** Pages left out because an interrupted sweep had read them. */
+  /** Pages left out because an interrupted full sync had read them. */
   skipped: number;
   estimatedTotal: number | null;
   elapsedMs: number;

@@ -13,7 +13,7 @@ import {
 } from '../compliance/pointers.ts';
 import { describeError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { Applied, BackfillStore, HintTiming, MissingOutcome } from '../store/store.ts';
+import type { Applied, BackfillStore, DirtyTiming, MissingOutcome } from '../store/store.ts';
 import type { Discovery } from './discovery.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
@@ -36,7 +36,7 @@ export interface RefetchOptions {
   gaps: GapKeeper;
   besides: Discovery['besides'];
   clock: Clock;
-  timing: HintTiming;
+  timing: DirtyTiming;
   pointers: IdPointers;
   paging: PagingSettings;
   random: () => number;
@@ -51,7 +51,7 @@ export interface RefetchRequest {
   lane: Lane;
   /** What the changes will name. */
   cause: string;
-  sweepId: number | null;
+  syncRunId: number | null;
   /** A complete walk has not seen it: then a 404 is more than an unknown id. */
   absentFromWalk: boolean;
 }
@@ -78,7 +78,7 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   return `${said}. If that is what they are about, set ${setting}`;
 }
 
-/** Reads one record and brings its row into step. Never deletes: a 404 only adds to a proof. */
+/** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
 export function createRefetch(options: RefetchOptions): Refetch {
   const { store, upstream, gaps, clock, timing } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
@@ -121,7 +121,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
       const id = recordIdIn(data, 'policy', options.pointers);
       return id === null ? [] : [{ id, data }];
     });
-    const context = { cause: 'refetch', sweepId: null, timing, pointers: options.pointers };
+    const context = { cause: 'refetch', syncRunId: null, timing, pointers: options.pointers };
     const applied = await store.applyReads('policy', objects, read, context);
     options.onApplied('policy', applied, 'refetch');
     // What came to light by this very read was not there to be compared with before it; from now on it is.
@@ -170,10 +170,10 @@ export function createRefetch(options: RefetchOptions): Refetch {
 
   /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
   async function holdFor(request: RefetchRequest): Promise<RefetchOutcome> {
-    const { kind, id, sweepId, attempts } = request;
-    await store.holdDeletion(kind, id, sweepId, now());
+    const { kind, id, syncRunId, attempts } = request;
+    await store.holdForApproval(kind, id, syncRunId, now());
     await gaps.open(
-      { reason: 'deletion_held', kind, recordId: null },
+      { reason: 'deletion_pending', kind, recordId: null },
       `nothing that lives could be read to compare with: ${id}`,
     );
     await later(request, 'no witness', backoffMs(READ_BACKOFF, attempts + 1, options.random()));
@@ -186,11 +186,11 @@ export function createRefetch(options: RefetchOptions): Refetch {
     if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
     try {
       const { answer, read } = isAskable ? await upstream.record(kind, id, request.lane) : await notAsked();
-      await gaps.heal({ reason: 'unreadable_answer', kind, recordId: id });
+      await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
       if (answer.outcome === 'found') {
         const [applied] = await store.applyReads(kind, [{ id, data: answer.object }], read, {
           cause: request.cause,
-          sweepId: request.sweepId,
+          syncRunId: request.syncRunId,
           timing,
           pointers: options.pointers,
         });
@@ -214,7 +214,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (outcome === 'unwitnessed') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
-      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.sweepId !== null) {
+      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.syncRunId !== null) {
         // A full sync reads what is there. What an event meant by this may take long to find out: a repair does that, now.
         await store.makeDue(kind, [id], now());
         return { outcome: 'missing', missing: outcome };
@@ -271,7 +271,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
       }
       if (outcome === 'unresolved' || outcome === 'unresolved_event' || outcome === 'unresolved_again') {
-        await gaps.heal({ reason: 'unproven_id', kind, recordId: id });
+        await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
         const reason = isAskable ? 'unresolved' : 'unaddressable';
         await gaps.open({ reason, kind, recordId: id }, text);
         await later(

@@ -115,7 +115,7 @@ export function createUpstream(options: {
   };
   const witnesses = new Map<Kind, Witness[]>();
   const rejected = new Set<Kind>();
-  /** Kinds read since the start, or since their last refusal: the first read heals what an earlier process opened, too. */
+  /** Kinds read since the start, or since their last refusal: the first read resolves what an earlier process opened, too. */
   const accepted = new Set<Kind>();
   let silentSince: number | null = null;
   /** Requests in a row that brought nothing, answered or not. */
@@ -190,7 +190,7 @@ export function createUpstream(options: {
     if (accepted.has(kind)) return;
     accepted.add(kind);
     try {
-      await gaps.heal({ reason: 'credentials_rejected', kind, recordId: null });
+      await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
       if (rejected.delete(kind)) await gaps.credentials(kind, 'accepted');
     } catch (error) {
       // The database could not commit: the next read tries again.
@@ -199,7 +199,7 @@ export function createUpstream(options: {
     }
   }
 
-  /** What was missed meanwhile is still missed: the gap is open until each kind has been swept since. */
+  /** What was missed meanwhile is still missed: the gap is open until each kind has been fully synced since. */
   function answered(): void {
     silentSince = null;
     health.silentSinceWall = null;

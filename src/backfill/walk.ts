@@ -4,7 +4,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { describeError, MirrorError } from '../errors.ts';
-import type { Applied, BackfillStore, HintTiming, SweepProgress } from '../store/store.ts';
+import type { Applied, BackfillStore, DirtyTiming, SyncRunProgress } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages, type ListedKind } from './pages.ts';
 import type { Lane, Upstream } from './upstream.ts';
@@ -37,7 +37,7 @@ export interface WalkOptions {
   store: BackfillStore;
   upstream: Upstream;
   clock: Clock;
-  timing: HintTiming;
+  timing: DirtyTiming;
   pointers: IdPointers;
   gaps: GapKeeper;
   paging: PagingSettings;
@@ -48,26 +48,26 @@ export interface WalkOptions {
 
 export interface WalkRequest {
   kind: ListedKind;
-  sweepId: number;
+  syncRunId: number;
   lane: Lane;
   /** Counts go on from here, and are saved page by page. */
-  progress: SweepProgress;
+  progress: SyncRunProgress;
   /** Counted already: the second walk of a proof shows the same records. */
   seenBefore: ReadonlySet<string>;
   onPage: (applied: readonly Applied[], total: number | null) => void;
-  /** Pages to leave out, which an interrupted sweep has read: such a walk is never complete. */
+  /** Pages to leave out, which an interrupted full sync has read: such a walk is never complete. */
   skip: number;
 }
 
 export type DoWalk = (request: WalkRequest) => Promise<Walk>;
 
-/** Reads a whole list, page by page, each object brought into step as it is seen. */
+/** Reads a whole list, page by page, each object brought into sync as it is seen. */
 export function createWalk(options: WalkOptions): DoWalk {
   const { store, upstream, clock } = options;
   const pages = createPages(options);
 
   return async (request) => {
-    const { kind, sweepId, progress } = request;
+    const { kind, syncRunId, progress } = request;
     const walk: Walk = {
       complete: false,
       error: null,
@@ -99,10 +99,10 @@ export function createWalk(options: WalkOptions): DoWalk {
           walk.steady = false;
           moved = true;
         }
-        const cause = `sweep:${sweepId}`;
+        const cause = `sync:${syncRunId}`;
         const applied = await store.applyReads(kind, objects, read, {
           cause,
-          sweepId,
+          syncRunId,
           timing: options.timing,
           pointers: options.pointers,
         });
@@ -110,7 +110,7 @@ export function createWalk(options: WalkOptions): DoWalk {
         broughtUntold ||= applied.some((one) => one.outcome === 'inserted' && !one.announced);
         options.onApplied(kind, applied, cause);
         count(progress, applied, walk.ids, request.seenBefore);
-        await store.progressSweep(sweepId, progress);
+        await store.progressSyncRun(syncRunId, progress);
         request.onPage(applied, walk.total);
       }
     } catch (error) {
@@ -140,7 +140,7 @@ function judgeEnd(walk: Walk, skipped: number): Pick<Walk, 'ended' | 'complete' 
 
 /** An object may stand on two pages when the list shifts: it is seen once. */
 function count(
-  progress: SweepProgress,
+  progress: SyncRunProgress,
   applied: readonly Applied[],
   ids: Set<string>,
   seenBefore: ReadonlySet<string>,

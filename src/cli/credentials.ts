@@ -78,7 +78,7 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
     if (clock.steady() > patientUntil) {
       throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
         retryable: true,
-        hint: 'try again in a minute',
+        remedy: 'try again in a minute',
       });
     }
     await clock.sleep(LOOK_EVERY_MS);

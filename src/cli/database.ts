@@ -12,8 +12,8 @@ const locks = () => import('../store/lock.ts');
 /** For commands that do without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
 export function refuseFromAfar({ remote }: Pick<Config, 'remote'>, command: string, why = ''): void {
   if (remote === null) return;
-  const hint = `run it there, without OPS_URL${why === '' ? '' : `: ${why}`}`;
-  throw new UsageError(`OPS_URL is set, and "${command}" works on the machine of the database`, hint);
+  const remedy = `run it there, without OPS_URL${why === '' ? '' : `: ${why}`}`;
+  throw new UsageError(`OPS_URL is set, and "${command}" works on the machine of the database`, remedy);
 }
 
 /** Opens the configured database for writing; it is made, or migrated, if need be. */

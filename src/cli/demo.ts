@@ -20,7 +20,7 @@ interface DemoOptions {
 /** Shorter, and the staged stories would run into each other. */
 const SHORTEST_RUN_MS = 4_000;
 /** Minutes. Lively, and still long enough to see a difference stand for a while. */
-const ENDLESS_SWEEP_MINUTES = 0.5;
+const ENDLESS_FULL_SYNC_MINUTES = 0.5;
 const LARGEST_PORT = 65_535;
 /** Of what SANDBOX_SHAPES=draw: takes; short enough to be typed again. */
 const LARGEST_DRAW = 999_999;
@@ -65,7 +65,7 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     sandboxPort: options.sandboxPort,
     postgres: options.postgres === true,
     shapes: options.shapes ?? randomInt(LARGEST_DRAW + 1),
-    sweepMinutes: options.for === undefined ? ENDLESS_SWEEP_MINUTES : 0,
+    fullSyncMinutes: options.for === undefined ? ENDLESS_FULL_SYNC_MINUTES : 0,
   };
   const keep = (error: unknown, directory: string): boolean => {
     const wasAskedFor = stop.signal.aborted || (options.tamper === true && error instanceof DifferenceFound);

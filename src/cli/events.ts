@@ -11,7 +11,7 @@ import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
-const STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
+const STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 
 const EVENTS: ListView<EventReport> = {
   keyOf: (event) => String(event.seq),
@@ -85,13 +85,16 @@ export function eventsCommand(cli: Cli): Command {
     .action((id: string | undefined, options: { failedFor?: string }) =>
       withOperator(cli, async (operator) => {
         if ((id === undefined) === (options.failedFor === undefined)) {
-          throw new UsageError('give the id of an event, or --failed-for', 'see "events list --state dead"');
+          throw new UsageError(
+            'give the id of an event, or --failed-for',
+            'see "events list --state failed"',
+          );
         }
         if (id === undefined) return await retryAll(cli, operator);
         const why = await operator.retryEvent(id);
         if (why === whyNot({ outcome: 'unknown' })) throw noSuchEvent(id);
         if (why !== null)
-          throw new MirrorError('not_processed', `${id}: ${why}`, { hint: 'see "events show"' });
+          throw new MirrorError('not_processed', `${id}: ${why}`, { remedy: 'see "events show"' });
         cli.out.write('The event is processed.\n');
       }),
     );
@@ -102,7 +105,7 @@ export function eventsCommand(cli: Cli): Command {
     .argument('<id>')
     .action((id: string) =>
       withOperator(cli, async (operator) => {
-        if (!(await operator.discardEvent(id))) throw notInState(id, 'dead or pending');
+        if (!(await operator.discardEvent(id))) throw notInState(id, 'failed or pending');
         cli.out.write('The event is discarded.\n');
       }),
     );
@@ -116,7 +119,7 @@ async function retryAll(cli: Cli, operator: Operator): Promise<void> {
   for (const { id, error } of errors) cli.out.write(`${printable(id)}: ${printable(error)}\n`);
   if (failed > 0) {
     throw new MirrorError('not_processed', `${failed} failed again`, {
-      hint: 'set ID_POINTERS_* to where the id stands in their bodies: see "events show"',
+      remedy: 'set ID_POINTERS_* to where the id stands in their bodies: see "events show"',
     });
   }
 }
@@ -141,11 +144,11 @@ async function findEvents(
 }
 
 function noSuchEvent(id: string): MirrorError {
-  return new MirrorError('not_found', `no event with the id ${id}`, { hint: 'see "events list"' });
+  return new MirrorError('not_found', `no event with the id ${id}`, { remedy: 'see "events list"' });
 }
 
 function notInState(id: string, states: string): MirrorError {
   return new MirrorError('not_found', `no event with the id ${id} is ${states}`, {
-    hint: 'see "events show"',
+    remedy: 'see "events show"',
   });
 }

@@ -7,8 +7,8 @@ export const EXIT = { done: 0, failed: 1, usage: 2, difference: 3 } as const;
 
 /** The command did its work, and what it looked at is not as it should be. */
 export class DifferenceFound extends MirrorError {
-  constructor(message: string, hint?: string) {
-    super('difference', message, hint === undefined ? {} : { hint });
+  constructor(message: string, remedy?: string) {
+    super('difference', message, remedy === undefined ? {} : { remedy });
   }
 }
 
@@ -29,9 +29,10 @@ export function explain(error: unknown, options: { debug: boolean }): string {
   // Commander has written its own message already.
   if (error instanceof CommanderError) return '';
   const message = describeLines(error);
-  const hint = error instanceof MirrorError && error.hint !== undefined ? ` (${printable(error.hint)})` : '';
+  const remedy =
+    error instanceof MirrorError && error.remedy !== undefined ? ` (${printable(error.remedy)})` : '';
   const stack = options.debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';
-  return `compliance-mirror: ${message}${hint}${stack}\n`;
+  return `compliance-mirror: ${message}${remedy}${stack}\n`;
 }
 
 function describeLines(error: unknown): string {

@@ -16,7 +16,7 @@ const GAPS: ListView<GapReport> = {
     ['KIND', (gap) => gap.kind],
     ['RECORD', (gap) => gap.record_id],
     ['OPENED', (gap) => gap.opened_at],
-    ['HEALED', (gap) => gap.healed_at],
+    ['RESOLVED', (gap) => gap.resolved_at],
     ['TIMES', (gap) => gap.attempts],
     ['ERROR', (gap) => gap.error],
   ],
@@ -30,7 +30,7 @@ export function gapsCommand(cli: Cli): Command {
   gaps
     .command('list')
     .description('gaps, newest first')
-    .option('--open', 'only those not healed')
+    .option('--open', 'only those not resolved')
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
@@ -60,10 +60,12 @@ export function gapsCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .action((id: number) =>
       withOperator(cli, async (operator) => {
-        const resolved = await operator.resolveGap(id);
+        const resolved = await operator.settleGap(id);
         if (resolved === null) throw noSuchGap(id);
         if (resolved !== 'done') {
-          throw new MirrorError('not_resolved', `gap ${id}: ${resolved.whyNot}`, { hint: 'see "gaps show"' });
+          throw new MirrorError('not_resolved', `gap ${id}: ${resolved.whyNot}`, {
+            remedy: 'see "gaps show"',
+          });
         }
         cli.out.write('The gap is resolved.\n');
       }),
@@ -73,7 +75,7 @@ export function gapsCommand(cli: Cli): Command {
 }
 
 function noSuchGap(id: number): MirrorError {
-  return new MirrorError('not_found', `no gap with the id ${id}`, { hint: 'see "gaps list"' });
+  return new MirrorError('not_found', `no gap with the id ${id}`, { remedy: 'see "gaps list"' });
 }
 
 /** The list runs from the newest id down, so the row, if there is one, is the first after its successor's key. */

@@ -156,19 +156,19 @@ async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: strin
   const { endpoint, attempt, scopes } = sign;
   if (answer.outcome === 'foreign') {
     await audit(sign, answer.noState ? NO_STATE : FOREIGN);
-    if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { hint: STATE_HINT });
+    if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { remedy: STATE_REMEDY });
     throw new MirrorError(
       'foreign_answer',
       'that is not the answer to this sign-in: its state is another one',
       {
-        hint: 'open the address just printed, and paste where it ends',
+        remedy: 'open the address just printed, and paste where it ends',
       },
     );
   }
   if (answer.outcome === 'refused') {
     await audit(sign, answer.reason);
     throw new MirrorError('consent_refused', `the compliance service did not consent: ${answer.reason}`, {
-      hint: 'sign in again and allow it; COMPLIANCE_SCOPES is what is asked for',
+      remedy: 'sign in again and allow it; COMPLIANCE_SCOPES is what is asked for',
     });
   }
   const verifier = attempt.proof?.verifier ?? null;
@@ -186,7 +186,7 @@ const FOREIGN = 'foreign_state';
 /** Of an answer without any: somebody who tries, or a service that does not send it back. */
 const NO_STATE = 'missing_state';
 const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
-const STATE_HINT =
+const STATE_REMEDY =
   'a service that does not send state back takes COMPLIANCE_OAUTH_STATE=off, with COMPLIANCE_OAUTH_PKCE on';
 /** Anybody on this machine can knock as often as he likes; so many tell enough. */
 const MAX_FOREIGN_NOTED = 10;
@@ -200,7 +200,7 @@ function foreignAnswers(sign: SignIn) {
       const failed = (error: unknown) =>
         sign.cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
       const tell = () =>
-        void (noState && sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_HINT}\n`));
+        void (noState && sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_REMEDY}\n`));
       // Told once it is noted: whoever reads it may end this at once.
       notes.push(
         audit(sign, noState ? NO_STATE : FOREIGN)
@@ -223,7 +223,7 @@ async function withinTime<T>(answer: Promise<T>, { options, clock }: SignIn): Pr
   const done = new AbortController();
   const late = clock.sleep(options.wait, done.signal).then((): never => {
     throw new MirrorError('no_answer', 'nobody consented in time', {
-      hint: 'run it again, or allow more with --wait',
+      remedy: 'run it again, or allow more with --wait',
     });
   });
   // When the answer wins, ending the sleep makes this reject with nobody listening.

@@ -9,8 +9,8 @@ import {
   CONSENT_MS,
   idsOf,
   type RetriedAll,
-  resolveGap,
   retryAllWithoutRecord,
+  settleGap,
   whyNot,
 } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
@@ -29,8 +29,8 @@ export interface Operator {
   service: OpsClient | null;
   /** A service runs on the database, and does what it is asked for. */
   isServed: boolean;
-  /** False: no service runs, and it is what sweeps. */
-  requestSweeps(kinds: readonly Kind[]): Promise<boolean>;
+  /** False: no service runs, and it is what runs full syncs. */
+  requestSyncRuns(kinds: readonly Kind[]): Promise<boolean>;
   /** Null: it was processed. Else why not, in a sentence. */
   retryEvent(id: string): Promise<string | null>;
   /** All failed events that name no record. */
@@ -38,17 +38,26 @@ export interface Operator {
   discardEvent(id: string): Promise<boolean>;
   releaseQuarantined(id: number): Promise<boolean>;
   /** `done`, or why not, in a sentence; null: there is no such gap. */
-  resolveGap(id: number): Promise<'done' | { whyNot: string } | null>;
-  /** What waits for a consent under that sweep; null: there is no such sweep. */
-  heldDeletions(sweepId: number): Promise<HeldForConsent | null>;
+  settleGap(id: number): Promise<'done' | { whyNot: string } | null>;
+  /** How many wait for a consent, by the full sync that found them. */
+  listPendingDeletions(): Promise<PendingDeletionsOfRun[]>;
+  /** What waits for a consent under that full sync; null: there is no such full sync. */
+  pendingDeletions(syncRunId: number): Promise<HeldForConsent | null>;
   /** Consent to exactly what `digest` names. Rejects when something else is held by now. */
-  confirmDeletions(sweepId: number, digest: string): Promise<string[]>;
+  approveDeletions(syncRunId: number, digest: string): Promise<string[]>;
   refetch(kind: Kind, ids: string[]): Promise<void>;
-  /** Everything known of the kind: by a sweep of the service's, or noted as due for its next start. */
+  /** Everything known of the kind: by a full sync of the service's, or noted as due for its next start. */
   refetchAll(kind: Kind): Promise<void>;
   setPaused(paused: boolean): Promise<void>;
   /** Paused, nothing that is asked for begins. */
   isPaused(): Promise<boolean>;
+}
+
+/** As `/api/status` has it. */
+export interface PendingDeletionsOfRun {
+  sync_run_id: number;
+  kind: Kind;
+  count: number;
 }
 
 export interface HeldForConsent {
@@ -94,7 +103,7 @@ export async function runningService(config: Config): Promise<OpsClient | null> 
   if (holder.opsUrl === null) {
     throw new MirrorError('starting', `process ${holder.pid} holds the database and is not listening yet`, {
       retryable: true,
-      hint: 'try again in a moment',
+      remedy: 'try again in a moment',
     });
   }
   return createOpsClient({ url: holder.opsUrl, token: await operateToken(config) });
@@ -121,8 +130,8 @@ function remoteOperator(service: OpsClient): Operator {
   return {
     service,
     isServed: true,
-    async requestSweeps(kinds) {
-      await service.post('/api/sweeps', { kinds });
+    async requestSyncRuns(kinds) {
+      await service.post('/api/sync-runs', { kinds });
       return true;
     },
     async retryEvent(id) {
@@ -134,13 +143,17 @@ function remoteOperator(service: OpsClient): Operator {
       (await service.postPatiently('/api/events/retry', { failed_for: 'no_record_id' })) as RetriedAll,
     discardEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/discard`),
     releaseQuarantined: (id) => wasDone(`/api/quarantine/${id}/release`),
-    async resolveGap(id) {
+    async settleGap(id) {
       const answer = await service.postOrWhyNot(`/api/gaps/${id}/resolve`);
       return answer === null || 'whyNot' in answer ? answer : 'done';
     },
-    heldDeletions: (sweepId) => heldAfar(service, sweepId),
-    async confirmDeletions(sweepId, digest) {
-      const answer = await service.post(`/api/sweeps/${sweepId}/confirm-deletions`, { digest });
+    async listPendingDeletions() {
+      const status = (await service.get('/api/status')) as { pending_deletions: PendingDeletionsOfRun[] };
+      return status.pending_deletions;
+    },
+    pendingDeletions: (syncRunId) => heldAfar(service, syncRunId),
+    async approveDeletions(syncRunId, digest) {
+      const answer = await service.post(`/api/sync-runs/${syncRunId}/approve-deletions`, { digest });
       return (answer as { ids: string[] }).ids;
     },
     async refetch(kind, ids) {
@@ -149,7 +162,7 @@ function remoteOperator(service: OpsClient): Operator {
       }
     },
     async refetchAll(kind) {
-      await service.post('/api/sweeps', { kinds: [kind] });
+      await service.post('/api/sync-runs', { kinds: [kind] });
     },
     async setPaused(paused) {
       await service.post(paused ? '/api/pause' : '/api/resume', {});
@@ -184,10 +197,10 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
   return {
     service: null,
     isServed,
-    async requestSweeps(kinds) {
+    async requestSyncRuns(kinds) {
       if (!isServed) return false;
-      await store.requestSweeps(kinds, `operator:${ACTOR}`, now());
-      await audit('sweep', 'ok', kinds.join(','));
+      await store.requestSyncRuns(kinds, `operator:${ACTOR}`, now());
+      await audit('sync', 'ok', kinds.join(','));
       await store.notify('work');
       return true;
     },
@@ -205,28 +218,36 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
     discardEvent: (id) => audited('event_discard', id, () => store.discardEvent(id, now())),
     releaseQuarantined: (id) =>
       audited('quarantine_release', String(id), () => store.releaseQuarantined(id, now(), timing)),
-    async resolveGap(id) {
-      const done = await resolveGap(store, id, rules.eventsOnly, now());
+    async settleGap(id) {
+      const done = await settleGap(store, id, rules.eventsOnly, now());
       await audited('gap_resolve', String(id), async () => done.status === 'done');
       if (done.status === 'missing') return null;
       return done.status === 'done' ? 'done' : { whyNot: done.detail };
     },
-    async heldDeletions(sweepId) {
-      if ((await store.showSweep(sweepId)) === null) return null;
-      return await heldUnder(store, sweepId, clock.wall());
+    async listPendingDeletions() {
+      const waiting = Map.groupBy(await store.pendingDeletions(clock.wall()), ({ syncRunId }) => syncRunId);
+      return [...waiting].map(([id, of]) => ({ sync_run_id: id, kind: of[0]!.kind, count: of.length }));
     },
-    async confirmDeletions(sweepId, digest) {
-      const agreed = await idsOf(store, sweepId, clock.wall(), digest);
+    async pendingDeletions(syncRunId) {
+      if ((await store.showSyncRun(syncRunId)) === null) return null;
+      return await heldUnder(store, syncRunId, clock.wall());
+    },
+    async approveDeletions(syncRunId, digest) {
+      const agreed = await idsOf(store, syncRunId, clock.wall(), digest);
       if (agreed === null) {
-        throw new MirrorError('held_changed', 'the held deletions have changed since they were shown', {
-          hint: `look at them again: sweeps confirm-deletions ${sweepId}`,
+        throw new MirrorError('held_changed', 'the pending deletions have changed since they were shown', {
+          remedy: `look at them again: deletions approve ${syncRunId}`,
         });
       }
-      const { kind, ids } = await store.confirmDeletions(sweepId, clock.wall() + CONSENT_MS, agreed);
-      // Consent deletes nothing by itself; a service that starts later sweeps anyway.
-      if (isServed) await store.requestSweeps([kind], `consent:${sweepId}`, now());
+      const { kind, ids } = await store.approveDeletions(syncRunId, clock.wall() + CONSENT_MS, agreed);
+      // Consent deletes nothing by itself; a service that starts later runs full syncs anyway.
+      if (isServed) await store.requestSyncRuns([kind], `consent:${syncRunId}`, now());
       await store.notify('work');
-      await audit('confirm_deletions', ids.length > 0 ? `ok:${ids.length}` : 'not_possible', String(sweepId));
+      await audit(
+        'approve_deletions',
+        ids.length > 0 ? `ok:${ids.length}` : 'not_possible',
+        String(syncRunId),
+      );
       return ids;
     },
     async refetch(kind, ids) {
@@ -256,8 +277,8 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
 }
 
 /** The digest is of the first page that is read: what changes after it is refused with it. */
-async function heldAfar(service: OpsClient, sweepId: number): Promise<HeldForConsent | null> {
-  const path = `/api/sweeps/${sweepId}/held-deletions`;
+async function heldAfar(service: OpsClient, syncRunId: number): Promise<HeldForConsent | null> {
+  const path = `/api/sync-runs/${syncRunId}/pending-deletions`;
   let digest: string | null = null;
   const ids: string[] = [];
   for (let after: string | null = null; ; ) {

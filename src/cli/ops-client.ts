@@ -39,7 +39,8 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
     } catch (error) {
       throw new MirrorError('service_unreachable', `the service at ${url} does not answer`, {
         retryable: true,
-        hint: "it holds the database, so changes go through it; is its operators' listener reachable from here?",
+        remedy:
+          "it holds the database, so changes go through it; is its operators' listener reachable from here?",
         cause: error,
       });
     }
@@ -101,7 +102,8 @@ async function jsonOf(response: Response): Promise<unknown> {
   if (response.ok) return text === '' ? null : JSON.parse(text);
   if (response.status === 401) {
     throw new MirrorError('unauthorized', "the service does not accept our operators' token", {
-      hint: 'give one that the service was started with: as OPS_TOKEN beside OPS_URL, otherwise in OPS_TOKENS',
+      remedy:
+        'give one that the service was started with: as OPS_TOKEN beside OPS_URL, otherwise in OPS_TOKENS',
     });
   }
   throw new MirrorError('refused', `the service answered ${response.status}: ${problemText(text)}`);

@@ -47,7 +47,7 @@ export function integerBetween(least: number, most: number): (text: string) => n
   };
 }
 
-/** The number that sweeps and quarantined deliveries go by. */
+/** The number that full syncs and quarantined deliveries go by. */
 export const parseRowId = integerBetween(1, Number.MAX_SAFE_INTEGER);
 
 /** An instant with its zone, or a date, which is its first moment in UTC. Returns ISO 8601 UTC as the tables have it. */

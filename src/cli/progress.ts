@@ -1,6 +1,6 @@
 import type { Screen } from './cli.ts';
 
-/** A running sweep as `/api/status` shows it. */
+/** A running full sync as `/api/status` shows it. */
 export interface Progress {
   id: number;
   kind: string;
@@ -17,9 +17,9 @@ const USUAL_COLUMNS = 80;
 /** On what is no terminal a line stays, so it is written this seldom. Milliseconds. */
 const LINE_EVERY_MS = 10_000;
 
-/** One line about one sweep. Pure. */
-export function describeProgress(sweep: Progress, budgetLeft: number, options: { bar: boolean }): string {
-  const { kind, pages, seen, estimated_total: total, records_per_second: rate, seconds_left: left } = sweep;
+/** One line about one full sync. Pure. */
+export function describeProgress(syncRun: Progress, budgetLeft: number, options: { bar: boolean }): string {
+  const { kind, pages, seen, estimated_total: total, records_per_second: rate, seconds_left: left } = syncRun;
   const share = total === null || total === 0 ? null : Math.min(1, seen / total);
   const filled = Math.floor((share ?? 0) * BAR_WIDTH);
   const bar =
@@ -39,7 +39,7 @@ function duration(seconds: number): string {
   return `${Math.floor(seconds / 3600)} h ${Math.ceil((seconds % 3600) / 60)} min`;
 }
 
-/** Shows how far sweeps are: one line that is written over on a terminal, now and then a line of its own elsewhere. */
+/** Shows how far full syncs are: one line that is written over on a terminal, now and then a line of its own elsewhere. */
 export function createProgressLine(screen: Screen, now: () => number) {
   let saidAt = now();
   let isShown = false;
@@ -49,9 +49,11 @@ export function createProgressLine(screen: Screen, now: () => number) {
   };
   return {
     clear,
-    show(sweeps: readonly Progress[], budgetLeft: number): void {
+    show(syncRuns: readonly Progress[], budgetLeft: number): void {
       if (screen.isTerminal) {
-        const line = sweeps.map((sweep) => describeProgress(sweep, budgetLeft, { bar: true })).join(' | ');
+        const line = syncRuns
+          .map((syncRun) => describeProgress(syncRun, budgetLeft, { bar: true }))
+          .join(' | ');
         clear();
         if (line === '') return;
         // A line that wraps could not be written over.
@@ -59,7 +61,8 @@ export function createProgressLine(screen: Screen, now: () => number) {
         isShown = true;
       } else if (now() - saidAt >= LINE_EVERY_MS) {
         saidAt = now();
-        for (const sweep of sweeps) screen.write(`${describeProgress(sweep, budgetLeft, { bar: false })}\n`);
+        for (const syncRun of syncRuns)
+          screen.write(`${describeProgress(syncRun, budgetLeft, { bar: false })}\n`);
       }
     },
   };

@@ -70,6 +70,6 @@ export function quarantineCommand(cli: Cli): Command {
 
 function noSuchDelivery(id: number): MirrorError {
   return new MirrorError('not_found', `no delivery with the id ${id} is in quarantine`, {
-    hint: 'see "quarantine list"',
+    remedy: 'see "quarantine list"',
   });
 }

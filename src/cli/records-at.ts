@@ -20,7 +20,7 @@ export async function recordsAt(
   const trimmed = await reports.trimmedChanges();
   if (trimmed !== null && trimmed.at > instant) {
     throw new MirrorError('not_kept', `the history is kept since ${trimmed.at} only`, {
-      hint: 'RETENTION_HISTORY_DAYS says how long; what was trimmed cannot be had back',
+      remedy: 'RETENTION_HISTORY_DAYS says how long; what was trimmed cannot be had back',
     });
   }
   const found: PastRecord[] = [];

@@ -152,6 +152,6 @@ function asCell(value: unknown): Cell {
 
 function noSuchRecord(kind: Kind, id: string): MirrorError {
   return new MirrorError('not_found', `the mirror holds no ${kind} with the id ${id}`, {
-    hint: 'see "records list"',
+    remedy: 'see "records list"',
   });
 }

@@ -235,7 +235,7 @@ async function refuseAfterUnknownOutcome(store: Store, request: Asked, again: bo
   throw new MirrorError(
     'outcome_unknown',
     'this was asked for before, and whether it took effect is not known; nothing was sent',
-    { hint: 'look at the registrations in the compliance service; if it is not there, add --again' },
+    { remedy: 'look at the registrations in the compliance service; if it is not there, add --again' },
   );
 }
 

@@ -64,7 +64,7 @@ async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): 
     const entry = { actor: ACTOR, action: 'registration_forget', outcome: 'ok', target: id };
     if (!(await store.forgetRegistration(id, until, entry, now))) {
       throw new MirrorError('not_found', `no registration ${id} is held here`, {
-        hint: 'see "registrations list"',
+        remedy: 'see "registrations list"',
       });
     }
     const name = printable(id);

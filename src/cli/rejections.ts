@@ -47,7 +47,7 @@ export function rejectionsCommand(cli: Cli): Command {
         const rejection = await store.showRejection(id);
         if (rejection === null) {
           throw new MirrorError('not_found', `no rejected delivery with the id ${id} is kept`, {
-            hint: 'see "rejections list"',
+            remedy: 'see "rejections list"',
           });
         }
         if (options.json) writeJson(cli.out, rejection);

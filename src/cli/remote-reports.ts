@@ -36,8 +36,8 @@ export function remoteReports(service: OpsClient): Reports {
       return trimmed;
     },
     listGaps: (filter, paging) => list('/api/gaps', { ...filter, ...paged(paging) }),
-    listSweeps: (paging) => list('/api/sweeps', paged(paging)),
-    showSweep: (sweep) => one(`/api/sweeps/${sweep}`),
+    listSyncRuns: (paging) => list('/api/sync-runs', paged(paging)),
+    showSyncRun: (fullSync) => one(`/api/sync-runs/${fullSync}`),
     listQuarantine: (paging) => list('/api/quarantine', paged(paging)),
     showQuarantined: (delivery) => one(`/api/quarantine/${delivery}`),
     listRejections: (paging) => list('/api/rejections', paged(paging)),
@@ -54,21 +54,21 @@ interface StatusAnswer {
   last_delivery_at: string | null;
   quarantined: number | null;
   learned_pointers?: StoreSummary['learned_pointers'] | null;
-  gaps: { open: number; by?: StoreSummary['open_gaps_by']; healed_last_day?: number } | null;
+  gaps: { open: number; by?: StoreSummary['open_gaps_by']; resolved_last_day?: number } | null;
   database: { bytes: number; wal_bytes: number } | null;
 }
 
 function summaryOf(status: StatusAnswer): StoreSummary {
   return {
     kinds: status.kinds ?? [],
-    events: status.events ?? { pending: 0, done: 0, ignored: 0, dead: 0, discarded: 0 },
+    events: status.events ?? { pending: 0, processed: 0, ignored: 0, failed: 0, discarded: 0 },
     oldest_pending_at: status.backlog?.oldest_at ?? null,
     last_delivery_at: status.last_delivery_at,
     quarantined: status.quarantined ?? 0,
     open_gaps: status.gaps?.open ?? 0,
     open_gaps_by: status.gaps?.by ?? [],
     learned_pointers: status.learned_pointers ?? [],
-    healed_gaps_last_day: status.gaps?.healed_last_day ?? 0,
+    resolved_gaps_last_day: status.gaps?.resolved_last_day ?? 0,
     database_bytes: status.database?.bytes ?? 0,
     wal_bytes: status.database?.wal_bytes ?? 0,
   };

@@ -32,7 +32,7 @@ export function serveCommand(cli: Cli): Command {
       // Twice: for the person who starts it, and for whoever is told of warnings only.
       const exposure = await exposureOfDatabase(config);
       if (exposure !== null) {
-        cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.hint}\n`);
+        cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.remedy}\n`);
         logger.warn({ stage: 'store', outcome: 'exposed', reason: exposure.says }, 'database');
       }
       const stop = stopSignals({ attached: options.attached === true });

@@ -70,7 +70,7 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
       } catch (error) {
         if (!stop.signal.aborted) throw error;
         throw new MirrorError('stopped', 'stopped before the end', {
-          hint: 'what was written and registered is kept; "setup" goes on from there',
+          remedy: 'what was written and registered is kept; "setup" goes on from there',
         });
       } finally {
         asker.release();
@@ -137,7 +137,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
     for (const { kind, records, coverage, verdict } of seen.verified) {
       if (told.has(kind)) continue;
       told.add(kind);
-      const but = verdict === 'in_step' ? '' : ', but for what changes right now';
+      const but = verdict === 'in_sync' ? '' : ', but for what changes right now';
       say(`  ${kind}: in sync${but}, ${records} records (${printable(coverage)})`);
     }
     return seen;

@@ -87,15 +87,17 @@ async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
   });
 }
 
-/** Sweeps that may be newer than a cycle under way. */
-const NEWEST_SWEEPS = 50;
+/** Sync runs that may be newer than a cycle under way. */
+const NEWEST_SYNC_RUNS = 50;
 
 /** From the database, so that it is told beside a service and without one; without one, none is under way. */
 async function cycle(reports: Reports, summary: StoreSummary, isServed: boolean): Promise<Cycle> {
   const held = summary.kinds.find(({ kind }) => kind === 'risk_assessment');
-  const last = held?.last_full_sweep_seconds ?? null;
-  const sweeps = isServed ? await reports.listSweeps({ limit: NEWEST_SWEEPS }) : [];
-  const running = sweeps.find((sweep) => sweep.kind === 'risk_assessment' && sweep.finished_at === null);
+  const last = held?.last_full_sync_seconds ?? null;
+  const syncRuns = isServed ? await reports.listSyncRuns({ limit: NEWEST_SYNC_RUNS }) : [];
+  const running = syncRuns.find(
+    (fullSync) => fullSync.kind === 'risk_assessment' && fullSync.finished_at === null,
+  );
   if (running === undefined) return cycleOf(last, null, 0);
   const { started_at, seen } = running;
   const total = held?.known ?? null;
@@ -112,22 +114,22 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
     summary.kinds.map((kind) => [
       kind.kind,
       kind.verdict,
-      kind.in_step_since,
+      kind.in_sync_since,
       kind.records,
       kind.records - kind.verified,
-      kind.last_full_sweep_at,
-      kind.covered_until,
+      kind.last_full_sync_at,
+      kind.complete_through,
       kind.open_gaps,
       kind.coverage,
     ]),
   );
-  const { pending, done, ignored, dead, discarded } = summary.events;
+  const { pending, processed, ignored, failed, discarded } = summary.events;
   cli.out.write('\n');
   cli.out.write(
     renderPairs([
       [
         'events',
-        `${pending} pending, ${done} done, ${ignored} ignored, ${dead} dead, ${discarded} discarded`,
+        `${pending} pending, ${processed} processed, ${ignored} ignored, ${failed} failed, ${discarded} discarded`,
       ],
       ['assessments’ cycle', cycleWords(cycle)],
       ['oldest pending', summary.oldest_pending_at],

@@ -43,14 +43,14 @@ export class UpstreamError extends MirrorError {
       retryAfterMs?: number | null;
       excerpt?: string | null;
       outcomeUnknown?: boolean;
-      hint?: string;
+      remedy?: string;
       cause?: unknown;
     } = {},
   ) {
     const outcomeUnknown = details.outcomeUnknown ?? false;
     super(`upstream_${kind}`, message, {
       retryable: RETRYABLE.has(kind) && !outcomeUnknown,
-      ...(details.hint === undefined ? {} : { hint: details.hint }),
+      ...(details.remedy === undefined ? {} : { remedy: details.remedy }),
       ...(details.cause === undefined ? {} : { cause: details.cause }),
     });
     this.kind = kind;
@@ -90,7 +90,7 @@ export function unreadableText(error: UpstreamError): string {
 export class UnaddressableError extends MirrorError {
   constructor(message: string) {
     super('unaddressable', message, {
-      hint: 'No request can name this record. Its mirror row can only ever be what events showed of it.',
+      remedy: 'No request can name this record. Its mirror row can only ever be what events showed of it.',
     });
   }
 }

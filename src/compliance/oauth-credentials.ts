@@ -144,7 +144,7 @@ export function oauthCredentials(options: OauthCredentialsOptions): Credentials 
       const tokens = await current();
       if (options.needs === 'write' && isReadOnly(tokens)) {
         throw new UpstreamError('forbidden', 'the sign-in was for reading only, and this writes', {
-          hint: 'Run `compliance-mirror login --write` first.',
+          remedy: 'Run `compliance-mirror login --write` first.',
         });
       }
       const usable = isUsable(tokens, null) ? tokens : await renewed(null, signal);
@@ -177,9 +177,10 @@ function consentNeeded(reason: string): UpstreamError {
   return unauthorized(message);
 }
 
-function unauthorized(message: string, because: { hint?: string; cause?: unknown } = {}): UpstreamError {
+function unauthorized(message: string, because: { remedy?: string; cause?: unknown } = {}): UpstreamError {
   return new UpstreamError('unauthorized', message, {
-    hint: 'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
+    remedy:
+      'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
     ...because,
   });
 }
@@ -191,7 +192,8 @@ function opening<T>(work: () => T): T {
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
     throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, {
-      hint: 'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
+      remedy:
+        'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
       cause: error,
     });
   }

@@ -41,8 +41,8 @@ export class GrantRefused extends UpstreamError {
   /** RFC 6749, section 5.2: `invalid_grant`, `invalid_client`, …; `http_<status>` where the answer names none. */
   readonly reason: string;
 
-  constructor(reason: string, status: number, hint: string) {
-    super('unauthorized', `the authorization server refuses: ${reason}`, { status, hint });
+  constructor(reason: string, status: number, remedy: string) {
+    super('unauthorized', `the authorization server refuses: ${reason}`, { status, remedy });
     this.reason = reason;
   }
 }
@@ -182,6 +182,6 @@ function failed(
 ): UpstreamError {
   return new UpstreamError(kind, `the authorization server: ${what}`, {
     ...details,
-    hint: 'Check COMPLIANCE_AUTH_URL and the way to it; it is asked again with the next request.',
+    remedy: 'Check COMPLIANCE_AUTH_URL and the way to it; it is asked again with the next request.',
   });
 }

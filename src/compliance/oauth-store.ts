@@ -52,7 +52,7 @@ export function openTokens(key: Uint8Array | null, sealed: string): Tokens {
   } catch {
     // The parser's message would quote them.
     throw new MirrorError('secret_unreadable', 'the stored tokens are of another version', {
-      hint: 'Sign in again: `compliance-mirror login`.',
+      remedy: 'Sign in again: `compliance-mirror login`.',
     });
   }
 }

@@ -76,12 +76,12 @@ function checkKey(key: Uint8Array): void {
 function unreadable(
   { purpose, row }: SealedPlace,
   what: string,
-  hint?: string,
+  remedy?: string,
   cause?: unknown,
 ): MirrorError {
   return new MirrorError('secret_unreadable', `the stored secret (${purpose} ${row}) ${what}`, {
-    hint:
-      hint ??
+    remedy:
+      remedy ??
       'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.',
     ...(cause === undefined ? {} : { cause }),
   });

@@ -73,16 +73,16 @@ export function judge<T>(
     const outcomeUnknown = isUncertain && expected.method === 'POST';
     const message = `${expected.method} ${expected.path}: ${what}`;
     const warning = '; whether it took effect is unknown, so it was not sent again';
-    const hint =
+    const remedy =
       expected.isSecret && kind === 'unexpected_status' && !outcomeUnknown
         ? details.excerpt
           ? HINT_OF_REASON
           : HINT_OF_HIDDEN_ANSWER
-        : hintFor(outcomeUnknown ? 'cancelled' : kind, context.auth);
+        : remedyFor(outcomeUnknown ? 'cancelled' : kind, context.auth);
     return new UpstreamError(kind, message + (outcomeUnknown ? warning : ''), {
       ...details,
       outcomeUnknown,
-      hint,
+      remedy,
     });
   }
 }
@@ -109,7 +109,7 @@ const HINT_OF_HIDDEN_ANSWER =
 const HINT_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
 
 /** What an operator can do about a failure of this kind. */
-function hintFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
+function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
   switch (kind) {
     case 'unauthorized':
       return auth === 'api_key'

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type {
   AcceptOutcome,
   CountedRejection,
-  HintTiming,
+  DirtyTiming,
   InboxStore,
   IncomingEvent,
   Rejection,
@@ -45,7 +45,7 @@ interface Waiting<T> {
 export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
-  timing: HintTiming;
+  timing: DirtyTiming;
   /** New events are in: the processor may look. */
   onAccepted: () => void;
   onError: (error: unknown) => void;

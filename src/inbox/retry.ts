@@ -24,7 +24,7 @@ export function nextAttempt(
   attempts: number,
   limits: { maxAttempts: number; backoff: Backoff },
   random: number,
-): { dead: true } | { dead: false; delayMs: number } {
-  if (attempts >= limits.maxAttempts) return { dead: true };
-  return { dead: false, delayMs: backoffMs(limits.backoff, attempts, random) };
+): { failed: true } | { failed: false; delayMs: number } {
+  if (attempts >= limits.maxAttempts) return { failed: true };
+  return { failed: false, delayMs: backoffMs(limits.backoff, attempts, random) };
 }

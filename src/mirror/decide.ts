@@ -3,7 +3,7 @@ import type { JsonObject } from '../compliance/pointers.ts';
 import type {
   ApplyOutcome,
   Compared,
-  HintTiming,
+  DirtyTiming,
   MissingOutcome,
   ReadMoment,
   ReadObject,
@@ -27,18 +27,18 @@ import {
 /** What is known of a record besides its content. Instants: steady milliseconds, except where they say wall. */
 export interface RecordState {
   /** Number of the last accepted event about it. */
-  hint: number;
+  dirty: number;
   /** When something last gave reason to read it again; null: nothing outstanding. */
-  hintAt: number | null;
+  dirtyAt: number | null;
   /** The earliest such reason that no read covers yet. */
-  firstHintAt: number | null;
+  firstDirtyAt: number | null;
   /** Wall. Null: verified. */
   unverifiedSince: number | null;
   /** Number of the row's last write. */
   write: number;
   /** `created` of the last event whose payload was shown, wall. */
   previewedCreated: number | null;
-  /** Fields of the row's `data` that events have shown and no read covers yet, each with `hintAt` as that was. Null: none. */
+  /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` as that was. Null: none. */
   shown: Readonly<Record<string, number>> | null;
   /** The counter as the last applied read began. */
   readNumber: number;
@@ -61,9 +61,9 @@ export interface RecordState {
 }
 
 export const UNKNOWN_STATE: Readonly<RecordState> = {
-  hint: 0,
-  hintAt: null,
-  firstHintAt: null,
+  dirty: 0,
+  dirtyAt: null,
+  firstDirtyAt: null,
   unverifiedSince: null,
   write: 0,
   previewedCreated: null,
@@ -95,11 +95,14 @@ const HOLD_ABOVE_COUNT = 2;
 /** … and they are more than this share of the live ones. A service that forgot its data looks like this. */
 const HOLD_ABOVE_SHARE = 0.2;
 
-/** When a record with outstanding hints is to be read; null when nothing is outstanding. */
-export function dueAt(state: Pick<RecordState, 'hintAt' | 'firstHintAt'>, timing: HintTiming): number | null {
-  if (state.hintAt === null) return null;
-  const first = state.firstHintAt ?? state.hintAt;
-  return Math.min(state.hintAt + timing.settleMs, first + LONGEST_WAIT_IN_SETTLES * timing.settleMs);
+/** When a record with outstanding dirty marks is to be read; null when nothing is outstanding. */
+export function dueAt(
+  state: Pick<RecordState, 'dirtyAt' | 'firstDirtyAt'>,
+  timing: DirtyTiming,
+): number | null {
+  if (state.dirtyAt === null) return null;
+  const first = state.firstDirtyAt ?? state.dirtyAt;
+  return Math.min(state.dirtyAt + timing.settleMs, first + LONGEST_WAIT_IN_SETTLES * timing.settleMs);
 }
 
 // ─── previews ───────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +126,7 @@ export interface PreviewSettings {
 }
 
 export interface PreviewDecision {
-  outcome: 'previewed' | 'hinted' | 'overtaken';
+  outcome: 'previewed' | 'marked_dirty' | 'overtaken';
   state: RecordState;
   /** Null: the row stays as it is. */
   row: RowContent | null;
@@ -153,7 +156,7 @@ export function decidePreview(
 
   const previewed = { ...state, previewedCreated: created };
   if (deletes) {
-    if (row === null) return { outcome: 'hinted', state: previewed, row: null, change: null };
+    if (row === null) return { outcome: 'marked_dirty', state: previewed, row: null, change: null };
     return preview(previewed, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
   }
   // Only the API says that something deleted lives again: a late payload looks just like a new life.
@@ -161,7 +164,7 @@ export function decidePreview(
   // What a risk event's payload describes is not said, so it alone makes no assessment while the API can be asked.
   const mayInsert = settings.eventsOnly || event.kind !== 'risk_assessment';
   if (!event.shows || buried || (row === null && !mayInsert)) {
-    return { outcome: 'hinted', state: previewed, row: null, change: null };
+    return { outcome: 'marked_dirty', state: previewed, row: null, change: null };
   }
   const data = mergePayload(row?.data ?? null, event.content, settings.idFields);
   return preview(previewed, row, contentOf(event.kind, data, null));
@@ -173,7 +176,7 @@ function preview(state: RecordState, before: RowContent | null, after: RowConten
 }
 
 function noteShown(state: RecordState, change: RowChange | null): RecordState {
-  const at = state.hintAt;
+  const at = state.dirtyAt;
   const fields = Object.keys((change?.after['data'] as JsonObject | undefined) ?? {});
   if (at === null || fields.length === 0) return state;
   return { ...state, shown: { ...state.shown, ...Object.fromEntries(fields.map((field) => [field, at])) } };
@@ -199,9 +202,9 @@ export function standsInRow(
     (row !== null || (stored.previewedCreated === now.previewedCreated && stored.shown === now.shown)) &&
     stored.deleteEvent === now.deleteEvent &&
     stored.searched === now.searched &&
-    stored.hint === now.hint &&
-    stored.hintAt === now.hintAt &&
-    stored.firstHintAt === now.firstHintAt &&
+    stored.dirty === now.dirty &&
+    stored.dirtyAt === now.dirtyAt &&
+    stored.firstDirtyAt === now.firstDirtyAt &&
     stored.unverifiedSince === now.unverifiedSince &&
     stored.readNumber === now.readNumber &&
     stored.readEndedAt === now.readEndedAt &&
@@ -248,7 +251,7 @@ export function decideApply(
   answer: JsonObject,
   read: ReadMoment,
   held: { state: RecordState; row: RowContent | null },
-  timing: HintTiming,
+  timing: DirtyTiming,
 ): ApplyDecision {
   const { state, row } = held;
   const { data, lacks } = dataShown(kind, answer, read, held);
@@ -318,11 +321,11 @@ export function compareRead(
  * What events have shown less than SETTLE before the read began: of that it may be a stale answer, and readers of the
  * feed would see a change undone and made again. Never more than what keeps the record unverified, whatever the clock.
  */
-function stillShown(state: RecordState, read: ReadMoment, timing: HintTiming): RecordState['shown'] {
-  const { hintAt, shown } = state;
-  if (shown === null || hintAt === null) return null;
+function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState['shown'] {
+  const { dirtyAt, shown } = state;
+  if (shown === null || dirtyAt === null) return null;
   const kept = Object.entries(shown).filter(
-    ([, at]) => Math.min(at, hintAt) > read.beganAt - timing.settleMs,
+    ([, at]) => Math.min(at, dirtyAt) > read.beganAt - timing.settleMs,
   );
   return kept.length === 0 ? null : Object.fromEntries(kept);
 }
@@ -338,10 +341,10 @@ function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['
  * Two reads less than SETTLE apart that differ: either may be the stale one. The same holds for a read that
  * shows alive what a delivered event has just said is gone.
  */
-function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: HintTiming): boolean {
+function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: DirtyTiming): boolean {
   if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
   const buried = row.deletedAt !== null && state.deleteEvent !== null;
-  return buried && state.hintAt !== null && read.beganAt < state.hintAt + timing.settleMs;
+  return buried && state.dirtyAt !== null && read.beganAt < state.dirtyAt + timing.settleMs;
 }
 
 function outcomeOf(change: RowChange | null): ApplyOutcome {
@@ -358,28 +361,28 @@ function outcomeOf(change: RowChange | null): ApplyOutcome {
 }
 
 /** Not decided yet: the next read must begin SETTLE after this one ended. */
-function lookAgain(state: RecordState, read: ReadMoment, timing: HintTiming): RecordState {
+function lookAgain(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState {
   const next = {
     ...state,
-    hintAt: Math.max(state.hintAt ?? 0, read.endedAt),
-    firstHintAt: state.firstHintAt ?? read.endedAt,
+    dirtyAt: Math.max(state.dirtyAt ?? 0, read.endedAt),
+    firstDirtyAt: state.firstDirtyAt ?? read.endedAt,
     unverifiedSince: state.unverifiedSince ?? read.endedWall,
   };
   // Not `dueAt`: past its longest wait it would be now, too close again, and so for ever.
-  return { ...next, dueAt: next.hintAt + timing.settleMs };
+  return { ...next, dueAt: next.dirtyAt + timing.settleMs };
 }
 
-/** A read shows the upstream as it was at most SETTLE before it began, so it covers the hints that are older. */
+/** A read shows the upstream as it was at most SETTLE before it began, so it covers the dirty marks that are older. */
 export function covered(
   state: RecordState,
   read: Pick<ReadMoment, 'beganAt'>,
-  timing: HintTiming,
+  timing: DirtyTiming,
 ): RecordState {
   const horizon = read.beganAt - timing.settleMs;
-  if (state.hintAt === null || state.hintAt <= horizon) {
-    return { ...state, hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null };
+  if (state.dirtyAt === null || state.dirtyAt <= horizon) {
+    return { ...state, dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
   }
-  const next = { ...state, firstHintAt: Math.max(state.firstHintAt ?? state.hintAt, horizon) };
+  const next = { ...state, firstDirtyAt: Math.max(state.firstDirtyAt ?? state.dirtyAt, horizon) };
   return { ...next, dueAt: dueAt(next, timing) };
 }
 
@@ -401,11 +404,11 @@ export function decideMissing(
     /** An operator has agreed to its deletion, and that still holds. */
     agreed?: boolean;
   },
-  timing: HintTiming,
+  timing: DirtyTiming,
 ): MissingDecision {
   const { state, row } = held;
   const answered = { ...state, attempts: 0 };
-  const isNews = state.hint > state.searched;
+  const isNews = state.dirty > state.searched;
   if (state.unverifiedSince === null && (row === null || row.deletedAt !== null)) {
     if (state.returned || !isNews) return { outcome: 'known', state: { ...answered, dueAt: null } };
   }
@@ -414,16 +417,16 @@ export function decideMissing(
   const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromWalk);
   if (!state.returned && !toldOf) {
     // What an event has just named may not be shown yet.
-    const settled = (state.hintAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
+    const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
     if (isNews) return { outcome: 'unresolved_event', state };
-    return { outcome: state.hint > 0 ? 'unresolved_again' : 'unresolved', state };
+    return { outcome: state.dirty > 0 ? 'unresolved_again' : 'unresolved', state };
   }
 
   const unbroken =
     state.missingSince !== null &&
     state.missingNumber !== null &&
-    state.hint <= state.missingNumber &&
+    state.dirty <= state.missingNumber &&
     state.write <= state.missingNumber;
   if (!unbroken) {
     const first = {
@@ -433,13 +436,13 @@ export function decideMissing(
       missingNumber: read.number,
       proven: false,
       unverifiedSince: state.unverifiedSince ?? read.endedWall,
-      hintAt: state.hintAt ?? read.beganAt,
-      firstHintAt: state.firstHintAt ?? read.beganAt,
+      dirtyAt: state.dirtyAt ?? read.beganAt,
+      firstDirtyAt: state.firstDirtyAt ?? read.beganAt,
     };
-    const settled = Math.max(read.endedAt, first.hintAt) + timing.settleMs;
+    const settled = Math.max(read.endedAt, first.dirtyAt) + timing.settleMs;
     return { outcome: 'first', state: { ...first, dueAt: settled } };
   }
-  const settled = Math.max(state.missingSince ?? 0, state.hintAt ?? 0) + timing.settleMs;
+  const settled = Math.max(state.missingSince ?? 0, state.dirtyAt ?? 0) + timing.settleMs;
   if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
 
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= (state.missingSince ?? 0);
@@ -502,7 +505,7 @@ export function decideBurial(
     change,
     state: {
       ...state,
-      ...{ hintAt: null, firstHintAt: null, unverifiedSince: null, dueAt: null, shown: null },
+      ...{ dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null, shown: null },
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
       // A read begun before this one ended may be older; one before the first of the 404s is.
       readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),

@@ -97,7 +97,7 @@ export function diffContent(before: RowContent | null, after: RowContent): RowCh
   return { operation: operationOf(before, after), before: was, after: is };
 }
 
-/** The names of what differs, `data.` before those inside `data`: for a person reading a drift report. */
+/** The names of what differs, `data.` before those inside `data`: for a person reading a differences report. */
 export function differingNames(change: RowChange): string[] {
   const names = new Set([...Object.keys(change.before), ...Object.keys(change.after)]);
   names.delete('data');

@@ -39,11 +39,14 @@ export const NOTHING_TOLD: Omit<NotifyState, 'told'> = {
 
 /**
  * Two verdicts of one topic are one piece of news. What somebody must act on is told by its reason, because
- * another reason asks for another act; how the mirror comes into step is not.
+ * another reason asks for another act; how the mirror comes into sync is not.
  */
 export function topicOf({ verdict, reason }: Verdict): string {
   const isTrouble =
-    verdict === 'blocked' || verdict === 'unreachable' || verdict === 'stale' || reason === 'backlog_late';
+    verdict === 'action_required' ||
+    verdict === 'unreachable' ||
+    verdict === 'stale' ||
+    reason === 'backlog_late';
   return isTrouble ? `${verdict}:${reason}` : verdict;
 }
 

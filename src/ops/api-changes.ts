@@ -4,18 +4,18 @@ import { problem } from '../problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import { idParam, notFound, numberParam, withKind } from './api.ts';
 import type { Compared, Done, Operations } from './operations.ts';
-import { consentRequest, parseBody, retryRequest, sweepRequest } from './query.ts';
+import { consentRequest, parseBody, retryRequest, syncRequest } from './query.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
-/** The changing half of the JSON API, and the dry run, which is asked for like a sweep. 202: it is queued; 200: it is done. */
+/** The changing half of the JSON API, and the dry run, which is asked for like a full sync. 202: it is queued; 200: it is done. */
 export function createApiChanges(operations: Operations) {
   const actor = (c: OpsHandlerContext) => c.get('identity').name;
 
   async function dryRun(c: OpsHandlerContext, kinds: Kind[] | undefined): Promise<Response> {
     try {
       return answer(await operations.dryRun(kinds, c.req.raw.signal), (compared) =>
-        c.json({ status: 'compared', in_step: compared.every(isInStep), kinds: compared }),
+        c.json({ status: 'compared', in_sync: compared.every(isInSync), kinds: compared }),
       );
     } catch (error) {
       if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
@@ -39,21 +39,21 @@ export function createApiChanges(operations: Operations) {
       answer(await operations.discardEvent(actor(c), idParam(c)), () =>
         c.json({ status: 'discarded', id: idParam(c) }),
       ),
-    sweep: async (c) => {
-      const body = await parseBody(c, sweepRequest);
+    fullSync: async (c) => {
+      const body = await parseBody(c, syncRequest);
       if (!body.ok) return body.response;
       if (body.value.dry_run === true) return await dryRun(c, body.value.kinds);
-      return answer(await operations.sweep(actor(c), body.value.kinds), ({ kinds }) =>
+      return answer(await operations.fullSync(actor(c), body.value.kinds), ({ kinds }) =>
         c.json({ status: 'queued', kinds }, 202),
       );
     },
-    confirmDeletions: async (c) => {
+    approveDeletions: async (c) => {
       const id = numberParam(c);
       if (id === null) return notFound();
       const body = await parseBody(c, consentRequest);
       if (!body.ok) return body.response;
       const digest = body.value.digest ?? null;
-      return answer(await operations.confirmDeletions(actor(c), id, digest), (consent) =>
+      return answer(await operations.approveDeletions(actor(c), id, digest), (consent) =>
         c.json({ status: 'confirmed', ...consent }),
       );
     },
@@ -70,17 +70,17 @@ export function createApiChanges(operations: Operations) {
         c.json({ status: 'released', id }),
       );
     },
-    resolveGap: async (c) => {
+    settleGap: async (c) => {
       const id = numberParam(c);
       if (id === null) return notFound();
-      return answer(await operations.resolveGap(actor(c), id), () => c.json({ status: 'resolved', id }));
+      return answer(await operations.settleGap(actor(c), id), () => c.json({ status: 'resolved', id }));
     },
     pause: async (c) => answer(await operations.pause(actor(c)), () => c.json({ paused: true })),
     resume: async (c) => answer(await operations.resume(actor(c)), () => c.json({ paused: false })),
   } satisfies Record<string, Handler>;
 }
 
-const isInStep = ({ missing, extra, different, incomplete }: Compared) =>
+const isInSync = ({ missing, extra, different, incomplete }: Compared) =>
   missing + extra + different === 0 && incomplete === null;
 
 function answer<T>(done: Done<T>, success: (value: T) => Response): Response {

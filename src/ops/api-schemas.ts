@@ -20,7 +20,7 @@ export const event = table({
   received_at: instant,
   deliveries: whole,
   last_delivered_at: instant,
-  state: z.enum(['pending', 'done', 'ignored', 'dead', 'discarded']),
+  state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']),
   attempts: whole,
   next_attempt_at: instant.nullable(),
   processed_at: instant.nullable(),
@@ -41,7 +41,7 @@ export const record = table({
   deleted_at: instant.nullable(),
   last_event_id: text.nullable(),
   last_event_at: instant.nullable(),
-  cause: text.describe('The event, refetch or sweep that wrote the row.'),
+  cause: text.describe('The event, refetch or full sync that wrote the row.'),
 });
 
 export const change = table({
@@ -61,12 +61,12 @@ export const gap = table({
   record_id: text.nullable(),
   reason: text,
   opened_at: instant,
-  healed_at: instant.nullable(),
+  resolved_at: instant.nullable(),
   attempts: whole,
   error: text.nullable(),
 });
 
-export const sweep = table({
+export const fullSync = table({
   id: whole,
   kind,
   reason: text,
@@ -80,7 +80,7 @@ export const sweep = table({
   unchanged: whole,
   outcome: text.nullable(),
   error: text.nullable(),
-  drift: json.nullable(),
+  differences: json.nullable(),
 });
 
 export const quarantined = table({
@@ -119,7 +119,7 @@ export const auditEntry = table({
 
 export const status = table({
   at: instant,
-  verdict: z.enum(['in_step', 'catching_up', 'stale', 'unreachable', 'blocked', 'unverified']),
+  verdict: z.enum(['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified']),
   reason: text.describe('Stable code of what decided it.'),
   sentence: text,
   remedy: text.nullable(),
@@ -137,7 +137,7 @@ export const status = table({
   gaps: table({
     open: whole,
     by: z.array(table({ reason: text, kind: kind.nullable(), count: whole, oldest_at: instant })),
-    healed_last_day: whole,
+    resolved_last_day: whole,
     newest: z.array(gap),
   }).nullable(),
   learned_pointers: z
@@ -154,8 +154,8 @@ export const status = table({
     )
     .nullable()
     .describe('Where ids were found by asking the API, which no setting names yet.'),
-  held_deletions: z.array(table({ sweep_id: whole, kind, count: whole })),
-  sweeps: table({ running: z.array(json), last: z.array(sweep) }),
+  pending_deletions: z.array(table({ sync_run_id: whole, kind, count: whole })),
+  sync_runs: table({ running: z.array(json), last: z.array(fullSync) }),
   assessment_cycle: table({
     last_seconds: z.number().nullable(),
     running: table({ elapsed_seconds: z.number(), estimated_seconds: z.number().nullable() }).nullable(),
@@ -221,7 +221,7 @@ export const done = {
     errors: z.array(table({ id: text, error: text })).describe('The first of those that failed again.'),
   }),
   discarded: table({ status: z.literal('discarded'), id: text }),
-  sweep: table({ status: z.literal('queued'), kinds: z.array(kind) }),
+  fullSync: table({ status: z.literal('queued'), kinds: z.array(kind) }),
   confirmed: table({ status: z.literal('confirmed'), kind, ids: z.array(text), until: instant }),
   refetch: table({ status: z.literal('queued'), queued: whole }),
   released: table({ status: z.literal('released'), id: whole }),

@@ -63,20 +63,20 @@ export function createApi({ store, clock }: Pick<OpsContext, 'store' | 'clock'>,
         ({ limit, after, open }) => store.listGaps({ open }, { limit, after }),
         (gap) => gap.id,
       ),
-    sweeps: byNumber(store.listSweeps.bind(store), (sweep) => sweep.id),
-    sweep: async (c) => {
+    syncRuns: byNumber(store.listSyncRuns.bind(store), (fullSync) => fullSync.id),
+    fullSync: async (c) => {
       const id = numberParam(c);
-      return found(c, id === null ? null : await store.showSweep(id));
+      return found(c, id === null ? null : await store.showSyncRun(id));
     },
     held: async (c) => {
       const query = parseQuery(c, queries.held);
       if (!query.ok) return query.response;
       const id = numberParam(c);
-      const sweep = id === null ? null : await store.showSweep(id);
-      if (sweep === null) return notFound();
-      const held = await heldUnder(store, sweep.id, clock.wall(), query.value.after);
+      const fullSync = id === null ? null : await store.showSyncRun(id);
+      if (fullSync === null) return notFound();
+      const held = await heldUnder(store, fullSync.id, clock.wall(), query.value.after);
       const { waiting, consented, digest, shown, next } = held;
-      return c.json({ kind: sweep.kind, waiting, consented, digest, items: shown, next });
+      return c.json({ kind: fullSync.kind, waiting, consented, digest, items: shown, next });
     },
     quarantine: byNumber(store.listQuarantine.bind(store), (delivery) => delivery.id),
     quarantined: async (c) => {

@@ -17,8 +17,8 @@ export type OpsStore = ReportStore &
     | 'failedWithoutRecord'
     | 'discardEvent'
     | 'releaseQuarantined'
-    | 'resolveGap'
-    | 'confirmDeletions'
+    | 'settleGap'
+    | 'approveDeletions'
     | 'readRejection'
     | 'currentNumber'
     | 'audit'
@@ -32,7 +32,7 @@ export type OpsStore = ReportStore &
 
 /** What an operator can set in motion besides the store's verbs. Each resolves once it is queued, not once it is done. */
 export interface OpsActions {
-  requestSweep(kinds: Kind[], reason: string): Promise<void>;
+  requestFullSync(kinds: Kind[], reason: string): Promise<void>;
   refetch(kind: Kind, ids: string[]): Promise<{ queued: number }>;
   /**
    * Compares a whole kind with the API and writes nothing. The only one that resolves when it is done, which may take
@@ -45,7 +45,7 @@ export interface OpsActions {
 }
 
 /** What a reading of the API found to differ from the mirror. */
-export interface Drift {
+export interface Differences {
   missing: number;
   extra: number;
   different: number;
@@ -57,24 +57,24 @@ export interface Drift {
 }
 
 /** What a dry run found. */
-export interface Comparison extends Drift {
+export interface Comparison extends Differences {
   /** Why the list cannot be taken for the whole one, so that nothing absent from it counts as extra; null: it can. */
   incomplete: string | null;
 }
 
-/** Deletions that wait for a person's consent, by the sweep that proved them. */
-export interface HeldDeletions {
-  sweepId: number;
+/** Deletions that wait for a person's consent, by the full sync that proved them. */
+export interface PendingDeletions {
+  syncRunId: number;
   kind: Kind;
   count: number;
 }
 
-export interface RunningSweep {
+export interface RunningSyncRun {
   id: number;
   kind: Kind;
   pages: number;
   seen: number;
-  /** How many records the whole sweep will see, as far as the upstream said; null when it did not. */
+  /** How many records the whole full sync will see, as far as the upstream said; null when it did not. */
   estimatedTotal: number | null;
   /** By what has been read so far; absent or null: nothing yet. */
   recordsPerSecond?: number | null;
@@ -147,10 +147,10 @@ export interface LiveFacts {
   secrets: SecretFacts[];
   settleMs: number;
   /** 0: no timer. */
-  sweepMs: number;
+  fullSyncMs: number;
   /** 0: silence is never remarked on. */
   silenceMs: number;
-  runningSweeps: RunningSweep[];
+  runningSyncRuns: RunningSyncRun[];
   upstream: UpstreamFacts;
   deliveries: RecentDeliveries;
   /** Where the settings look for ids. */
@@ -167,7 +167,7 @@ export interface OpsContext {
   /** Where sessions are kept that several replicas share; absent: in memory. */
   sessionStore?: Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
   facts(): LiveFacts;
-  heldDeletions(): Promise<HeldDeletions[]>;
+  pendingDeletions(): Promise<PendingDeletions[]>;
   /** Null: no API credentials. */
   credentials(): Promise<CredentialFacts | null>;
   /** Deliveries and lags by the minute since then (wall-clock milliseconds), up to this moment. */

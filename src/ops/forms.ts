@@ -47,10 +47,10 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       const done = await operations.retryWithoutRecord(actor(c));
       if (done.status !== 'done') return afterOne(c, done, '/', null);
       const { processed, failed } = done.value;
-      return back(c, '/events?state=dead', { what: 'retried', done: processed, not: failed });
+      return back(c, '/events?state=failed', { what: 'retried', done: processed, not: failed });
     },
-    async sweep(c: OpsHandlerContext): Promise<Response> {
-      return afterOne(c, await operations.sweep(actor(c)), '/', null);
+    async fullSync(c: OpsHandlerContext): Promise<Response> {
+      return afterOne(c, await operations.fullSync(actor(c)), '/', null);
     },
     async pause(c: OpsHandlerContext): Promise<Response> {
       return afterOne(c, await operations.pause(actor(c)), '/', null);
@@ -59,17 +59,17 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return afterOne(c, await operations.resume(actor(c)), '/', null);
     },
 
-    /** Of the sweeps' page: some kinds, swept or only compared. */
-    async sweeps(c: OpsHandlerContext): Promise<Response> {
+    /** Of the full syncs' page: some kinds, fully synced or only compared. */
+    async syncRuns(c: OpsHandlerContext): Promise<Response> {
       const fields = await formFields(c);
       const kinds = KINDS.filter((kind) => fields.getAll('kind').includes(kind));
       if (kinds.length === 0) return invalid('Tick at least one kind.');
       if (fields.get('do') !== 'compare') {
-        return afterOne(c, await operations.sweep(actor(c), kinds), '/sweeps', 'queued');
+        return afterOne(c, await operations.fullSync(actor(c), kinds), '/sync-runs', 'queued');
       }
       if (context.facts().eventsOnly) return invalid('There are no API credentials to compare with.');
       dryRuns.start(kinds);
-      return back(c, '/sweeps', { what: 'compared', done: 1, not: 0 });
+      return back(c, '/sync-runs', { what: 'compared', done: 1, not: 0 });
     },
 
     /** One event or many: what cannot be changed any more is counted, and stops nothing. */
@@ -103,30 +103,30 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return afterOne(c, await operations.releaseQuarantined(actor(c), id), `/quarantine/${id}`, 'released');
     },
 
-    async resolveGap(c: OpsHandlerContext): Promise<Response> {
+    async settleGap(c: OpsHandlerContext): Promise<Response> {
       const id = numberIn((await formFields(c)).get('id'));
       if (id === null) return invalid('Go back, reload the page and try again.');
-      return afterOne(c, await operations.resolveGap(actor(c), id), '/gaps', 'resolved');
+      return afterOne(c, await operations.settleGap(actor(c), id), '/gaps', 'resolved');
     },
 
-    async confirmDeletions(c: OpsHandlerContext): Promise<Response> {
+    async approveDeletions(c: OpsHandlerContext): Promise<Response> {
       const fields = await formFields(c);
-      const sweep = numberIn(fields.get('sweep'));
-      if (sweep === null || fields.get('sure') !== 'yes') {
+      const fullSync = numberIn(fields.get('sync_run'));
+      if (fullSync === null || fields.get('sure') !== 'yes') {
         return invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
       // Consent is for the ids that were on the page, not for what has come to them since.
-      const done = await operations.confirmDeletions(actor(c), sweep, fields.get('ids') ?? '');
+      const done = await operations.approveDeletions(actor(c), fullSync, fields.get('ids') ?? '');
       if (done.status === 'conflict' && done.code === 'held_changed') {
         return problem(
           409,
           'held_changed',
-          'The held deletions have changed since the page was made.',
+          'The pending deletions have changed since the page was made.',
           'Go back, reload the page, and look at them again.',
         );
       }
-      if (done.status !== 'done') return afterOne(c, done, `/sweeps/${sweep}`, null);
-      return back(c, `/sweeps/${sweep}`, { what: 'consented', done: done.value.ids.length, not: 0 });
+      if (done.status !== 'done') return afterOne(c, done, `/sync-runs/${fullSync}`, null);
+      return back(c, `/sync-runs/${fullSync}`, { what: 'consented', done: done.value.ids.length, not: 0 });
     },
   };
 }

@@ -19,9 +19,9 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     symptom:
       'The service, or its machine, was away for more than half a minute, or could not write to its database for so long, and the sender may have given deliveries up.',
     check:
-      'Whether the sweeps that began after this instant are complete: the gap closes with the last of them.',
-    command: `${CLI} sweeps list`,
-    note: 'Nothing is needed: a sweep follows by itself and heals it.',
+      'Whether the full syncs that began after this instant are complete: the gap closes with the last of them.',
+    command: `${CLI} sync-runs list`,
+    note: 'Nothing is needed: a full sync follows by itself and resolves it.',
   },
   upstream_unavailable: {
     symptom:
@@ -29,7 +29,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'The error beside it: no connection is a matter of the network, 5xx of the compliance service, whose own status page says more.',
     command: `${CLI} doctor`,
-    note: 'It is asked again with growing pauses; a sweep asks at once. The gap outlives the outage, because deliveries may have been given up: it closes with a complete sweep of each kind.',
+    note: 'It is asked again with growing pauses; a full sync asks at once. The gap outlives the outage, because deliveries may have been given up: it closes with a complete full sync of each kind.',
   },
   credentials_rejected: {
     symptom:
@@ -44,7 +44,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'The clocks on both sides (date -u, chronyc tracking), and whether something between holds deliveries back.',
     command: `${CLI} doctor`,
-    note: 'A sweep has been asked for by itself.',
+    note: 'A full sync has been asked for by itself.',
   },
   rejected_signatures: {
     symptom:
@@ -52,7 +52,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'What the page of rejected deliveries says of the newest from the sender’s address: a rotated secret, a changed body, or a stranger.',
     command: `${CLI} doctor --delivery rejection:NUMBER`,
-    note: 'A new secret goes beside the old one into WEBHOOK_SECRETS, or into its file. The first accepted delivery closes the gap and starts a sweep.',
+    note: 'A new secret goes beside the old one into WEBHOOK_SECRETS, or into its file. The first accepted delivery closes the gap and starts a full sync.',
   },
   no_signing_secret: {
     symptom:
@@ -91,11 +91,11 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} records show KIND ID`,
     note: 'Only another id, given there, mends it.',
   },
-  dead_letter: {
+  failed_event: {
     symptom:
       'An event was given up, after RETRY_MAX_ATTEMPTS attempts or because its data cannot be used. Its record is read from the API instead.',
     check: 'The error on the event’s page, then its body.',
-    command: `${CLI} events list --state dead`,
+    command: `${CLI} events list --state failed`,
     note: 'Then “events retry ID”, after an update that can read it, or “events discard ID”.',
   },
   no_record_id: {
@@ -103,7 +103,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
       'Events were accepted, and none of the pointers finds a record’s id in their data, so what they tell may be missing here. Values that look like an id are asked for at the API, and the error beside it says what came of that.',
     check: 'The body of one of these events: where in its data the id stands.',
     command: `${CLI} events retry --failed-for no_record_id`,
-    note: 'Before it, set ID_POINTERS_POLICY, ID_POINTERS_RISK_ASSESSMENT or ID_POINTERS_VENDOR to that place and start the service again. “events discard ID” settles one that means nothing. Policies and vendors are made good by the next full sync; risk assessments have no list, and stay out of step until then.',
+    note: 'Before it, set ID_POINTERS_POLICY, ID_POINTERS_RISK_ASSESSMENT or ID_POINTERS_VENDOR to that place and start the service again. “events discard ID” settles one that means nothing. Policies and vendors are made good by the next full sync; risk assessments have no list, and stay out of sync until then.',
   },
   unusable_delivery: {
     symptom: 'A delivery with a right signature was no event: not JSON, or without a usable envelope.',
@@ -121,8 +121,8 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   total_mismatch: {
     symptom:
       'Over a whole list fewer or more records were read than the list’s own total says, so that the walk proves no absence.',
-    check: 'Whether it persists over several sweeps: then a filter or a permission hides records.',
-    command: `${CLI} sweep --kind KIND --wait`,
+    check: 'Whether it persists over several full syncs: then a filter or a permission hides records.',
+    command: `${CLI} sync --kind KIND --wait`,
     note: 'It is also repeated by itself.',
   },
   silence: {
@@ -130,27 +130,27 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     check:
       'Whether the webhook is still registered with this address, and whether a POST from outside is answered 401.',
     command: `${CLI} doctor`,
-    note: 'If the registration is gone, “register --again” makes it anew; “sweep” finds what was not delivered meanwhile.',
+    note: 'If the registration is gone, “register --again” makes it anew; “sync” finds what was not delivered meanwhile.',
   },
   walk_incomplete: {
     symptom: 'A list could not be read to its end, so that nothing is known of what it did not show.',
     check:
-      'The error on the sweep’s page: the page that failed or came twice, or an answer that made no sense.',
-    command: `${CLI} sweep --kind KIND --wait`,
+      'The error on the full sync’s page: the page that failed or came twice, or an answer that made no sense.',
+    command: `${CLI} sync --kind KIND --wait`,
     note: 'It is also repeated by itself.',
   },
   deletions_unproven: {
     symptom:
       'Records are missing from the list, and five pairs of walks in a row did not agree on which, so none of them is deleted here.',
     check: 'The records named: are they gone from the compliance service?',
-    command: `${CLI} sweep --kind KIND --wait`,
+    command: `${CLI} sync --kind KIND --wait`,
     note: 'Best at a quieter hour.',
   },
-  deletion_held: {
+  deletion_pending: {
     symptom:
       'More than a fifth of a kind’s records are gone upstream at once, or the last one of all: it may as well be a fault there.',
-    check: 'The ids on the sweep’s page, one by one or by sample, in the compliance service itself.',
-    command: `${CLI} sweeps confirm-deletions NUMBER`,
+    check: 'The ids on the full sync’s page, one by one or by sample, in the compliance service itself.',
+    command: `${CLI} deletions approve NUMBER`,
     note: 'It shows the ids and asks; in a script, --yes DIGEST with the digest that it prints. Good for exactly these ids and for one hour; refused when others are held by then.',
   },
   restored: {

@@ -5,7 +5,7 @@ export interface GapText {
   title: string;
   /** What the service does about it, or what a person must do. */
   remedy: string;
-  /** It does not heal until somebody acts. */
+  /** It does not resolve until somebody acts. */
   needsPerson: boolean;
 }
 
@@ -13,13 +13,13 @@ export interface GapText {
 export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   downtime: {
     title: 'The service was down, or could not write',
-    remedy: 'Deliveries may have been missed meanwhile. The next complete sweep closes this by itself.',
+    remedy: 'Deliveries may have been missed meanwhile. The next complete full sync closes this by itself.',
     needsPerson: false,
   },
   upstream_unavailable: {
     title: 'The compliance service did not answer for a while',
     remedy:
-      'Until it does, it is asked again, less often each time: look at its status page and at the network between. Then a complete sweep of each kind closes this by itself.',
+      'Until it does, it is asked again, less often each time: look at its status page and at the network between. Then a complete full sync of each kind closes this by itself.',
     needsPerson: false,
   },
   credentials_rejected: {
@@ -31,7 +31,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   rejected_timestamp: {
     title: 'Correctly signed deliveries were rejected for their time',
     remedy:
-      "Compare this machine's clock with the sender's. What was rejected is fetched by the sweep this asked for.",
+      "Compare this machine's clock with the sender's. What was rejected is fetched by the full sync this asked for.",
     needsPerson: false,
   },
   rejected_signatures: {
@@ -61,7 +61,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   unproven_id: {
     title: 'An event names an assessment that the API has never shown',
     remedy:
-      'No other assessment could be read to compare with, so it may be ours to mend: check ID_POINTERS_RISK_ASSESSMENT against the event’s body, and COMPLIANCE_BASE_URL. It is asked for again in each sweep.',
+      'No other assessment could be read to compare with, so it may be ours to mend: check ID_POINTERS_RISK_ASSESSMENT against the event’s body, and COMPLIANCE_BASE_URL. It is asked for again in each full sync.',
     needsPerson: true,
   },
   unaddressable: {
@@ -69,7 +69,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
     remedy: 'No request path can carry it. What the list shows of it is all there is.',
     needsPerson: false,
   },
-  dead_letter: {
+  failed_event: {
     title: 'An event could not be processed',
     remedy: 'Its record is fetched through the API instead. Read its error, then retry or discard the event.',
     needsPerson: true,
@@ -98,21 +98,21 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   silence: {
     title: 'No delivery for a long time',
     remedy:
-      'Check that the registration still exists and points here, and that the way in is open. A sweep runs meanwhile.',
+      'Check that the registration still exists and points here, and that the way in is open. A full sync runs meanwhile.',
     needsPerson: true,
   },
   walk_incomplete: {
-    title: 'A sweep could not be completed',
+    title: 'A full sync could not be completed',
     remedy: 'What it read is in the mirror; it proves no absence. It is repeated by itself.',
     needsPerson: false,
   },
   deletions_unproven: {
     title: 'Deletions could not be proven',
     remedy:
-      'The list kept changing between two walks. Sweep again at a quieter hour, or fetch the records named.',
+      'The list kept changing between two walks. Full sync again at a quieter hour, or fetch the records named.',
     needsPerson: true,
   },
-  deletion_held: {
+  deletion_pending: {
     title: 'Deletions await consent',
     remedy:
       'An unusual share of the records is gone upstream, or the last one of all. Make sure of that there, then consent here.',

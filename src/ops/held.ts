@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { HeldDeletionReport } from '../store/reports.ts';
+import type { PendingDeletionReport } from '../store/reports.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { OpsStore } from './context.ts';
 
 /** Shown on one page; the others follow by paging. */
 export const HELD_SHOWN = 200;
 
-export interface HeldUnderSweep {
+export interface HeldUnderSyncRun {
   /** How many wait for a consent, and how many have one that still holds. */
   waiting: number;
   consented: number;
@@ -15,24 +15,24 @@ export interface HeldUnderSweep {
   /** Those, in order. */
   ids: string[];
   /** Of both, in order, after `after`. */
-  shown: HeldDeletionReport[];
+  shown: PendingDeletionReport[];
   next: string | null;
 }
 
-/** Everything held under a sweep, read once for its digest; of the rows one page is kept. */
+/** Everything held under a full sync, read once for its digest; of the rows one page is kept. */
 export async function heldUnder(
-  store: Pick<OpsStore, 'listHeldDeletions'>,
-  sweepId: number,
+  store: Pick<OpsStore, 'listPendingDeletions'>,
+  syncRunId: number,
   wall: number,
   from = '',
-): Promise<HeldUnderSweep> {
+): Promise<HeldUnderSyncRun> {
   const hash = createHash('sha256');
-  const shown: HeldDeletionReport[] = [];
+  const shown: PendingDeletionReport[] = [];
   const ids: string[] = [];
   let [waiting, consented] = [0, 0];
   let more = false;
   for (let after = ''; ; ) {
-    const rows = await store.listHeldDeletions(sweepId, { limit: PAGE_LIMIT_MAX, after });
+    const rows = await store.listPendingDeletions(syncRunId, { limit: PAGE_LIMIT_MAX, after });
     for (const row of rows) {
       if (row.consent_until !== null && Date.parse(row.consent_until) > wall) consented += 1;
       else {

@@ -18,6 +18,6 @@ export function recordHref(kind: Kind, id: string): string {
 /** What wrote a change, as a page of ours; null where there is none. */
 export function causeHref(cause: string): string | null {
   if (cause.startsWith('event:')) return eventHref(cause.slice('event:'.length));
-  const sweep = /^sweep:(\d{1,15})$/.exec(cause)?.[1];
-  return sweep === undefined ? null : `/sweeps/${sweep}`;
+  const fullSync = /^sync:(\d{1,15})$/.exec(cause)?.[1];
+  return fullSync === undefined ? null : `/sync-runs/${fullSync}`;
 }

@@ -15,8 +15,8 @@ import { EventsPage } from './dashboard/events-page.tsx';
 import { GapsPage } from './dashboard/gaps-page.tsx';
 import { RecordPage } from './dashboard/record-page.tsx';
 import { RecordsPage } from './dashboard/records-page.tsx';
-import { SweepPage } from './dashboard/sweep-page.tsx';
-import { SweepsPage, SweepsParts } from './dashboard/sweeps-page.tsx';
+import { SyncRunPage } from './dashboard/sync-run-page.tsx';
+import { SyncRunsPage, SyncRunsParts } from './dashboard/sync-runs-page.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { heldUnder } from './held.ts';
 import { eventHref } from './hrefs.ts';
@@ -64,12 +64,12 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     );
   }
 
-  const sweepsView = async (c: OpsHandlerContext, after: string | undefined) => {
-    const sweeps = await store.listSweeps(paging(after));
+  const syncRunsView = async (c: OpsHandlerContext, after: string | undefined) => {
+    const syncRuns = await store.listSyncRuns(paging(after));
     return {
-      ...{ sweeps, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
+      ...{ syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
       ...shared(c),
-      ...links(c, sweeps, (sweep) => sweep.id),
+      ...links(c, syncRuns, (syncRun) => syncRun.id),
     };
   };
 
@@ -141,27 +141,27 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       );
     },
 
-    async sweeps(c: OpsHandlerContext): Promise<Response> {
+    async syncRuns(c: OpsHandlerContext): Promise<Response> {
       const query = pageQuery(c, pageQueries.byNumber);
       if (!query.ok) return query.response;
-      return c.html(page(<SweepsPage {...(await sweepsView(c, query.value.after))} />));
+      return c.html(page(<SyncRunsPage {...(await syncRunsView(c, query.value.after))} />));
     },
 
-    sweepsParts: async (c: OpsHandlerContext) =>
-      String(<SweepsParts {...(await sweepsView(c, undefined))} />),
+    syncRunsParts: async (c: OpsHandlerContext) =>
+      String(<SyncRunsParts {...(await syncRunsView(c, undefined))} />),
 
-    async sweep(c: OpsHandlerContext): Promise<Response> {
+    async syncRun(c: OpsHandlerContext): Promise<Response> {
       const query = pageQuery(c, pageQueries.byText);
       if (!query.ok) return query.response;
       const id = numbered(c);
-      const sweep = id === null ? null : await store.showSweep(id);
-      if (sweep === null) return missing('There is no sweep of this number.');
-      const held = await heldUnder(store, sweep.id, clock.wall(), query.value.after);
-      const running = context.facts().runningSweeps.find((each) => each.id === sweep.id) ?? null;
+      const syncRun = id === null ? null : await store.showSyncRun(id);
+      if (syncRun === null) return missing('There is no full sync of this number.');
+      const held = await heldUnder(store, syncRun.id, clock.wall(), query.value.after);
+      const running = context.facts().runningSyncRuns.find((each) => each.id === syncRun.id) ?? null;
       return c.html(
         page(
-          <SweepPage
-            {...{ sweep, held, running }}
+          <SyncRunPage
+            {...{ syncRun, held, running }}
             {...shared(c)}
             next={nextPath(c, held.next)}
             first={firstPath(c)}

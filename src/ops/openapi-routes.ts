@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
 import * as schemas from './api-schemas.ts';
-import { consentRequest, queries, retryRequest, sweepRequest } from './query.ts';
+import { consentRequest, queries, retryRequest, syncRequest } from './query.ts';
 
 export interface DescribedRoute {
   method: 'get' | 'post';
@@ -55,7 +55,7 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
   }),
   read('/openapi.json', 'openapi', 'This document', { answers: answer(z.looseObject({}), 'It.') }),
 
-  read('/api/status', 'status', 'Whether the mirror is in step, and if not, why', {
+  read('/api/status', 'status', 'Whether the mirror is in sync, and if not, why', {
     answers: answer(schemas.status, 'The figures of the status page.'),
   }),
   read('/api/events', 'listEvents', 'Accepted events', {
@@ -98,13 +98,16 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     query: queries.gaps,
     answers: list(schemas.gap),
   }),
-  read('/api/sweeps', 'listSweeps', 'Sweeps', { query: queries.byNumber, answers: list(schemas.sweep) }),
-  read('/api/sweeps/{id}', 'showSweep', 'One sweep', {
+  read('/api/sync-runs', 'listSyncRuns', 'Sync runs', {
+    query: queries.byNumber,
+    answers: list(schemas.fullSync),
+  }),
+  read('/api/sync-runs/{id}', 'showSyncRun', 'One full sync', {
     params: { id: rowId },
-    answers: answer(schemas.sweep, 'The sweep.'),
+    answers: answer(schemas.fullSync, 'The full sync.'),
     problems: [404],
   }),
-  read('/api/sweeps/{id}/held-deletions', 'listHeldDeletions', 'Deletions held under a sweep', {
+  read('/api/sync-runs/{id}/pending-deletions', 'listPendingDeletions', 'Deletions held under a full sync', {
     params: { id: rowId },
     query: queries.held,
     answers: answer(schemas.held, 'One page of them, in the order of their ids.'),
@@ -152,15 +155,15 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: answer(schemas.done.discarded),
     problems: [404, 409],
   }),
-  change('/api/sweeps', 'startSweep', 'Compare whole kinds with the API, now', {
-    body: sweepRequest,
-    answers: queued(schemas.done.sweep),
+  change('/api/sync-runs', 'startSyncRun', 'Compare whole kinds with the API, now', {
+    body: syncRequest,
+    answers: queued(schemas.done.fullSync),
     problems: [409],
   }),
   change(
-    '/api/sweeps/{id}/confirm-deletions',
-    'confirmDeletions',
-    'Agree to the deletions held under a sweep',
+    '/api/sync-runs/{id}/approve-deletions',
+    'approveDeletions',
+    'Agree to the deletions held under a full sync',
     {
       params: { id: rowId },
       body: consentRequest,
@@ -180,7 +183,7 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
   }),
   change(
     '/api/gaps/{id}/resolve',
-    'resolveGap',
+    'settleGap',
     'Say of a gap that only a person can end that nothing is missing',
     {
       params: { id: rowId },

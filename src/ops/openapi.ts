@@ -20,7 +20,7 @@ const COMPONENTS = {
   Record: schemas.record,
   Change: schemas.change,
   Gap: schemas.gap,
-  Sweep: schemas.sweep,
+  SyncRun: schemas.fullSync,
   QuarantinedDelivery: schemas.quarantined,
   Rejection: schemas.rejection,
   AuditEntry: schemas.auditEntry,

@@ -7,7 +7,7 @@ import { heldUnder } from './held.ts';
 import { isEndedByPerson } from './verdict-facts.ts';
 import { kindPlural } from './words.ts';
 
-/** An operator's consent to held deletions lasts this long: time for one more proof, not for another day's surprise. */
+/** An operator's consent to pending deletions lasts this long: time for one more proof, not for another day's surprise. */
 export const CONSENT_MS = 60 * 60_000;
 
 export type Done<T> =
@@ -35,19 +35,19 @@ export interface Operations {
   /** All that failed because no pointer found a record's id in them. */
   retryWithoutRecord(actor: string): Promise<Done<RetriedAll>>;
   discardEvent(actor: string, id: string): Promise<Done<null>>;
-  sweep(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
+  fullSync(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
   /** Compares and writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
   dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Done<Compared[]>>;
   /** With the digest of `heldUnder`: for exactly those ids, or a conflict. With null: for all that is held now. */
-  confirmDeletions(
+  approveDeletions(
     actor: string,
-    sweepId: number,
+    syncRunId: number,
     digest: string | null,
   ): Promise<Done<{ kind: Kind; ids: string[]; until: string }>>;
   refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
   releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
   /** For a gap that a person's word ends. Of any other a conflict says what ends it. */
-  resolveGap(actor: string, id: number): Promise<Done<null>>;
+  settleGap(actor: string, id: number): Promise<Done<null>>;
   pause(actor: string): Promise<Done<null>>;
   resume(actor: string): Promise<Done<null>>;
 }
@@ -92,8 +92,8 @@ export function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): 
 }
 
 /** Resolves one gap, if a person's word is what ends it. */
-export async function resolveGap(
-  store: Pick<OpsContext['store'], 'listGaps' | 'resolveGap'>,
+export async function settleGap(
+  store: Pick<OpsContext['store'], 'listGaps' | 'settleGap'>,
   id: number,
   eventsOnly: boolean,
   now: Now,
@@ -101,7 +101,7 @@ export async function resolveGap(
   // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
   const [gap] = await store.listGaps({}, { limit: 1, after: String(id + 1) });
   if (gap?.id !== id) return { status: 'missing' };
-  if (gap.healed_at === null && !isEndedByPerson(gap, eventsOnly)) {
+  if (gap.resolved_at === null && !isEndedByPerson(gap, eventsOnly)) {
     const { title, remedy } = gapText(gap.reason);
     const detail =
       gap.reason === 'restored' && gap.kind !== null
@@ -109,7 +109,7 @@ export async function resolveGap(
         : `No person’s word ends this gap. ${title}: ${remedy}`;
     return { status: 'conflict', code: 'not_by_a_person', detail };
   }
-  if (gap.healed_at === null && (await store.resolveGap(id, now))) return { status: 'done', value: null };
+  if (gap.resolved_at === null && (await store.settleGap(id, now))) return { status: 'done', value: null };
   return { status: 'conflict', code: 'resolved_already', detail: 'It is resolved already.' };
 }
 
@@ -118,11 +118,11 @@ const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'e
 /** The ids that were shown under this digest, of those that wait now; null: others wait by now. */
 export async function idsOf(
   store: Parameters<typeof heldUnder>[0],
-  sweepId: number,
+  syncRunId: number,
   wall: number,
   digest: string,
 ): Promise<string[] | null> {
-  const held = await heldUnder(store, sweepId, wall);
+  const held = await heldUnder(store, syncRunId, wall);
   return held.waiting === 0 || held.digest === digest ? held.ids : null;
 }
 
@@ -183,12 +183,12 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
     },
     discardEvent: (actor, id) => changeEvent(actor, 'event_discard', id, () => store.discardEvent(id, now())),
 
-    async sweep(actor, kinds = [...KINDS]) {
+    async fullSync(actor, kinds = [...KINDS]) {
       const refused = needsApi();
       if (refused !== null) return refused;
       const distinct = KINDS.filter((kind) => kinds.includes(kind));
-      await audit.change(actor, 'sweep', distinct.join(','), () =>
-        actions.requestSweep(distinct, `operator:${actor}`),
+      await audit.change(actor, 'sync', distinct.join(','), () =>
+        actions.requestFullSync(distinct, `operator:${actor}`),
       );
       return { status: 'done', value: { kinds: distinct } };
     },
@@ -212,30 +212,30 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       }
     },
 
-    async confirmDeletions(actor, sweepId, digest) {
-      if ((await store.showSweep(sweepId)) === null) return { status: 'missing' };
-      const agreed = digest === null ? undefined : await idsOf(store, sweepId, clock.wall(), digest);
+    async approveDeletions(actor, syncRunId, digest) {
+      if ((await store.showSyncRun(syncRunId)) === null) return { status: 'missing' };
+      const agreed = digest === null ? undefined : await idsOf(store, syncRunId, clock.wall(), digest);
       if (agreed === null) {
-        const detail = 'The held deletions have changed since they were shown. Look at them again.';
+        const detail = 'The pending deletions have changed since they were shown. Look at them again.';
         return { status: 'conflict', code: 'held_changed', detail };
       }
       const until = clock.wall() + CONSENT_MS;
       const { kind, ids } = await audit.change(
         actor,
-        'confirm_deletions',
-        String(sweepId),
-        () => store.confirmDeletions(sweepId, until, agreed),
+        'approve_deletions',
+        String(syncRunId),
+        () => store.approveDeletions(syncRunId, until, agreed),
         (confirmed) => (confirmed.ids.length > 0 ? `ok:${confirmed.ids.length}` : 'not_possible'),
       );
       if (ids.length === 0) {
         return {
           status: 'conflict',
           code: 'nothing_held',
-          detail: 'No deletion of this sweep awaits consent.',
+          detail: 'No deletion of this full sync awaits consent.',
         };
       }
       // Consent deletes nothing by itself, and would lapse before a slow timer's next proof.
-      await actions.requestSweep([kind], `consent:${sweepId}`);
+      await actions.requestFullSync([kind], `consent:${syncRunId}`);
       return { status: 'done', value: { kind, ids, until: new Date(until).toISOString() } };
     },
 
@@ -262,12 +262,12 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       return { status: 'conflict', code: 'not_releasable', detail };
     },
 
-    async resolveGap(actor, id) {
+    async settleGap(actor, id) {
       return await audit.change(
         actor,
         'gap_resolve',
         String(id),
-        () => resolveGap(store, id, context.facts().eventsOnly, now()),
+        () => settleGap(store, id, context.facts().eventsOnly, now()),
         ({ status }) => (status === 'done' ? 'ok' : 'not_possible'),
       );
     },

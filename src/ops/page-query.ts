@@ -21,7 +21,7 @@ const yesOrNo = z
 export const pageQueries = {
   events: z.strictObject({
     after: numberCursor,
-    state: z.enum(['pending', 'done', 'ignored', 'dead', 'discarded']).optional(),
+    state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
     type: text,
     kind: z.enum(KINDS).optional(),
     record_id: text,
@@ -36,7 +36,7 @@ export const pageQueries = {
     /** Of a record whose id no path can carry. */
     id: text,
   }),
-  gaps: z.strictObject({ after: numberCursor, show: z.enum(['open', 'healed']).default('open') }),
+  gaps: z.strictObject({ after: numberCursor, show: z.enum(['open', 'resolved']).default('open') }),
   byNumber: z.strictObject({ after: numberCursor }),
   byText: z.strictObject({ after: text }),
 };

@@ -6,11 +6,11 @@ import type { Snapshot } from './snapshot.ts';
 import type { OverallVerdict } from './verdict.ts';
 
 const VERDICTS: readonly OverallVerdict[] = [
-  'in_step',
+  'in_sync',
   'catching_up',
   'stale',
   'unreachable',
-  'blocked',
+  'action_required',
   'unverified',
 ];
 
@@ -50,7 +50,10 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
     if (lastUsedAt !== null) metrics.secretLastUsed.set({ position }, Math.floor(lastUsedAt / 1000));
   }
   for (const kind of KINDS) {
-    metrics.sweepsRunning.set({ kind }, live.runningSweeps.filter((sweep) => sweep.kind === kind).length);
+    metrics.syncRunsRunning.set(
+      { kind },
+      live.runningSyncRuns.filter((fullSync) => fullSync.kind === kind).length,
+    );
   }
 }
 
@@ -73,8 +76,8 @@ function setStored(metrics: Metrics, { held, at }: Snapshot, summary: StoreSumma
     // Of those that no read can verify the age would grow for ever, and an alert with it.
     const oldest = kind.unverified === 0 ? null : kind.oldest_unverified_at;
     metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(oldest));
-    if (kind.last_full_sweep_at !== null) {
-      metrics.lastFullSweep.set({ kind: kind.kind }, Date.parse(kind.last_full_sweep_at) / 1000);
+    if (kind.last_full_sync_at !== null) {
+      metrics.lastFullSync.set({ kind: kind.kind }, Date.parse(kind.last_full_sync_at) / 1000);
     }
     const waiting = held.filter((one) => one.kind === kind.kind);
     metrics.deletionsHeld.set(

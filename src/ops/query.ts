@@ -30,7 +30,7 @@ const pagedByNumber = { limit, after: numberCursor.optional() };
 export const queries = {
   events: z.strictObject({
     ...pagedByNumber,
-    state: z.enum(['pending', 'done', 'ignored', 'dead', 'discarded']).optional(),
+    state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
     type: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
     kind: kind.optional(),
     record_id: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
@@ -72,7 +72,7 @@ export function readFeedCursor(text: string): FeedCursor | null {
   return match === null ? null : { epoch: match[1] ?? null, seq: Number(match[2]) };
 }
 
-export const sweepRequest = z
+export const syncRequest = z
   .strictObject({
     kinds: z.array(kind).min(1).max(KINDS.length).optional(),
     /** One alone, by the name that a kind has everywhere else. */
@@ -91,7 +91,7 @@ export const retryRequest = z.strictObject({
 });
 
 export const consentRequest = z.strictObject({
-  /** As the held deletions were shown under; absent: for all that is held at that moment. */
+  /** As the pending deletions were shown under; absent: for all that is held at that moment. */
   digest: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
 });
 

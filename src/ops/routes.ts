@@ -54,7 +54,9 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
     if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))
       logger.error({ outcome: 'failed', error: describeError(error) }, 'operators’ request failed');
     if (error instanceof StoreUnavailable) {
-      return problem(503, error.code, 'The database cannot be used now.', error.hint, { 'retry-after': '5' });
+      return problem(503, error.code, 'The database cannot be used now.', error.remedy, {
+        'retry-after': '5',
+      });
     }
     return problem(500, 'internal_error', 'Something went wrong here.', 'The log says what.');
   });
@@ -99,9 +101,9 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/records/:kind', lists.records);
   app.get('/records/:kind/:id', lists.record);
   app.get('/gaps', lists.gaps);
-  app.get('/sweeps', lists.sweeps);
-  app.get('/stream/sweeps', stream(lists.sweepsParts));
-  app.get('/sweeps/:id', lists.sweep);
+  app.get('/sync-runs', lists.syncRuns);
+  app.get('/stream/sync-runs', stream(lists.syncRunsParts));
+  app.get('/sync-runs/:id', lists.syncRun);
   app.get('/quarantine', lists.quarantine);
   app.get('/quarantine/:id', lists.quarantined);
   app.get('/rejections', lists.rejections);
@@ -113,16 +115,16 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
     return await scrape(context.metrics, snapshot, context.store);
   });
 
-  app.post('/actions/sweep', forms.sweep);
+  app.post('/actions/sync', forms.fullSync);
   app.post('/actions/retry', forms.retryWithoutRecord);
-  app.post('/actions/sweeps', forms.sweeps);
+  app.post('/actions/sync-runs', forms.syncRuns);
   app.post('/actions/pause', forms.pause);
   app.post('/actions/resume', forms.resume);
   app.post(TICKED_PATH, forms.events);
   app.post('/actions/refetch', forms.refetch);
   app.post('/actions/release', forms.release);
-  app.post('/actions/confirm-deletions', forms.confirmDeletions);
-  app.post('/actions/resolve-gap', forms.resolveGap);
+  app.post('/actions/approve-deletions', forms.approveDeletions);
+  app.post('/actions/settle-gap', forms.settleGap);
 
   app.get('/openapi.json', (c) =>
     c.json(
@@ -141,9 +143,9 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/api/changes', feed.changes);
   app.get('/api/snapshot', feed.snapshot);
   app.get('/api/gaps', api.gaps);
-  app.get('/api/sweeps', api.sweeps);
-  app.get('/api/sweeps/:id', api.sweep);
-  app.get('/api/sweeps/:id/held-deletions', api.held);
+  app.get('/api/sync-runs', api.syncRuns);
+  app.get('/api/sync-runs/:id', api.fullSync);
+  app.get('/api/sync-runs/:id/pending-deletions', api.held);
   app.get('/api/quarantine', api.quarantine);
   app.get('/api/quarantine/:id', api.quarantined);
   app.get('/api/rejections', api.rejections);
@@ -153,11 +155,11 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/api/events/retry', changes.retryEvents);
   app.post('/api/events/:id/retry', changes.retryEvent);
   app.post('/api/events/:id/discard', changes.discardEvent);
-  app.post('/api/sweeps', changes.sweep);
-  app.post('/api/sweeps/:id/confirm-deletions', changes.confirmDeletions);
+  app.post('/api/sync-runs', changes.fullSync);
+  app.post('/api/sync-runs/:id/approve-deletions', changes.approveDeletions);
   app.post('/api/records/:kind/:id/refetch', changes.refetch);
   app.post('/api/quarantine/:id/release', changes.releaseQuarantined);
-  app.post('/api/gaps/:id/resolve', changes.resolveGap);
+  app.post('/api/gaps/:id/resolve', changes.settleGap);
   app.post('/api/pause', changes.pause);
   app.post('/api/resume', changes.resume);
 

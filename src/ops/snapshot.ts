@@ -1,6 +1,6 @@
 import { describeError } from '../errors.ts';
-import type { GapReport, StoreSummary, SweepReport, TrafficReport } from '../store/reports.ts';
-import type { CredentialFacts, HeldDeletions, LiveFacts, OpsContext } from './context.ts';
+import type { GapReport, StoreSummary, SyncRunReport, TrafficReport } from '../store/reports.ts';
+import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
 import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';
 import { judge, type Verdict } from './verdict.ts';
 
@@ -13,9 +13,9 @@ export interface Snapshot {
   summary: StoreSummary | null;
   /** The newest open ones, at most `GAPS_READ`; how many there are, and of what, is in the summary. */
   gaps: GapReport[];
-  held: HeldDeletions[];
+  held: PendingDeletions[];
   /** Newest first. */
-  sweeps: SweepReport[];
+  syncRuns: SyncRunReport[];
   verdict: Verdict;
   /** Null: events only, or what is stored could not be read. */
   credentials: CredentialFacts | null;
@@ -25,7 +25,7 @@ export interface Snapshot {
 
 /** However many pages are open and however often they ask, the database is read once in this time. */
 const SNAPSHOT_MS = 1_000;
-const SWEEPS_SHOWN = 8;
+const SYNC_RUNS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
 /** All minutes of a day are many rows, and its bars are of a quarter of an hour. */
@@ -44,16 +44,16 @@ export function createSnapshots(context: OpsContext): Snapshots {
 
   const readStore = async () => {
     try {
-      const [summary, gaps, held, sweeps] = await Promise.all([
+      const [summary, gaps, held, syncRuns] = await Promise.all([
         store.summary(),
         store.listGaps({ open: true }, { limit: GAPS_READ }),
-        context.heldDeletions(),
-        store.listSweeps({ limit: SWEEPS_SHOWN }),
+        context.pendingDeletions(),
+        store.listSyncRuns({ limit: SYNC_RUNS_SHOWN }),
       ]);
-      return { summary, gaps, held, sweeps };
+      return { summary, gaps, held, syncRuns };
     } catch (error) {
       logger.error({ outcome: 'failed', error: describeError(error) }, 'status could not be read');
-      return { summary: null, gaps: [], held: [], sweeps: [] };
+      return { summary: null, gaps: [], held: [], syncRuns: [] };
     }
   };
 

@@ -3,7 +3,7 @@ import { cycleOf } from './cycle.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
-export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }: Snapshot) {
+export function statusReport({ at, live, summary, gaps, held, syncRuns, verdict }: Snapshot) {
   const { upstream } = live;
   return {
     at: instant(at),
@@ -21,7 +21,7 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
       events_only: live.eventsOnly,
       signing_secrets: live.signingSecrets,
       settle_seconds: live.settleMs / 1000,
-      sweep_minutes: live.sweepMs / 60_000,
+      full_sync_minutes: live.fullSyncMs / 60_000,
       silence_hours: live.silenceMs / 3_600_000,
     },
     /** Null, as everything below that comes from the database, when it could not be read. */
@@ -38,23 +38,23 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
         : {
             open: summary.open_gaps,
             by: summary.open_gaps_by,
-            healed_last_day: summary.healed_gaps_last_day,
+            resolved_last_day: summary.resolved_gaps_last_day,
             newest: gaps.slice(0, GAPS_SHOWN),
           },
     learned_pointers: summary === null ? null : pointersToSet(summary.learned_pointers, live.idPointers),
-    held_deletions: held.map(({ sweepId, kind, count }) => ({ sweep_id: sweepId, kind, count })),
-    sweeps: {
-      running: live.runningSweeps.map((sweep) => ({
-        id: sweep.id,
-        kind: sweep.kind,
-        pages: sweep.pages,
-        seen: sweep.seen,
-        estimated_total: sweep.estimatedTotal,
-        records_per_second: rounded(sweep.recordsPerSecond),
-        seconds_left: rounded(sweep.leftMs == null ? null : sweep.leftMs / 1000),
-        started_at: instant(sweep.startedAt),
+    pending_deletions: held.map(({ syncRunId, kind, count }) => ({ sync_run_id: syncRunId, kind, count })),
+    sync_runs: {
+      running: live.runningSyncRuns.map((fullSync) => ({
+        id: fullSync.id,
+        kind: fullSync.kind,
+        pages: fullSync.pages,
+        seen: fullSync.seen,
+        estimated_total: fullSync.estimatedTotal,
+        records_per_second: rounded(fullSync.recordsPerSecond),
+        seconds_left: rounded(fullSync.leftMs == null ? null : fullSync.leftMs / 1000),
+        started_at: instant(fullSync.startedAt),
       })),
-      last: sweeps,
+      last: syncRuns,
     },
     /** How long it takes to read every known risk assessment once. */
     assessment_cycle: cycleIn({ summary, live, at }),
@@ -79,9 +79,9 @@ export function statusReport({ at, live, summary, gaps, held, sweeps, verdict }:
 
 export function cycleIn({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>) {
   const held = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
-  const running = live.runningSweeps.find(({ kind }) => kind === 'risk_assessment');
+  const running = live.runningSyncRuns.find(({ kind }) => kind === 'risk_assessment');
   const way = running === undefined ? null : { ...running, total: running.estimatedTotal };
-  return cycleOf(held?.last_full_sweep_seconds ?? null, way, at);
+  return cycleOf(held?.last_full_sync_seconds ?? null, way, at);
 }
 
 /** The rest is under `/api/gaps`. */

@@ -29,11 +29,11 @@ const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error 
 const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   retried: (done) => `${count(done, 'event')} processed.`,
   discarded: (done) => `${count(done, 'event')} discarded.`,
-  queued: () => 'The sweep was asked for; it begins when the one before it has ended.',
+  queued: () => 'The full sync was asked for; it begins when the one before it has ended.',
   compared: () => 'The dry run has begun. What it finds will stand below.',
   refetched: () => 'The record will be fetched again.',
   released: () => 'Released: what it was about is asked of the API.',
   resolved: () => 'The gap is resolved.',
   consented: (done) =>
-    `Consent given to ${count(done, 'deletion')}, for one hour. A sweep proves them once more first.`,
+    `Consent given to ${count(done, 'deletion')}, for one hour. A full sync proves them once more first.`,
 };

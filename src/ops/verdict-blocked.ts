@@ -10,7 +10,7 @@ const UNWRITABLE_BLOCKS_MS = 6_000;
 /** What only a person can mend. */
 export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdict | null {
   const say = (reason: string, sentence: string, remedy: string, rest: Partial<Verdict> = {}): Verdict => ({
-    verdict: 'blocked',
+    verdict: 'action_required',
     reason,
     sentence,
     remedy,
@@ -64,10 +64,10 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
   const heldCount = held.reduce((sum, one) => sum + one.count, 0);
   if (heldCount > 0) {
     return say(
-      'deletion_held',
+      'deletion_pending',
       `${count(heldCount, 'deletion')} ${heldCount === 1 ? 'awaits' : 'await'} your consent.`,
-      GAP_TEXTS.deletion_held.remedy,
-      { action: 'consent', since: openSince(gaps, 'deletion_held') },
+      GAP_TEXTS.deletion_pending.remedy,
+      { action: 'consent', since: openSince(gaps, 'deletion_pending') },
     );
   }
   const unreadable = openSince(gaps, 'unreadable_answer');
@@ -85,7 +85,7 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       'deletions_unproven',
       'Some records may be gone upstream, and that could not be proven.',
       GAP_TEXTS.deletions_unproven.remedy,
-      { action: 'sweep', since: unproven },
+      { action: 'sync', since: unproven },
     );
   }
   const unread = gaps.find((gap) => gap.reason === 'no_record_id' && gap.kind === 'risk_assessment');
@@ -106,11 +106,11 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       { action: 'resolve', since: oldestOf(restored) },
     );
   }
-  const kind = summary.kinds.find((one) => one.verdict === 'blocked');
+  const kind = summary.kinds.find((one) => one.verdict === 'action_required');
   if (kind !== undefined) {
     return say(
       'kind_blocked',
-      `The ${kindPlural(kind.kind)} cannot be brought into step without you.`,
+      `The ${kindPlural(kind.kind)} cannot be brought into sync without you.`,
       'The open gaps below say what is in the way.',
     );
   }

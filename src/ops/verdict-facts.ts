@@ -10,7 +10,7 @@ export function oldestOf(gaps: readonly OpenGaps[]): string | null {
   return gaps.map((gap) => gap.oldest_at).sort()[0] ?? null;
 }
 
-/** About records that no read can verify, because the API does not show them: that keeps nothing from being in step. */
+/** About records that no read can verify, because the API does not show them: that keeps nothing from being in sync. */
 export function isUnreadable(gap: OpenGaps): boolean {
   return gap.reason === 'unresolved' || gap.reason === 'unaddressable';
 }

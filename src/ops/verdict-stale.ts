@@ -4,9 +4,9 @@ import type { Verdict, VerdictInput } from './verdict.ts';
 import { instant, isUnreadable, openSince } from './verdict-facts.ts';
 import { age, figure, kindNoun, kindPlural } from './words.ts';
 
-/** Twice the interval means that a sweep was missed altogether; the rest is the time that one may take. */
-const SWEEP_LATENESS_FACTOR = 2;
-const SWEEP_LENGTH_MS = 10 * 60_000;
+/** Twice the interval means that a full sync was missed altogether; the rest is the time that one may take. */
+const FULL_SYNC_LATENESS_FACTOR = 2;
+const FULL_SYNC_LENGTH_MS = 10 * 60_000;
 
 /** A read falls due six times SETTLE after a hint at the latest; this is far beyond, with room for a tight budget. */
 const UNVERIFIED_SETTLES = 20;
@@ -26,18 +26,18 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
     reason,
     sentence,
     remedy,
-    action: live.eventsOnly ? null : 'sweep',
+    action: live.eventsOnly ? null : 'sync',
     since,
   });
 
   if (!live.eventsOnly) {
-    const overdue = summary.kinds.find((kind) => isSweepOverdue(kind, live.sweepMs, now));
+    const overdue = summary.kinds.find((kind) => isFullSyncOverdue(kind, live.fullSyncMs, now));
     if (overdue !== undefined) {
       return say(
-        'sweep_overdue',
-        `The ${kindPlural(overdue.kind)} were last compared in full ${age(now - instant(overdue.last_full_sweep_at)!)} ago.`,
-        'Sweeps fail or take too long. Look at the last ones below, then sweep now.',
-        overdue.last_full_sweep_at,
+        'full_sync_overdue',
+        `The ${kindPlural(overdue.kind)} were last compared in full ${age(now - instant(overdue.last_full_sync_at)!)} ago.`,
+        'Sync runs fail or take too long. Look at the last ones below, then run a full sync.',
+        overdue.last_full_sync_at,
       );
     }
     const lagging = summary.kinds.find((kind) => isLagging(kind, gaps, live.settleMs, now));
@@ -45,7 +45,7 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
       return say(
         'verification_overdue',
         `${figure(lagging.unverified)} ${kindNoun(lagging.kind, lagging.unverified)} ${lagging.unverified === 1 ? 'has' : 'have'} been unverified for up to ${age(now - instant(lagging.oldest_unverified_at)!)}.`,
-        'Repairs do not keep up. Look at the compliance service and its budget below, then sweep now.',
+        'Repairs do not keep up. Look at the compliance service and its budget below, then run a full sync.',
         lagging.oldest_unverified_at,
       );
     }
@@ -83,7 +83,7 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
       summary.last_delivery_at,
     );
   }
-  // Sweeps are in time, and still the view calls it stale: then it is the service's heart that it misses.
+  // Sync runs are in time, and still the view calls it stale: then it is the service's heart that it misses.
   if (summary.kinds.some((kind) => kind.verdict === 'stale') && now - live.startedAt > FIRST_BEAT_MS) {
     return {
       ...say(
@@ -98,9 +98,13 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
   return null;
 }
 
-function isSweepOverdue(kind: KindStatus, sweepMs: number, now: number): boolean {
-  const last = instant(kind.last_full_sweep_at);
-  return sweepMs > 0 && last !== null && now - last > SWEEP_LATENESS_FACTOR * sweepMs + SWEEP_LENGTH_MS;
+function isFullSyncOverdue(kind: KindStatus, fullSyncMs: number, now: number): boolean {
+  const last = instant(kind.last_full_sync_at);
+  return (
+    fullSyncMs > 0 &&
+    last !== null &&
+    now - last > FULL_SYNC_LATENESS_FACTOR * fullSyncMs + FULL_SYNC_LENGTH_MS
+  );
 }
 
 function isLagging(kind: KindStatus, gaps: readonly OpenGaps[], settleMs: number, now: number): boolean {

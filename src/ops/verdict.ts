@@ -1,15 +1,21 @@
 import type { OpenGaps, StoreSummary } from '../store/reports.ts';
-import type { HeldDeletions, LiveFacts } from './context.ts';
+import type { LiveFacts, PendingDeletions } from './context.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
 import { instant, isUnreadable } from './verdict-facts.ts';
 import { stale } from './verdict-stale.ts';
 import { age, count, figure, kindPlural } from './words.ts';
 
-export type OverallVerdict = 'in_step' | 'catching_up' | 'stale' | 'unreachable' | 'blocked' | 'unverified';
+export type OverallVerdict =
+  | 'in_sync'
+  | 'catching_up'
+  | 'stale'
+  | 'unreachable'
+  | 'action_required'
+  | 'unverified';
 
 /** The one button that may end it, where one does. */
-export type RemedyAction = 'resume' | 'sweep' | 'consent' | 'retry' | 'resolve' | null;
+export type RemedyAction = 'resume' | 'sync' | 'consent' | 'retry' | 'resolve' | null;
 
 export interface Verdict {
   verdict: OverallVerdict;
@@ -29,7 +35,7 @@ export interface VerdictInput {
   summary: StoreSummary | null;
   /** All that are open. */
   gaps: readonly OpenGaps[];
-  held: readonly HeldDeletions[];
+  held: readonly PendingDeletions[];
   live: Pick<
     LiveFacts,
     | 'state'
@@ -40,9 +46,9 @@ export interface VerdictInput {
     | 'eventsOnly'
     | 'signingSecrets'
     | 'settleMs'
-    | 'sweepMs'
+    | 'fullSyncMs'
     | 'silenceMs'
-    | 'runningSweeps'
+    | 'runningSyncRuns'
     | 'upstream'
   >;
   /** Wall-clock milliseconds. */
@@ -65,7 +71,7 @@ export function judge(input: VerdictInput): Verdict {
     stale(input) ??
     eventsOnly(input) ??
     catchingUp(input) ??
-    inStep(input)
+    inSync(input)
   );
 }
 
@@ -123,15 +129,15 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
   }
   const waiting = summary.events.pending;
   const unverified = summary.kinds.reduce((sum, kind) => sum + kind.unverified, 0);
-  const firstSweep = summary.kinds.filter((kind) => kind.last_full_sweep_at === null);
-  if (firstSweep.length > 0) {
-    const names = LIST.format(firstSweep.map((kind) => kindPlural(kind.kind)));
-    const underWay = live.runningSweeps.length > 0;
+  const firstFullSync = summary.kinds.filter((kind) => kind.last_full_sync_at === null);
+  if (firstFullSync.length > 0) {
+    const names = LIST.format(firstFullSync.map((kind) => kindPlural(kind.kind)));
+    const underWay = live.runningSyncRuns.length > 0;
     return say(
-      'first_sweep',
-      `The first sweep of the ${names} ${underWay ? 'is under way' : 'is not finished yet'}.`,
+      'first_full_sync',
+      `The first full sync of the ${names} ${underWay ? 'is under way' : 'is not finished yet'}.`,
       new Date(live.startedAt).toISOString(),
-      underWay ? null : 'It starts by itself; the last sweeps below say what kept it from finishing.',
+      underWay ? null : 'It starts by itself; the last full syncs below say what kept it from finishing.',
     );
   }
   const unread = summary.kinds.filter((kind) => kind.readable_since === null);
@@ -141,7 +147,7 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
       `The ${LIST.format(unread.map((kind) => kindPlural(kind.kind)))} have not been read with the present credentials yet.`,
       new Date(live.startedAt).toISOString(),
       upstreamNote(live) ??
-        'They are asked for by themselves. If this lasts, the last sweeps below and “doctor” say what came of it.',
+        'They are asked for by themselves. If this lasts, the last full syncs below and “doctor” say what came of it.',
     );
   }
   const oldestPending = instant(summary.oldest_pending_at);
@@ -176,30 +182,30 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
     .sort((a, b) => Date.parse(a.oldest_at) - Date.parse(b.oldest_at));
   return say(
     'gaps_open',
-    `The ${kindPlural(behind.kind)} are being brought into step.`,
+    `The ${kindPlural(behind.kind)} are being brought into sync.`,
     cause?.oldest_at ?? null,
     upstreamNote(live) ??
       (cause === undefined ? null : `${gapText(cause.reason).title}. ${gapText(cause.reason).remedy}`),
   );
 }
 
-function inStep({ summary, gaps }: VerdictInput): Verdict {
+function inSync({ summary, gaps }: VerdictInput): Verdict {
   const kinds = summary?.kinds ?? [];
-  // In step as a whole since the last kind came into step.
-  const since = kinds.every((kind) => kind.in_step_since !== null)
+  // In sync as a whole since the last kind came into sync.
+  const since = kinds.every((kind) => kind.in_sync_since !== null)
     ? (kinds
-        .map((kind) => kind.in_step_since!)
+        .map((kind) => kind.in_sync_since!)
         .sort()
         .at(-1) ?? null)
     : null;
   const unreadable = gaps.filter(isUnreadable).reduce((sum, gap) => sum + gap.count, 0);
   return {
-    verdict: 'in_step',
-    reason: unreadable === 0 ? 'in_step' : 'in_step_but_unresolved',
+    verdict: 'in_sync',
+    reason: unreadable === 0 ? 'in_sync' : 'in_sync_but_unresolved',
     sentence:
       unreadable === 0
-        ? 'The mirror is in step with the compliance service.'
-        : `The mirror is in step with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`,
+        ? 'The mirror is in sync with the compliance service.'
+        : `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`,
     remedy: null,
     action: null,
     since,

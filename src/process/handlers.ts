@@ -55,9 +55,9 @@ export function stateAfter({
 }: {
   event: { type: string };
   outcome: string;
-}): 'done' | 'dead' | 'ignored' {
-  if (outcome === 'dead') return 'dead';
-  return isKnownType(event.type) ? 'done' : 'ignored';
+}): 'processed' | 'failed' | 'ignored' {
+  if (outcome === 'failed') return 'failed';
+  return isKnownType(event.type) ? 'processed' : 'ignored';
 }
 
 /** Of a payload that names no record. */

@@ -159,9 +159,9 @@ export function createWorker(options: WorkerOptions): Worker {
     const text = describeError(error);
     const limits = { maxAttempts: options.maxAttempts, backoff: EVENT_BACKOFF };
     const next = nextAttempt(event.attempts + 1, limits, options.random());
-    const retryAtMs = next.dead ? null : clock.steady() + next.delayMs;
+    const retryAtMs = next.failed ? null : clock.steady() + next.delayMs;
     await store.deferEvents([{ event, retryAtMs, error: text }], now(), options.rules.timing);
-    options.onRetry(event, text, next.dead ? null : next.delayMs);
+    options.onRetry(event, text, next.failed ? null : next.delayMs);
   }
 
   return {

@@ -26,7 +26,7 @@ export interface StoryOutcome {
 interface StoryParts {
   upstream: Upstream;
   random: Random;
-  /** Keys (`kind/id`) that nobody touches again, so that later changes do not heal what a story broke. */
+  /** Keys (`kind/id`) that nobody touches again, so that later changes do not resolve what a story broke. */
   reserved: Set<string>;
 }
 

@@ -9,7 +9,7 @@ const SOONEST_MS = 500;
 const REST_IN_BEATS = 20;
 
 export interface Heartbeat {
-  /** Something was repaired: the tables may be in step now, and are to say since when. */
+  /** Something was repaired: the tables may be in sync now, and are to say since when. */
   hurry(): void;
   /** Beats until `signal` aborts. */
   run(signal: AbortSignal): Promise<void>;

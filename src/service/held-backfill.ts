@@ -1,5 +1,5 @@
 import type { Backfill } from '../backfill/backfill.ts';
-import type { RunningSweep } from '../backfill/sweep.ts';
+import type { RunningSyncRun } from '../backfill/full-sync.ts';
 import type { UpstreamHealth } from '../backfill/upstream.ts';
 import type { Clock } from '../clock.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
@@ -8,9 +8,9 @@ import type { RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';
 
 /**
- * Repairs and sweeps among several replicas. One of them does all of it, for as long as it holds the lease: the request
+ * Repairs and full syncs among several replicas. One of them does all of it, for as long as it holds the lease: the request
  * budget is what bounds them, so more hands would read no more, and what is known of the upstream (its failures, what
- * was seen alive, which records a sweep reads itself) stays in one place. The others pass on what they are asked for,
+ * was seen alive, which records a full sync reads itself) stays in one place. The others pass on what they are asked for,
  * and show what the one that does it says of itself.
  */
 
@@ -26,7 +26,7 @@ const FORGEABLE = 'rejected deliveries';
 interface Live {
   at: number;
   health: UpstreamHealth;
-  running: RunningSweep[];
+  running: RunningSyncRun[];
 }
 
 const NOTHING_KNOWN: UpstreamHealth = {
@@ -41,8 +41,8 @@ const NOTHING_KNOWN: UpstreamHealth = {
 export interface HeldBackfill extends Backfill {
   /** Passes on what was asked for, takes what others were asked for, and learns how it goes. `isTold`: somebody says so. */
   look(isTold: boolean): Promise<void>;
-  /** As `requestSweep`, and kept when it resolves. */
-  askForSweep(kinds: readonly Kind[], reason: string): Promise<void>;
+  /** As `requestFullSync`, and kept when it resolves. */
+  askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;
 }
 
 export function createHeldBackfill(options: {
@@ -51,7 +51,7 @@ export function createHeldBackfill(options: {
   clock: Clock;
   /** Nobody else was there when this process began. */
   isFirst: boolean;
-  /** At least so far apart lie sweeps that a stranger can provoke. Milliseconds. */
+  /** At least so far apart lie full syncs that a stranger can provoke. Milliseconds. */
   forgeableDistanceMs: number;
   /** Something is to be passed on: `look` should come soon. */
   onAsked: () => void;
@@ -70,10 +70,10 @@ export function createHeldBackfill(options: {
 
   async function work({ lease, signal }: { lease: Lease | null; signal: AbortSignal }): Promise<void> {
     // Whoever had it has lost it: what it left open is over.
-    const interrupted = await store.interruptSweeps(now());
+    const interrupted = await store.interruptSyncRuns(now());
     const own = create(lease === null ? store : underLease(store, lease, clock), interrupted);
     if (paused) own.pause();
-    own.requestSweep(KINDS, reason);
+    own.requestFullSync(KINDS, reason);
     reason = 'takeover';
     held = own;
     try {
@@ -86,8 +86,8 @@ export function createHeldBackfill(options: {
   async function passOn(): Promise<void> {
     for (let next = asked[0]; next !== undefined; next = asked[0]) {
       const isForgeable = next.reason === FORGEABLE;
-      if (!isForgeable || (await replicas.takeTurn(`sweep:${FORGEABLE}`, options.forgeableDistanceMs))) {
-        await store.requestSweeps(next.kinds, next.reason, now());
+      if (!isForgeable || (await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs))) {
+        await store.requestSyncRuns(next.kinds, next.reason, now());
         if (held === null) replicas.tell('work');
       }
       asked.shift();
@@ -95,7 +95,7 @@ export function createHeldBackfill(options: {
   }
 
   async function tellOfIt(own: Backfill): Promise<void> {
-    const text = JSON.stringify({ health: own.health(), running: own.runningSweeps() });
+    const text = JSON.stringify({ health: own.health(), running: own.runningSyncRuns() });
     const at = clock.steady();
     if (text === told.text && at - told.at < TELL_AGAIN_MS) return;
     await store.writeFact(LIVE_FACT, `{"at":${at},${text.slice(1)}`);
@@ -114,18 +114,18 @@ export function createHeldBackfill(options: {
         live = text === null ? null : (JSON.parse(text) as Live);
         return;
       }
-      for (const request of await store.takeSweepRequests()) {
-        own.requestSweep([request.kind], request.reason);
+      for (const request of await store.takeSyncRequests()) {
+        own.requestFullSync([request.kind], request.reason);
       }
       if (isTold) own.wake();
       await tellOfIt(own);
     },
-    async askForSweep(kinds, why) {
-      await store.requestSweeps(kinds, why, now());
+    async askForFullSync(kinds, why) {
+      await store.requestSyncRuns(kinds, why, now());
       replicas.tell('work');
       options.onAsked();
     },
-    requestSweep(kinds, why) {
+    requestFullSync(kinds, why) {
       asked.push({ kinds, reason: why });
       options.onAsked();
     },
@@ -148,7 +148,7 @@ export function createHeldBackfill(options: {
       held?.resume();
     },
     health: () => held?.health() ?? believed()?.health ?? NOTHING_KNOWN,
-    runningSweeps: () => held?.runningSweeps() ?? believed()?.running ?? [],
+    runningSyncRuns: () => held?.runningSyncRuns() ?? believed()?.running ?? [],
   };
 }
 

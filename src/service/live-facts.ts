@@ -34,9 +34,9 @@ export function liveFacts(running: RunningFacts): LiveFacts {
     ...{ paused: pause !== null, pausedSince: pause?.since ?? null, unwritableSince },
     signingSecrets: config.webhook.secrets().length + secrets.current().length,
     secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
-    runningSweeps: (backfill?.runningSweeps() ?? []).map((sweep) => ({
-      ...sweep,
-      startedAt: sweep.startedWall,
+    runningSyncRuns: (backfill?.runningSyncRuns() ?? []).map((fullSync) => ({
+      ...fullSync,
+      startedAt: fullSync.startedWall,
     })),
     upstream: upstreamFacts(running),
     deliveries: traffic.recent(),

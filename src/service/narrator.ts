@@ -1,4 +1,4 @@
-import type { RunningSweep, SweepResult } from '../backfill/sweep.ts';
+import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { ObservedRequest } from '../compliance/requester.ts';
 import { type Logger, stage } from '../logger.ts';
@@ -6,7 +6,7 @@ import type { Metrics } from '../metrics.ts';
 import type { Applied, ClaimedEvent, Conclusion, GapChange, PreviewOutcome } from '../store/store.ts';
 
 /**
- * Tells logs and metrics what the stages did, so that the stages need to know neither. The lines of events, sweeps and
+ * Tells logs and metrics what the stages did, so that the stages need to know neither. The lines of events, full syncs and
  * gaps have the fields that a delivery's has, null where there is nothing to say.
  */
 export interface Narrator {
@@ -14,9 +14,9 @@ export interface Narrator {
   retried(event: ClaimedEvent, error: string, delayMs: number | null, wall: number): void;
   applied(kind: Kind, applied: readonly Applied[], cause: string): void;
   concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
-  swept(result: SweepResult): void;
+  synced(result: FullSyncResult): void;
   /** `budgetLeft`: requests that the current minute still allows. */
-  sweeping(sweep: RunningSweep, budgetLeft: number): void;
+  syncing(fullSync: RunningSyncRun, budgetLeft: number): void;
   gapChanged(change: GapChange): void;
   requested(request: ObservedRequest): void;
 }
@@ -26,7 +26,7 @@ export function createNarrator(options: {
   metrics: Metrics;
   /** Milliseconds from an arrival to its preview, or from a record becoming unverified to its verification. */
   onLag: (what: 'preview' | 'verification', ms: number) => void;
-  /** A record was verified, a sweep has ended, or a gap is healed. */
+  /** A record was verified, a full sync has ended, or a gap is resolved. */
   onRepaired: () => void;
 }): Narrator {
   const { metrics } = options;
@@ -41,17 +41,17 @@ export function createNarrator(options: {
         metrics.previewLagSeconds.observe(Math.max(0, duration_ms) / 1000);
         options.onLag('preview', duration_ms);
       }
-      const level = outcome === 'dead' ? 'warn' : 'info';
+      const level = outcome === 'failed' ? 'warn' : 'info';
       if (!process.isLevelEnabled(level)) return;
       const { id: event_id, kind, recordId: record_id } = event;
       process[level]({ event_id, kind, record_id, outcome, reason: error, duration_ms }, 'event');
     },
 
     retried(event, error, delayMs, wall) {
-      if (delayMs === null) metrics.eventsProcessed.inc('dead');
+      if (delayMs === null) metrics.eventsProcessed.inc('failed');
       else metrics.eventRetries.inc();
       const { id: event_id, kind, recordId: record_id, attempts } = event;
-      const outcome = delayMs === null ? 'dead' : 'deferred';
+      const outcome = delayMs === null ? 'failed' : 'deferred';
       const duration_ms = wall - event.receivedWall;
       process.warn(
         { event_id, kind, record_id, outcome, reason: error, duration_ms, attempts, delay_ms: delayMs },
@@ -82,41 +82,53 @@ export function createNarrator(options: {
       }
     },
 
-    swept(result) {
+    synced(result) {
       options.onRepaired();
-      const { kind, id: sweep_id, outcome, reason, error, durationMs: duration_ms } = result;
-      metrics.sweeps.inc({ kind, outcome });
-      metrics.sweepSeconds.observe({ kind }, duration_ms / 1000);
+      const { kind, id: sync_run_id, outcome, reason, error, durationMs: duration_ms } = result;
+      metrics.syncRuns.inc({ kind, outcome });
+      metrics.fullSyncSeconds.observe({ kind }, duration_ms / 1000);
       for (const difference of ['missing', 'extra', 'different'] as const) {
-        metrics.sweepDrift.inc({ kind, difference }, result.drift[difference]);
+        metrics.syncRunDifferences.inc({ kind, difference }, result.differences[difference]);
       }
       const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
-      metrics.sweepPages.inc({ kind }, pages);
+      metrics.syncRunPages.inc({ kind }, pages);
       for (const [effect, count] of Object.entries({ inserted, updated, deleted, unchanged })) {
-        metrics.sweepRecords.inc({ kind, effect }, count);
+        metrics.syncRunRecords.inc({ kind, effect }, count);
       }
-      const line = { event_id: null, kind, record_id: null, sweep_id, outcome, reason, error, duration_ms };
+      const line = {
+        event_id: null,
+        kind,
+        record_id: null,
+        sync_run_id,
+        outcome,
+        reason,
+        error,
+        duration_ms,
+      };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
-      const { missing, extra, different, repaired } = result.drift;
-      const drift = { missing, extra, different, repaired };
-      backfill[level]({ ...line, pages, seen, inserted, updated, deleted, unchanged, ...drift }, 'sweep');
+      const { missing, extra, different, repaired } = result.differences;
+      const differences = { missing, extra, different, repaired };
+      backfill[level](
+        { ...line, pages, seen, inserted, updated, deleted, unchanged, ...differences },
+        'sync',
+      );
     },
 
-    sweeping(sweep, budget_left) {
+    syncing(fullSync, budget_left) {
       const {
         kind,
-        id: sweep_id,
+        id: sync_run_id,
         reason,
         pages,
         seen,
         estimatedTotal: total,
         recordsPerSecond,
         leftMs,
-      } = sweep;
+      } = fullSync;
       const records_per_second = recordsPerSecond === null ? null : Math.round(recordsPerSecond * 10) / 10;
       const pace = { records_per_second, left_ms: leftMs, budget_left };
-      const line = { event_id: null, kind, record_id: null, sweep_id, outcome: 'running', reason };
-      backfill.info({ ...line, duration_ms: null, pages, seen, total, ...pace }, 'sweep');
+      const line = { event_id: null, kind, record_id: null, sync_run_id, outcome: 'running', reason };
+      backfill.info({ ...line, duration_ms: null, pages, seen, total, ...pace }, 'sync');
     },
 
     gapChanged({ gap: { kind, recordId: record_id, reason }, what: outcome, error, openForMs }) {

@@ -44,15 +44,15 @@ export function operatorsStore({ store, rules, backfill, replicas }: Stages): Op
 
 export function operatorsActions(stages: Stages): OpsActions {
   const { store, clock, backfill, held, setPause, beat, replicas } = stages;
-  const requestSweep = async (kinds: readonly Kind[], reason: string) => {
-    if (held !== null) await held.askForSweep(kinds, reason);
-    else backfill?.requestSweep(kinds, reason);
+  const requestFullSync = async (kinds: readonly Kind[], reason: string) => {
+    if (held !== null) await held.askForFullSync(kinds, reason);
+    else backfill?.requestFullSync(kinds, reason);
   };
   return {
-    requestSweep,
+    requestFullSync,
     async refetch(kind, ids) {
       // A policy has no address of its own: reading one is reading the list.
-      if (kind === 'policy') await requestSweep([kind], 'operator:refetch');
+      if (kind === 'policy') await requestFullSync([kind], 'operator:refetch');
       else await backfill?.refetch(kind, ids);
       return { queued: ids.length };
     },
@@ -75,8 +75,8 @@ export function operatorsActions(stages: Stages): OpsActions {
   };
 }
 
-/** What still waits for a consent, by the sweep that found it. */
-export async function heldDeletions(store: Pick<Store, 'heldDeletions'>, wall: number) {
-  const bySweep = Map.groupBy(await store.heldDeletions(wall), (held) => held.sweepId);
-  return [...bySweep].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
+/** What still waits for a consent, by the full sync that found it. */
+export async function pendingDeletions(store: Pick<Store, 'pendingDeletions'>, wall: number) {
+  const byFullSync = Map.groupBy(await store.pendingDeletions(wall), (held) => held.syncRunId);
+  return [...byFullSync].map(([syncRunId, held]) => ({ syncRunId, kind: held[0]!.kind, count: held.length }));
 }

@@ -1,28 +1,28 @@
 import { downtimeSince, type GapKeeper } from '../backfill/gaps.ts';
 import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import type { BackfillStore, HintTiming } from '../store/store.ts';
+import type { BackfillStore, DirtyTiming } from '../store/store.ts';
 
 /**
- * What every start must do before any stage runs, because the last process may have ended anywhere: sweeps it left
+ * What every start must do before any stage runs, because the last process may have ended anywhere: full syncs it left
  * open are over, nothing unverified counts as settled, and the time it was away is a gap. Returns how far its
- * sweeps had come. A replica that joins others leaves them their work.
+ * full syncs had come. A replica that joins others leaves them their work.
  */
 export async function recover(options: {
   store: BackfillStore;
   gaps: GapKeeper;
   clock: Clock;
-  timing: HintTiming;
+  timing: DirtyTiming;
   eventsOnly: boolean;
   /** Replicas that live besides this one; absent: the database is this process's alone. */
   others?: number;
 }): Promise<{ kind: Kind; pages: number }[]> {
   const { store, clock } = options;
   const now = { wall: clock.wall(), steady: clock.steady() };
-  // Among several, sweeps are over when another takes their lease.
-  const interrupted = options.others === undefined ? await store.interruptSweeps(now) : [];
+  // Among several, full syncs are over when another takes their lease.
+  const interrupted = options.others === undefined ? await store.interruptSyncRuns(now) : [];
   // Others have gone on by the same clock, and their due times hold.
-  if ((options.others ?? 0) === 0) await store.rehintUnverified(now, options.timing);
+  if ((options.others ?? 0) === 0) await store.markUnverifiedDirty(now, options.timing);
   await noteDowntime(options, 'the service was not running');
   return interrupted;
 }
@@ -41,7 +41,7 @@ export async function noteDowntime(
   },
   what: string,
 ): Promise<void> {
-  // Without the API nothing could ever heal it.
+  // Without the API nothing could ever resolve it.
   if (options.eventsOnly) return;
   const away = downtimeSince(await options.store.lastBeat(), options.clock.wall());
   if (away === null) return;

@@ -38,12 +38,12 @@ export function repairsWith(options: RepairsOptions): CreateRepairs {
       ...{ ...shared, store, client, pointers, interrupted },
       paging: settings.paging,
       requestsPerMinute: settings.requestsPerMinute,
-      sweepMs: config.sync.sweepMs,
+      fullSyncMs: config.sync.fullSyncMs,
       ...{
         onApplied: tell.applied,
         onConcluded: tell.concluded,
-        onSweep: tell.swept,
-        onProgress: (sweep) => tell.sweeping(sweep, budget.left().left),
+        onFullSync: tell.synced,
+        onProgress: (fullSync) => tell.syncing(fullSync, budget.left().left),
       },
     });
 }

@@ -15,7 +15,7 @@ export interface Sharing {
 }
 
 /**
- * Keeps this replica in step with the others: whether work is paused, and what each was asked for. A replica told of
+ * Keeps this replica in sync with the others: whether work is paused, and what each was asked for. A replica told of
  * something looks at once; every other look is for notices that were lost.
  */
 export function createSharing(options: {

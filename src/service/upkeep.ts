@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts';
 
 /** Retention is counted in days: what is an hour late is not late. */
 const TRIM_EVERY_MS = 60 * 60_000;
-/** Not at once: a start has a backlog and sweeps to see to first. But early enough for one that restarts often. */
+/** Not at once: a start has a backlog and full syncs to see to first. But early enough for one that restarts often. */
 const TRIM_FIRST_MS = 60_000;
 
 interface UpkeepOptions {

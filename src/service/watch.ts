@@ -5,8 +5,8 @@ import { KINDS } from '../compliance/kinds.ts';
 import type { ReceiverOptions } from '../receive/routes.ts';
 import type { BackfillStore } from '../store/store.ts';
 
-/** Anyone can replay a captured delivery or make up a signature: sweeps on account of either keep this distance at least. */
-const FORGEABLE_SWEEP_DISTANCE_MS = 10 * 60_000;
+/** Anyone can replay a captured delivery or make up a signature: full syncs on account of either keep this distance at least. */
+const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
 
 /** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
 const USUAL_AMONG = 200;
@@ -24,29 +24,29 @@ export interface DeliveryWatch {
   check(): Promise<void>;
 }
 
-/** How far apart sweeps lie that a stranger can provoke. Milliseconds. */
-export function forgeableDistanceMs(sweepMs: number): number {
-  return Math.max(FORGEABLE_SWEEP_DISTANCE_MS, sweepMs);
+/** How far apart full syncs lie that a stranger can provoke. Milliseconds. */
+export function forgeableDistanceMs(fullSyncMs: number): number {
+  return Math.max(FORGEABLE_FULL_SYNC_DISTANCE_MS, fullSyncMs);
 }
 
 export function createDeliveryWatch(options: {
   store: Pick<BackfillStore, 'lastDelivery'>;
   gaps: GapKeeper;
   /** Null: events only, so that nothing can be read again. */
-  backfill: Pick<Backfill, 'requestSweep' | 'wake'> | null;
+  backfill: Pick<Backfill, 'requestFullSync' | 'wake'> | null;
   clock: Clock;
   startedWall: number;
   silenceMs: number;
-  sweepMs: number;
+  fullSyncMs: number;
   /** Of all replicas, the first within so many milliseconds. Default: there is one. */
   takeTurn?: (name: string, everyMs: number) => Promise<boolean>;
   onError: (error: unknown) => void;
 }): DeliveryWatch {
   const { gaps, backfill, clock, onError } = options;
   const burst = createBurstWatch();
-  const distanceMs = forgeableDistanceMs(options.sweepMs);
-  let lastReplaySweep = Number.NEGATIVE_INFINITY;
-  let lastBurstSweep = Number.NEGATIVE_INFINITY;
+  const distanceMs = forgeableDistanceMs(options.fullSyncMs);
+  let lastReplayFullSync = Number.NEGATIVE_INFINITY;
+  let lastBurstFullSync = Number.NEGATIVE_INFINITY;
   let burstIsOver = false;
   let lackedSecret = false;
   /** A burst that the last process saw may have ended with it, its secret mended: the first delivery tells. */
@@ -55,11 +55,11 @@ export function createDeliveryWatch(options: {
   let silent = false;
 
   async function openPutOff(): Promise<void> {
-    if (putOff === null || clock.steady() - lastReplaySweep < distanceMs) return;
+    if (putOff === null || clock.steady() - lastReplayFullSync < distanceMs) return;
     const error = `a correctly signed delivery was rejected: ${putOff}`;
     if (options.takeTurn !== undefined && !(await options.takeTurn('rejected_timestamp', distanceMs))) return;
     putOff = null;
-    lastReplaySweep = clock.steady();
+    lastReplayFullSync = clock.steady();
     await gaps.open(REJECTED_TIMESTAMP, error);
     backfill?.wake();
   }
@@ -78,21 +78,21 @@ export function createDeliveryWatch(options: {
         if (lackedSecret) {
           // No stranger brings this about: it takes a secret that was not there before, and a delivery that it signs.
           lackedSecret = false;
-          backfill?.requestSweep(KINDS, 'rejected deliveries');
-          gaps.heal(NO_SECRET).catch(onError);
+          backfill?.requestFullSync(KINDS, 'rejected deliveries');
+          gaps.resolve(NO_SECRET).catch(onError);
         }
         if (burst.acceptedOne()) burstIsOver = true;
-        // The sweep of the start has made good what was rejected before it.
-        if (mayHaveBeenLeftOpen) gaps.heal(NO_SECRET).catch(onError);
-        if (mayHaveBeenLeftOpen && !burstIsOver) gaps.heal(REJECTED_SIGNATURES).catch(onError);
+        // The full sync of the start has made good what was rejected before it.
+        if (mayHaveBeenLeftOpen) gaps.resolve(NO_SECRET).catch(onError);
+        if (mayHaveBeenLeftOpen && !burstIsOver) gaps.resolve(REJECTED_SIGNATURES).catch(onError);
         mayHaveBeenLeftOpen = false;
         // Until then its gap stays open.
-        if (!burstIsOver || clock.steady() - lastBurstSweep < distanceMs) return;
+        if (!burstIsOver || clock.steady() - lastBurstFullSync < distanceMs) return;
         burstIsOver = false;
-        lastBurstSweep = clock.steady();
+        lastBurstFullSync = clock.steady();
         // What was rejected meanwhile is lost on us, unless the sender still tries.
-        backfill?.requestSweep(KINDS, 'rejected deliveries');
-        gaps.heal(REJECTED_SIGNATURES).catch(onError);
+        backfill?.requestFullSync(KINDS, 'rejected deliveries');
+        gaps.resolve(REJECTED_SIGNATURES).catch(onError);
       }
     },
 
@@ -108,7 +108,7 @@ export function createDeliveryWatch(options: {
       const delivery = await options.store.lastDelivery(USUAL_AMONG);
       const last = delivery.wall ?? options.startedWall;
       const isSilent = clock.wall() - last >= silenceLimitMs(options.silenceMs, delivery.longestPauseMs);
-      if (!isSilent) await gaps.heal(SILENCE);
+      if (!isSilent) await gaps.resolve(SILENCE);
       else if (!silent) await gaps.open(SILENCE, `no delivery since ${new Date(last).toISOString()}`);
       silent = isSilent;
     },

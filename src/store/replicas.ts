@@ -19,7 +19,7 @@ export interface TakenLease extends Lease {
   isTakeover: boolean;
 }
 
-export interface SweepRequest {
+export interface SyncRequest {
   kind: Kind;
   reason: string;
 }
@@ -78,9 +78,9 @@ export interface ReplicaStore {
   /** Lets go of exactly this one. */
   releaseLease(lease: Lease): Promise<void>;
 
-  requestSweeps(kinds: readonly Kind[], reason: string, now: Now): Promise<void>;
+  requestSyncRuns(kinds: readonly Kind[], reason: string, now: Now): Promise<void>;
   /** Every request, and takes it away. */
-  takeSweepRequests(): Promise<SweepRequest[]>;
+  takeSyncRequests(): Promise<SyncRequest[]>;
 
   sharePlaces(asked: PlacesAsked, now: Now): Promise<PlacesGiven>;
   /** Nothing is sent by any process before `until` (steady). The later one wins. */

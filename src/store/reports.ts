@@ -3,8 +3,14 @@ import type { JsonObject } from '../compliance/pointers.ts';
 
 /** What people ask of the store: shapes as the JSON API and the CLI show them. Instants are ISO 8601 UTC text. */
 
-export type EventState = 'pending' | 'done' | 'ignored' | 'dead' | 'discarded';
-export type KindVerdict = 'in_step' | 'catching_up' | 'stale' | 'unreachable' | 'blocked' | 'unverified';
+export type EventState = 'pending' | 'processed' | 'ignored' | 'failed' | 'discarded';
+export type KindVerdict =
+  | 'in_sync'
+  | 'catching_up'
+  | 'stale'
+  | 'unreachable'
+  | 'action_required'
+  | 'unverified';
 
 export interface EventReport {
   seq: number;
@@ -61,7 +67,7 @@ export interface GapReport {
   record_id: string | null;
   reason: string;
   opened_at: string;
-  healed_at: string | null;
+  resolved_at: string | null;
   attempts: number;
   error: string | null;
 }
@@ -76,7 +82,7 @@ export interface OpenGaps {
   oldest_at: string;
 }
 
-export interface SweepReport {
+export interface SyncRunReport {
   id: number;
   kind: Kind;
   reason: string;
@@ -91,7 +97,7 @@ export interface SweepReport {
   outcome: string | null;
   error: string | null;
   /** What differed although nothing had announced it; null while it runs. */
-  drift: JsonObject | null;
+  differences: JsonObject | null;
 }
 
 export interface QuarantineReport {
@@ -146,7 +152,7 @@ export interface TrimmedChanges {
 export interface KindStatus {
   kind: Kind;
   verdict: KindVerdict;
-  in_step_since: string | null;
+  in_sync_since: string | null;
   /** Live ones. */
   records: number;
   /** Tombstones. */
@@ -158,12 +164,12 @@ export interface KindStatus {
   /** Ids that a read can verify and has not, rows or not: none of those that the API does not show. */
   unverified: number;
   oldest_unverified_at: string | null;
-  last_full_sweep_at: string | null;
+  last_full_sync_at: string | null;
   /** How long that took; of risk assessments it is the length of a cycle. */
-  last_full_sweep_seconds: number | null;
+  last_full_sync_seconds: number | null;
   /** Everything that the upstream held at this instant has been read since, as far as `coverage` goes. */
-  covered_until: string | null;
-  /** Since when the present credentials have been seen to read it; null: not yet, so that it cannot be in step. */
+  complete_through: string | null;
+  /** Since when the present credentials have been seen to read it; null: not yet, so that it cannot be in sync. */
   readable_since: string | null;
   open_gaps: number;
   coverage: string;
@@ -195,8 +201,8 @@ export interface StoreSummary {
   open_gaps: number;
   /** The same by reason and kind, all of them, however many are open. */
   open_gaps_by: OpenGaps[];
-  /** Those that healed within the last 24 hours. */
-  healed_gaps_last_day: number;
+  /** Those that resolved within the last 24 hours. */
+  resolved_gaps_last_day: number;
   learned_pointers: LearnedPointerReport[];
   database_bytes: number;
   wal_bytes: number;
@@ -215,7 +221,7 @@ export interface TrafficReport {
 }
 
 /** A deletion that waits for an operator's consent, or has it. */
-export interface HeldDeletionReport {
+export interface PendingDeletionReport {
   kind: Kind;
   id: string;
   held_at: string;
@@ -287,15 +293,15 @@ export interface ReportStore {
   listGaps(filter: { open?: boolean | undefined }, paging: Paging): Promise<GapReport[]>;
   /** How many gaps were ever opened, by reason. */
   countGapsOpened(): Promise<{ reason: string; count: number }[]>;
-  listSweeps(paging: Paging): Promise<SweepReport[]>;
-  showSweep(id: number): Promise<SweepReport | null>;
+  listSyncRuns(paging: Paging): Promise<SyncRunReport[]>;
+  showSyncRun(id: number): Promise<SyncRunReport | null>;
   listQuarantine(paging: Paging): Promise<QuarantineReport[]>;
   showQuarantined(id: number): Promise<QuarantineReport | null>;
   listRejections(paging: Paging): Promise<RejectionReport[]>;
   showRejection(id: number): Promise<RejectionReport | null>;
   listAudit(paging: Paging): Promise<AuditReport[]>;
-  /** Ids held under that sweep, in order; the key is the id. */
-  listHeldDeletions(sweepId: number, paging: Paging): Promise<HeldDeletionReport[]>;
+  /** Ids held under that full sync, in order; the key is the id. */
+  listPendingDeletions(syncRunId: number, paging: Paging): Promise<PendingDeletionReport[]>;
   /** The bytes of a delivery in quarantine; null: no such delivery, or trimmed. */
   readQuarantinedBody(id: number): Promise<Uint8Array | null>;
   /** Minutes from `since` (wall-clock milliseconds) on, oldest first. */

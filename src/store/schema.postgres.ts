@@ -83,9 +83,9 @@ export const recordState = pgTable(
   {
     kind: key('kind').notNull(),
     id: key('id').notNull(),
-    hint: number('hint').notNull().default(0),
-    hintAt: number('hint_at'),
-    firstHintAt: number('first_hint_at'),
+    dirty: number('dirty').notNull().default(0),
+    dirtyAt: number('dirty_at'),
+    firstDirtyAt: number('first_dirty_at'),
     unverifiedSince: instant('unverified_since'),
     /** As in the row, for a record that has none. */
     previewedCreated: number('previewed_created'),
@@ -101,7 +101,7 @@ export const recordState = pgTable(
     attempts: integer('attempts').notNull().default(0),
     error: text('error'),
     dueAt: number('due_at'),
-    sweepId: number('sweep_id'),
+    syncRunId: number('sync_run_id'),
   },
   (t) => [
     primaryKey({ columns: [t.kind, t.id] }),
@@ -151,8 +151,8 @@ export const events = pgTable(
     // The states that few events are in, and what is asked of one record. No other column has an index: each would be
     // paid for by every delivery, and lists walk back a bounded number of rows instead.
     index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
-    index('events_dead').on(t.seq).where(sql`state = 'dead'`),
-    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'dead' AND next_attempt_at IS NOT NULL`),
+    index('events_failed').on(t.seq).where(sql`state = 'failed'`),
+    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'failed' AND next_attempt_at IS NOT NULL`),
     index('events_record').on(t.recordId, t.seq),
   ],
 );
@@ -176,25 +176,25 @@ export const gaps = pgTable(
     recordId: key('record_id'),
     reason: key('reason').notNull(),
     openedAt: instant('opened_at').notNull(),
-    healedAt: instant('healed_at'),
+    resolvedAt: instant('resolved_at'),
     attempts: integer('attempts').notNull().default(1),
     error: text('error'),
-    /** The counter as it was opened, or last occurred: only a sweep begun later heals it. */
+    /** The counter as it was opened, or last occurred: only a full sync begun later resolves it. */
     number: number('number').notNull(),
     /** And only one begun at this instant of the steady clock or later: before it, a list may be older. Null: any. */
     coverableAt: number('coverable_at'),
   },
   (t) => [
-    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
+    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`resolved_at IS NULL`),
     index('gaps_record').on(t.kind, t.recordId),
-    index('gaps_open_newest').on(t.id).where(sql`healed_at IS NULL`),
-    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`healed_at IS NULL`),
-    index('gaps_healed').on(t.healedAt).where(sql`healed_at IS NOT NULL`),
+    index('gaps_open_newest').on(t.id).where(sql`resolved_at IS NULL`),
+    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`resolved_at IS NULL`),
+    index('gaps_resolved').on(t.resolvedAt).where(sql`resolved_at IS NOT NULL`),
   ],
 );
 
-export const sweeps = pgTable(
-  'sweeps',
+export const syncRuns = pgTable(
+  'sync_runs',
   {
     id: serial('id'),
     kind: key('kind').notNull(),
@@ -210,25 +210,25 @@ export const sweeps = pgTable(
     outcome: text('outcome'),
     error: text('error'),
     /** What differed although nothing had announced it. */
-    drift: jsonb('drift'),
+    differences: jsonb('differences'),
     /** The counter as it began. */
     number: number('number').notNull(),
     /** When, by the steady clock. */
     beganAt: number('began_at').notNull(),
   },
-  (t) => [index('sweeps_kind').on(t.kind, t.id)],
+  (t) => [index('sync_runs_kind').on(t.kind, t.id)],
 );
 
-export const heldDeletions = pgTable(
-  'held_deletions',
+export const pendingDeletions = pgTable(
+  'pending_deletions',
   {
     kind: key('kind').notNull(),
     id: key('id').notNull(),
-    sweepId: number('sweep_id').notNull(),
+    syncRunId: number('sync_run_id').notNull(),
     heldAt: instant('held_at').notNull(),
     consentUntil: instant('consent_until'),
   },
-  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('held_deletions_sweep').on(t.sweepId, t.id)],
+  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
 );
 
 export const quarantine = pgTable(
@@ -385,12 +385,12 @@ export const facts = pgTable('facts', {
 });
 
 /**
- * When each kind came into step, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
+ * When each kind came into sync, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
  * be readable, as a print that tells nothing of them.
  */
 export const kindState = pgTable('kind_state', {
   kind: key('kind').primaryKey(),
-  inStepSince: instant('in_step_since'),
+  inSyncSince: instant('in_sync_since'),
   /** A list or a record of it was read with these. */
   readWith: text('read_with'),
   /** With these an id that nobody has made was answered as unknown. */
@@ -415,9 +415,9 @@ export const replicas = pgTable('replicas', {
   seenAt: number('seen_at').notNull(),
 });
 
-/** Sweeps that were asked for and have not begun. */
-export const sweepRequests = pgTable(
-  'sweep_requests',
+/** Sync runs that were asked for and have not begun. */
+export const syncRequests = pgTable(
+  'sync_requests',
   {
     kind: key('kind').notNull(),
     reason: key('reason').notNull(),

@@ -64,9 +64,9 @@ export const recordState = sqliteTable(
   {
     kind: text('kind').notNull(),
     id: text('id').notNull(),
-    hint: integer('hint').notNull().default(0),
-    hintAt: integer('hint_at'),
-    firstHintAt: integer('first_hint_at'),
+    dirty: integer('dirty').notNull().default(0),
+    dirtyAt: integer('dirty_at'),
+    firstDirtyAt: integer('first_dirty_at'),
     unverifiedSince: text('unverified_since'),
     /** As in the row, for a record that has none. */
     previewedCreated: integer('previewed_created'),
@@ -82,7 +82,7 @@ export const recordState = sqliteTable(
     attempts: integer('attempts').notNull().default(0),
     error: text('error'),
     dueAt: integer('due_at'),
-    sweepId: integer('sweep_id'),
+    syncRunId: integer('sync_run_id'),
   },
   (t) => [
     primaryKey({ columns: [t.kind, t.id] }),
@@ -134,8 +134,8 @@ export const events = sqliteTable(
     // The states that few events are in, and what is asked of one record. No other column has an index: each would be
     // paid for by every delivery, and lists walk back a bounded number of rows instead.
     index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
-    index('events_dead').on(t.seq).where(sql`state = 'dead'`),
-    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'dead' AND next_attempt_at IS NOT NULL`),
+    index('events_failed').on(t.seq).where(sql`state = 'failed'`),
+    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'failed' AND next_attempt_at IS NOT NULL`),
     index('events_record').on(sql`"seq" >> 12`, t.recordId),
   ],
 );
@@ -159,25 +159,25 @@ export const gaps = sqliteTable(
     recordId: text('record_id'),
     reason: text('reason').notNull(),
     openedAt: text('opened_at').notNull(),
-    healedAt: text('healed_at'),
+    resolvedAt: text('resolved_at'),
     attempts: integer('attempts').notNull().default(1),
     error: text('error'),
-    /** The counter as it was opened, or last occurred: only a sweep begun later heals it. */
+    /** The counter as it was opened, or last occurred: only a full sync begun later resolves it. */
     number: integer('number').notNull(),
     /** And only one begun at this instant of the steady clock or later: before it, a list may be older. Null: any. */
     coverableAt: integer('coverable_at'),
   },
   (t) => [
-    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`healed_at IS NULL`),
+    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`resolved_at IS NULL`),
     index('gaps_record').on(t.kind, t.recordId),
-    index('gaps_open_newest').on(t.id).where(sql`healed_at IS NULL`),
-    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`healed_at IS NULL`),
-    index('gaps_healed').on(t.healedAt).where(sql`healed_at IS NOT NULL`),
+    index('gaps_open_newest').on(t.id).where(sql`resolved_at IS NULL`),
+    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`resolved_at IS NULL`),
+    index('gaps_resolved').on(t.resolvedAt).where(sql`resolved_at IS NOT NULL`),
   ],
 );
 
-export const sweeps = sqliteTable(
-  'sweeps',
+export const syncRuns = sqliteTable(
+  'sync_runs',
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     kind: text('kind').notNull(),
@@ -193,25 +193,25 @@ export const sweeps = sqliteTable(
     outcome: text('outcome'),
     error: text('error'),
     /** What differed although nothing had announced it, JSON. */
-    drift: text('drift'),
+    differences: text('differences'),
     /** The counter as it began. */
     number: integer('number').notNull(),
     /** When, by the steady clock. */
     beganAt: integer('began_at').notNull(),
   },
-  (t) => [index('sweeps_kind').on(t.kind, t.id)],
+  (t) => [index('sync_runs_kind').on(t.kind, t.id)],
 );
 
-export const heldDeletions = sqliteTable(
-  'held_deletions',
+export const pendingDeletions = sqliteTable(
+  'pending_deletions',
   {
     kind: text('kind').notNull(),
     id: text('id').notNull(),
-    sweepId: integer('sweep_id').notNull(),
+    syncRunId: integer('sync_run_id').notNull(),
     heldAt: text('held_at').notNull(),
     consentUntil: text('consent_until'),
   },
-  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('held_deletions_sweep').on(t.sweepId, t.id)],
+  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
 );
 
 export const quarantine = sqliteTable(
@@ -368,12 +368,12 @@ export const facts = sqliteTable('facts', {
 });
 
 /**
- * When each kind came into step, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
+ * When each kind came into sync, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
  * be readable, as a print that tells nothing of them.
  */
 export const kindState = sqliteTable('kind_state', {
   kind: text('kind').primaryKey(),
-  inStepSince: text('in_step_since'),
+  inSyncSince: text('in_sync_since'),
   /** A list or a record of it was read with these. */
   readWith: text('read_with'),
   /** With these an id that nobody has made was answered as unknown. */
@@ -398,9 +398,9 @@ export const replicas = sqliteTable('replicas', {
   seenAt: integer('seen_at').notNull(),
 });
 
-/** Sweeps that were asked for and have not begun. */
-export const sweepRequests = sqliteTable(
-  'sweep_requests',
+/** Sync runs that were asked for and have not begun. */
+export const syncRequests = sqliteTable(
+  'sync_requests',
   {
     kind: text('kind').notNull(),
     reason: text('reason').notNull(),

@@ -8,7 +8,7 @@ import type { EventState, ReportStore, TrafficReport } from './reports.ts';
  * promise resolves, and not at all when it rejects. No transaction leaves this file, so that an engine may run
  * one however it must. Verbs reject with StoreUnavailable when the database cannot commit.
  *
- * Numbers (`seq`, `hint`, `write`, `number`) all come from one durable counter, and their order is the order
+ * Numbers (`seq`, `dirty`, `write`, `number`) all come from one durable counter, and their order is the order
  * of commits. Instants named `…At` are milliseconds of the steady clock, comparable within one run only;
  * instants for people are wall-clock milliseconds and say so.
  */
@@ -33,7 +33,7 @@ export interface IncomingEvent {
   kind: Kind | null;
   /** The record it is about; null when the payload does not say in a usable way. */
   recordId: string | null;
-  /** False: a type the specification does not name. Stored and ignored, but its record is still hinted. */
+  /** False: a type the specification does not name. Stored and ignored, but its record is still marked dirty. */
   known: boolean;
   /** The raw body, exactly as signed. It has been parsed, so it is well-formed UTF-8. */
   body: string;
@@ -53,7 +53,7 @@ export interface UnusableDelivery {
   reason: string;
   t: string;
   body: Uint8Array;
-  /** What it seems to be about, as far as that can be told: hinted, so that the API is asked. */
+  /** What it seems to be about, as far as that can be told: marked dirty, so that the API is asked. */
   kind: Kind | null;
   recordId: string | null;
 }
@@ -91,7 +91,7 @@ export interface InboxStore {
   accept(
     batch: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
     now: Now,
-    timing: HintTiming,
+    timing: DirtyTiming,
   ): Promise<AcceptOutcome[]>;
   /**
    * Of each reason at most `REJECTIONS_KEPT` stay: the newest of every sender first, then the second newest of every
@@ -112,15 +112,15 @@ export interface InboxStore {
   /** When the next deferred event falls due (wall), or null. */
   nextAttemptWall(): Promise<number | null>;
   /**
-   * Previews claimed events into the mirror and marks each done or dead, in one transaction: an event is
+   * Previews claimed events into the mirror and marks each done or failed, in one transaction: an event is
    * done exactly when its effect is in. Events whose claim was lost are skipped.
    */
   previewEvents(events: readonly ClaimedEvent[], rules: PreviewRules, now: Now): Promise<PreviewOutcome[]>;
-  /** After a failure of ours: try again at `retryAtMs` (steady), or never (`dead`), with the error for people. */
+  /** After a failure of ours: try again at `retryAtMs` (steady), or never (`failed`), with the error for people. */
   deferEvents(
     failures: readonly { event: ClaimedEvent; retryAtMs: number | null; error: string }[],
     now: Now,
-    timing: HintTiming,
+    timing: DirtyTiming,
   ): Promise<void>;
 
   /**
@@ -134,8 +134,8 @@ export interface InboxStore {
   failedWithoutRecord(after: number, limit: number): Promise<UnreadEvent[]>;
   /** An operator's verb. False: no such event in a state that allows it. */
   discardEvent(id: string, now: Now): Promise<boolean>;
-  /** Marks it as seen to, and hints its record, or opens a gap on its kind, so that the API is asked. */
-  releaseQuarantined(id: number, now: Now, timing: HintTiming): Promise<boolean>;
+  /** Marks it as seen to, and dirty marks its record, or opens a gap on its kind, so that the API is asked. */
+  releaseQuarantined(id: number, now: Now, timing: DirtyTiming): Promise<boolean>;
 }
 
 export type RetryOutcome =
@@ -185,23 +185,23 @@ export interface PreviewRules {
   eventsOnly: boolean;
   /** `created` counts as at most this much later than the arrival. */
   toleranceMs: number;
-  timing: HintTiming;
+  timing: DirtyTiming;
 }
 
 export interface PreviewOutcome {
   event: ClaimedEvent;
   /**
    * `previewed`: its payload is in the row. `hinted`: nothing in it to show, the API will be asked. `overtaken`:
-   * something at least as new is in already. `dead`: its data cannot be used.
+   * something at least as new is in already. `failed`: its data cannot be used.
    */
-  outcome: 'previewed' | 'hinted' | 'overtaken' | 'dead';
+  outcome: 'previewed' | 'marked_dirty' | 'overtaken' | 'failed';
   error: string | null;
 }
 
 // ─── backfill ───────────────────────────────────────────────────────────────────────────────────────────
 
-/** When a hinted record is read again. */
-export interface HintTiming {
+/** When a marked dirty record is read again. */
+export interface DirtyTiming {
   /** How long the upstream may go on serving what it held before a change. Milliseconds. */
   settleMs: number;
 }
@@ -300,7 +300,7 @@ export type GapReason =
   | 'unreadable_answer'
   | 'unproven_id'
   | 'unaddressable'
-  | 'dead_letter'
+  | 'failed_event'
   | 'no_record_id'
   | 'unusable_delivery'
   | 'conflicting_content'
@@ -308,7 +308,7 @@ export type GapReason =
   | 'silence'
   | 'walk_incomplete'
   | 'deletions_unproven'
-  | 'deletion_held'
+  | 'deletion_pending'
   | 'restored';
 
 export interface GapKey {
@@ -319,19 +319,19 @@ export interface GapKey {
   recordId: string | null;
 }
 
-/** A gap that was opened or healed; one that only occurred again has not changed. */
+/** A gap that was opened or resolved; one that only occurred again has not changed. */
 export interface GapChange {
   gap: GapKey;
-  what: 'opened' | 'healed';
-  /** What opened it; null where that has no words, and for a healed one. */
+  what: 'opened' | 'resolved';
+  /** What opened it; null where that has no words, and for a resolved one. */
   error: string | null;
-  /** Of a healed one: milliseconds since it was opened, by the wall clock. Null for one that opens. */
+  /** Of a resolved one: milliseconds since it was opened, by the wall clock. Null for one that opens. */
   openForMs: number | null;
 }
 
-export type SweepOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
+export type SyncRunOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
 
-export interface SweepProgress {
+export interface SyncRunProgress {
   pages: number;
   seen: number;
   inserted: number;
@@ -340,14 +340,14 @@ export interface SweepProgress {
   unchanged: number;
 }
 
-export interface SweepEnd {
-  outcome: SweepOutcome;
+export interface SyncRunEnd {
+  outcome: SyncRunOutcome;
   error: string | null;
-  progress: SweepProgress;
+  progress: SyncRunProgress;
   /** As it is shown. */
-  drift?: JsonObject;
+  differences?: JsonObject;
   /** Anything differed that no event had announced. Default: nothing did. */
-  hasDrift?: boolean;
+  hasDifferences?: boolean;
 }
 
 export interface BackfillStore {
@@ -355,12 +355,12 @@ export interface BackfillStore {
   currentNumber(): Promise<number>;
 
   /**
-   * At start: every unverified record counts as hinted now, reads of an earlier run count as ended by now, and
+   * At start: every unverified record counts as marked dirty now, reads of an earlier run count as ended by now, and
    * due times are laid anew. Steady clocks of two runs cannot be compared.
    */
-  rehintUnverified(now: Now, timing: HintTiming): Promise<number>;
-  /** Records of `kind` whose read is due, the longest due first. Those hinted since are put off, not returned. */
-  dueRecords(kind: Kind, now: Now, timing: HintTiming, limit: number): Promise<DueRecord[]>;
+  markUnverifiedDirty(now: Now, timing: DirtyTiming): Promise<number>;
+  /** Records of `kind` whose read is due, the longest due first. Those marked dirty since are put off, not returned. */
+  dueRecords(kind: Kind, now: Now, timing: DirtyTiming, limit: number): Promise<DueRecord[]>;
   /** How many are due now, counted up to `atMost`. */
   countDue(kind: Kind, now: Now, atMost: number): Promise<number>;
   /** When the next record of `kind` falls due (steady), or null. */
@@ -376,7 +376,7 @@ export interface BackfillStore {
     kind: Kind,
     objects: readonly ReadObject[],
     read: ReadMoment,
-    context: { cause: string; sweepId: number | null; timing: HintTiming; pointers: IdPointers },
+    context: { cause: string; syncRunId: number | null; timing: DirtyTiming; pointers: IdPointers },
   ): Promise<Applied[]>;
   /** How objects of a read differ from their rows. `lacks` as in `Applied`. Writes nothing. */
   compareReads(
@@ -398,7 +398,7 @@ export interface BackfillStore {
     read: ReadMoment,
     context: {
       witnessedAt: number | null;
-      timing: HintTiming;
+      timing: DirtyTiming;
       absentFromWalk: boolean;
       /** Even of what was announced or agreed to: as long as there is something alive to be read. */
       needsWitness?: boolean;
@@ -406,9 +406,9 @@ export interface BackfillStore {
   ): Promise<MissingOutcome>;
   /** A read that told nothing. The record stays as it is and is read again at `retryAtMs`. */
   recordReadFailure(kind: Kind, id: string, error: string, retryAtMs: number): Promise<void>;
-  /** Live rows of `kind`, and unverified ones of either life, that `sweepId` has not seen and that nothing touched since `number`. */
-  unseenBy(kind: Kind, sweepId: number, number: number): Promise<string[]>;
-  /** Ids of `kind` that were hinted or written after `number`. */
+  /** Live rows of `kind`, and unverified ones of either life, that `syncRunId` has not seen and that nothing touched since `number`. */
+  unseenBy(kind: Kind, syncRunId: number, number: number): Promise<string[]>;
+  /** Ids of `kind` that were marked dirty or written after `number`. */
   touchedSince(kind: Kind, number: number): Promise<Set<string>>;
   /**
    * Turns proven absences into tombstones, or holds them. `absent` adds ids that a pair of complete walks
@@ -420,21 +420,21 @@ export interface BackfillStore {
     proof: { absent: readonly string[]; number: number } | null,
     context: {
       cause: string;
-      sweepId: number | null;
+      syncRunId: number | null;
       onlyAnnounced: boolean;
       /** Whoever has lost it meanwhile deletes nothing: rejects with MirrorError `lease_lost`. Absent: nobody else could. */
       lease?: Lease;
     },
     now: Now,
   ): Promise<Conclusion>;
-  /** Holds one deletion that nothing alive can witness, under `sweepId`, or with null the last sweep of its kind. */
-  holdDeletion(kind: Kind, id: string, sweepId: number | null, now: Now): Promise<void>;
+  /** Holds one deletion that nothing alive can witness, under `syncRunId`, or with null the last full sync of its kind. */
+  holdForApproval(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void>;
   /**
-   * An operator's consent for exactly the ids now held under that sweep, or those of them among `ids`, until
+   * An operator's consent for exactly the ids now held under that full sync, or those of them among `ids`, until
    * `untilWall`. Returns the ids.
    */
-  confirmDeletions(
-    sweepId: number,
+  approveDeletions(
+    syncRunId: number,
     untilWall: number,
     ids?: readonly string[],
   ): Promise<{ kind: Kind; ids: string[] }>;
@@ -443,36 +443,36 @@ export interface BackfillStore {
   /** A verified live record of `kind`, other than `besides`, that the API has shown: to ask whether it still answers. */
   someLiveRecord(kind: Kind, besides: string): Promise<string | null>;
 
-  /** Known ids that this sweep has not tried, unverified first, then the longest unread; tombstones included. */
-  cycleRecords(kind: Kind, sweepId: number, limit: number): Promise<string[]>;
-  /** The sweep has tried this record, whatever came of it. */
-  markSwept(kind: Kind, id: string, sweepId: number): Promise<void>;
+  /** Known ids that this full sync has not tried, unverified first, then the longest unread; tombstones included. */
+  cycleRecords(kind: Kind, syncRunId: number, limit: number): Promise<string[]>;
+  /** The full sync has tried this record, whatever came of it. */
+  markSynced(kind: Kind, id: string, syncRunId: number): Promise<void>;
   /** How many ids of the kind are known. */
   countKnown(kind: Kind): Promise<number>;
   /** Records whose own address was last answered with what nobody understood, those first that were asked for the longest ago. */
   unreadableRecords(kind: Kind, limit: number): Promise<string[]>;
-  /** Kinds with an open gap that only a whole reading heals, that would do so now, and none has begun since. */
-  kindsWantingSweep(now: Now): Promise<Kind[]>;
-  /** What is held for an operator's consent and has none at `wall`, with the sweep that found it. */
-  heldDeletions(wall: number): Promise<{ kind: Kind; id: string; sweepId: number }[]>;
+  /** Kinds with an open gap that only a whole reading resolves, that would do so now, and none has begun since. */
+  kindsWantingFullSync(now: Now): Promise<Kind[]>;
+  /** What is held for an operator's consent and has none at `wall`, with the full sync that found it. */
+  pendingDeletions(wall: number): Promise<{ kind: Kind; id: string; syncRunId: number }[]>;
 
   /**
    * One of a kind runs at a time. One that is still open had its end where the database could not be reached, and
    * becomes `interrupted`. `hasUnnamed`: something is open that names no record, and that its list would make good.
    */
-  startSweep(
+  startSyncRun(
     kind: Kind,
     reason: string,
     now: Now,
   ): Promise<{ id: number; number: number; hasUnnamed: boolean }>;
-  progressSweep(id: number, progress: SweepProgress): Promise<void>;
+  progressSyncRun(id: number, progress: SyncRunProgress): Promise<void>;
   /**
-   * A complete one heals the gaps that only a whole reading of the kind can, if they were open as it began. One that
-   * found differences which nothing had announced has shown that the kind was not in step until now.
+   * A complete one resolves the gaps that only a whole reading of the kind can, if they were open as it began. One that
+   * found differences which nothing had announced has shown that the kind was not in sync until now.
    */
-  finishSweep(id: number, result: SweepEnd, now: Now): Promise<void>;
-  /** Sweeps that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
-  interruptSweeps(now: Now): Promise<{ kind: Kind; pages: number }[]>;
+  finishSyncRun(id: number, result: SyncRunEnd, now: Now): Promise<void>;
+  /** Sync runs that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
+  interruptSyncRuns(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 
   /** Failed events that name no record and are due to have it sought, the longest due first. */
   unreadEvents(now: Now, limit: number): Promise<UnreadEvent[]>;
@@ -500,7 +500,7 @@ export interface BackfillStore {
     id: string,
     found: { through: number; event: number; named: readonly string[] },
     now: Now,
-    timing: HintTiming,
+    timing: DirtyTiming,
   ): Promise<void>;
   /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
   shownIds(kind: Kind, ids: readonly string[]): Promise<string[]>;
@@ -511,9 +511,9 @@ export interface BackfillStore {
 
   /** Opens the gap, or counts one more occurrence on the open one. */
   openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
-  healGap(gap: GapKey, now: Now): Promise<void>;
+  resolveGap(gap: GapKey, now: Now): Promise<void>;
   /** That very one, whatever its reason. False: it is not open. */
-  resolveGap(id: number, now: Now): Promise<boolean>;
+  settleGap(id: number, now: Now): Promise<boolean>;
 
   /**
    * The credentials of this print have been seen to read the kind: a list or a record of it (`read`), or only that an id
@@ -540,7 +540,7 @@ export type RepairStore = BackfillStore & Pick<InboxStore, 'retryEvent' | 'faile
 export interface ServiceFacts {
   eventsOnly: boolean;
   settleMs: number;
-  sweepMs: number;
+  fullSyncMs: number;
   blocked: boolean;
   /** The API has not answered usefully for a while. */
   unreachable: boolean;
@@ -680,12 +680,12 @@ export interface Trimmed {
 /** Steps that are short by their `limit`. A caller repeats one until `next` is null, with pauses for other writers. */
 export interface RetentionStore {
   /**
-   * Empties bodies of events that are done, ignored or discarded; a dead one keeps what a retry needs. Goes on from
+   * Empties bodies of events that are done, ignored or discarded; a failed one keeps what a retry needs. Goes on from
    * where the last step ended, in this round or an earlier one, so that no index of bodies is needed; not past a pending one.
    */
   trimEventBodies(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
   trimQuarantineBodies(step: TrimStep): Promise<Trimmed>;
-  /** Takes the rows of events away, neither pending nor dead ones; their ids go on being known. */
+  /** Takes the rows of events away, neither pending nor failed ones; their ids go on being known. */
   trimEvents(step: TrimStep): Promise<Trimmed>;
   trimChanges(step: TrimStep): Promise<Trimmed>;
   trimAudit(step: TrimStep): Promise<Trimmed>;
@@ -704,7 +704,7 @@ export interface Store
     ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';
   /**
-   * Whichever verb opens or heals a gap, `told` hears of it once: after the commit, in the order of commits, and before the
+   * Whichever verb opens or resolves a gap, `told` hears of it once: after the commit, in the order of commits, and before the
    * verb resolves; the first who watches, of those too that were opened as the store was. Of this process's own commits only, and of none whose answer was lost. `told` must not throw: the verb
    * would reject although it has happened. It replaces the one that was given before.
    */

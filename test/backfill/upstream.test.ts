@@ -22,7 +22,7 @@ function reader() {
     store: { currentNumber: async () => 1 },
     gaps: {
       open: async ({ reason }) => void opened.push(reason),
-      heal: async () => undefined,
+      resolve: async () => undefined,
       credentials: async () => undefined,
     },
     clock: {

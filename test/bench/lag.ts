@@ -32,7 +32,7 @@ const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor
 const ID_FIELDS = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' } as const;
 const SECTIONS = { policy: 'policies', risk_assessment: 'riskAssessments', vendor: 'vendors' } as const;
 
-/** How late previews and verifications are at the default budget and SETTLE, and what a healed record costs in requests. */
+/** How late previews and verifications are at the default budget and SETTLE, and what a resolved record costs in requests. */
 export async function measureLag({
   say,
   main,
@@ -67,7 +67,7 @@ export async function measureLag({
 
     const db = new Database(database, { readonly: true });
     try {
-      await until(() => sweptSince(db, ''));
+      await until(() => syncedSince(db, ''));
       say(`\nLag at the defaults (60 requests a minute, SETTLE 10 s), ${JSON.stringify(UPSTREAM)} upstream:`);
       await announced({ db, mirror, upstream, say });
       await silent({ db, mirror, upstream, say });
@@ -119,24 +119,24 @@ async function announced({ db, mirror, upstream, say }: Scene): Promise<void> {
   await perRecord('announced', verifications.length, requestsBefore, { mirror, say });
 }
 
-/** Every delivery lost: a sweep has to find what changed. */
+/** Every delivery lost: a full sync has to find what changed. */
 async function silent({ db, mirror, upstream, say }: Scene): Promise<void> {
   // A read so soon after another that differs decides nothing: the second look would be counted as well.
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   const changed = await change(upstream, 'the silent round', true);
   const requestsBefore = await requests(mirror);
   const askedAt = new Date().toISOString();
-  await askOperators(mirror, '/api/sweeps', {});
+  await askOperators(mirror, '/api/sync-runs', {});
   const count = () =>
     KINDS.reduce((sum, kind) => {
-      const healed = db
+      const resolved = db
         .prepare(`SELECT count(*) FROM ${TABLES[kind]} WHERE name = ? AND unverified_since IS NULL`)
         .pluck()
         .get(FIELDS('the silent round').name);
-      return sum + (healed as number);
+      return sum + (resolved as number);
     }, 0);
-  await until(() => count() >= changed && sweptSince(db, askedAt));
-  await perRecord('found by sweeps of every kind', count(), requestsBefore, { mirror, say });
+  await until(() => count() >= changed && syncedSince(db, askedAt));
+  await perRecord('found by full syncs of every kind', count(), requestsBefore, { mirror, say });
 }
 
 async function perRecord(
@@ -146,12 +146,12 @@ async function perRecord(
   { mirror, say }: Pick<Scene, 'mirror' | 'say'>,
 ): Promise<void> {
   const used = (await requests(mirror)) - requestsBefore;
-  say(`  requests per healed record, ${what}: ${(used / records).toFixed(2)} (${used} for ${records})`);
+  say(`  requests per resolved record, ${what}: ${(used / records).toFixed(2)} (${used} for ${records})`);
 }
 
-function sweptSince(db: Database.Database, startedAt: string): boolean {
+function syncedSince(db: Database.Database, startedAt: string): boolean {
   const kinds = db
-    .prepare("SELECT count(DISTINCT kind) FROM sweeps WHERE outcome = 'complete' AND started_at >= ?")
+    .prepare("SELECT count(DISTINCT kind) FROM sync_runs WHERE outcome = 'complete' AND started_at >= ?")
     .pluck();
   return kinds.get(startedAt) === KINDS.length;
 }

@@ -20,7 +20,7 @@ const ROUNDS = 25;
 const FLOOR_MS = 1;
 
 /** What these show is read anew once a second, and kept until then: asked more often, nothing would be measured. */
-const KEPT = new Set(['/', '/metrics', '/api/status', '/sweeps']);
+const KEPT = new Set(['/', '/metrics', '/api/status', '/sync-runs']);
 const KEPT_MS = 1_100;
 const KEPT_ROUNDS = 9;
 
@@ -36,25 +36,38 @@ const paths = ({ events, records }: Size): string[] => {
     '/api/status',
     '/sign-in',
     '/openapi.json',
-    '/sweeps',
+    '/sync-runs',
     '/audit',
     '/rejections',
   ];
   const numbered = [
     '/gaps',
-    '/gaps?show=healed',
+    '/gaps?show=resolved',
     '/quarantine',
     '/quarantine/9',
-    '/sweeps/9',
+    '/sync-runs/9',
     '/rejections/9',
   ];
-  const lists = ['gaps', 'gaps?open=true', 'sweeps', 'sweeps/9', 'quarantine', 'rejections', 'audit'];
+  const lists = ['gaps', 'gaps?open=true', 'sync-runs', 'sync-runs/9', 'quarantine', 'rejections', 'audit'];
   const filters = [
-    ...['', 'state=dead', 'state=done', 'state=pending', 'state=ignored', 'state=discarded', 'kind=policy'],
+    ...[
+      '',
+      'state=failed',
+      'state=processed',
+      'state=pending',
+      'state=ignored',
+      'state=discarded',
+      'kind=policy',
+    ],
     // What no event fits, or one of the oldest, is the dearest to look for.
-    ...['type=rare.type', 'type=nobody', 'type=vendor.updated&state=done', 'type=rare.type&state=dead'],
-    ...['kind=policy&type=nobody', 'kind=policy&state=ignored', 'kind=vendor&state=dead&type=nobody'],
-    ...[`record_id=${record}`, `record_id=${record}&state=dead`, `record_id=${record}&type=nobody`],
+    ...[
+      'type=rare.type',
+      'type=nobody',
+      'type=vendor.updated&state=processed',
+      'type=rare.type&state=failed',
+    ],
+    ...['kind=policy&type=nobody', 'kind=policy&state=ignored', 'kind=vendor&state=failed&type=nobody'],
+    ...[`record_id=${record}`, `record_id=${record}&state=failed`, `record_id=${record}&type=nobody`],
     ...[`after=${half}`, `after=${half}&type=nobody`, `after=${half}&kind=policy&state=discarded`],
   ];
   const records_ = [

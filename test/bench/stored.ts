@@ -24,7 +24,7 @@ export async function startStored(folder: string, name: string, { events, record
       WHEN i % 3 = 1 THEN 'policy.updated' ELSE 'risk.assessed' END, ${at}, 0,
       CASE i % 3 WHEN 0 THEN 'vendor' WHEN 1 THEN 'policy' ELSE 'risk_assessment' END,
       printf('%s_%07d', CASE i % 3 WHEN 0 THEN 'ven' WHEN 1 THEN 'pol' ELSE 'risk' END, i % ${third}), ${at}, ${at},
-      CASE WHEN i % 97 = 0 THEN 'dead' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'done' END, 0, ${at}, NULL,
+      CASE WHEN i % 97 = 0 THEN 'failed' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'done' END, 0, ${at}, NULL,
       printf('{"id":"evt_%09d","type":"vendor.updated","data":{"vendorId":"x","note":"%0200d"}}', i, i) FROM n;
     UPDATE event_counts SET count = (SELECT count(*) FROM events WHERE events.state = event_counts.state);
     UPDATE counter SET value = ${events + records};
@@ -37,20 +37,20 @@ export async function startStored(folder: string, name: string, { events, record
     db.exec(`BEGIN;
       ${numbers(third)} INSERT INTO ${table} (id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deleted_at, cause, change_seq)
       SELECT printf('${prefix}_%07d', i), printf('${kind} %d', i), 'approved', '{"note":"some text"}', ${at}, ${at}, ${at}, NULL,
-        CASE WHEN i % 50 = 0 THEN ${at} END, 'sweep:1', i FROM n;
-      ${numbers(third)} INSERT INTO record_state (kind, id, hint, returned) SELECT '${kind}', printf('${prefix}_%07d', i), i, 1 FROM n;
+        CASE WHEN i % 50 = 0 THEN ${at} END, 'sync:1', i FROM n;
+      ${numbers(third)} INSERT INTO record_state (kind, id, dirty, returned) SELECT '${kind}', printf('${prefix}_%07d', i), i, 1 FROM n;
       COMMIT;`);
   }
   db.exec(`BEGIN;
     ${numbers(records)} INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
-      SELECT i + 1, 'vendor', printf('ven_%07d', i % ${third}), 'update', '{"status":"a"}', '{"status":"b"}', 'sweep:1', ${at} FROM n;
-    ${numbers(records / 10)} INSERT INTO gaps (kind, record_id, reason, opened_at, healed_at, number)
-      SELECT 'vendor', printf('ven_%07d', i), 'dead_letter', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM n;
-    ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sweep', 'ok' FROM n;
+      SELECT i + 1, 'vendor', printf('ven_%07d', i % ${third}), 'update', '{"status":"a"}', '{"status":"b"}', 'full sync:1', ${at} FROM n;
+    ${numbers(records / 10)} INSERT INTO gaps (kind, record_id, reason, opened_at, resolved_at, number)
+      SELECT 'vendor', printf('ven_%07d', i), 'failed_event', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM n;
+    ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM n;
     ${numbers(records / 10)} INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
       SELECT ${at}, 'invalid_json', '1', CAST('{' AS BLOB), printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
     ${numbers(100)} INSERT INTO rejections (at, reason, t, bytes, header, network, times) SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM n;
-    ${numbers(records / 10)} INSERT INTO sweeps (kind, reason, started_at, finished_at, outcome, number)
+    ${numbers(records / 10)} INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number)
       SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i FROM n;
     COMMIT;`);
   db.pragma('wal_checkpoint(TRUNCATE)');

@@ -20,18 +20,27 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-const EMPTY = ['/', '/events', '/records/vendor', '/gaps', '/sweeps', '/quarantine', '/rejections', '/audit'];
-const pagesOf = ({ held, swept, quarantined }: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
+const EMPTY = [
+  '/',
+  '/events',
+  '/records/vendor',
+  '/gaps',
+  '/sync-runs',
+  '/quarantine',
+  '/rejections',
+  '/audit',
+];
+const pagesOf = ({ held, synced, quarantined }: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
   ['events', '/events'],
-  ['events-dead', '/events?state=dead&told=retried.3.1'],
+  ['events-failed', '/events?state=failed&told=retried.3.1'],
   ['event', '/events/evt_0007'],
   ['records', '/records/vendor'],
   ['record', '/records/vendor/ven_0'],
   ['gaps', '/gaps'],
-  ['gaps-healed', '/gaps?show=healed'],
-  ['sweeps', '/sweeps'],
-  ['sweep', `/sweeps/${swept}`],
-  ['sweep-held', `/sweeps/${held}`],
+  ['gaps-resolved', '/gaps?show=resolved'],
+  ['sync-runs', '/sync-runs'],
+  ['sync', `/sync-runs/${synced}`],
+  ['full-sync-held', `/sync-runs/${held}`],
   ['quarantine', '/quarantine'],
   ['quarantined', `/quarantine/${quarantined}`],
   ['rejections', '/rejections'],

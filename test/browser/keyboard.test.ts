@@ -80,13 +80,13 @@ async function walk(): Promise<Stop[]> {
 const STREAM = /\/stream/;
 const PAGES = [
   '/',
-  '/events?state=dead',
+  '/events?state=failed',
   '/events/evt_0007',
   '/records/vendor',
   '/records/vendor/ven_0',
   '/gaps',
-  '/sweeps',
-  'sweep-held',
+  '/sync-runs',
+  'full-sync-held',
   '/quarantine/1',
   '/rejections/1',
   '/audit',
@@ -96,7 +96,7 @@ test.each(PAGES)('Tab reaches every control of %s in its order, and each shows i
   // No stream: a tile that is replaced on the way takes the focus's place with it. It is held open and not refused,
   // after which the page would load anew.
   await page.route(STREAM, () => undefined);
-  await page.goto(`${server.url}${path === 'sweep-held' ? `/sweeps/${day.held}` : path}`);
+  await page.goto(`${server.url}${path === 'full-sync-held' ? `/sync-runs/${day.held}` : path}`);
   const names = await mark();
   const stops = await walk();
   const reached = new Set(stops.map((stop) => stop.index));
@@ -120,31 +120,31 @@ async function tabTo(name: string): Promise<void> {
 }
 
 test('who is under way in a list stays there when it is replaced by a newer one', async () => {
-  await page.goto(`${server.url}/sweeps`);
-  const older = `/sweeps/${day.swept}`;
+  await page.goto(`${server.url}/sync-runs`);
+  const older = `/sync-runs/${day.synced}`;
   await page.focus(`tbody a[href="${older}"]`);
-  const { id } = await h.store.startSweep('policy', 'test', h.now());
-  await page.waitForSelector(`tbody a[href="/sweeps/${id}"]`);
+  const { id } = await h.store.startSyncRun('policy', 'test', h.now());
+  await page.waitForSelector(`tbody a[href="/sync-runs/${id}"]`);
   expect(await page.evaluate("document.activeElement.getAttribute('href')")).toBe(older);
 });
 
-test('without a mouse, an operator ticks a dead event and discards it', async () => {
-  await page.goto(`${server.url}/events?state=dead`);
-  const [dead] = (await h.store.listEvents({ state: 'dead' }, { limit: 1 })).items;
-  await tabTo(`Tick ${dead!.id}`);
+test('without a mouse, an operator ticks a failed event and discards it', async () => {
+  await page.goto(`${server.url}/events?state=failed`);
+  const [failed] = (await h.store.listEvents({ state: 'failed' }, { limit: 1 })).items;
+  await tabTo(`Tick ${failed!.id}`);
   await page.keyboard.press('Space');
   await tabTo('Discard the ticked');
   await page.keyboard.press('Enter');
   await page.waitForURL(/told=discarded\.1\.0/);
-  expect((await h.store.showEvent(dead!.id))?.state).toBe('discarded');
+  expect((await h.store.showEvent(failed!.id))?.state).toBe('discarded');
 });
 
 test('and follows the way to what stands behind it, by Enter alone', async () => {
-  await page.goto(`${server.url}/events?state=dead`);
+  await page.goto(`${server.url}/events?state=failed`);
   await tabTo('Skip to the content');
   await page.keyboard.press('Enter');
-  const [dead] = (await h.store.listEvents({ state: 'dead' }, { limit: 1 })).items;
-  await tabTo(dead!.id);
+  const [failed] = (await h.store.listEvents({ state: 'failed' }, { limit: 1 })).items;
+  await tabTo(failed!.id);
   await page.keyboard.press('Enter');
-  await page.waitForURL(`**/events/${dead!.id}`);
+  await page.waitForURL(`**/events/${failed!.id}`);
 });

@@ -42,8 +42,8 @@ async function signIn(token = OLGA): Promise<void> {
 interface Status {
   at: string;
   backlog: { events: number };
-  kinds: { unverified: number; last_full_sweep_at: string | null }[];
-  sweeps: { running: unknown[] };
+  kinds: { unverified: number; last_full_sync_at: string | null }[];
+  sync_runs: { running: unknown[] };
 }
 
 async function status(): Promise<Status> {
@@ -53,13 +53,13 @@ async function status(): Promise<Status> {
   return (await response.json()) as Status;
 }
 
-const isSwept = ({ backlog, kinds, sweeps }: Status) =>
+const isSynced = ({ backlog, kinds, sync_runs }: Status) =>
   backlog.events === 0 &&
-  sweeps.running.length === 0 &&
-  kinds.every((kind) => kind.last_full_sweep_at !== null && kind.unverified === 0);
+  sync_runs.running.length === 0 &&
+  kinds.every((kind) => kind.last_full_sync_at !== null && kind.unverified === 0);
 
-/** Every kind was swept, and nothing is left to do of whatever was delivered before this was called. */
-async function sweptOnce(): Promise<void> {
+/** Every kind was fully synced, and nothing is left to do of whatever was delivered before this was called. */
+async function syncedOnce(): Promise<void> {
   const calledAt = Date.now();
   const seen = new Set<string>();
   await expect
@@ -67,7 +67,7 @@ async function sweptOnce(): Promise<void> {
       const now = await status();
       // One answer stands for a second, and may have been begun before: the next one was not.
       if (Date.parse(now.at) >= calledAt) seen.add(now.at);
-      return seen.size > 1 && isSwept(now);
+      return seen.size > 1 && isSynced(now);
     }, WAIT)
     .toBe(true);
 }
@@ -86,17 +86,17 @@ test('an operator sees deliveries arrive, without a reload', async () => {
   expect(complaints).toEqual([]);
 });
 
-test('an operator starts a sweep, watches its bar grow, and sees what it found', async () => {
-  await sweptOnce();
+test('an operator starts a full sync, watches its bar grow, and sees what it found', async () => {
+  await syncedOnce();
   service.vendors.set('ven_05', { id: 'ven_05', name: 'Vendor 5', status: 'changed in silence' });
   service.hold();
   await signIn();
-  await page.getByRole('link', { name: 'Sweeps' }).click();
+  await page.getByRole('link', { name: 'Sync runs' }).click();
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.getByRole('checkbox', { name: 'policies' }).uncheck();
   await page.getByRole('checkbox', { name: 'risk assessments' }).uncheck();
-  await page.getByRole('button', { name: 'Sweep now' }).click();
-  await page.getByText('The sweep was asked for').waitFor();
+  await page.getByRole('button', { name: 'Full sync now' }).click();
+  await page.getByText('The full sync was asked for').waitFor();
   const bar = page.getByRole('progressbar', { name: 'Reading the vendors' });
   await bar.waitFor();
   for (let pages = 0; pages < 3; pages += 1) {
@@ -114,10 +114,10 @@ test('an operator starts a sweep, watches its bar grow, and sees what it found',
 });
 
 test('an operator compares without writing, and sees the report', async () => {
-  await sweptOnce();
+  await syncedOnce();
   service.vendors.set('ven_06', { id: 'ven_06', name: 'Vendor 6', status: 'looked at only' });
   await signIn();
-  await page.goto(`${service.opsUrl}/sweeps`);
+  await page.goto(`${service.opsUrl}/sync-runs`);
   await page.getByRole('button', { name: 'Dry run' }).click();
   await page.getByRole('heading', { name: 'Dry run' }).waitFor();
   await page.locator('.dry-run tbody tr', { hasText: 'ven_06' }).getByText('status').waitFor();
@@ -127,7 +127,7 @@ test('an operator compares without writing, and sees the report', async () => {
   expect(complaints).toEqual([]);
 });
 
-test('an operator ticks dead events, tries them again, and discards one', async () => {
+test('an operator ticks failed events, tries them again, and discards one', async () => {
   const ids = [
     await service.deliver('vendor.updated', {}),
     await service.deliver('vendor.updated', { name: 'of nobody' }),
@@ -135,18 +135,18 @@ test('an operator ticks dead events, tries them again, and discards one', async 
   await signIn();
   await expect
     .poll(async () => {
-      await page.goto(`${service.opsUrl}/events?state=dead`);
+      await page.goto(`${service.opsUrl}/events?state=failed`);
       return page.locator('tbody tr').count();
     }, WAIT)
     .toBe(2);
   await page.getByRole('checkbox', { name: 'Tick all' }).check();
   await page.getByRole('button', { name: 'Retry the ticked' }).click();
   await page.getByText('0 events processed. 2 others could not be: the error stands beside each.').waitFor();
-  expect(new URL(page.url()).searchParams.get('state')).toBe('dead');
+  expect(new URL(page.url()).searchParams.get('state')).toBe('failed');
   // Their data is as it was, so they die again.
   await expect
     .poll(async () => {
-      await page.goto(`${service.opsUrl}/events?state=dead`);
+      await page.goto(`${service.opsUrl}/events?state=failed`);
       return page.locator('tbody tr').count();
     }, WAIT)
     .toBe(2);
@@ -163,14 +163,14 @@ test('an operator ticks dead events, tries them again, and discards one', async 
 });
 
 test('an operator sees which deletions are held, consents, and they are carried out', async () => {
-  await sweptOnce();
+  await syncedOnce();
   const gone = [...service.vendors.keys()].slice(-10);
   for (const id of gone) service.vendors.delete(id);
   await signIn();
-  await page.getByRole('button', { name: 'Sweep now' }).click();
+  await page.getByRole('button', { name: 'Full sync now' }).click();
   await page.getByRole('heading', { name: '10 deletions await your consent.' }).waitFor();
   await page.getByRole('link', { name: 'Look at the 10 deletions' }).click();
-  const held = page.getByRole('list', { name: 'Held deletions' });
+  const held = page.getByRole('list', { name: 'Pending deletions' });
   expect((await held.getByRole('listitem').allTextContents()).map((text) => text.trim())).toEqual(gone);
   await page.getByRole('button', { name: 'Consent to 10 deletions' }).click();
   // The browser itself asks for the box first.
@@ -188,10 +188,10 @@ test('an operator sees which deletions are held, consents, and they are carried 
 });
 
 test('an operator reads what an event changed in a record, field by field', async () => {
-  await sweptOnce();
+  await syncedOnce();
   service.vendors.set('ven_02', { id: 'ven_02', name: 'Vendor 2, renamed', status: 'approved' });
   const id = await service.deliver('vendor.updated', { vendorId: 'ven_02', name: 'Vendor 2, renamed' });
-  await sweptOnce();
+  await syncedOnce();
   await signIn();
   await page.goto(`${service.opsUrl}/records/vendor?search=vendor+2`);
   await page.getByRole('link', { name: 'ven_02' }).click();
@@ -206,14 +206,14 @@ test('an operator reads what an event changed in a record, field by field', asyn
 });
 
 test('a wrong token is refused, and what a reader posts as well', async () => {
-  await page.goto(`${service.opsUrl}/events?state=dead`);
+  await page.goto(`${service.opsUrl}/events?state=failed`);
   await page.getByLabel('Token').fill('not-the-token-of-anybody');
   await page.keyboard.press('Enter');
   await page.getByText('This token is not known.').waitFor();
   await page.getByLabel('Token').fill(RITA);
   await page.keyboard.press('Enter');
   // Back to where the door was met.
-  await page.waitForURL(`${service.opsUrl}/events?state=dead`);
+  await page.waitForURL(`${service.opsUrl}/events?state=failed`);
   expect(await page.getByRole('button', { name: /Retry|Discard/ }).count()).toBe(0);
   const csrf = await page.locator('form[action="/sign-out"] input[name="csrf"]').inputValue();
   await page.setContent(

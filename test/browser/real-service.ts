@@ -18,7 +18,7 @@ export interface RealService {
   opsUrl: string;
   /** By id; what is taken out is gone upstream. */
   vendors: Map<string, Record<string, unknown>>;
-  /** From now on no request upstream is answered, so that a sweep can be watched. */
+  /** From now on no request upstream is answered, so that a full sync can be watched. */
   hold(): void;
   /** Answers one, once there is one. */
   answerOne(): Promise<void>;
@@ -70,7 +70,7 @@ export async function startRealService(): Promise<RealService> {
       COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
       COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
       SYNC_SETTLE_SECONDS: '0.3',
-      SYNC_SWEEP_MINUTES: '0',
+      SYNC_FULL_MINUTES: '0',
     }),
     logger: pino({ level: 'silent' }),
   });

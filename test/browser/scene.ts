@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { type Harness, incoming, NOTHING_SWEPT } from '../ops/harness.ts';
+import { type Harness, incoming, NOTHING_SYNCED } from '../ops/harness.ts';
 
 /** Names of nobody: invented, like everything said about them. */
 const VENDORS = [
@@ -23,9 +23,9 @@ const RISKS = ['Lost laptop', 'Phishing of finance staff', 'Outage of the paymen
 const TIMING = { settleMs: 1000 };
 
 /** A service in the middle of its day, with one of everything that a page can show. Returns the ids it made. */
-export async function fillDay(h: Harness): Promise<{ held: number; swept: number; quarantined: number }> {
+export async function fillDay(h: Harness): Promise<{ held: number; synced: number; quarantined: number }> {
   await fillRecords(h);
-  const swept = await fillSweeps(h);
+  const synced = await fillSyncRuns(h);
   await fillEvents(h);
   await fillTraffic(h);
   await h.store.openGap(
@@ -33,14 +33,14 @@ export async function fillDay(h: Harness): Promise<{ held: number; swept: number
     'the service was not running for 212 s',
     h.now(),
   );
-  await h.store.healGap({ reason: 'downtime', kind: null, recordId: null }, h.now());
+  await h.store.resolveGap({ reason: 'downtime', kind: null, recordId: null }, h.now());
   await h.store.openGap(
     { reason: 'unresolved', kind: 'risk_assessment', recordId: 'risk_01HV8Z' },
     'GET /risk-assessments/risk_01HV8Z: 404',
     h.now(),
   );
   await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
-  await h.store.healGap({ reason: 'silence', kind: null, recordId: null }, h.now());
+  await h.store.resolveGap({ reason: 'silence', kind: null, recordId: null }, h.now());
   await h.store.accept(
     {
       events: [],
@@ -74,7 +74,7 @@ export async function fillDay(h: Harness): Promise<{ held: number; swept: number
   );
   await h.store.audit({ actor: 'service', action: 'token_refresh', outcome: 'ok', target: 'oauth' }, h.now());
   const held = await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
-  return { held, swept, quarantined: 1 };
+  return { held, synced, quarantined: 1 };
 }
 
 async function fillRecords(h: Harness): Promise<void> {
@@ -104,30 +104,30 @@ async function fillRecords(h: Harness): Promise<void> {
     [{ id: 'ven_0', data: { id: 'ven_0', ...renamed } }],
     { number: await h.store.currentNumber(), beganAt: steady, endedAt: steady, endedWall: wall },
     {
-      cause: 'sweep:3',
-      sweepId: null,
+      cause: 'sync:3',
+      syncRunId: null,
       timing: { settleMs: 0 },
       pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
     },
   );
 }
 
-async function fillSweeps(h: Harness): Promise<number> {
-  let swept = 0;
+async function fillSyncRuns(h: Harness): Promise<number> {
+  let synced = 0;
   for (const [kind, seen] of [
     ['policy', 48],
     ['risk_assessment', 82],
     ['vendor', 564],
   ] as const) {
-    const sweep = await h.store.startSweep(kind, 'start', h.now());
+    const fullSync = await h.store.startSyncRun(kind, 'start', h.now());
     const progress = {
-      ...NOTHING_SWEPT,
+      ...NOTHING_SYNCED,
       pages: 6,
       seen,
       inserted: kind === 'vendor' ? 3 : 0,
       unchanged: seen,
     };
-    const drift =
+    const differences =
       kind === 'vendor'
         ? {
             ...{ missing: 1, extra: 0, different: 2, repaired: 3 },
@@ -139,21 +139,25 @@ async function fillSweeps(h: Harness): Promise<number> {
             ],
           }
         : { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
-    await h.store.finishSweep(sweep.id, { outcome: 'complete', error: null, progress, drift }, h.now());
-    swept = sweep.id;
+    await h.store.finishSyncRun(
+      fullSync.id,
+      { outcome: 'complete', error: null, progress, differences },
+      h.now(),
+    );
+    synced = fullSync.id;
   }
-  const failed = await h.store.startSweep('vendor', 'timer', h.now());
-  await h.store.finishSweep(
+  const failed = await h.store.startSyncRun('vendor', 'timer', h.now());
+  await h.store.finishSyncRun(
     failed.id,
     {
       outcome: 'failed',
       error: 'GET /vendors: 503 after 3 pages',
-      progress: { ...NOTHING_SWEPT, pages: 3, seen: 212 },
+      progress: { ...NOTHING_SYNCED, pages: 3, seen: 212 },
     },
     h.now(),
   );
-  const running = await h.store.startSweep('vendor', 'operator:olga', h.now());
-  h.live.runningSweeps = [
+  const running = await h.store.startSyncRun('vendor', 'operator:olga', h.now());
+  h.live.runningSyncRuns = [
     {
       ...{ id: running.id, kind: 'vendor', pages: 3, seen: 300, estimatedTotal: 564, startedAt: Date.now() },
       ...{ recordsPerSecond: 21, leftMs: 190_000 },
@@ -162,12 +166,12 @@ async function fillSweeps(h: Harness): Promise<number> {
   await h.store.beat(h.now(), {
     eventsOnly: false,
     settleMs: 10_000,
-    sweepMs: 3_600_000,
+    fullSyncMs: 3_600_000,
     blocked: false,
     unreachable: false,
     access: 'key',
   });
-  return swept;
+  return synced;
 }
 
 async function fillEvents(h: Harness): Promise<void> {

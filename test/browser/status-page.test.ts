@@ -1,7 +1,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { signInLink } from '../../src/ops/tokens.ts';
-import { type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from '../ops/harness.ts';
+import { type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness, READ } from '../ops/harness.ts';
 import { launchBrowser, TEST_MS, WAIT_MS } from './browser.ts';
 import { listen } from './listener.ts';
 
@@ -55,28 +55,28 @@ async function toNextPage(act: () => Promise<void>): Promise<void> {
   await loaded;
 }
 
-async function sweepAll(): Promise<void> {
+async function fullSyncAll(): Promise<void> {
   for (const [kind, seen] of [
     ['policy', 48],
     ['risk_assessment', 82],
     ['vendor', 564],
   ] as const) {
-    const sweep = await h.store.startSweep(kind, 'start', h.now());
+    const fullSync = await h.store.startSyncRun(kind, 'start', h.now());
     const progress = {
-      ...NOTHING_SWEPT,
+      ...NOTHING_SYNCED,
       pages: 6,
       seen,
       inserted: kind === 'vendor' ? 3 : 0,
       updated: kind === 'policy' ? 2 : 0,
       unchanged: seen,
     };
-    await h.store.finishSweep(sweep.id, { outcome: 'complete', error: null, progress }, h.now());
+    await h.store.finishSyncRun(fullSync.id, { outcome: 'complete', error: null, progress }, h.now());
     await h.store.noteAccess(kind, 'key', 'read', h.now());
   }
   await h.store.beat(h.now(), {
     eventsOnly: false,
     settleMs: 10_000,
-    sweepMs: 3_600_000,
+    fullSyncMs: 3_600_000,
     blocked: false,
     unreachable: false,
     access: 'key',
@@ -84,9 +84,9 @@ async function sweepAll(): Promise<void> {
 }
 
 test('an operator signs in by the link and sees the verdict change without a reload', async () => {
-  await sweepAll();
+  await fullSyncAll();
   await signInByLink(OPERATE);
-  expect(await verdict().textContent()).toBe('The mirror is in step with the compliance service.');
+  expect(await verdict().textContent()).toBe('The mirror is in sync with the compliance service.');
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.evaluate(() => {
     Object.assign(globalThis, { sameDocument: true });
@@ -137,8 +137,8 @@ test('the buttons do what they say, by keyboard too, and keep the focus when the
   expect(await page.evaluate('document.activeElement.id')).toBe('pause');
   await toNextPage(() => page.keyboard.press('Enter'));
   await toNextPage(() => page.getByRole('button', { name: 'Resume' }).click());
-  await toNextPage(() => page.getByRole('button', { name: 'Sweep now' }).click());
-  expect(h.asked).toEqual(['pause', 'resume', 'sweep policy,risk_assessment,vendor operator:olga']);
+  await toNextPage(() => page.getByRole('button', { name: 'Full sync now' }).click());
+  expect(h.asked).toEqual(['pause', 'resume', 'full sync policy,risk_assessment,vendor operator:olga']);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.waitForURL(`${server.url}/sign-in`);
   expect(complaints).toEqual([]);
@@ -146,7 +146,7 @@ test('the buttons do what they say, by keyboard too, and keep the focus when the
 
 test('a form that somebody fills in stays as it is while the page changes', async () => {
   await signInByLink(OPERATE);
-  await page.goto(`${server.url}/sweeps`);
+  await page.goto(`${server.url}/sync-runs`);
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.getByRole('checkbox', { name: 'vendors' }).uncheck();
   await h.hold('policy', ['p1', 'p2', 'p3']);
@@ -161,7 +161,7 @@ test('it works without scripts', async () => {
   await page.getByLabel('Token').fill(READ);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForURL(`${server.url}/`);
-  expect(await verdict().textContent()).toContain('first sweep');
+  expect(await verdict().textContent()).toContain('first full sync');
   h.live.paused = true;
   await expect
     .poll(

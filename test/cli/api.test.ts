@@ -69,13 +69,16 @@ describe('one request by hand', () => {
     ['/vendors/\u00fc?page=1', '/vendors/%C3%BC'],
     ['/vendors/v1#top', '/vendors/v1%23top'],
     ['/vendors/..', 'cannot be asked for'],
-  ])('refuses the path %s, which would not be sent as it is, and says what to write', async (path, hint) => {
-    const { code, err, requests } = await api(['GET', path]);
-    expect(code).toBe(2);
-    expect(err).toContain(hint);
-    expect(err).not.toContain('mirror row');
-    expect(requests).toHaveLength(0);
-  });
+  ])(
+    'refuses the path %s, which would not be sent as it is, and says what to write',
+    async (path, remedy) => {
+      const { code, err, requests } = await api(['GET', path]);
+      expect(code).toBe(2);
+      expect(err).toContain(remedy);
+      expect(err).not.toContain('mirror row');
+      expect(requests).toHaveLength(0);
+    },
+  );
 
   it('never repeats a POST, and says so when its outcome is not known', async () => {
     const { code, err, requests } = await api(['POST', '/risk-assessments'], '{"name":"R"}');
@@ -110,10 +113,10 @@ describe('one request by hand', () => {
     [['POST', '/policies'], Buffer.from('{"name":"\xff"}', 'latin1'), 'not UTF-8'],
     [['GET', '/policies'], '{}', '--body'],
     [['POST', '/policies', '--body', '/nowhere/at/all'], undefined, 'cannot be read'],
-  ])('refuses %j with the body %j, sends nothing, and says what it takes', async (args, body, hint) => {
+  ])('refuses %j with the body %j, sends nothing, and says what it takes', async (args, body, remedy) => {
     const { code, err, requests } = await api(args, body);
     expect(code).toBe(2);
-    expect(err).toContain(hint);
+    expect(err).toContain(remedy);
     expect(requests).toHaveLength(0);
   });
 });
@@ -143,7 +146,7 @@ describe('a refusal of the API', () => {
       expect((await refused(directory, ['api', 'GET', '/vendors/forbidden'], API_KEY)).code).toBe(1);
       expect((await refused(directory, ['register', '--url', 'http://127.0.0.1:1/webhooks'])).code).toBe(1);
       expect((await refused(directory, ['doctor'])).code).toBe(3);
-      expect((await refused(directory, ['sweep', '--dry-run', '--kind', 'vendor'])).code).toBe(1);
+      expect((await refused(directory, ['sync', '--dry-run', '--kind', 'vendor'])).code).toBe(1);
       const audit = await auditOf(directory);
       const refusals = audit.filter((entry) => entry.startsWith('upstream credentials '));
       expect(refusals.slice(0, 3)).toEqual([

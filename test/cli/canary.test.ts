@@ -103,9 +103,9 @@ const PAGES = [
     'records/policy',
     'records/policy/p1',
     'gaps',
-    'sweeps',
+    'sync-runs',
     'quarantine',
-    'refusals',
+    'rejections',
     'audit',
   ].map((name) => `/api/${name}`),
   ...['/api/changes?after=0', '/api/snapshot', '/api/events?state=nonsense'],
@@ -213,7 +213,7 @@ describe('no secret of any kind is in any output', () => {
       expect(await command(['api', 'GET', '/policies'], settings, outputs)).toBe(1);
       server.failures = [];
       server.revokeRefresh();
-      expect(await command(['sweep'], settings, outputs)).toBe(0);
+      expect(await command(['sync'], settings, outputs)).toBe(0);
       await until(() =>
         outputs.some(([where, bytes]) => where === 'serve' && bytes.includes('credentials_rejected')),
       );

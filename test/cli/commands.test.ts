@@ -57,7 +57,11 @@ describe('bad usage', () => {
     ['an unknown option', ['status', '--jsno'], "unknown option '--jsno'"],
     ['a limit out of range', ['events', 'list', '--limit', '501'], 'from 1 to 500'],
     ['an unknown kind', ['records', 'list', 'policies'], 'policy, risk_assessment, vendor'],
-    ['an unknown state', ['events', 'list', '--state', 'lost'], 'pending, done, ignored, dead, discarded'],
+    [
+      'an unknown state',
+      ['events', 'list', '--state', 'lost'],
+      'pending, processed, ignored, failed, discarded',
+    ],
     ['a length of time that is none', ['demo', '--for', 'soon'], '20s'],
     ['a demo too short for its stories', ['demo', '--for', '1s'], 'at least 4s'],
     ['tampering with nothing compared', ['demo', '--tamper'], '--for'],
@@ -105,7 +109,7 @@ describe('on an empty database with no service running', () => {
     [['events', 'list']],
     [['records', 'list', 'policy']],
     [['gaps', 'list']],
-    [['sweeps', 'list']],
+    [['sync-runs', 'list']],
     [['quarantine', 'list']],
   ])('%j lists nothing, as JSON in the shape of the API', async (args) => {
     expect((await cli(args, settings)).out).toBe('(none)\n');
@@ -121,7 +125,7 @@ describe('on an empty database with no service running', () => {
       'risk_assessment',
       'vendor',
     ]);
-    expect(status.events).toEqual({ pending: 0, done: 0, ignored: 0, dead: 0, discarded: 0 });
+    expect(status.events).toEqual({ pending: 0, processed: 0, ignored: 0, failed: 0, discarded: 0 });
     expect((await cli(['status'], settings)).out).toContain('No service is running');
   });
 
@@ -132,20 +136,20 @@ describe('on an empty database with no service running', () => {
     [['records', 'show', 'vendor', 'v1'], 'no vendor with the id v1'],
     [['records', 'history', 'policy', '../p'], 'no policy with the id ../p'],
     [['gaps', 'show', '7'], 'no gap with the id 7'],
-    [['sweeps', 'show', '7'], 'no sweep with the id 7'],
-    [['sweeps', 'confirm-deletions', '7'], 'no deletions are held under sweep 7'],
+    [['sync-runs', 'show', '7'], 'no full sync with the id 7'],
+    [['deletions', 'approve', '7'], 'no deletions of full sync 7 wait for approval'],
     [['quarantine', 'show', '7'], 'no delivery with the id 7'],
     [['quarantine', 'release', '7'], 'no delivery with the id 7'],
-    [['sweep'], 'no service is running'],
+    [['sync'], 'no service is running'],
   ])('%j exits 1 with one clear line', async (args, message) => {
     const { code, out, err } = await cli(args, settings);
     expect({ code, out, lines: err.trimEnd().split('\n').length }).toEqual({ code: 1, out: '', lines: 1 });
     expect(err).toContain(message);
   });
 
-  it('a sweep that is only asked for has no JSON to print, and says so before it is asked for', async () => {
+  it('a full sync that is only asked for has no JSON to print, and says so before it is asked for', async () => {
     for (const args of [['--json'], ['--wait', '--json']]) {
-      const { code, out, err } = await cli(['sweep', ...args], settings);
+      const { code, out, err } = await cli(['sync', ...args], settings);
       expect({ code, out }).toEqual({ code: 2, out: '' });
       expect(err).toContain("'--json' needs '--dry-run'");
     }
@@ -172,7 +176,7 @@ describe('on an empty database with no service running', () => {
     const ids = ['p1', 'p2', 'p3'];
     const rows = ids.map((policyId) => ({ id: policyId, data: { policyId, name: policyId } }));
     const pointers = { policy: ['policyId'], risk_assessment: ['id'], vendor: ['id'] };
-    const context = { cause: 'refetch', sweepId: null, timing: { settleMs: 1 }, pointers };
+    const context = { cause: 'refetch', syncRunId: null, timing: { settleMs: 1 }, pointers };
     await store.applyReads('policy', rows, read, context);
     await store.close();
     const due = () => {

@@ -10,7 +10,7 @@ const TOKEN = 'consenting-operator-0123456789';
 
 let folder: string;
 let settings: Record<string, string>;
-let sweep: number;
+let fullSync: number;
 let running: Running | null;
 
 const now = () => ({ wall: Date.now(), steady: Date.now() });
@@ -25,10 +25,10 @@ async function withStore<T>(work: (store: Store) => Promise<T>): Promise<T> {
 }
 const hold = (...ids: string[]) =>
   withStore(async (store) => {
-    for (const id of ids) await store.holdDeletion('vendor', id, sweep, now());
+    for (const id of ids) await store.holdForApproval('vendor', id, fullSync, now());
   });
 const waiting = () =>
-  withStore(async (store) => (await store.heldDeletions(Date.now())).map((one) => one.id));
+  withStore(async (store) => (await store.pendingDeletions(Date.now())).map((one) => one.id));
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-consent-'));
@@ -41,7 +41,7 @@ beforeEach(async () => {
     LOG_LEVEL: 'fatal',
   };
   running = null;
-  sweep = (await withStore((store) => store.startSweep('vendor', 'test', now()))).id;
+  fullSync = (await withStore((store) => store.startSyncRun('vendor', 'test', now()))).id;
   await hold('ven-2', 'ven-1');
 });
 afterEach(async () => {
@@ -50,20 +50,25 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe.each(['without a service', 'beside a running service'])('sweeps confirm-deletions %s', (where) => {
+describe.each(['without a service', 'beside a running service'])('deletions approve %s', (where) => {
   beforeEach(async () => {
     if (where === 'without a service') return;
     running = start(['serve'], settings);
     await running.line('Operators: ');
   });
-  const confirm = (...rest: string[]) =>
-    cli(['sweeps', 'confirm-deletions', String(sweep), ...rest], settings);
+  const confirm = (...rest: string[]) => cli(['deletions', 'approve', String(fullSync), ...rest], settings);
+
+  it('is what the list leads to', async () => {
+    const listed = await cli(['deletions', 'list', '--json'], settings);
+    expect(JSON.parse(listed.out)).toEqual([{ sync_run_id: fullSync, kind: 'vendor', count: 2 }]);
+    expect((await cli(['deletions', 'list'], settings)).out).toMatch(/vendor +2/);
+  });
 
   it('shows what is held, and agrees to nothing where nobody can be asked', async () => {
     const { code, out, err } = await confirm();
     expect(code).toBe(2);
     expect(out).toContain('  ven-1\n  ven-2\n');
-    expect(err).toMatch(/nothing is agreed to yet.*sweeps confirm-deletions \d+ --yes \S+/);
+    expect(err).toMatch(/nothing is approved yet.*deletions approve \d+ --yes \S+/);
     expect(await waiting()).toEqual(['ven-1', 'ven-2']);
   });
 
@@ -72,7 +77,7 @@ describe.each(['without a service', 'beside a running service'])('sweeps confirm
     await hold('ven-3');
     const refused = await confirm('--yes', digest);
     expect(refused.code).toBe(1);
-    expect(refused.err).toContain('held deletions have changed since they were shown');
+    expect(refused.err).toContain('pending deletions have changed since they were shown');
     expect(await waiting()).toEqual(['ven-1', 'ven-2', 'ven-3']);
 
     const again = /--yes ([^\s)]+)/.exec((await confirm()).err)![1]!;

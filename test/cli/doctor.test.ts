@@ -109,10 +109,10 @@ describe('doctor on one recorded delivery', () => {
     [['--header', HEADER, ...body('healthy'), '--received-at', 'yesterday'], '--received-at'],
     [['--delivery', 'x'], 'there is no database'],
     [['--delivery', '1', ...body('healthy')], '--delivery'],
-  ])('refuses %j and says why', async (args, hint) => {
+  ])('refuses %j and says why', async (args, remedy) => {
     const { code, err } = await cli(['doctor', ...args], { DATABASE_URL: 'file:/nowhere/mirror.db' });
     expect(code).toBe(2);
-    expect(err).toContain(hint);
+    expect(err).toContain(remedy);
   });
 });
 
@@ -159,9 +159,9 @@ describe('doctor on a delivery that was kept', () => {
       const url = `file:${join(directory, 'mirror.db')}`;
       const store = await openStore(url);
       const now = { wall: Date.parse('2026-11-02T12:00:00Z'), steady: 1 };
-      await accepted(store, ['evt_waits', 'evt_dead', '1', 'rejection:1'], now);
+      await accepted(store, ['evt_waits', 'evt_failed', '1', 'rejection:1'], now);
       const claimed = await store.claimEvents('test', 9, 1000, now);
-      const event = claimed.find(({ id }) => id === 'evt_dead')!;
+      const event = claimed.find(({ id }) => id === 'evt_failed')!;
       const failure = { event, retryAtMs: null, error: 'no record in it' };
       await store.deferEvents([failure], now, { settleMs: 1 });
       const signed = Buffer.from('{"id":"evt_rejected","type":"policy.updated"}');
@@ -179,11 +179,11 @@ describe('doctor on a delivery that was kept', () => {
       expect(waiting.out).toContain('Which secret fitted is not kept');
       expect(waiting.out).toContain('waits to be processed, about policy p1');
       expect(waiting.out).toContain('doctor --delivery rejection:2');
-      const given = await doctor('event:evt_dead', '--json');
+      const given = await doctor('event:evt_failed', '--json');
       expect(given.code).toBe(3);
       expect(JSON.parse(given.out)).toMatchObject({
         healthy: false,
-        causes: [{ code: 'dead_letter', remedy: expect.stringContaining('events retry evt_dead') }],
+        causes: [{ code: 'failed_event', remedy: expect.stringContaining('events retry evt_failed') }],
       });
       const rejected = await doctor('evt_rejected');
       expect(rejected.code).toBe(3);
@@ -343,7 +343,7 @@ describe('doctor on the running configuration', () => {
         quarantine: 'skipped',
         gaps: 'skipped',
         paused: 'skipped',
-        sweeps: 'skipped',
+        'sync-runs': 'skipped',
       });
 
       await (await openStore(settings.DATABASE_URL)).close();
@@ -355,7 +355,7 @@ describe('doctor on the running configuration', () => {
         scopes: 'skipped',
         registration: 'wrong',
         'last delivery': 'warning',
-        sweeps: 'wrong',
+        'sync-runs': 'wrong',
       });
 
       const silent = await cli(['doctor', '--json'], {

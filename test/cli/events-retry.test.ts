@@ -49,8 +49,8 @@ it.each([
     expect(some.out).toContain('1 processed, 1 failed again');
     expect(some.out).toContain('evt_none: It failed again');
     const shown = await cli(['events', 'show', 'evt_ref', '--json'], set);
-    expect(JSON.parse(shown.out)).toMatchObject({ state: 'done', record_id: 'ra_1' });
-    expect((await cli(['events', 'retry', 'evt_ref'], set)).err).toContain('The event is done');
+    expect(JSON.parse(shown.out)).toMatchObject({ state: 'processed', record_id: 'ra_1' });
+    expect((await cli(['events', 'retry', 'evt_ref'], set)).err).toContain('The event is processed');
     expect((await cli(['events', 'discard', 'evt_none'], set)).code).toBe(0);
     expect((await cli(['events', 'retry', '--failed-for', 'no_record_id'], set)).code).toBe(0);
     expect((await cli(['events', 'retry'], set)).code).toBe(2);

@@ -21,7 +21,7 @@ describe('the message on stderr', () => {
   const quiet = { debug: false };
 
   it('is one line with what can be done about it', () => {
-    const error = new MirrorError('x', 'the disk is full', { hint: 'free space' });
+    const error = new MirrorError('x', 'the disk is full', { remedy: 'free space' });
     expect(explain(error, quiet)).toBe('compliance-mirror: the disk is full (free space)\n');
   });
 
@@ -41,7 +41,7 @@ describe('the message on stderr', () => {
   });
 
   it('does not pass on what a terminal would obey', () => {
-    expect(explain(new MirrorError('x', 'no event \u001b[2J', { hint: '\u0007' }), quiet)).toBe(
+    expect(explain(new MirrorError('x', 'no event \u001b[2J', { remedy: '\u0007' }), quiet)).toBe(
       'compliance-mirror: no event \\u001b[2J (\\u0007)\n',
     );
   });

@@ -32,7 +32,7 @@ describe('export and the commands from afar', () => {
     }
     service = await createService(upstream, {
       SYNC_SETTLE_SECONDS: '0.2',
-      SYNC_SWEEP_MINUTES: '0',
+      SYNC_FULL_MINUTES: '0',
       COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
     });
     here = service.settings;
@@ -60,11 +60,11 @@ describe('export and the commands from afar', () => {
     eventually('quiet', async () => {
       const { kinds } = await service.get<{ kinds: { unverified: number }[] }>('/api/status');
       const gaps = await service.get<{ items: object[] }>('/api/gaps?open=true');
-      const sweeps = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+      const syncRuns = await service.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
       return (
         kinds.every(({ unverified }) => unverified === 0) &&
         gaps.items.length === 0 &&
-        sweeps.items.every(({ outcome }) => outcome !== null)
+        syncRuns.items.every(({ outcome }) => outcome !== null)
       );
     });
   const lines = (text: string) => text.trimEnd().split('\n');
@@ -105,7 +105,7 @@ describe('export and the commands from afar', () => {
     'changes',
     'events',
     'gaps',
-    'sweeps',
+    'sync_runs',
     'quarantine',
     'rejections',
     'audit',
@@ -174,7 +174,7 @@ describe('export and the commands from afar', () => {
       ['records', 'list', 'vendor', '--search', 'v000', '--limit', '4', '--json'],
       ['events', 'list', '--kind', 'policy', '--json'],
       ['events', 'show', 'evt_1', '--json'],
-      ['sweeps', 'list', '--json'],
+      ['sync-runs', 'list', '--json'],
       ['gaps', 'list', '--json'],
       ['quarantine', 'list', '--json'],
       ['records', 'list', 'vendor', '--at', '2999-01-01', '--limit', '2', '--json'],
@@ -191,13 +191,13 @@ describe('export and the commands from afar', () => {
 
   it('changing commands work from afar, and are audited by the token’s name', async () => {
     expect((await cli(['pause'], afar)).code).toBe(0);
-    expect((await service.get<{ verdict: string }>('/api/status')).verdict).toBe('blocked');
+    expect((await service.get<{ verdict: string }>('/api/status')).verdict).toBe('action_required');
     expect((await cli(['resume'], afar)).code).toBe(0);
-    expect((await cli(['sweep', '--kind', 'vendor', '--wait'], afar)).out).toContain('of vendor: complete');
+    expect((await cli(['sync', '--kind', 'vendor', '--wait'], afar)).out).toContain('of vendor: complete');
     const { out } = await cli(['export', 'audit', '--format', 'ndjson'], afar);
     const actions = lines(out).map((line) => JSON.parse(line));
     expect(actions.filter(({ actor }) => actor === 'home').map(({ action }) => action)).toEqual([
-      'sweep',
+      'sync',
       'resume',
       'pause',
     ]);

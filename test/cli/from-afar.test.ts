@@ -40,7 +40,7 @@ test.runIf(hasOpenssl)('with an OPS_URL of https, what is waited for long works 
   });
   const server = createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (request, response) => {
     response.statusCode = request.headers.authorization === 'Bearer a-token-of-the-tests' ? 200 : 401;
-    response.end('{"status":"compared","in_step":true,"kinds":[]}');
+    response.end('{"status":"compared","in_sync":true,"kinds":[]}');
   }).listen(0, '127.0.0.1');
   try {
     await once(server, 'listening');
@@ -51,13 +51,13 @@ test.runIf(hasOpenssl)('with an OPS_URL of https, what is waited for long works 
     // Node reads the authority at its start.
     const own = { own: true };
     const compared = await cli(
-      ['sweep', '--dry-run'],
+      ['sync', '--dry-run'],
       { ...settings, OPS_TOKEN: 'a-token-of-the-tests' },
       own,
     );
     expect(compared).toMatchObject({ code: 0, err: '' });
     const refused = await cli(
-      ['sweep', '--dry-run'],
+      ['sync', '--dry-run'],
       { ...settings, OPS_TOKEN: 'another-token-of-them' },
       own,
     );

@@ -28,7 +28,7 @@ describe('beside a running service', () => {
       WEBHOOK_SECRETS: randomBytes(32).toString('hex'),
       // Shorter than two commands, one after the other, take on the fastest machine: else the later reading is too soon.
       SYNC_SETTLE_SECONDS: '0.05',
-      SYNC_SWEEP_MINUTES: '0',
+      SYNC_FULL_MINUTES: '0',
     };
     service = start(['serve'], settings);
     await service.line('Operators: ');
@@ -51,21 +51,21 @@ describe('beside a running service', () => {
     return JSON.parse(out).items[0];
   }
 
-  it('a sweep can be asked for and waited for, and repairs what was never announced', async () => {
-    expect((await cli(['sweep', '--wait'], settings)).code).toBe(0);
+  it('a full sync can be asked for and waited for, and repairs what was never announced', async () => {
+    expect((await cli(['sync', '--wait'], settings)).code).toBe(0);
     const { id } = await firstRecord('vendor');
     await mutate({ kind: 'vendor', op: 'update', id, fields: { name: 'Renamed in silence' } });
-    const { code, out } = await cli(['sweep', '--kind', 'vendor', '--wait'], settings);
+    const { code, out } = await cli(['sync', '--kind', 'vendor', '--wait'], settings);
     expect(code).toBe(3);
-    expect(out).toMatch(/Sweep \d+ of vendor: complete, \d+ seen/);
-    expect(out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');
+    expect(out).toMatch(/Sync run \d+ of vendor: complete, \d+ seen/);
+    expect(out).toContain('differences: 0 missing, 0 extra, 1 different, 1 repaired');
     expect(JSON.parse((await cli(['records', 'show', 'vendor', id, '--json'], settings)).out).name).toBe(
       'Renamed in silence',
     );
     const history = JSON.parse((await cli(['records', 'history', 'vendor', id, '--json'], settings)).out);
     expect(history.items[0]).toMatchObject({ operation: 'update', after: { name: 'Renamed in silence' } });
-    expect(history.items[0].cause).toMatch(/^sweep:\d+$/);
-    expect((await cli(['sweeps', 'list'], settings)).out).toContain('complete');
+    expect(history.items[0].cause).toMatch(/^sync:\d+$/);
+    expect((await cli(['sync-runs', 'list'], settings)).out).toContain('complete');
   });
 
   it('one record is read again on demand', async () => {
@@ -115,7 +115,7 @@ describe('beside a running service', () => {
     const { id } = await firstRecord('vendor');
     expect((await cli(['pause'], settings)).code).toBe(0);
     expect((await cli(['refetch', 'vendor', id], settings)).out).toContain('read again after "resume"');
-    const { code, out, err } = await cli(['sweep', '--kind', 'vendor', '--wait'], settings);
+    const { code, out, err } = await cli(['sync', '--kind', 'vendor', '--wait'], settings);
     expect({ code, out }).toEqual({ code: 1, out: 'Asked for: vendor; it begins after "resume"\n' });
     expect(err).toContain('the mirror is paused');
     expect((await cli(['resume'], settings)).code).toBe(0);
@@ -125,8 +125,8 @@ describe('beside a running service', () => {
     [['events', 'retry', 'a/../b']],
     [['events', 'discard', 'e1']],
     [['quarantine', 'release', '1']],
-    [['sweeps', 'confirm-deletions', '1']],
-    [['sweeps', 'confirm-deletions', '999']],
+    [['deletions', 'approve', '1']],
+    [['deletions', 'approve', '999']],
   ])('%j of what is not there exits 1 and says so', async (args) => {
     const { code, err } = await cli(args, settings);
     expect(code).toBe(1);

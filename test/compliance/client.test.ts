@@ -147,7 +147,7 @@ describe('failures', () => {
       );
       expect(error).toMatchObject({ name: 'UpstreamError', outcomeUnknown: false, ...expected });
       expect(error.message).toMatch(message ?? /^GET \/vendors\/v1: /);
-      expect(error.hint).toMatch(/\w/);
+      expect(error.remedy).toMatch(/\w/);
       expect(received).toHaveLength(1);
       expect(observed).toMatchObject([{ method: 'GET', route: '/vendors/{id}', error: expected.kind }]);
     },
@@ -448,7 +448,7 @@ describe('creating and registering', () => {
     const { client } = await start((response) => json(response, 409, answer));
     const error = await client.registerWebhook(registration, call).catch((reason) => reason);
     expect(error).toMatchObject({ outcomeUnknown: false, excerpt: 'there is one already; exists' });
-    expect(`${error.message}${error.hint}${error.stack}`).not.toContain('whsec');
+    expect(`${error.message}${error.remedy}${error.stack}`).not.toContain('whsec');
   });
 });
 

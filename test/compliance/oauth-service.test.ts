@@ -54,7 +54,7 @@ beforeEach(async () => {
     COMPLIANCE_PAGE_SIZE: '2',
     CREDENTIALS_KEY: KEY.toString('base64'),
     SYNC_SETTLE_SECONDS: '0.05',
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
   });
   store = await openStore(config.databaseUrl);
   services = [];
@@ -84,8 +84,8 @@ async function serve(): Promise<Service> {
   return service;
 }
 
-async function sweep(service: Service): Promise<void> {
-  const response = await fetch(`${service.opsUrl}/api/sweeps`, {
+async function fullSync(service: Service): Promise<void> {
+  const response = await fetch(`${service.opsUrl}/api/sync-runs`, {
     method: 'POST',
     headers: { authorization: `Bearer ${OPS_TOKEN}`, 'content-type': 'application/json' },
     body: '{"kinds":["policy"]}',
@@ -103,13 +103,14 @@ const rejectedGaps = async () =>
   (await store.listGaps({ open: true }, { limit: 50 })).filter(
     ({ reason }) => reason === 'credentials_rejected',
   );
-const sweepsDone = async () =>
-  (await store.listSweeps({ limit: 50 })).filter((one) => one.kind === 'policy' && one.outcome === 'complete')
-    .length;
+const syncRunsDone = async () =>
+  (await store.listSyncRuns({ limit: 50 })).filter(
+    (one) => one.kind === 'policy' && one.outcome === 'complete',
+  ).length;
 const refreshes = () => server.grants.filter(({ body }) => body['grant_type'] === 'refresh_token').length;
 
 describe('a service that acts for a person', () => {
-  it('renews a token that ends in the middle of a sweep, and the sweep is complete', async () => {
+  it('renews a token that ends in the middle of a full sync, and the full sync is complete', async () => {
     await signIn();
     // The walk needs four pages: the second finds the token gone.
     let walked = 0;
@@ -118,7 +119,7 @@ describe('a service that acts for a person', () => {
       if (walked === 2 && refreshes() === 0) server.expireAccess();
     };
     await serve();
-    await until(async () => (await sweepsDone()) > 0);
+    await until(async () => (await syncRunsDone()) > 0);
     expect(await livePolicies()).toEqual(['p1', 'p2', 'p3', 'p4', 'p5']);
     expect(refreshes()).toBe(1);
     expect(await rejectedGaps()).toEqual([]);
@@ -132,13 +133,13 @@ describe('a service that acts for a person', () => {
     await until(async () => (await livePolicies()).length === 5);
   });
 
-  it('opens a gap with its remedy when consent is withdrawn, deletes nothing, and heals after a sign-in', async () => {
+  it('opens a gap with its remedy when consent is withdrawn, deletes nothing, and resolves after a sign-in', async () => {
     await signIn();
     const service = await serve();
-    await until(async () => (await sweepsDone()) > 0);
+    await until(async () => (await syncRunsDone()) > 0);
     server.expireAccess();
     server.revokeRefresh();
-    await sweep(service);
+    await fullSync(service);
     await until(async () => (await rejectedGaps()).some(({ kind }) => kind === 'policy'));
     const [gap] = (await rejectedGaps()).filter(({ kind }) => kind === 'policy');
     expect(gap?.error).toContain('consent');
@@ -148,7 +149,7 @@ describe('a service that acts for a person', () => {
     expect(refreshes()).toBe(1);
 
     await signIn();
-    await sweep(service);
+    await fullSync(service);
     await until(async () => (await rejectedGaps()).every(({ kind }) => kind !== 'policy'));
     expect(await livePolicies()).toHaveLength(5);
     const actions = (await store.listAudit({ limit: 50 })).map(

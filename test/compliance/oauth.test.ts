@@ -150,14 +150,14 @@ describe('the token exchange', () => {
     [200, { token: 'elsewhere' }, 'malformed', 'COMPLIANCE_AUTH_URL'],
     [200, 'no JSON object', 'malformed', 'COMPLIANCE_AUTH_URL'],
     [302, {}, 'malformed', 'COMPLIANCE_AUTH_URL'],
-  ])('fails on %i %j as %s, with a hint and no secret', async (status, body, kind, hint) => {
+  ])('fails on %i %j as %s, with a hint and no secret', async (status, body, kind, remedy) => {
     server.failures.push({ status, body, headers: status === 302 ? { location: '/auth/elsewhere' } : {} });
     const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
     const failure = await failureOf(endpoint.exchangeCode({ ...request, verifier: null }, never));
     expect(failure).toBeInstanceOf(UpstreamError);
     expect(failure.kind).toBe(kind);
-    expect(failure.hint).toContain(hint);
-    expect(JSON.stringify([failure.message, failure.hint, failure.excerpt])).not.toContain(CLIENT_SECRET);
+    expect(failure.remedy).toContain(remedy);
+    expect(JSON.stringify([failure.message, failure.remedy, failure.excerpt])).not.toContain(CLIENT_SECRET);
   });
 
   it('repeats only the code of a refusal, because its description may echo what was sent', async () => {
@@ -330,7 +330,7 @@ describe("a person's grant", () => {
     await signIn(store);
     const failure = await failureOf(credentials(store, {}, 'write').authorization(never));
     expect(failure.kind).toBe('forbidden');
-    expect(failure.hint).toContain('login --write');
+    expect(failure.remedy).toContain('login --write');
   });
 
   it('re-encrypted with a key that is not here yet is good until it runs out, and is not renewed', async () => {
@@ -395,7 +395,7 @@ describe('a service account', () => {
     const ours = credentials(store, { ...account, clientSecret: () => 'another-secret' });
     const failure = await failureOf(ours.authorization(never));
     expect(failure.kind).toBe('unauthorized');
-    expect(failure.hint).toContain('COMPLIANCE_CLIENT_SECRET');
+    expect(failure.remedy).toContain('COMPLIANCE_CLIENT_SECRET');
     expect(await audited(store)).toEqual(['service token_grant invalid_client']);
   });
 });

@@ -32,11 +32,11 @@ it('a record whose address answers with another one is a gap until it answers wi
       await expect
         .poll(gaps)
         .toMatchObject([
-          { reason: 'unresolved', healed_at: null, error: expect.stringContaining('"ven_other"') },
+          { reason: 'unresolved', resolved_at: null, error: expect.stringContaining('"ven_other"') },
         ]);
       answered = 'ven_1';
       expect((await cli(['refetch', 'vendor', 'ven_1'], settings)).code).toBe(0);
-      await expect.poll(gaps).toMatchObject([{ reason: 'unresolved', healed_at: expect.any(String) }]);
+      await expect.poll(gaps).toMatchObject([{ reason: 'unresolved', resolved_at: expect.any(String) }]);
       expect(await service.stop()).toBe(0);
     });
   } finally {

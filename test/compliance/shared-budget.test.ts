@@ -62,12 +62,12 @@ async function processes(
   const errors: unknown[] = [];
   const running = names.map((name) => {
     const end = new AbortController();
-    let isDead = false;
+    let isFailed = false;
     const budget = createSharedBudget({
       store: {
         // A process that was killed says nothing at its end.
         sharePlaces: async (...asked) =>
-          isDead ? new Promise(() => undefined) : store.sharePlaces(...asked),
+          isFailed ? new Promise(() => undefined) : store.sharePlaces(...asked),
         pausePlaces: store.pausePlaces,
       },
       ...{ replica: name, requestsPerMinute: limit, requestTimeoutMs: 1_000, clock },
@@ -77,7 +77,7 @@ async function processes(
     return {
       ...{ name, budget, signal: end.signal },
       die: () => {
-        isDead = true;
+        isFailed = true;
         end.abort();
       },
     };

@@ -25,7 +25,7 @@ const BYSTANDERS = 20;
 type Row = Record<string, unknown>;
 
 let sandbox: TestSandbox;
-let mirror: { sweep(): Promise<void>; rows(kind: Kind): Map<string, Row>; unverified(): number };
+let mirror: { fullSync(): Promise<void>; rows(kind: Kind): Map<string, Row>; unverified(): number };
 
 async function setUp(): Promise<void> {
   referenced.clear();
@@ -51,7 +51,7 @@ async function startMirror(): Promise<typeof mirror> {
     COMPLIANCE_CLIENT_SECRET: 'secret-of-the-mirror',
     COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
     SYNC_SETTLE_SECONDS: String(SETTLE_SECONDS),
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
   });
   const service = await startService({ config, logger: createLogger({ level: 'silent' }) });
   onTestFinished(() => service.stop());
@@ -59,9 +59,9 @@ async function startMirror(): Promise<typeof mirror> {
   onTestFinished(() => database.close());
   await sandbox.register(`${service.receiverUrl}/webhooks`, ['policy.*', 'risk.*', 'vendor.*']);
   return {
-    sweep: async () => {
+    fullSync: async () => {
       const headers = { authorization: `Bearer ${OPS_TOKEN}` };
-      const answer = await request('POST', `${service.opsUrl}/api/sweeps`, { kinds: KINDS }, headers);
+      const answer = await request('POST', `${service.opsUrl}/api/sync-runs`, { kinds: KINDS }, headers);
       expect(answer.status).toBeLessThan(300);
     },
     rows: (kind) =>
@@ -176,7 +176,7 @@ it('every mutation ends in its event, and the mirror follows all of them to equa
   for (let n = 0; n < BYSTANDERS; n++)
     await sandbox.api('POST', '/risk-assessments', { name: `Bystander ${n}` });
   await sandbox.api('POST', '/policies', { name: 'Through the API', owner: 'Legal' });
-  // A change that nobody is told of has no event, and the sweep finds it all the same.
+  // A change that nobody is told of has no event, and the full sync finds it all the same.
   const silent = {
     kind: 'vendor',
     op: 'update',
@@ -188,12 +188,12 @@ it('every mutation ends in its event, and the mirror follows all of them to equa
   done.push({ id: 'vendor-0002', expected: [] });
   await sandbox.quiesce();
   for (const { id, expected } of done) expect(await eventsAbout(id)).toEqual(expected);
-  // Of assessments that changed or went without an event only a sweep can tell.
-  await mirror.sweep();
+  // Of assessments that changed or went without an event only a full sync can tell.
+  await mirror.fullSync();
   await untilEqual();
 });
 
-it('the page and the stories are mutations too: after a sweep the mirror equals what they left', async () => {
+it('the page and the stories are mutations too: after a full sync the mirror equals what they left', async () => {
   await setUp();
   const page = (fields: Record<string, string>) =>
     fetch(`${sandbox.url}/act`, {
@@ -209,12 +209,12 @@ it('the page and the stories are mutations too: after a sweep the mirror equals 
   const update = { action: 'mutate', op: 'update', kind: 'vendor', id: 'vendor-0001', name: 'Renamed' };
   expect((await page({ ...update, fields: '{"tier": 2}' })).status).toBe(303);
   await sandbox.quiesce();
-  await mirror.sweep();
+  await mirror.fullSync();
   await untilEqual();
   for (const name of STORY_NAMES) {
     expect((await sandbox.control('POST', '/scenario', { name })).status).toBe(200);
   }
   await sandbox.quiesce();
-  await mirror.sweep();
+  await mirror.fullSync();
   await untilEqual();
 });

@@ -9,7 +9,7 @@ import { createService, eventually, type Service } from './service.ts';
 const INSISTED_ON = ['ven-0', 'ven-1'];
 const COUNTS = { policies: 6, assessments: 4, vendors: 6 };
 
-interface Sweep {
+interface SyncRun {
   id: number;
   kind: string;
   outcome: string | null;
@@ -17,7 +17,7 @@ interface Sweep {
 interface Gap {
   reason: string;
   kind: string | null;
-  healed_at: string | null;
+  resolved_at: string | null;
 }
 
 let upstream: IndependentUpstream;
@@ -39,27 +39,27 @@ beforeEach(async () => {
     LOG_LEVEL: 'fatal',
   });
   await service.start();
-  await eventually('the first equality', () => inStep());
+  await eventually('the first equality', () => inSync());
 });
 afterEach(async () => {
   await service.end();
   await upstream.close();
 });
 
-const inStep = () => {
+const inSync = () => {
   const named = new Set(upstream.records.ids('assessments'));
   return compare(service.database, upstream.records, named).differences.length === 0;
 };
-const newestSweep = async () =>
-  (await service.get<{ items: Sweep[] }>('/api/sweeps?limit=1')).items[0]?.id ?? 0;
+const newestSyncRun = async () =>
+  (await service.get<{ items: SyncRun[] }>('/api/sync-runs?limit=1')).items[0]?.id ?? 0;
 const openGaps = async () => (await service.get<{ items: Gap[] }>('/api/gaps?open=true&limit=500')).items;
 
-/** Asks for a sweep of everything, and waits until each of these kinds has had one. */
-async function sweep(...kinds: string[]): Promise<void> {
-  const before = await newestSweep();
-  await service.post('/api/sweeps');
-  await eventually(`a sweep of ${kinds.join(', ')}`, async () => {
-    const { items } = await service.get<{ items: Sweep[] }>('/api/sweeps?limit=100');
+/** Asks for a full sync of everything, and waits until each of these kinds has had one. */
+async function fullSync(...kinds: string[]): Promise<void> {
+  const before = await newestSyncRun();
+  await service.post('/api/sync-runs');
+  await eventually(`a full sync of ${kinds.join(', ')}`, async () => {
+    const { items } = await service.get<{ items: SyncRun[] }>('/api/sync-runs?limit=100');
     const ended = new Set(
       items.filter(({ id, outcome }) => id > before && outcome !== null).map(({ kind }) => kind),
     );
@@ -88,7 +88,7 @@ describe('without a delete event or consent nothing is deleted', () => {
     upstream.faultOf = () => ({ fault: 'status', status });
     // Records are asked for by themselves, too.
     for (const id of upstream.records.ids('vendors')) await service.post(`/api/records/vendor/${id}/refetch`);
-    await service.post('/api/sweeps');
+    await service.post('/api/sync-runs');
     await eventually('the gap', async () => (await openGaps()).some(({ reason }) => reason === gap));
     // Somebody insists on some, for longer than the SETTLE that a proof takes.
     await eventually('vendors that are asked for often', async () => {
@@ -99,53 +99,53 @@ describe('without a delete event or consent nothing is deleted', () => {
     expectEverythingAlive();
 
     upstream.faultOf = () => null;
-    await service.post('/api/sweeps');
-    await eventually('equality after it', () => inStep());
-    await eventually('the gap to heal', async () => (await openGaps()).length === 0);
+    await service.post('/api/sync-runs');
+    await eventually('equality after it', () => inSync());
+    await eventually('the gap to resolve', async () => (await openGaps()).length === 0);
   });
 
   it('when every list is empty and says so, and single records are still there', async () => {
     upstream.listsAreEmpty = true;
-    await sweep('policy', 'vendor', 'risk_assessment');
+    await fullSync('policy', 'vendor', 'risk_assessment');
 
     expectEverythingAlive();
-    const { held_deletions: held } = await service.get<{ held_deletions: unknown[] }>('/api/status');
-    expect(held).toEqual([{ sweep_id: expect.any(Number), kind: 'policy', count: COUNTS.policies }]);
+    const { pending_deletions: held } = await service.get<{ pending_deletions: unknown[] }>('/api/status');
+    expect(held).toEqual([{ sync_run_id: expect.any(Number), kind: 'policy', count: COUNTS.policies }]);
 
     upstream.listsAreEmpty = false;
-    await service.post('/api/sweeps');
-    await eventually('equality after it', () => inStep());
-    await eventually('the gaps to heal', async () => (await openGaps()).length === 0);
+    await service.post('/api/sync-runs');
+    await eventually('equality after it', () => inSync());
+    await eventually('the gaps to resolve', async () => (await openGaps()).length === 0);
   });
 
   it('when every list is empty and every record is gone, as after a restore of the wrong backup', async () => {
     upstream.listsAreEmpty = true;
     upstream.faultOf = ({ path }) =>
       /\/\w[\w-]*\/[^/?]+$/.test(path) && !path.includes('?') ? { fault: 'status', status: 404 } : null;
-    await sweep('policy', 'vendor');
+    await fullSync('policy', 'vendor');
 
     expectEverythingAlive();
 
     upstream.listsAreEmpty = false;
     upstream.faultOf = () => null;
-    await service.post('/api/sweeps');
-    await eventually('equality after it', () => inStep());
+    await service.post('/api/sync-runs');
+    await eventually('equality after it', () => inSync());
   });
 });
 
 it('an operator’s consent deletes exactly what was held', async () => {
   for (const id of upstream.records.ids('policies').slice(0, 3)) upstream.records.remove('policies', id);
-  await service.post('/api/sweeps', { kinds: ['policy'] });
-  const held = await eventually('held deletions', async () => {
-    const status = await service.get<{ held_deletions: { sweep_id: number; count: number }[] }>(
+  await service.post('/api/sync-runs', { kinds: ['policy'] });
+  const held = await eventually('pending deletions', async () => {
+    const status = await service.get<{ pending_deletions: { sync_run_id: number; count: number }[] }>(
       '/api/status',
     );
-    return status.held_deletions[0] ?? null;
+    return status.pending_deletions[0] ?? null;
   });
   expect(held.count).toBe(3);
   expect(alive(service.database, 'policies')).toBe(COUNTS.policies);
 
-  await service.post(`/api/sweeps/${held.sweep_id}/confirm-deletions`);
-  await eventually('equality after consent', () => inStep());
+  await service.post(`/api/sync-runs/${held.sync_run_id}/approve-deletions`);
+  await eventually('equality after consent', () => inSync());
   expect(alive(service.database, 'policies')).toBe(COUNTS.policies - 3);
 });

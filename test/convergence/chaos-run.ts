@@ -22,7 +22,7 @@ export interface ChaosOptions {
   /** How long a delayed delivery waits at most. */
   longestDelayMs: number;
   /** After the last delivery and mutation. */
-  healingMs: number;
+  resolvingMs: number;
   /** Look before the time is up, and end with the first equality. */
   endsEarly: boolean;
   tell: (line: string) => void;
@@ -34,7 +34,7 @@ export interface ChaosResult extends Comparison {
   requests: { all: number; failed: number };
   kills: number;
   /** From the last delivery to the first look that found everything equal and verified; null: it never was. */
-  healedAfterMs: number | null;
+  resolvedAfterMs: number | null;
 }
 
 const DROPPED = 0.2;
@@ -121,19 +121,19 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     }
     await killing;
     while (underWay.size > 0) await Promise.all(underWay);
-    options.tell(`${options.mutations} mutations, the last delivery is made; asking for a sweep`);
+    options.tell(`${options.mutations} mutations, the last delivery is made; asking for a full sync`);
     const quietSince = performance.now();
-    await service.post('/api/sweeps');
+    await service.post('/api/sync-runs');
 
     let comparison = compare(service.database, upstream.records, named);
-    let healedAfterMs: number | null = null;
-    while (performance.now() - quietSince < options.healingMs) {
-      await agreeToHeldDeletions(service, options.tell);
+    let resolvedAfterMs: number | null = null;
+    while (performance.now() - quietSince < options.resolvingMs) {
+      await agreeToPendingDeletions(service, options.tell);
       await pause(250);
       comparison = compare(service.database, upstream.records, named);
-      if (comparison.differences.length > 0) healedAfterMs = null;
-      else healedAfterMs ??= performance.now() - quietSince;
-      if (options.endsEarly && healedAfterMs !== null) break;
+      if (comparison.differences.length > 0) resolvedAfterMs = null;
+      else resolvedAfterMs ??= performance.now() - quietSince;
+      if (options.endsEarly && resolvedAfterMs !== null) break;
     }
     return {
       ...comparison,
@@ -141,7 +141,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
       deliveries: result,
       requests: { all: upstream.seen.length, failed: failed.count },
       kills: options.kills,
-      healedAfterMs,
+      resolvedAfterMs,
     };
   } finally {
     sender.close();
@@ -151,17 +151,17 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
 }
 
 /** As an operator does who has looked at the upstream. */
-async function agreeToHeldDeletions(
+async function agreeToPendingDeletions(
   service: Awaited<ReturnType<typeof createService>>,
   tell: (line: string) => void,
 ): Promise<void> {
-  const { held_deletions: held } = await service.get<{
-    held_deletions: { sweep_id: number; count: number }[];
+  const { pending_deletions: held } = await service.get<{
+    pending_deletions: { sync_run_id: number; count: number }[];
   }>('/api/status');
-  for (const { sweep_id, count } of held) {
-    tell(`agreed to ${count} held deletions`);
+  for (const { sync_run_id, count } of held) {
+    tell(`agreed to ${count} pending deletions`);
     // It may have been settled since the status was read.
-    await service.post(`/api/sweeps/${sweep_id}/confirm-deletions`).catch(() => undefined);
+    await service.post(`/api/sync-runs/${sync_run_id}/approve-deletions`).catch(() => undefined);
   }
 }
 

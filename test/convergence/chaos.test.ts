@@ -10,7 +10,7 @@ it('ends equal to an upstream it has never seen, through lost, doubled and late 
     durationMs: 6_000,
     kills: 2,
     longestDelayMs: 2_000,
-    healingMs: 150_000,
+    resolvingMs: 150_000,
     endsEarly: true,
     tell: () => undefined,
   });

@@ -9,7 +9,7 @@ const { differences, ...result } = await runChaos({
   durationMs: 40_000,
   kills: 3,
   longestDelayMs: 8_000,
-  healingMs: 45_000,
+  resolvingMs: 45_000,
   endsEarly: false,
   tell: (line) => void process.stderr.write(`${line}\n`),
 });

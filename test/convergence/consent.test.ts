@@ -7,42 +7,45 @@ import { createStage, type Stage } from './stage.ts';
 let stage: Stage;
 
 beforeEach(async () => {
-  stage = await createStage({ SYNC_SWEEP_MINUTES: '0' });
+  stage = await createStage({ SYNC_FULL_MINUTES: '0' });
 });
 afterEach(() => stage.end());
 
 const held = async () =>
-  (await stage.get<{ held_deletions: { sweep_id: number; kind: string; count: number }[] }>('/api/status'))
-    .held_deletions[0] ?? null;
+  (
+    await stage.get<{ pending_deletions: { sync_run_id: number; kind: string; count: number }[] }>(
+      '/api/status',
+    )
+  ).pending_deletions[0] ?? null;
 const gapIsOpen = async () =>
-  (await stage.gaps()).some((gap) => gap.reason === 'deletion_held' && gap.healed_at === null);
+  (await stage.gaps()).some((gap) => gap.reason === 'deletion_pending' && gap.resolved_at === null);
 
-async function startInStep(): Promise<void> {
+async function startInSync(): Promise<void> {
   await stage.start();
   await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
-  await stage.leapUntil('end of the start’s sweeps', sweepsEnded);
+  await stage.leapUntil('end of the start’s full syncs', syncRunsEnded);
 }
-async function sweepsEnded(): Promise<boolean> {
-  const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+async function syncRunsEnded(): Promise<boolean> {
+  const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
   return items.length >= 3 && items.every(({ outcome }) => outcome !== null);
 }
 
-it('the gap of held deletions stays open from the consent to the deletion', async () => {
-  await startInStep();
+it('the gap of pending deletions stays open from the consent to the deletion', async () => {
+  await startInSync();
   const { records } = stage.upstream;
   const gone = ['ven-0', 'ven-1', 'ven-2', 'ven-3', 'ven-4'];
   for (const id of gone) records.remove('vendors', id);
-  await stage.post('/api/sweeps', { kinds: ['vendor'] });
-  const { sweep_id } = await stage.leapUntil('held deletions', held);
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  const { sync_run_id } = await stage.leapUntil('pending deletions', held);
   await stage.leapUntil('the gap', gapIsOpen);
-  await stage.leapUntil('end of the sweep', sweepsEnded);
+  await stage.leapUntil('end of the full sync', syncRunsEnded);
 
   // The proof that would use the consent cannot be had, while that of another record can.
   stage.upstream.faultOf = ({ path }) =>
     path.includes('/vendors?') || gone.some((id) => path.endsWith(`/${id}`))
       ? { fault: 'status', status: 503 }
       : null;
-  await stage.post(`/api/sweeps/${sweep_id}/confirm-deletions`);
+  await stage.post(`/api/sync-runs/${sync_run_id}/approve-deletions`);
   await stage.leapUntil('the consent', async () => (await held()) === null);
   const other = records.find('vendors', 'ven-9')!;
   records.remove('vendors', 'ven-9');
@@ -53,7 +56,7 @@ it('the gap of held deletions stays open from the consent to the deletion', asyn
 
   stage.upstream.faultOf = () => null;
   await stage.leapUntil('the deletion', () => verifiedTombstones() === 6);
-  await stage.leapUntil('the healing', async () => !(await gapIsOpen()));
+  await stage.leapUntil('the resolving', async () => !(await gapIsOpen()));
 });
 
 function verifiedTombstones(): number {
@@ -70,35 +73,35 @@ it('the last record of all waits for an operator’s consent, and goes with it',
   const { records } = stage.upstream;
   for (const id of records.ids('policies')) records.remove('policies', id);
   for (const id of records.ids('vendors').slice(1)) records.remove('vendors', id);
-  await startInStep();
+  await startInSync();
   expect(alive(stage.database, 'vendors')).toBe(1);
 
   for (const id of records.ids('vendors')) records.remove('vendors', id);
-  await stage.post('/api/sweeps', { kinds: ['vendor'] });
-  const waiting = await stage.leapUntil('the held deletion', held);
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  const waiting = await stage.leapUntil('the pending deletion', held);
   expect(waiting).toMatchObject({ kind: 'vendor', count: 1 });
-  await stage.leapUntil('end of the sweep', sweepsEnded);
+  await stage.leapUntil('end of the full sync', syncRunsEnded);
   expect(alive(stage.database, 'vendors')).toBe(1);
 
-  await stage.post(`/api/sweeps/${waiting.sweep_id}/confirm-deletions`);
+  await stage.post(`/api/sync-runs/${waiting.sync_run_id}/approve-deletions`);
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
-  await stage.leapUntil('the healing', async () => !(await gapIsOpen()));
-  expect((await stage.gaps()).filter((gap) => gap.healed_at === null)).toEqual([]);
+  await stage.leapUntil('the resolving', async () => !(await gapIsOpen()));
+  expect((await stage.gaps()).filter((gap) => gap.resolved_at === null)).toEqual([]);
 });
 
 it('the last record of all that was only out of sight is let go of', async () => {
   const { records } = stage.upstream;
   for (const id of records.ids('policies')) records.remove('policies', id);
   for (const id of records.ids('vendors').slice(1)) records.remove('vendors', id);
-  await startInStep();
+  await startInSync();
   const [last] = records.ids('vendors');
   const content = records.find('vendors', last!)!;
 
   records.remove('vendors', last!);
-  await stage.post('/api/sweeps', { kinds: ['vendor'] });
-  await stage.leapUntil('the held deletion', held);
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  await stage.leapUntil('the pending deletion', held);
   records.put('vendors', content);
-  await stage.leapUntil('the healing', async () => !(await gapIsOpen()));
+  await stage.leapUntil('the resolving', async () => !(await gapIsOpen()));
   // What `/api/status` tells may be a second old.
   await stage.leapUntil('nothing held any more', async () => (await held()) === null);
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0);

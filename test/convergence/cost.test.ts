@@ -32,8 +32,8 @@ it.each([
     const sender = createSender(service.webhookUrl, CONNECTIONS);
     try {
       await service.start();
-      await eventually('the sweeps of the start', async () => {
-        const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+      await eventually('the full syncs of the start', async () => {
+        const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
         return items.filter(({ outcome }) => outcome === 'complete').length === 3;
       });
       const random = randomOf(1);

@@ -15,11 +15,11 @@ interface Compared {
 let stage: Stage;
 
 beforeEach(async () => {
-  stage = await createStage({ SYNC_SWEEP_MINUTES: '0', COMPLIANCE_PAGE_SIZE: '10' });
+  stage = await createStage({ SYNC_FULL_MINUTES: '0', COMPLIANCE_PAGE_SIZE: '10' });
   await stage.start();
   await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
-  await stage.leapUntil('end of the start’s sweeps', async () => {
-    const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+  await stage.leapUntil('end of the start’s full syncs', async () => {
+    const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
     return items.length >= 3 && items.every(({ outcome }) => outcome !== null);
   });
 });
@@ -47,7 +47,7 @@ function contents(): Record<string, unknown[]> {
 async function compare(kinds: string[]): Promise<Compared[] | string> {
   let answer: Compared[] | string | null = null;
   void stage
-    .post<{ kinds: Compared[] }>('/api/sweeps', { dry_run: true, kinds })
+    .post<{ kinds: Compared[] }>('/api/sync-runs', { dry_run: true, kinds })
     .then(({ kinds: compared }) => compared)
     .catch((error: Error) => error.message)
     .then((done) => {
@@ -56,7 +56,7 @@ async function compare(kinds: string[]): Promise<Compared[] | string> {
   return await stage.leapUntil('an answer', () => answer);
 }
 
-function drift(): void {
+function differences(): void {
   const { records } = stage.upstream;
   records.put('policies', { id: 'pol-unseen', name: 'New', version: '1.0', status: 'draft' });
   records.put('vendors', { ...records.find('vendors', 'ven-1')!, name: 'Renamed' });
@@ -65,7 +65,7 @@ function drift(): void {
 
 describe('a dry run through the service', () => {
   it('changes no row of any table, whatever it finds', async () => {
-    drift();
+    differences();
     const before = contents();
     expect(await compare(['policy', 'risk_assessment', 'vendor'])).toMatchObject([
       { kind: 'policy', missing: 1, extra: 0, different: 0, incomplete: null },
@@ -140,7 +140,7 @@ describe('a dry run through the service', () => {
     const known = () => contents()['risk_assessments'] as { id: string; deleted_at: string | null }[];
     await stage.leapUntil('both rows', () => known().length === 2);
     records.remove('assessments', 'risk-buried');
-    await stage.post('/api/sweeps', { kinds: ['risk_assessment'] });
+    await stage.post('/api/sync-runs', { kinds: ['risk_assessment'] });
     await stage.leapUntil('the tombstone', () => known().some((row) => row.deleted_at !== null));
 
     // Else the service might look for them again by itself, and find them first.

@@ -7,7 +7,7 @@ import { alive, compare } from './compare.ts';
 import { createService, eventually, type Service } from './service.ts';
 
 interface Report {
-  in_step: boolean;
+  in_sync: boolean;
   kinds: {
     kind: string;
     missing: number;
@@ -20,21 +20,21 @@ interface Report {
 let upstream: IndependentUpstream;
 let service: Service;
 
-const inStep = () => compare(service.database, upstream.records, new Set()).differences.length === 0;
+const inSync = () => compare(service.database, upstream.records, new Set()).differences.length === 0;
 
 beforeAll(async () => {
   upstream = await startIndependentUpstream();
   fill(upstream.records, { policies: 8, assessments: 0, vendors: 8 });
   service = await createService(upstream, {
     SYNC_SETTLE_SECONDS: '0.2',
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
     COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
     LOG_LEVEL: 'error',
   });
   await service.start();
-  await eventually('the first equality', inStep);
-  await eventually('the end of the sweeps', async () => {
-    const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+  await eventually('the first equality', inSync);
+  await eventually('the end of the full syncs', async () => {
+    const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
     return items.filter(({ outcome }) => outcome === 'complete').length === 3;
   });
 });
@@ -44,7 +44,7 @@ afterAll(async () => {
 });
 
 /** One of each kind of difference, and nobody says so. */
-function drift(): void {
+function differences(): void {
   upstream.records.put('policies', { id: 'pol-unseen', name: 'New', version: '1.0', status: 'draft' });
   upstream.records.put('vendors', {
     ...upstream.records.find('vendors', 'ven-1')!,
@@ -90,29 +90,29 @@ describe('status', () => {
   });
 });
 
-describe('sweep --dry-run', () => {
+describe('sync --dry-run', () => {
   it('beside a running service finds nothing where nothing differs, and exits 0', async () => {
-    const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);
+    const { code, out } = await cli(['sync', '--dry-run', '--json'], service.settings);
     expect(code).toBe(0);
-    expect(JSON.parse(out)).toMatchObject({ in_step: true });
+    expect(JSON.parse(out)).toMatchObject({ in_sync: true });
   });
 
   it('beside a running service tells what differs, exits 3 and writes nothing', async () => {
-    drift();
-    const sweepsBefore = await service.get('/api/sweeps');
-    const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);
+    differences();
+    const syncRunsBefore = await service.get('/api/sync-runs');
+    const { code, out } = await cli(['sync', '--dry-run', '--json'], service.settings);
 
     expect(code).toBe(3);
     const report = JSON.parse(out) as Report;
-    expect(report.in_step).toBe(false);
+    expect(report.in_sync).toBe(false);
     expect(report.kinds).toMatchObject(EXPECTED);
     expect(alive(service.database, 'policies')).toBe(8);
     expect(alive(service.database, 'vendors')).toBe(8);
-    expect(await service.get('/api/sweeps')).toEqual(sweepsBefore);
+    expect(await service.get('/api/sync-runs')).toEqual(syncRunsBefore);
   });
 
   it('compares only the kinds that are asked for, and names the records in its text', async () => {
-    const { code, out } = await cli(['sweep', '--dry-run', '--kind', 'vendor'], service.settings);
+    const { code, out } = await cli(['sync', '--dry-run', '--kind', 'vendor'], service.settings);
     expect(code).toBe(3);
     expect(out).toContain('vendor: 0 missing, 1 extra, 1 different');
     expect(out).toMatch(/ven-1 +different +data.name, data.tags, name +no/);
@@ -122,17 +122,17 @@ describe('sweep --dry-run', () => {
   it('is done by a service elsewhere, with none of its settings here', async () => {
     const { OPS_PORT, OPS_TOKENS } = service.settings;
     const afar = { OPS_URL: `http://127.0.0.1:${OPS_PORT}`, OPS_TOKEN: OPS_TOKENS!.split(':').at(-1)! };
-    const { code, out } = await cli(['sweep', '--dry-run', '--kind', 'vendor', '--json'], afar);
+    const { code, out } = await cli(['sync', '--dry-run', '--kind', 'vendor', '--json'], afar);
     expect(code).toBe(3);
     expect((JSON.parse(out) as Report).kinds).toMatchObject([EXPECTED[2]]);
   });
 
   it('through the API answers with the differences, and says what went wrong when it cannot read', async () => {
-    const answer = await service.post<Report>('/api/sweeps', { dry_run: true, kinds: ['vendor'] });
-    expect(answer).toMatchObject({ status: 'compared', in_step: false, kinds: [EXPECTED[2]] });
+    const answer = await service.post<Report>('/api/sync-runs', { dry_run: true, kinds: ['vendor'] });
+    expect(answer).toMatchObject({ status: 'compared', in_sync: false, kinds: [EXPECTED[2]] });
 
     upstream.faultOf = () => ({ fault: 'status', status: 403 });
-    await expect(service.post('/api/sweeps', { dry_run: true })).rejects.toThrow(
+    await expect(service.post('/api/sync-runs', { dry_run: true })).rejects.toThrow(
       /answered 502: .*upstream_forbidden/,
     );
     upstream.faultOf = () => null;
@@ -141,31 +141,31 @@ describe('sweep --dry-run', () => {
   it('without a running service compares by itself, and not a byte of the database changes', async () => {
     await service.stop();
     const before = readFileSync(service.database);
-    const { code, out } = await cli(['sweep', '--dry-run', '--json'], service.settings);
+    const { code, out } = await cli(['sync', '--dry-run', '--json'], service.settings);
     expect(code).toBe(3);
     expect((JSON.parse(out) as Report).kinds).toMatchObject(EXPECTED);
     expect(readFileSync(service.database).equals(before)).toBe(true);
     await service.start();
   });
 
-  it('a sweep then repairs it, and shows what it found', async () => {
-    await eventually('equality after the restart', inStep);
+  it('a full sync then repairs it, and shows what it found', async () => {
+    await eventually('equality after the restart', inSync);
     // Else one of the start's might repair what the one that is asked for is to find.
-    await eventually('the end of the sweeps of the restart', async () => {
-      const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+    await eventually('the end of the full syncs of the restart', async () => {
+      const { items } = await service.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
       return items.length >= 6 && items.every(({ outcome }) => outcome !== null);
     });
-    drift();
+    differences();
     upstream.records.put('vendors', { ...upstream.records.find('vendors', 'ven-3')!, name: 'Renamed again' });
-    const sweep = await cli(['sweep', '--kind', 'vendor', '--wait'], service.settings);
-    expect(sweep.code).toBe(3);
-    expect(sweep.out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');
-    expect(sweep.out).toMatch(/ven-3 +different +data.name, name +yes/);
-    expect(sweep.err).toContain('the mirror differed from the API: vendor');
-    expect((await cli(['sweep', '--kind', 'vendor', '--wait'], service.settings)).code).toBe(0);
-    const id = /Sweep (\d+) of vendor/.exec(sweep.out)![1]!;
-    const shown = await cli(['sweeps', 'show', id], service.settings);
-    expect(shown.out).toContain('drift: 0 missing, 0 extra, 1 different, 1 repaired');
+    const fullSync = await cli(['sync', '--kind', 'vendor', '--wait'], service.settings);
+    expect(fullSync.code).toBe(3);
+    expect(fullSync.out).toContain('differences: 0 missing, 0 extra, 1 different, 1 repaired');
+    expect(fullSync.out).toMatch(/ven-3 +different +data.name, name +yes/);
+    expect(fullSync.err).toContain('the mirror differed from the API: vendor');
+    expect((await cli(['sync', '--kind', 'vendor', '--wait'], service.settings)).code).toBe(0);
+    const id = /Sweep (\d+) of vendor/.exec(fullSync.out)![1]!;
+    const shown = await cli(['sync-runs', 'show', id], service.settings);
+    expect(shown.out).toContain('differences: 0 missing, 0 extra, 1 different, 1 repaired');
     expect(shown.out).toMatch(/ven-3 +different +data.name, name +yes/);
   });
 });

@@ -6,7 +6,7 @@ import { createStage, type Stage } from './stage.ts';
 let stage: Stage;
 afterEach(() => stage.end());
 
-interface Sweep {
+interface SyncRun {
   kind: string;
   outcome: string | null;
   error: string | null;
@@ -17,16 +17,16 @@ const POLICIES = 30;
 const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
 const notFound = { fault: 'status', status: 404 } as const;
 
-const policySweeps = async () =>
-  (await stage.get<{ items: Sweep[] }>('/api/sweeps?limit=500')).items.filter(
+const policySyncRuns = async () =>
+  (await stage.get<{ items: SyncRun[] }>('/api/sync-runs?limit=500')).items.filter(
     ({ kind, outcome }) => kind === 'policy' && outcome !== null,
   );
 const differences = () => stage.compare().differences;
 
-async function startInStep(): Promise<void> {
+async function startInSync(): Promise<void> {
   await stage.start();
-  const isInStep = async () => (await policySweeps()).length > 0 && differences().length === 0;
-  await stage.leapUntil('the first equality', isInStep);
+  const isInSync = async () => (await policySyncRuns()).length > 0 && differences().length === 0;
+  await stage.leapUntil('the first equality', isInSync);
 }
 
 it.each([
@@ -39,25 +39,25 @@ it.each([
 ])('a list that %s is read to its end, and shows what is gone', async (_what, settings, isBehind) => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE), ...settings });
   stage.upstream.faultOf = ({ path }) => (path.includes('/policies?') && isBehind(path) ? notFound : null);
-  await startInStep();
+  await startInSync();
   const id = stage.upstream.records.ids('policies')[0]!;
   stage.upstream.records.remove('policies', id);
   // One fewer is still on as many pages.
   expect(differences()).not.toEqual([]);
-  await stage.post('/api/sweeps', { kinds: ['policy'] });
+  await stage.post('/api/sync-runs', { kinds: ['policy'] });
   await stage.leapUntil('the deletion', () => differences().length === 0);
-  const sweeps = await policySweeps();
-  expect(sweeps.map(({ outcome, error }) => error ?? outcome)).toEqual(sweeps.map(() => 'complete'));
+  const syncRuns = await policySyncRuns();
+  expect(syncRuns.map(({ outcome, error }) => error ?? outcome)).toEqual(syncRuns.map(() => 'complete'));
 });
 
 it('a list of which a page before the last answers 404 proves nothing', async () => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
-  await startInStep();
+  await startInSync();
   stage.upstream.faultOf = ({ path }) =>
     path.includes('/policies?') && pageOf(path) === 3 ? notFound : null;
-  await stage.post('/api/sweeps', { kinds: ['policy'] });
-  const isOver = async () => (await policySweeps()).find(({ outcome }) => outcome === 'incomplete') ?? null;
-  expect((await stage.leapUntil('the end of the sweep', isOver)).error).toContain('answered 404');
+  await stage.post('/api/sync-runs', { kinds: ['policy'] });
+  const isOver = async () => (await policySyncRuns()).find(({ outcome }) => outcome === 'incomplete') ?? null;
+  expect((await stage.leapUntil('the end of the full sync', isOver)).error).toContain('answered 404');
   expect(differences()).toEqual([]);
 });
 
@@ -78,8 +78,8 @@ it.each([
       return null;
     };
     await stage.start();
-    await stage.leapUntil('a complete sweep', async () =>
-      (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
+    await stage.leapUntil('a complete full sync', async () =>
+      (await policySyncRuns()).some(({ outcome }) => outcome === 'complete'),
     );
     expect(differences().filter((difference) => difference.includes(atBorder))).toEqual([]);
   },
@@ -103,8 +103,8 @@ it('a list is walked on while each walk brings what nothing had told of, for tha
     return null;
   };
   await stage.start();
-  await stage.leapUntil('a complete sweep', async () =>
-    (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
+  await stage.leapUntil('a complete full sync', async () =>
+    (await policySyncRuns()).some(({ outcome }) => outcome === 'complete'),
   );
   expect(differences().filter((difference) => difference.includes(skippedTwice))).toEqual([]);
 });
@@ -118,16 +118,16 @@ it('a record that moved from a page of its own to the first one unseen is read a
     return null;
   };
   await stage.start();
-  await stage.leapUntil('a complete sweep', async () =>
-    (await policySweeps()).some(({ outcome }) => outcome === 'complete'),
+  await stage.leapUntil('a complete full sync', async () =>
+    (await policySyncRuns()).some(({ outcome }) => outcome === 'complete'),
   );
   expect(differences().filter((difference) => difference.includes(listed.at(-1)!))).toEqual([]);
 });
 
-const VENDOR_IN_STEP = { kind: 'vendor', verdict: 'in_step' };
-const vendorInStep = () =>
-  stage.leapUntil('vendors in step', async () =>
-    (await stage.get<{ kinds: object[] }>('/api/status')).kinds.some((one) => isLike(one, VENDOR_IN_STEP)),
+const VENDOR_IN_SYNC = { kind: 'vendor', verdict: 'in_sync' };
+const vendorInSync = () =>
+  stage.leapUntil('vendors in sync', async () =>
+    (await stage.get<{ kinds: object[] }>('/api/status')).kinds.some((one) => isLike(one, VENDOR_IN_SYNC)),
   );
 const isLike = (one: object, other: object) =>
   Object.entries(other).every(([key, value]) => (one as Record<string, unknown>)[key] === value);
@@ -144,8 +144,8 @@ function nameless() {
   return { id, body: JSON.stringify(said) };
 }
 const settledByTheList = () =>
-  stage.leapUntil('the gap to be healed', async () =>
-    (await stage.gaps()).some((gap) => gap.reason === 'no_record_id' && gap.healed_at !== null),
+  stage.leapUntil('the gap to be resolved', async () =>
+    (await stage.gaps()).some((gap) => gap.reason === 'no_record_id' && gap.resolved_at !== null),
   );
 
 it('a row that leaves something out is asked for at its own address, though given up for a read begun before it', async () => {
@@ -160,7 +160,7 @@ it('a row that leaves something out is asked for at its own address, though give
   await stage.leapUntil('its row', async () => (await vendorShown('ven-x')) !== null);
   await stage.post('/api/records/vendor/ven-x/refetch');
   await stage.leapUntil('its notes', async () => (await vendorShown('ven-x'))?.['notes'] === 'old');
-  await vendorInStep();
+  await vendorInSync();
   stage.clock.leap(5_000);
 
   // A read is under way that shows the name which nobody has told of, and takes longer than a page of the list.
@@ -186,7 +186,7 @@ it('a row that leaves something out is asked for at its own address, though give
   isEarly = false;
   page.resolve();
   await settledByTheList();
-  await vendorInStep();
+  await vendorInSync();
   expect(await vendorShown('ven-x')).toMatchObject({ name: 'Two', notes: 'new' });
 });
 
@@ -204,7 +204,7 @@ it.each([
     const isLast = ({ id }: { id: unknown }) => Number(id === 'ven-last');
     records.newestFirst = (resource) => listed(resource).toSorted((a, b) => isLast(a) - isLast(b));
     await stage.start();
-    await vendorInStep();
+    await vendorInSync();
     records.put('vendors', { id: 'ven-untold', name: 'Untold', status: 'active' });
     for (const id of ['ven-a', 'ven-b', 'ven-c', 'ven-d', 'ven-e']) {
       const told = { id, name: id, status: 'active' };
@@ -229,7 +229,7 @@ it.each([
     await settledByTheList();
     await stage.deliver(eventAbout('vendor.removed', 'vendors', gone));
     await stage.leapUntil('the deletion', () => differences().every((text) => !text.includes(gone.id)));
-    await vendorInStep();
+    await vendorInSync();
     expect(differences()).toEqual([]);
   },
 );

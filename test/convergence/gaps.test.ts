@@ -16,7 +16,7 @@ interface Case {
   counted?: number;
   open(stage: Stage): Promise<void>;
   /** What ends the cause; the service does the rest. Null: nothing can. */
-  heal: ((stage: Stage, gap: GapSeen) => Promise<void>) | null;
+  resolve: ((stage: Stage, gap: GapSeen) => Promise<void>) | null;
 }
 
 const HOUR_MS = 3_600_000;
@@ -29,7 +29,7 @@ const event = (type: string, data: unknown, id: string = randomUUID()) => ({
   id,
   body: JSON.stringify({ id, type, created: '2026-11-20T12:00:00Z', data }),
 });
-const sweep = (stage: Stage, kind: string) => stage.post<unknown>('/api/sweeps', { kinds: [kind] });
+const fullSync = (stage: Stage, kind: string) => stage.post<unknown>('/api/sync-runs', { kinds: [kind] });
 const isList = (path: string, name: string) => path.includes(`/${name}?`);
 
 const CASES: readonly Case[] = [
@@ -41,7 +41,7 @@ const CASES: readonly Case[] = [
       stage.clock.leap(600_000);
       await stage.start();
     },
-    heal: nothing,
+    resolve: nothing,
   },
   {
     reason: 'downtime',
@@ -49,25 +49,25 @@ const CASES: readonly Case[] = [
     async open(stage) {
       stage.clock.leap(600_000);
     },
-    heal: nothing,
+    resolve: nothing,
   },
   {
     reason: 'upstream_unavailable',
     when: 'no request has been answered for a while',
     async open(stage) {
       stage.upstream.faultOf = () => ({ fault: 'status', status: 503 });
-      await stage.post('/api/sweeps');
+      await stage.post('/api/sync-runs');
     },
-    heal: works,
+    resolve: works,
   },
   {
     reason: 'credentials_rejected',
     when: 'a request is answered 401',
     async open(stage) {
       stage.upstream.faultOf = () => ({ fault: 'status', status: 401 });
-      await sweep(stage, 'vendor');
+      await fullSync(stage, 'vendor');
     },
-    heal: works,
+    resolve: works,
   },
   {
     reason: 'rejected_timestamp',
@@ -76,7 +76,7 @@ const CASES: readonly Case[] = [
       const late = stage.touchVendor('ven-1');
       await stage.deliver(late, signature(late.body, { t: stage.seconds() - 1_000 }));
     },
-    heal: nothing,
+    resolve: nothing,
   },
   {
     reason: 'rejected_signatures',
@@ -88,7 +88,7 @@ const CASES: readonly Case[] = [
         expect(await stage.deliver({ body, id }, header)).toBe(401);
       }
     },
-    async heal(stage) {
+    async resolve(stage) {
       expect(await stage.deliver(stage.touchVendor('ven-1'))).toBe(202);
     },
   },
@@ -98,7 +98,7 @@ const CASES: readonly Case[] = [
     async open(stage) {
       await stage.deliver(event('vendor.added', { id: 'ven-unheard-of' }));
     },
-    async heal(stage) {
+    async resolve(stage) {
       stage.upstream.records.put('vendors', { id: 'ven-unheard-of', name: 'Late', status: 'active' });
     },
   },
@@ -110,7 +110,7 @@ const CASES: readonly Case[] = [
         path.endsWith('/vendors/ven-1') ? { fault: 'status', status: 400 } : null;
       await stage.deliver(stage.touchVendor('ven-1'));
     },
-    heal: works,
+    resolve: works,
   },
   {
     reason: 'unproven_id',
@@ -118,7 +118,7 @@ const CASES: readonly Case[] = [
     async open(stage) {
       await stage.deliver(event('risk.identified', { id: 'ra-unheard-of' }));
     },
-    async heal(stage) {
+    async resolve(stage) {
       stage.upstream.records.put('assessments', { id: 'ra-unheard-of', name: 'Late', status: 'open' });
     },
   },
@@ -128,7 +128,7 @@ const CASES: readonly Case[] = [
     async open(stage) {
       await stage.deliver(event('vendor.added', { id: '..' }));
     },
-    heal: null,
+    resolve: null,
   },
   {
     reason: 'no_record_id',
@@ -136,7 +136,7 @@ const CASES: readonly Case[] = [
     async open(stage) {
       expect(await stage.deliver(event('vendor.updated', { says: 'not which' }))).toBe(202);
     },
-    heal: nothing,
+    resolve: nothing,
   },
   {
     reason: 'unusable_delivery',
@@ -144,7 +144,7 @@ const CASES: readonly Case[] = [
     async open(stage) {
       expect(await stage.deliver({ id: '', body: 'no JSON at all' })).toBe(400);
     },
-    heal: nothing,
+    resolve: nothing,
   },
   {
     reason: 'conflicting_content',
@@ -155,16 +155,16 @@ const CASES: readonly Case[] = [
       const other = eventAbout('vendor.assessed', 'vendors', { id: 'ven-2' }, first.id);
       expect(await stage.deliver(other)).toBe(200);
     },
-    heal: nothing,
+    resolve: nothing,
   },
   {
     reason: 'total_mismatch',
     when: 'a list’s total is not what the list shows',
     async open(stage) {
       stage.upstream.total = (rows) => rows + 1;
-      await sweep(stage, 'vendor');
+      await fullSync(stage, 'vendor');
     },
-    async heal({ upstream }) {
+    async resolve({ upstream }) {
       upstream.total = (rows) => rows;
     },
   },
@@ -173,9 +173,9 @@ const CASES: readonly Case[] = [
     when: 'a list and its total leave out what we hold and what still answers',
     async open(stage) {
       stage.upstream.unlisted.add('ven-3');
-      await sweep(stage, 'vendor');
+      await fullSync(stage, 'vendor');
     },
-    async heal({ upstream }) {
+    async resolve({ upstream }) {
       upstream.unlisted.clear();
     },
   },
@@ -185,7 +185,7 @@ const CASES: readonly Case[] = [
     async open(stage) {
       stage.clock.leap(25 * HOUR_MS);
     },
-    async heal(stage) {
+    async resolve(stage) {
       await stage.deliver(stage.touchVendor('ven-1'));
     },
   },
@@ -195,9 +195,9 @@ const CASES: readonly Case[] = [
     async open(stage) {
       stage.upstream.faultOf = ({ path }) =>
         isList(path, 'vendors') ? { fault: 'status', status: 404 } : null;
-      await sweep(stage, 'vendor');
+      await fullSync(stage, 'vendor');
     },
-    heal: works,
+    resolve: works,
   },
   {
     reason: 'deletions_unproven',
@@ -211,22 +211,22 @@ const CASES: readonly Case[] = [
         records.remove('policies', `pol-${renewed}`);
         records.put('policies', { id: `pol-new-${renewed}`, name: 'New', version: '1', status: 'draft' });
       };
-      await sweep(stage, 'policy');
+      await fullSync(stage, 'policy');
     },
-    async heal(stage) {
+    async resolve(stage) {
       stage.upstream.onRequest = () => undefined;
     },
   },
   {
-    reason: 'deletion_held',
+    reason: 'deletion_pending',
     when: 'many records are gone at once, and no event said so',
     async open(stage) {
       for (let index = 0; index < 10; index += 1) stage.upstream.records.remove('policies', `pol-${index}`);
-      await sweep(stage, 'policy');
+      await fullSync(stage, 'policy');
     },
-    async heal(stage) {
-      const status = await stage.get<{ held_deletions: { sweep_id: number }[] }>('/api/status');
-      await stage.post(`/api/sweeps/${status.held_deletions[0]!.sweep_id}/confirm-deletions`);
+    async resolve(stage) {
+      const status = await stage.get<{ pending_deletions: { sync_run_id: number }[] }>('/api/status');
+      await stage.post(`/api/sync-runs/${status.pending_deletions[0]!.sync_run_id}/approve-deletions`);
     },
   },
   {
@@ -241,18 +241,18 @@ const CASES: readonly Case[] = [
     },
     about: 'risk_assessment',
     counted: 3,
-    async heal(stage, { id }) {
+    async resolve(stage, { id }) {
       const ofLists = async () =>
         (await stage.gaps()).filter(
           ({ reason, kind }) => reason === 'restored' && kind !== 'risk_assessment',
         );
       await stage.leapUntil('lists', async () =>
-        (await ofLists()).every(({ healed_at }) => healed_at !== null),
+        (await ofLists()).every(({ resolved_at }) => resolved_at !== null),
       );
       // However often everything is read, that of the assessments waits.
       stage.clock.leap(2 * HOUR_MS);
-      await stage.leapUntil('sweeps', sweepsEnded);
-      expect((await stage.gaps()).find((gap) => gap.id === id)?.healed_at).toBeNull();
+      await stage.leapUntil('sync-runs', syncRunsEnded);
+      expect((await stage.gaps()).find((gap) => gap.id === id)?.resolved_at).toBeNull();
       await stage.post(`/api/gaps/${id}/resolve`);
     },
   },
@@ -264,12 +264,12 @@ beforeEach(async () => {
   stage = await createStage();
   await stage.start();
   await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
-  await stage.leapUntil('end of the start’s sweeps', sweepsEnded);
+  await stage.leapUntil('end of the start’s full syncs', syncRunsEnded);
 });
 afterEach(() => stage.end());
 
-async function sweepsEnded(): Promise<boolean> {
-  const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sweeps');
+async function syncRunsEnded(): Promise<boolean> {
+  const { items } = await stage.get<{ items: { outcome: string | null }[] }>('/api/sync-runs');
   return items.length >= 3 && items.every(({ outcome }) => outcome !== null);
 }
 
@@ -281,8 +281,8 @@ async function counted(reason: GapReason): Promise<number> {
   return Number(line?.[1] ?? 0);
 }
 
-describe('a gap opens, heals by itself, stays in the history and is counted', () => {
-  it.each(CASES)('$reason: $when', async ({ reason, about, counted: times = 1, open, heal }) => {
+describe('a gap opens, resolves by itself, stays in the history and is counted', () => {
+  it.each(CASES)('$reason: $when', async ({ reason, about, counted: times = 1, open, resolve }) => {
     expect(await stage.gaps()).toEqual([]);
     expect(await counted(reason)).toBe(0);
 
@@ -292,21 +292,21 @@ describe('a gap opens, heals by itself, stays in the history and is counted', ()
     expect(gap.error).toEqual(expect.any(String));
     await stage.leapUntil('count', async () => (await counted(reason)) === times, 2_000);
 
-    if (heal === null) {
-      await stage.post('/api/sweeps');
+    if (resolve === null) {
+      await stage.post('/api/sync-runs');
       stage.clock.leap(48 * HOUR_MS);
-      await stage.leapUntil('sweeps', sweepsEnded);
-      expect((await stage.gaps()).find(ours)?.healed_at).toBeNull();
+      await stage.leapUntil('sync-runs', syncRunsEnded);
+      expect((await stage.gaps()).find(ours)?.resolved_at).toBeNull();
       return;
     }
-    await heal(stage, gap);
-    const healed = await stage.leapUntil(
-      `healing of ${reason}`,
+    await resolve(stage, gap);
+    const resolved = await stage.leapUntil(
+      `resolving of ${reason}`,
       async () =>
-        (await stage.gaps()).find(({ id, healed_at }) => id === gap.id && healed_at !== null) ?? null,
+        (await stage.gaps()).find(({ id, resolved_at }) => id === gap.id && resolved_at !== null) ?? null,
       5_000,
     );
-    expect(healed.record_id).toBe(gap.record_id);
+    expect(resolved.record_id).toBe(gap.record_id);
     // What it hid is repaired, too.
     await stage.leapUntil('equality', () => stage.compare().differences.length === 0, 5_000);
   });
@@ -314,7 +314,7 @@ describe('a gap opens, heals by itself, stays in the history and is counted', ()
   it('has a case here for every reason there is', () => {
     // No event from outside can break its processing: that would be a mistake of ours. The store's own tests have it. And
     // this service knows its secret: those of the watch over deliveries have one that does not.
-    const reasons = ['dead_letter', 'no_signing_secret', ...CASES.map(({ reason }) => reason)];
+    const reasons = ['failed_event', 'no_signing_secret', ...CASES.map(({ reason }) => reason)];
     expect([...new Set(reasons)].sort()).toEqual(Object.keys(GAP_TEXTS).sort());
   });
 });

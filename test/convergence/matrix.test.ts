@@ -8,7 +8,7 @@ const AT_ONCE = 6;
 /** `MATRIX`: only shapes with this in their name. */
 const ASKED = SHAPES.filter(({ name }) => name.includes(process.env['MATRIX'] ?? ''));
 
-it('no shape of the upstream is called in step over a loss, and what has to be set is named', {
+it('no shape of the upstream is called in sync over a loss, and what has to be set is named', {
   timeout: 900_000,
 }, async () => {
   expect(ASKED).not.toEqual([]);

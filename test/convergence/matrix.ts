@@ -44,7 +44,7 @@ export interface Cell {
 const API_KEY = 'matrix-api-key-0123456789';
 const OPS_TOKEN = 'matrix-operator-token-0123456789';
 const SIGNING_SECRET = 'matrix-signing-secret-0123456789';
-const IN_STEP = 'in_step';
+const IN_SYNC = 'in_sync';
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
 const STATE = { policy: 'policies', risk_assessment: 'riskAssessments', vendor: 'vendors' } as const;
 const ID_FIELDS = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' } as const;
@@ -58,7 +58,7 @@ const LOOK_EVERY_MS = 40;
 const PATIENCE_MS = 30_000;
 /** Settings that one drawn shape may need, one after the other. */
 const MAX_GUIDED = 6;
-/** A verdict that holds for so long, over several times the settling time and a sweep that was asked for, is final. */
+/** A verdict that holds for so long, over several times the settling time and a full sync that was asked for, is final. */
 const STEADY_MS = 1_500;
 
 interface Row {
@@ -147,7 +147,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
       const words = cells.map((cell) => {
         const look = lookAt(db, cell.kind);
         const differences = differencesOf(look.rows, held[cell.kind]);
-        if (look.verdict === IN_STEP) cell.loss ??= differences;
+        if (look.verdict === IN_SYNC) cell.loss ??= differences;
         return [cell.kind, wordOf(look, differences)] as const;
       });
       return words.find(([kind]) => kind === asked)![1];
@@ -172,8 +172,8 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
       service = await start(guided);
     }
     for (const cell of cells) await settle(cell, wanted(cell.kind));
-    // Whoever looks at the table may ask for a sweep: what was lost is not to turn green by that.
-    await ops('/api/sweeps', {});
+    // Whoever looks at the table may ask for a full sync: what was lost is not to turn green by that.
+    await ops('/api/sync-runs', {});
     for (const until = performance.now() + STEADY_MS; performance.now() < until; await pause())
       stands('policy');
     for (const cell of cells) cell.first = await settle(cell, wanted(cell.kind));
@@ -248,7 +248,7 @@ function lookAt(db: Database.Database, kind: Kind): Look {
       .prepare(`SELECT id, name, status, verified_at, unverified_since FROM current_${TABLES[kind]}`)
       .all() as Row[];
     const gaps = db
-      .prepare('SELECT reason, error FROM gaps WHERE healed_at IS NULL AND (kind = ? OR kind IS NULL)')
+      .prepare('SELECT reason, error FROM gaps WHERE resolved_at IS NULL AND (kind = ? OR kind IS NULL)')
       .all(kind) as { reason: string; error: string | null }[];
     return { verdict, rows, gaps: gaps.map(({ reason, error }) => `${reason}: ${error ?? ''}`) };
   })();
@@ -283,7 +283,7 @@ function namedIn(words: string, already: Readonly<Record<string, string>>): Reco
 }
 
 function wordOf({ verdict, gaps }: Look, differences: string | null): string {
-  if (verdict === IN_STEP) return differences === null ? MIRRORED : `LOSS: ${differences}`;
+  if (verdict === IN_SYNC) return differences === null ? MIRRORED : `LOSS: ${differences}`;
   const why = gaps.length === 0 ? '' : `, ${gaps.join(' | ')}`;
   return `${verdict}${why}${differences === null ? '' : ` (${differences})`}`;
 }

@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-it('an hour without the upstream: deliveries are acknowledged, nothing is deleted, no event dies of it, and everything heals', async () => {
+it('an hour without the upstream: deliveries are acknowledged, nothing is deleted, no event dies of it, and everything resolves', async () => {
   const { upstream, clock, database } = stage;
   const held = { policies: alive(database, 'policies'), vendors: alive(database, 'vendors') };
   upstream.seen.length = 0;
@@ -43,17 +43,20 @@ it('an hour without the upstream: deliveries are acknowledged, nothing is delete
 
   expect({ policies: alive(database, 'policies'), vendors: alive(database, 'vendors') }).toEqual(held);
   await stage.leapUntil('the gap', async () =>
-    (await stage.gaps()).some((gap) => gap.reason === 'upstream_unavailable' && gap.healed_at === null),
+    (await stage.gaps()).some((gap) => gap.reason === 'upstream_unavailable' && gap.resolved_at === null),
   );
   const eventsNow = async () => (await stage.get<{ events: Record<string, number> }>('/api/status')).events;
-  await stage.leapUntil('processing of all events', async () => (await eventsNow())['done'] === acknowledged);
-  expect(await eventsNow()).toMatchObject({ dead: 0, pending: 0 });
+  await stage.leapUntil(
+    'processing of all events',
+    async () => (await eventsNow())['processed'] === acknowledged,
+  );
+  expect(await eventsNow()).toMatchObject({ failed: 0, pending: 0 });
 
   upstream.faultOf = () => null;
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0, 5_000);
   await stage.leapUntil(
-    'healing of every gap',
-    async () => (await stage.gaps()).every(({ healed_at }) => healed_at !== null),
+    'resolving of every gap',
+    async () => (await stage.gaps()).every(({ resolved_at }) => resolved_at !== null),
     5_000,
   );
   expect(alive(database, 'vendors')).toBe(held.vendors - 1);

@@ -40,7 +40,7 @@ describe('the cheaper way to verify', () => {
   });
 });
 
-describe('the pace of a sweep', () => {
+describe('the pace of a full sync', () => {
   const base = { seen: 500, pages: 5, skipped: 0, estimatedTotal: 2_000, elapsedMs: 10_000 };
   it.each([
     ['by what has been read', base, { recordsPerSecond: 50, leftMs: 30_000 }],
@@ -61,14 +61,14 @@ describe('the pace of a sweep', () => {
   });
 
   it('is one line, with a bar where there is a terminal', () => {
-    const sweep = {
+    const fullSync = {
       ...{ id: 7, kind: 'vendor', pages: 5, seen: 500, estimated_total: 2_000 },
       ...{ records_per_second: 50, seconds_left: 90.2 },
     };
-    expect(describeProgress(sweep, 41, { bar: true })).toBe(
+    expect(describeProgress(fullSync, 41, { bar: true })).toBe(
       '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 1 min 31 s left',
     );
-    const unknown = { ...sweep, estimated_total: null, records_per_second: null, seconds_left: null };
+    const unknown = { ...fullSync, estimated_total: null, records_per_second: null, seconds_left: null };
     expect(describeProgress(unknown, 41, { bar: false })).toBe('vendor: 500 records, 5 pages, budget 41');
   });
 });

@@ -1,11 +1,11 @@
 import { afterEach, expect, it } from 'vitest';
-import { SWEEP_BACKOFF } from '../../src/backfill/plan.ts';
+import { FULL_SYNC_BACKOFF } from '../../src/backfill/plan.ts';
 import { createStage, type Stage } from './stage.ts';
 
 let stage: Stage;
 afterEach(() => stage.end());
 
-interface Sweep {
+interface SyncRun {
   kind: string;
   reason: string;
   outcome: string | null;
@@ -15,21 +15,21 @@ interface Sweep {
 }
 
 /** Half of the first step of the backoff is as short as chance may make it; its ends are told by another clock. */
-const SHORTEST_PAUSE_MS = SWEEP_BACKOFF.firstMs / 2 - 50;
+const SHORTEST_PAUSE_MS = FULL_SYNC_BACKOFF.firstMs / 2 - 50;
 
-const policySweeps = async () =>
-  (await stage.get<{ items: Sweep[] }>('/api/sweeps?limit=100')).items
+const policySyncRuns = async () =>
+  (await stage.get<{ items: SyncRun[] }>('/api/sync-runs?limit=100')).items
     .filter(({ kind }) => kind === 'policy')
     .reverse();
 
-it('a resumed sweep that fails is tried again after a pause, like any other', async () => {
-  stage = await createStage({ COMPLIANCE_PAGE_SIZE: '2', SYNC_SWEEP_MINUTES: '0' });
+it('a resumed full sync that fails is tried again after a pause, like any other', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: '2', SYNC_FULL_MINUTES: '0' });
   const isPolicies = (path: string) => path.includes('/policies?');
   const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
   stage.upstream.faultOf = ({ path }) =>
     isPolicies(path) && pageOf(path) === 13 ? { fault: 'hang', ms: 60_000 } : null;
   await stage.start();
-  await stage.leapUntil('twelve pages', async () => ((await policySweeps())[0]?.pages ?? 0) >= 12, 0);
+  await stage.leapUntil('twelve pages', async () => ((await policySyncRuns())[0]?.pages ?? 0) >= 12, 0);
   // Sent and not yet arrived, the request of the process that stops would count as one of the next process.
   const hanging = () => stage.upstream.seen.some(({ path }) => isPolicies(path) && pageOf(path) === 13);
   await stage.leapUntil('the page that hangs', hanging, 0);
@@ -43,9 +43,9 @@ it('a resumed sweep that fails is tried again after a pause, like any other', as
   };
   await stage.start();
   // In leaps that are short beside the pause.
-  await stage.leapUntil('the request of the next sweep', () => asked.length >= 2, 100);
+  await stage.leapUntil('the request of the next full sync', () => asked.length >= 2, 100);
   expect(asked.slice(0, 2)).toEqual([13, 1]);
-  const [, resumed, next] = await policySweeps();
+  const [, resumed, next] = await policySyncRuns();
   expect(resumed?.outcome).toBe('incomplete');
   expect(next?.reason).toBe('again');
   const pauseMs = Date.parse(next!.started_at) - Date.parse(String(resumed!.finished_at));

@@ -10,10 +10,10 @@ export interface ResumeResult {
   killedAtPage: number;
   /** The first page of vendors that the next process asked for. */
   resumedAtPage: number;
-  sweeps: { reason: string; outcome: string | null; pages: number; deleted: number }[];
-  /** Vendors shown as deleted once the resumed sweep had ended, before the whole one did. */
+  syncRuns: { reason: string; outcome: string | null; pages: number; deleted: number }[];
+  /** Vendors shown as deleted once the resumed full sync had ended, before the whole one did. */
   deletedByResumed: number;
-  /** The vendor that is gone upstream, once the whole sweep had ended. */
+  /** The vendor that is gone upstream, once the whole full sync had ended. */
   deletedAfterwards: number;
   differences: number;
 }
@@ -23,14 +23,14 @@ const PAGE_SIZE = 100;
 const pageOf = (path: string) => Number(new URL(path, 'http://upstream').searchParams.get('page'));
 const isVendorPage = (path: string) => /\/vendors\?/.test(path);
 
-/** Kills the service half way through its first sweep of so many vendors, and watches what the next one does. */
+/** Kills the service half way through its first full sync of so many vendors, and watches what the next one does. */
 export async function runResume(vendors: number, withinMs: number): Promise<ResumeResult> {
   const upstream = await startIndependentUpstream();
   fill(upstream.records, { policies: 0, assessments: 0, vendors });
   const pages = Math.ceil(vendors / PAGE_SIZE);
   const service = await createService(upstream, {
     SYNC_SETTLE_SECONDS: '0.2',
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
     COMPLIANCE_REQUESTS_PER_MINUTE: '60000',
     LOG_LEVEL: 'error',
   });
@@ -48,7 +48,7 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
     upstream.records.remove('vendors', gone);
     upstream.seen.length = 0;
     upstream.onRequest = () => undefined;
-    // Holds the whole sweep back, so that what the resumed one did can be seen by itself.
+    // Holds the whole full sync back, so that what the resumed one did can be seen by itself.
     let isHeldBack = true;
     upstream.faultOf = ({ path }) =>
       isHeldBack && isVendorPage(path) && pageOf(path) === 1 ? { fault: 'status', status: 503 } : null;
@@ -58,10 +58,10 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
     try {
       await service.start();
       await eventually(
-        'the end of the resumed sweep',
+        'the end of the resumed full sync',
         () =>
           count(
-            "SELECT count(*) FROM sweeps WHERE kind = 'vendor' AND outcome = 'incomplete' AND error LIKE 'resumed%'",
+            "SELECT count(*) FROM sync_runs WHERE kind = 'vendor' AND outcome = 'incomplete' AND error LIKE 'resumed%'",
           ) > 0,
         withinMs,
       );
@@ -70,18 +70,18 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
       const deletedByResumed = count(deleted);
       isHeldBack = false;
       await eventually(
-        'the whole sweep',
+        'the whole full sync',
         () =>
-          count("SELECT count(*) FROM sweeps WHERE kind = 'vendor' AND outcome = 'complete'") > 0 &&
+          count("SELECT count(*) FROM sync_runs WHERE kind = 'vendor' AND outcome = 'complete'") > 0 &&
           count(deleted) > 0,
         withinMs,
       );
       return {
         ...{ pages, killedAtPage, resumedAtPage, deletedByResumed },
         deletedAfterwards: count(deleted),
-        sweeps: db
-          .prepare("SELECT reason, outcome, pages, deleted FROM sweeps WHERE kind = 'vendor' ORDER BY id")
-          .all() as ResumeResult['sweeps'],
+        syncRuns: db
+          .prepare("SELECT reason, outcome, pages, deleted FROM sync_runs WHERE kind = 'vendor' ORDER BY id")
+          .all() as ResumeResult['syncRuns'],
         differences: compare(service.database, upstream.records, new Set()).differences.length,
       };
     } finally {

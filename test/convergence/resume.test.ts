@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { runResume } from './resume-run.ts';
 
 /** resume.ts does the same with 50,000. */
-it('a sweep killed half way goes on where it was, deletes nothing for it, and a whole one follows', async () => {
+it('a full sync killed half way goes on where it was, deletes nothing for it, and a whole one follows', async () => {
   const result = await runResume(4_000, 120_000);
 
   // What was under way may not have been saved; what was saved is not read again.
@@ -10,7 +10,7 @@ it('a sweep killed half way goes on where it was, deletes nothing for it, and a 
   expect(result.resumedAtPage).toBeLessThanOrEqual(result.killedAtPage + 1);
   expect(result.deletedByResumed).toBe(0);
   expect(result.deletedAfterwards).toBe(1);
-  expect(result.sweeps.at(0)?.outcome).toBe('interrupted');
-  expect(result.sweeps.at(-1)?.outcome).toBe('complete');
+  expect(result.syncRuns.at(0)?.outcome).toBe('interrupted');
+  expect(result.syncRuns.at(-1)?.outcome).toBe('complete');
   expect(result.differences).toBe(0);
 }, 300_000);

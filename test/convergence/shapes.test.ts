@@ -6,7 +6,7 @@ import { API_KEY } from '../support/independent-upstream.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
 import { createService, eventually, type Service } from './service.ts';
 
-/** The built service against services that answer otherwise than it expects: in step, or not, and why. */
+/** The built service against services that answer otherwise than it expects: in sync, or not, and why. */
 
 interface Answer {
   status?: number;
@@ -27,7 +27,7 @@ interface Gap {
   error: string | null;
 }
 
-interface Sweep {
+interface SyncRun {
   id: number;
   kind: string;
   outcome: string | null;
@@ -83,20 +83,20 @@ const gapOf = (reason: string, kind: string) =>
 /** What the page shows may be a moment old. */
 const verdictOf = (kind: string, verdict: string) =>
   eventually(`${kind} ${verdict}`, async () => (await kinds())[kind] === verdict);
-const inStep = (...names: string[]) =>
-  eventually(`${names.join(', ')} in step`, async () => {
+const inSync = (...names: string[]) =>
+  eventually(`${names.join(', ')} in sync`, async () => {
     const now = await kinds();
-    return names.every((name) => now[name] === 'in_step');
+    return names.every((name) => now[name] === 'in_sync');
   });
 
-async function sweepVendors(): Promise<void> {
+async function fullSyncVendors(): Promise<void> {
   const newest = async () => {
-    const { items } = await service!.get<{ items: Sweep[] }>('/api/sweeps?limit=20');
+    const { items } = await service!.get<{ items: SyncRun[] }>('/api/sync-runs?limit=20');
     return items.find(({ kind, outcome }) => kind === 'vendor' && outcome !== null)?.id ?? 0;
   };
   const before = await newest();
-  await service!.post('/api/sweeps', { kinds: ['vendor'] });
-  await eventually('the sweep', async () => (await newest()) > before);
+  await service!.post('/api/sync-runs', { kinds: ['vendor'] });
+  await eventually('the full sync', async () => (await newest()) > before);
 }
 
 const EMPTY = { body: { data: [], meta: { total: 0 } } };
@@ -104,9 +104,9 @@ const UNKNOWN = { status: 404, body: { error: 'no such record' } };
 /** Lists of nothing, and no records. */
 const bare: Upstream = (path) => (/^\/(policies|vendors)$/.test(path) ? EMPTY : UNKNOWN);
 
-it('nothing to read, and all of it allowed, is in step: a made-up assessment is unknown', async () => {
+it('nothing to read, and all of it allowed, is in sync: a made-up assessment is unknown', async () => {
   await against(bare);
-  await inStep('policy', 'vendor', 'risk_assessment');
+  await inSync('policy', 'vendor', 'risk_assessment');
   expect(await openGaps()).toEqual([]);
 });
 
@@ -137,18 +137,18 @@ it.each<[string, Upstream, Record<string, string>, string]>([
     {},
     'credentials_rejected',
   ],
-])('with %s assessments are never in step', async (_what, upstream, settings, reason) => {
+])('with %s assessments are never in sync', async (_what, upstream, settings, reason) => {
   await against(upstream, settings);
   await gapOf(reason, 'risk_assessment');
-  await verdictOf('risk_assessment', 'blocked');
+  await verdictOf('risk_assessment', 'action_required');
 });
 
 it.each([
   ['a service whose ids have another form', { status: 400, body: { error: 'not a UUID' } }],
   ['a service that knows assessments of no such id', UNKNOWN],
-])('%s lets nothing be read, and is in step', async (_what, answer) => {
+])('%s lets nothing be read, and is in sync', async (_what, answer) => {
   await against((path, query) => (path.includes('assessments/') ? answer : bare(path, query)));
-  await inStep('risk_assessment');
+  await inSync('risk_assessment');
 });
 
 it('a service that answers any id with a record proves nothing, whatever is known', async () => {
@@ -157,11 +157,11 @@ it('a service that answers any id with a record proves nothing, whatever is know
   );
   await tell('ra-1');
   await gapOf('unreadable_answer', 'risk_assessment');
-  await service!.post('/api/sweeps', { kinds: ['risk_assessment'] });
-  await verdictOf('risk_assessment', 'blocked');
+  await service!.post('/api/sync-runs', { kinds: ['risk_assessment'] });
+  await verdictOf('risk_assessment', 'action_required');
 });
 
-it('with a 500 from the start nothing is in step', async () => {
+it('with a 500 from the start nothing is in sync', async () => {
   let asked = 0;
   await against(() => {
     asked += 1;
@@ -171,7 +171,7 @@ it('with a 500 from the start nothing is in step', async () => {
   expect(Object.values(await kinds())).toEqual(['catching_up', 'catching_up', 'catching_up']);
 });
 
-it('a vendor whose own address nobody understands keeps its kind from being in step, whatever the list shows', async () => {
+it('a vendor whose own address nobody understands keeps its kind from being in sync, whatever the list shows', async () => {
   let isBroken = true;
   let name = 'One';
   const listed = () => ({ body: { data: [{ id: 'ven-1', name }], meta: { total: 1 } } });
@@ -183,20 +183,20 @@ it('a vendor whose own address nobody understands keeps its kind from being in s
       ? { type: 'text/html', body: '<html>Sign in' }
       : { body: { data: { id: 'ven-1', name } } };
   });
-  await inStep('vendor');
+  await inSync('vendor');
   name = 'Two';
   await service!.post('/api/records/vendor/ven-1/refetch');
   await gapOf('unreadable_answer', 'vendor');
   for (let times = 0; times < 3; times += 1) {
-    await sweepVendors();
+    await fullSyncVendors();
     const { items } = await service!.get<{ items: object[] }>('/api/records/vendor');
     expect(items).toMatchObject([{ id: 'ven-1', name: 'Two', unverified_since: null }]);
     expect(await openGaps()).toMatchObject([{ reason: 'unreadable_answer', kind: 'vendor' }]);
-    await verdictOf('vendor', 'blocked');
+    await verdictOf('vendor', 'action_required');
   }
   isBroken = false;
-  await sweepVendors();
-  await inStep('vendor');
+  await fullSyncVendors();
+  await inSync('vendor');
   expect(await openGaps()).toEqual([]);
 });
 
@@ -212,7 +212,7 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
     if (path === '/vendors') return { body: { data: page, meta: { total: 1 } } };
     return path === '/vendors/ven-1' ? { body: { data: whole } } : bare(path, query);
   });
-  await inStep('vendor');
+  await inSync('vendor');
   const shows = (what: string) =>
     eventually(what, async () => {
       const { items } = await service!.get<{ items: { data: object; unverified_since: string | null }[] }>(
@@ -230,8 +230,8 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
   await shows('all of it');
   const before = await changes();
   for (let times = 0; times < 2; times += 1) {
-    await sweepVendors();
-    await inStep('vendor');
+    await fullSyncVendors();
+    await inSync('vendor');
     await shows('all of it still');
   }
   expect(await changes()).toBe(before);
@@ -241,9 +241,9 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
     { id: 'ven-1', name: 'Two', owner: { id: 'u', name: 'Jo' } },
   ]) {
     whole = next;
-    await sweepVendors();
+    await fullSyncVendors();
     await shows(JSON.stringify(next));
-    await inStep('vendor');
+    await inSync('vendor');
   }
 });
 
@@ -262,7 +262,7 @@ it.each<[string, unknown]>([
     return items[0] ?? null;
   });
   expect(row).toMatchObject({ id: 'ra-1', name: 'A' });
-  await inStep('risk_assessment');
+  await inSync('risk_assessment');
 });
 
 it.each<[string, Answer]>([
@@ -276,22 +276,22 @@ it.each<[string, Answer]>([
 ])('an assessment that is answered with %s is a gap until it is answered', async (_what, answer) => {
   let current: Answer = answer;
   await against((path, query) => (path === '/risk-assessments/ra-1' ? current : bare(path, query)));
-  await inStep('risk_assessment');
+  await inSync('risk_assessment');
   await tell('ra-1');
   const gap = await gapOf('unreadable_answer', 'risk_assessment');
   expect(gap).toMatchObject({
     record_id: 'ra-1',
     error: expect.stringContaining('GET /risk-assessments/ra-1: '),
   });
-  await verdictOf('risk_assessment', 'blocked');
-  expect((await kinds())['policy']).toBe('in_step');
+  await verdictOf('risk_assessment', 'action_required');
+  expect((await kinds())['policy']).toBe('in_sync');
   expect(await service!.get('/api/status')).toMatchObject({
-    verdict: 'blocked',
+    verdict: 'action_required',
     reason: 'unreadable_answer',
   });
   current = { body: { data: { id: 'ra-1', name: 'A' } } };
   await service!.post('/api/records/risk_assessment/ra-1/refetch');
-  await inStep('risk_assessment');
+  await inSync('risk_assessment');
   expect(await openGaps()).toEqual([]);
 });
 
@@ -315,28 +315,28 @@ it.each<[string, Upstream, Record<string, string>]>([
     { COMPLIANCE_PAGE_PARAM: 'page_number' },
   ],
 ])(
-  'a list with %s is not in step, says what to set, and is once it is set',
+  'a list with %s is not in sync, says what to set, and is once it is set',
   async (_what, upstream, settings) => {
     await against(upstream);
     const { error } = await gapOf('unreadable_answer', 'vendor');
     const [[name, value] = []] = Object.entries(settings);
     expect(error).toContain(`set ${name}=${value}`);
-    await verdictOf('vendor', 'blocked');
-    await verdictOf('policy', 'in_step');
+    await verdictOf('vendor', 'action_required');
+    await verdictOf('policy', 'in_sync');
     await service!.end();
     await close();
 
     await against(upstream, settings);
-    await inStep('vendor');
+    await inSync('vendor');
     const { kinds: all } = await service!.get<{ kinds: Kind[] }>('/api/status');
     expect(all.find(({ kind }) => kind === 'vendor')?.records).toBe(VENDORS.length);
   },
 );
 
-it('a list that goes on by cursors is not in step, and says that this is not supported', async () => {
+it('a list that goes on by cursors is not in sync, and says that this is not supported', async () => {
   await against(paged(() => 0, { meta: { nextCursor: 'abc' } }));
   expect((await gapOf('unreadable_answer', 'vendor')).error).toMatch(/meta\.nextCursor.*not supported/);
-  await verdictOf('vendor', 'blocked');
+  await verdictOf('vendor', 'action_required');
 });
 
 async function tell(id: string): Promise<void> {

@@ -27,7 +27,7 @@ export interface GapSeen {
   reason: string;
   kind: string | null;
   record_id: string | null;
-  healed_at: string | null;
+  resolved_at: string | null;
   attempts: number;
   error: string | null;
 }

@@ -33,9 +33,9 @@ const verdictOf = async (kind: string) => (await status()).kinds.find((one) => o
 const put = (id: string) =>
   stage.upstream.records.put('assessments', { id, name: `Assessment ${id}`, status: 'open' });
 const isOpen = async (reason: string) =>
-  (await stage.gaps()).some((gap) => gap.reason === reason && gap.healed_at === null);
+  (await stage.gaps()).some((gap) => gap.reason === reason && gap.resolved_at === null);
 const settled = (kind: string) =>
-  stage.leapUntil(`${kind} in step`, async () => (await verdictOf(kind)) === 'in_step');
+  stage.leapUntil(`${kind} in sync`, async () => (await verdictOf(kind)) === 'in_sync');
 const requestsFor = (text: string) => stage.upstream.seen.filter(({ path }) => path.includes(text)).length;
 
 describe('a risk event whose id stands where no pointer looks', () => {
@@ -52,7 +52,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     const one = event('risk.assessed', data);
     expect(await stage.deliver(one)).toBe(202);
     await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
-    expect(await shown(one.id)).toMatchObject({ state: 'done', record_id: 'RA-1', error: null });
+    expect(await shown(one.id)).toMatchObject({ state: 'processed', record_id: 'RA-1', error: null });
     await settled('risk_assessment');
     expect(await isOpen('no_record_id')).toBe(false);
     const { learned_pointers } = await status();
@@ -66,16 +66,16 @@ describe('a risk event whose id stands where no pointer looks', () => {
     ]);
   });
 
-  it('is never in step before that', async () => {
+  it('is never in sync before that', async () => {
     put('RA-1');
     stage.upstream.faultOf = ({ path }) =>
       path.includes('/risk-assessments/RA-1') ? { fault: 'status', status: 503 } : null;
     await stage.deliver(event('risk.assessed', { assessment_id: 'RA-1' }));
     await stage.leapUntil('the gap', () => isOpen('no_record_id'));
-    await stage.post('/api/sweeps');
+    await stage.post('/api/sync-runs');
     for (let leaps = 0; leaps < 40; leaps += 1) {
       stage.clock.leap(2_000);
-      expect(['in_step']).not.toContain(await verdictOf('risk_assessment'));
+      expect(['in_sync']).not.toContain(await verdictOf('risk_assessment'));
     }
     stage.upstream.faultOf = () => null;
     await settled('risk_assessment');
@@ -110,11 +110,11 @@ describe('a risk event whose id stands where no pointer looks', () => {
     expect(gap.error).toContain('first.ref = RA-1, second.ref = RA-2');
     expect(gap.error).toContain('ID_POINTERS_RISK_ASSESSMENT');
     expect(await status()).toMatchObject({
-      verdict: 'blocked',
+      verdict: 'action_required',
       reason: 'no_record_id',
       learned_pointers: [],
     });
-    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     await expect(stage.post(`/api/events/${one.id}/retry`)).rejects.toThrow(/409.*failed_again.*no id of/s);
     await stage.post(`/api/events/${one.id}/discard`);
     await settled('risk_assessment');
@@ -129,7 +129,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     const says = (text: string) => async () =>
       (await stage.gaps()).some(({ error }) => error?.includes(text));
     await stage.leapUntil('what was found', says('nobody understands'));
-    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     expect((await status()).learned_pointers).toEqual([]);
     stage.upstream.faultOf = () => null;
     await stage.leapUntil('what is found then', says('several values'));
@@ -147,7 +147,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.leapUntil('what was found', async () =>
       (await shown(one.id)).error?.includes('none of what'),
     );
-    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     stage.upstream.faultOf = () => null;
     await stage.leapUntil('what is found then', async () =>
       (await stage.gaps()).some(({ error }) => error?.includes('several values')),
@@ -166,7 +166,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.leapUntil('what is found', async () =>
       (await stage.gaps()).some(({ error }) => error?.includes('several values')),
     );
-    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
   });
 
   it('is not taken for another that is read just before the path of its own is lost', async () => {
@@ -182,9 +182,9 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.deliver(one);
     const { state } = await stage.leapUntil('what became of it', async () => {
       const now = await shown(one.id);
-      return now.state === 'done' || now.error?.includes('none of what') ? now : null;
+      return now.state === 'processed' || now.error?.includes('none of what') ? now : null;
     });
-    expect(state).toBe('dead');
+    expect(state).toBe('failed');
     stage.upstream.faultOf = () => null;
     await stage.leapUntil('what is found then', async () =>
       (await stage.gaps()).some(({ error }) => error?.includes('several values')),
@@ -235,13 +235,13 @@ describe('a risk event with another thing’s id where the pointers look', () =>
 
   const about = (ref: string, id: unknown = 'ven-1', more: object = {}) =>
     event('risk.assessed', { id, assessment: { ref }, ...more });
-  const openGaps = async () => (await stage.gaps()).filter(({ healed_at }) => healed_at === null);
-  /** Leaps until the kind is in step, and fails if it is so with anything missing. */
+  const openGaps = async () => (await stage.gaps()).filter(({ resolved_at }) => resolved_at === null);
+  /** Leaps until the kind is in sync, and fails if it is so with anything missing. */
   const settledWhole = () => {
     // What the page says may be a second old.
     stage.clock.leap(1_000);
-    return stage.leapUntil('in step', async () => {
-      if ((await verdictOf('risk_assessment')) !== 'in_step') return false;
+    return stage.leapUntil('in sync', async () => {
+      if ((await verdictOf('risk_assessment')) !== 'in_sync') return false;
       expect(stage.compare().differences).toEqual([]);
       return true;
     });
@@ -263,7 +263,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       { path: 'assessment.ref', setting, used: false },
     ]);
     // What it names is a record; whether it is what the event is about nobody knows.
-    expect(await shown(one.id)).toMatchObject({ state: 'done', record_id: String(id) });
+    expect(await shown(one.id)).toMatchObject({ state: 'processed', record_id: String(id) });
   });
 
   it('is no loss under green where another assessment can be read', async () => {
@@ -305,7 +305,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
-  it('has all mirrored that it names, and is never in step before, however many requests that takes', async () => {
+  it('has all mirrored that it names, and is never in sync before, however many requests that takes', async () => {
     await stage.end();
     await begin({ COMPLIANCE_REQUESTS_PER_MINUTE: '60' });
     put('RA-0');
@@ -340,7 +340,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await stage.deliver(about('RA-1'));
     for (const times of [1, 2, 3]) {
       await stage.leapUntil('the search', () => requestsFor('/risk-assessments/RA-1') >= times);
-      expect(await verdictOf('risk_assessment')).not.toBe('in_step');
+      expect(await verdictOf('risk_assessment')).not.toBe('in_sync');
     }
     stage.upstream.faultOf = () => null;
     await settledWhole();
@@ -359,7 +359,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       async () => (await openGaps()).find(({ reason }) => reason === 'unreadable_answer') ?? null,
     );
     expect(gap.record_id).toBe('RA-1');
-    expect(await verdictOf('risk_assessment')).toBe('blocked');
+    expect(await verdictOf('risk_assessment')).toBe('action_required');
     stage.upstream.faultOf = () => null;
     await settledWhole();
     expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
@@ -370,14 +370,14 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
     await settledWhole();
     stage.upstream.records.remove('assessments', 'RA-1');
-    await stage.post('/api/sweeps', { kinds: ['risk_assessment'] });
+    await stage.post('/api/sync-runs', { kinds: ['risk_assessment'] });
     const held = await stage.leapUntil(
-      'the held deletion',
+      'the pending deletion',
       async () =>
-        (await stage.get<{ held_deletions: { sweep_id: number }[] }>('/api/status')).held_deletions[0] ??
-        null,
+        (await stage.get<{ pending_deletions: { sync_run_id: number }[] }>('/api/status'))
+          .pending_deletions[0] ?? null,
     );
-    await stage.post(`/api/sweeps/${held.sweep_id}/confirm-deletions`);
+    await stage.post(`/api/sync-runs/${held.sync_run_id}/approve-deletions`);
     await settledWhole();
     await stage.deliver(about('RA-1', 'row-1'));
     await stage.leapUntil('the gap', () => isOpen('unproven_id'));
@@ -393,7 +393,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     expect((await status()).learned_pointers).toEqual([]);
   });
 
-  it('keeps nothing from being in step where it names no record at all', async () => {
+  it('keeps nothing from being in sync where it names no record at all', async () => {
     put('RA-0');
     await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
     await stage.deliver(about('gone', 'row-1'));
@@ -427,7 +427,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       return all.every(({ record_id }) => record_id === 'RA-1');
     });
     await stage.leapUntil('no gap', async () => (await openGaps()).length === 0);
-    await stage.leapUntil('in step', async () => (await verdictOf('risk_assessment')) === 'in_step');
+    await stage.leapUntil('in sync', async () => (await verdictOf('risk_assessment')) === 'in_sync');
     expect((await status()).kinds.find(({ kind }) => kind === 'risk_assessment')).toMatchObject({ known: 1 });
     await first.end();
   });
@@ -442,17 +442,17 @@ describe('a risk event with an id where the pointers look that no request can ca
     await stage.deliver(one);
     await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
     await settled('risk_assessment');
-    expect(await shown(one.id)).toMatchObject({ state: 'done', record_id: 'RA-1' });
+    expect(await shown(one.id)).toMatchObject({ state: 'processed', record_id: 'RA-1' });
   });
 
-  it('is never in step where it names no other, until a person has settled it', async () => {
+  it('is never in sync where it names no other, until a person has settled it', async () => {
     const one = event('risk.assessed', { id: '.' });
     await stage.deliver(one);
     await stage.leapUntil('the gap', () => isOpen('no_record_id'));
-    await stage.post('/api/sweeps');
+    await stage.post('/api/sync-runs');
     for (let leaps = 0; leaps < 10; leaps += 1) {
       stage.clock.leap(2_000);
-      expect(await verdictOf('risk_assessment')).not.toBe('in_step');
+      expect(await verdictOf('risk_assessment')).not.toBe('in_sync');
     }
     await stage.post(`/api/events/${one.id}/discard`);
     await settled('risk_assessment');
@@ -468,7 +468,7 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
   ])('%s: is known by what the list has shown', async (kind, type, data, path) => {
     const one = event(type, data);
     await stage.deliver(one);
-    await stage.leapUntil('the record', async () => (await shown(one.id)).state === 'done');
+    await stage.leapUntil('the record', async () => (await shown(one.id)).state === 'processed');
     expect((await status()).learned_pointers).toMatchObject([{ kind, path }]);
     await settled(kind);
     expect(stage.compare().differences).toEqual([]);
@@ -480,7 +480,7 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
     await stage.leapUntil('what was found', async () =>
       (await shown(one.id)).error?.includes('what was deleted'),
     );
-    expect(await shown(one.id)).toMatchObject({ state: 'dead', record_id: null });
+    expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     const history = await stage.get<{ items: { operation: string }[] }>('/api/records/vendor/ven-0/history');
     expect(history.items.map(({ operation }) => operation)).toEqual(['insert']);
   });
@@ -501,7 +501,7 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
     stage.upstream.records.put('vendors', { id: 'ven-unheard-of', name: 'Next', status: 'active' });
     stage.upstream.unlisted.add('ven-unheard-of');
     await stage.deliver(one);
-    await stage.leapUntil('the record', async () => (await shown(one.id)).state === 'done');
+    await stage.leapUntil('the record', async () => (await shown(one.id)).state === 'processed');
     expect((await shown(one.id)).record_id).toBe('ven-3');
     expect((await status()).learned_pointers).toEqual([]);
   });
@@ -517,12 +517,12 @@ describe('a vendor event with another thing’s id where the pointers look', () 
       ...stage.upstream.records.find('vendors', id)!,
       name: `${id}, renamed`,
     });
-  /** Leaps until the kind is in step, and fails if it is so with anything missing. */
+  /** Leaps until the kind is in sync, and fails if it is so with anything missing. */
   const settledWhole = () => {
     // What the page says may be a second old.
     stage.clock.leap(1_000);
-    return stage.leapUntil('in step', async () => {
-      if ((await verdictOf('vendor')) !== 'in_step') return false;
+    return stage.leapUntil('in sync', async () => {
+      if ((await verdictOf('vendor')) !== 'in_sync') return false;
       expect(stage.compare().differences).toEqual([]);
       return true;
     });
@@ -546,7 +546,7 @@ describe('a vendor event with another thing’s id where the pointers look', () 
 
   it('is no loss under green where that id is a vendor’s, which the list alone can show', async () => {
     stage.upstream.records.put('vendors', { id: '..', name: 'Dots', status: 'active' });
-    await stage.post('/api/sweeps', { kinds: ['vendor'] });
+    await stage.post('/api/sync-runs', { kinds: ['vendor'] });
     await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
     for (const name of ['More dots', 'Still more']) {
       stage.upstream.records.put('vendors', { id: '..', name, status: 'active' });
@@ -564,25 +564,25 @@ describe('a vendor event with another thing’s id where the pointers look', () 
   it('is no loss under green where a list was read too early to show what it says', async () => {
     const before = stage.upstream.records.find('vendors', 'ven-3')!;
     await stage.deliver(about('ven-3'));
-    await stage.post('/api/sweeps', { kind: 'vendor' });
+    await stage.post('/api/sync-runs', { kind: 'vendor' });
     await stage.leapUntil('a list', () => requestsFor('/vendors?') > 2, 1);
     stage.upstream.records.put('vendors', { ...before, name: 'renamed, as it shows now' });
     await settledWhole();
   });
 
-  it('is never in step where the API answers for that id with a vendor of another one', async () => {
+  it('is never in sync where the API answers for that id with a vendor of another one', async () => {
     rename('ven-3');
     stage.upstream.aliases.set('org-1', 'ven-3');
     await stage.deliver(about('ven-3'));
     await stage.leapUntil('the gap', () => isOpen('unresolved'));
     for (let leaps = 0; leaps < 10; leaps += 1) {
       stage.clock.leap(2_000);
-      expect(await verdictOf('vendor')).not.toBe('in_step');
+      expect(await verdictOf('vendor')).not.toBe('in_sync');
     }
   });
 });
 
-it('a vendor’s event whose id nothing shows keeps nothing from being in step where nothing lives', async () => {
+it('a vendor’s event whose id nothing shows keeps nothing from being in sync where nothing lives', async () => {
   stage = await createStage();
   const { records } = stage.upstream;
   for (const resource of ['policies', 'vendors'] as const)
@@ -618,13 +618,13 @@ it('settings that name the place settle at the next start all that failed before
   other.clock.leap(60_000);
   await other.leapUntil(
     'the record',
-    async () => (await other.get<Event>(`/api/events/${one.id}`)).state === 'done',
+    async () => (await other.get<Event>(`/api/events/${one.id}`)).state === 'processed',
   );
   await other.leapUntil(
-    'in step',
+    'in sync',
     async () =>
       (await other.get<Status>('/api/status')).kinds.find(({ kind }) => kind === 'risk_assessment')
-        ?.verdict === 'in_step',
+        ?.verdict === 'in_sync',
   );
   await other.end();
 });

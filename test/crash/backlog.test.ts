@@ -19,7 +19,7 @@ it(
   async () => {
     await inTemporaryDirectory(async (directory) => {
       const report = await workOffBacklog(directory, EVENTS, [`--max-old-space-size=${HEAP_MIB}`]);
-      expect(report.findings).toMatchObject({ integrity: 'ok', states: { done: EVENTS } });
+      expect(report.findings).toMatchObject({ integrity: 'ok', states: { processed: EVENTS } });
       expect(report.findings).toMatchObject({ notAppliedOnce: [], effectsWithoutMark: 0 });
       expect(report.exitCode).toBe(0);
     });

@@ -30,7 +30,7 @@ it(
           effectsWithoutMark: 0,
         });
       }
-      expect(Object.keys(atEnd.states)).toEqual(['done']);
+      expect(Object.keys(atEnd.states)).toEqual(['processed']);
       expect(exitCode).toBe(0);
     });
   },

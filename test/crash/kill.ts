@@ -23,7 +23,7 @@ await inTemporaryDirectory(async (directory) => {
       say(
         `kill ${n}: ${acknowledged.size} acknowledged so far, lost ${lost.length}, stored twice ${storedTwice.length}, ` +
           `not applied once ${notAppliedOnce.length}, effects without mark ${effectsWithoutMark}, ` +
-          `done ${states['done'] ?? 0}, pending ${states['pending'] ?? 0}, integrity ${integrity}`,
+          `done ${states['processed'] ?? 0}, pending ${states['pending'] ?? 0}, integrity ${integrity}`,
       ),
   });
   const all = [...afterKill, atEnd];
@@ -33,7 +33,7 @@ await inTemporaryDirectory(async (directory) => {
       found.lost.length + found.storedTwice.length + found.notAppliedOnce.length + found.effectsWithoutMark >
         0,
   );
-  const left = Object.entries(atEnd.states).filter(([state]) => state !== 'done');
+  const left = Object.entries(atEnd.states).filter(([state]) => state !== 'processed');
   say(
     `at the end: ${ledger.acknowledged.size} acknowledged, ${JSON.stringify(atEnd.states)}, lost ${atEnd.lost.length}, ` +
       `not applied once ${atEnd.notAppliedOnce.length}; stopped with exit code ${exitCode}`,

@@ -36,6 +36,6 @@ it('answers what is under way on SIGTERM, ends with 0 within 10 s, and has lost 
     expect(await again.exited).toBe(0);
     const worked = inspect(database, ledger);
     expect(worked).toMatchObject({ lost: [], notAppliedOnce: [], effectsWithoutMark: 0 });
-    expect(Object.keys(worked.states)).toEqual(['done']);
+    expect(Object.keys(worked.states)).toEqual(['processed']);
   });
 });

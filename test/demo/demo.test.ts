@@ -44,17 +44,17 @@ async function addresses(demo: ReturnType<typeof start>): Promise<string[]> {
 
 describe('the demo', () => {
   it(
-    'of a given length ends equal, after differences whose healing causes it names',
+    'of a given length ends equal, after differences whose resolving causes it names',
     async () => {
       const { code, out, err } = await cli(['demo', '--for', '5s'], settings);
       expect({ code, err }).toEqual({ code: 0, err: '' });
       const row = (story: string) =>
         out.split('\n').find((line) => / {2,}/.test(line) && line.includes(`  ${story}  `));
-      expect(row('lost delete of a policy')).toMatch(/^policy \S+ +deleted_at .* sweep:\d+$/);
-      expect(row('lost delete of a vendor')).toMatch(/^vendor \S+ +deleted_at .* (sweep:\d+|refetch)$/);
-      expect(row('overtaken update')).toMatch(/^policy \S+ +.*data\.owner.* (sweep:\d+|refetch|event:\S+)$/);
+      expect(row('lost delete of a policy')).toMatch(/^policy \S+ +deleted_at .* sync:\d+$/);
+      expect(row('lost delete of a vendor')).toMatch(/^vendor \S+ +deleted_at .* (sync:\d+|refetch)$/);
+      expect(row('overtaken update')).toMatch(/^policy \S+ +.*data\.owner.* (sync:\d+|refetch|event:\S+)$/);
       expect(row('assessment whose first event was lost')).toMatch(
-        /^risk_assessment \S+ +\(missing\) .*(refetch|sweep:\d+)$/,
+        /^risk_assessment \S+ +\(missing\) .*(refetch|sync:\d+)$/,
       );
       expect(out).toMatch(/\nEqual, record by record and field by field: \d+ policies/);
       // One is staged; which others are lost on the way is chance.
@@ -95,7 +95,7 @@ describe('the demo', () => {
         1,
       );
       // The walk that misses it has it read by itself: either may be the one that ends it.
-      expect(out).toMatch(/ {2,}lost delete of a vendor {2,}.* (sweep:\d+|refetch)/);
+      expect(out).toMatch(/ {2,}lost delete of a vendor {2,}.* (sync:\d+|refetch)/);
       expect(readdirSync(directory)).toEqual([]);
     },
     TIMEOUT_MS,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Difference } from '../../src/cli/demo/compare.ts';
 import type { Change } from '../../src/cli/demo/mirror-tables.ts';
-import { differenceRows, healerOf, isInTransit, tally } from '../../src/cli/demo/report.ts';
+import { differenceRows, isInTransit, resolverOf, tally } from '../../src/cli/demo/report.ts';
 import { STORIES, schedule } from '../../src/cli/demo/script.ts';
 import { Watch } from '../../src/cli/demo/watch.ts';
 
@@ -24,7 +24,7 @@ describe('the watch over differences', () => {
       changes: [change(3, 'v1', 'refetch'), change(4, 'v2', 'event:e2')],
     });
     const [observation] = watch.all;
-    expect(observation).toMatchObject({ id: 'v1', healedBy: 'refetch', firstSeenMs: 0, healedMs: 400 });
+    expect(observation).toMatchObject({ id: 'v1', resolvedBy: 'refetch', firstSeenMs: 0, resolvedMs: 400 });
     expect([...observation!.fields]).toEqual(['status', 'name']);
   });
 
@@ -33,22 +33,22 @@ describe('the watch over differences', () => {
     watch.note({ atMs: 0, differences: [differs('v1')], changes: [] });
     watch.note({ atMs: 1, differences: [], changes: [change(1, 'v1', 'event:e1')] });
     watch.note({ atMs: 2, differences: [differs('v1')], changes: [] });
-    watch.note({ atMs: 3, differences: [], changes: [change(2, 'v1', 'sweep:4')] });
-    expect(watch.all.map((observation) => observation.healedBy)).toEqual(['event:e1', 'sweep:4']);
+    watch.note({ atMs: 3, differences: [], changes: [change(2, 'v1', 'sync:4')] });
+    expect(watch.all.map((observation) => observation.resolvedBy)).toEqual(['event:e1', 'sync:4']);
   });
 
   it('says so when upstream itself came back', () => {
     const watch = new Watch();
     watch.note({ atMs: 0, differences: [differs('v1')], changes: [change(1, 'v1', 'event:e0')] });
     watch.note({ atMs: 1, differences: [], changes: [] });
-    expect(healerOf(watch.all[0]!)).toBe('upstream');
+    expect(resolverOf(watch.all[0]!)).toBe('upstream');
   });
 
   it('leaves open what still differs', () => {
     const watch = new Watch();
     watch.note({ atMs: 0, differences: [differs('v1')], changes: [] });
     expect(watch.isOpen('vendor', 'v1')).toBe(true);
-    expect(watch.open.map(healerOf)).toEqual([null]);
+    expect(watch.open.map(resolverOf)).toEqual([null]);
   });
 });
 
@@ -64,7 +64,7 @@ describe('the table of differences', () => {
     watch.note({
       atMs: 7_000,
       differences: [],
-      changes: [change(1, 'late', 'refetch'), change(2, 'slow', 'event:e9'), change(3, 'staged', 'sweep:2')],
+      changes: [change(1, 'late', 'refetch'), change(2, 'slow', 'event:e9'), change(3, 'staged', 'sync:2')],
     });
     const dropped = {
       kind: 'vendor' as const,
@@ -75,10 +75,10 @@ describe('the table of differences', () => {
     };
     expect(watch.all.filter(isInTransit).map(({ id }) => id)).toEqual(['slow']);
     expect(differenceRows(watch.all, [dropped]).rows).toEqual([
-      ['vendor staged', 'status', 'lost delete of a vendor', 2, 'sweep:2'],
+      ['vendor staged', 'status', 'lost delete of a vendor', 2, 'sync:2'],
       ['vendor late', 'status', 'delivery dropped', 2, 'refetch'],
     ]);
-    expect(tally(watch.all)).toBe('1 by refetch, 1 by event, 1 by sweep');
+    expect(tally(watch.all)).toBe('1 by refetch, 1 by event, 1 by full sync');
   });
 });
 

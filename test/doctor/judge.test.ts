@@ -7,13 +7,13 @@ import type { KindStatus } from '../../src/store/reports.ts';
 const NOW = Date.parse('2026-11-02T12:00:00Z');
 const HOUR_MS = 3_600_000;
 const isoAgo = (ms: number) => new Date(NOW - ms).toISOString();
-const kinds = (lastSweep: string | null) =>
-  KINDS.map((kind) => ({ kind, last_full_sweep_at: lastSweep }) as KindStatus);
+const kinds = (lastSyncRun: string | null) =>
+  KINDS.map((kind) => ({ kind, last_full_sync_at: lastSyncRun }) as KindStatus);
 
 const UPSTREAM: UpstreamFindings = {
   baseUrl: 'https://api.example.com/v1',
   auth: 'oauth',
-  reads: [{ route: 'GET /policies', outcome: 'ok', message: '', hint: null }],
+  reads: [{ route: 'GET /policies', outcome: 'ok', message: '', remedy: null }],
   answered: true,
   skewMs: 0,
   paging: [],
@@ -29,7 +29,7 @@ const withAssessment = (outcome: 'missing' | 'failed') => ({
 const failed = (outcome: 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the_api' | 'failing') => ({
   ...UPSTREAM,
   answered: outcome !== 'unreachable',
-  reads: [{ route: 'GET /policies', outcome, message: `it is ${outcome}`, hint: 'do this' }],
+  reads: [{ route: 'GET /policies', outcome, message: `it is ${outcome}`, remedy: 'do this' }],
 });
 
 const WELL: Findings = {
@@ -38,7 +38,7 @@ const WELL: Findings = {
   database: { path: '/data/mirror.db', problem: null, remedy: null, bytes: 4096, exposure: null },
   service: { pid: 7, opsUrl: 'http://127.0.0.1:8081' },
   upstream: UPSTREAM,
-  settings: { silenceMs: 24 * HOUR_MS, sweepMs: HOUR_MS, toleranceSeconds: 300 },
+  settings: { silenceMs: 24 * HOUR_MS, fullSyncMs: HOUR_MS, toleranceSeconds: 300 },
   secrets: { configured: 1, stored: 0, unusable: [] },
   sealed: { open: 0, closed: [] },
   registrations: [
@@ -51,7 +51,7 @@ const WELL: Findings = {
   ],
   lastDelivery: NOW - 60_000,
   rejections: { newest: null, ofTime: null },
-  waiting: { dead: 0, quarantined: 0, gaps: [], isPaused: false },
+  waiting: { failed: 0, quarantined: 0, gaps: [], isPaused: false },
   receiver: { host: '127.0.0.1', port: 8080 },
   kinds: kinds(isoAgo(60_000)),
   unread: { gaps: [], toSet: [] },
@@ -94,7 +94,7 @@ describe('the check of a configuration', () => {
     ],
     [
       'a database over a network without TLS',
-      { database: { ...WELL.database, exposure: { says: 'open', hint: 'close it' } } },
+      { database: { ...WELL.database, exposure: { says: 'open', remedy: 'close it' } } },
       'database',
       'warning',
     ],
@@ -164,7 +164,7 @@ describe('the check of a configuration', () => {
       'risk assessments',
       'skipped',
     ],
-    ['events only', { upstream: null }, 'sweeps', 'skipped'],
+    ['events only', { upstream: null }, 'sync-runs', 'skipped'],
     ['no secret', { secrets: { configured: 0, stored: 0, unusable: [] } }, 'signing secrets', 'wrong'],
     [
       'a secret of a registration',
@@ -263,7 +263,7 @@ describe('the check of a configuration', () => {
     ['one that was off', rejected('timestamp_too_new', HOUR_MS), 'sender clock', 'warning'],
     ['one that was off long ago', rejected('timestamp_too_new', 25 * HOUR_MS), 'sender clock', 'ok'],
     ['no database, for the sender clock', { rejections: undefined }, 'sender clock', 'skipped'],
-    ['events that failed', waiting({ dead: 1 }), 'failed events', 'wrong'],
+    ['events that failed', waiting({ failed: 1 }), 'failed events', 'wrong'],
     ['a quarantined delivery', waiting({ quarantined: 1 }), 'quarantine', 'wrong'],
     ['an open gap', waiting({ gaps: [{ reason: 'silence', kind: null }] }), 'gaps', 'wrong'],
     ['a pause', waiting({ isPaused: true }), 'paused', 'wrong'],
@@ -300,9 +300,9 @@ describe('the check of a configuration', () => {
       'registration',
       'ok',
     ],
-    ['a sweep within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sweeps', 'ok'],
-    ['a sweep that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sweeps', 'wrong'],
-    ['no complete sweep', { kinds: kinds(null) }, 'sweeps', 'wrong'],
+    ['a full sync within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sync-runs', 'ok'],
+    ['a full sync that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sync-runs', 'wrong'],
+    ['no complete full sync', { kinds: kinds(null) }, 'sync-runs', 'wrong'],
     ['events that name no record', { unread: { gaps: ['vendor'], toSet: [] } }, 'record ids', 'wrong'],
     [
       'ids that were found where no setting looks',
@@ -312,9 +312,9 @@ describe('the check of a configuration', () => {
     ],
     ['no database to look for ids in', { unread: null }, 'record ids', 'skipped'],
     [
-      'sweeps on demand',
-      { kinds: kinds(null), settings: { ...WELL.settings, sweepMs: 0 } },
-      'sweeps',
+      'full syncs on demand',
+      { kinds: kinds(null), settings: { ...WELL.settings, fullSyncMs: 0 } },
+      'sync-runs',
       'skipped',
     ],
   ];

@@ -74,7 +74,7 @@ function read(database: string) {
         .all()
         .map((row) => [String(row['id']), String(row['state'])]),
     );
-    const undone = [...events].filter(([, state]) => state !== 'done').length;
+    const undone = [...events].filter(([, state]) => state !== 'processed').length;
     if (undone > 0) faults.push(`${undone} events are not done`);
     const twice = db
       .prepare(

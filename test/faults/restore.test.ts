@@ -35,7 +35,7 @@ async function scene(database: string) {
     COMPLIANCE_API_KEY: API_KEY,
     COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
     SYNC_SETTLE_SECONDS: '1',
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
     RISK_IDS_FILE: riskIds,
   };
   const start = () => startService({ database, env });
@@ -115,24 +115,24 @@ it('a backup of yesterday, restored, becomes equal to the upstream again but for
     sql(database, `UPDATE facts SET value = '${yesterday}' WHERE name = 'heartbeat' RETURNING name`);
     expect((await differences()).length).toBeGreaterThanOrEqual(7);
 
-    // On another port: what heals it comes from the API, not from deliveries.
+    // On another port: what resolves it comes from the API, not from deliveries.
     const after = start();
     await after.listening;
     const verdicts = () => sql(database, 'SELECT kind, verdict FROM sync_status ORDER BY kind');
-    const inStep = (assessments: string) => [
-      { kind: 'policy', verdict: 'in_step' },
+    const inSync = (assessments: string) => [
+      { kind: 'policy', verdict: 'in_sync' },
       { kind: 'risk_assessment', verdict: assessments },
-      { kind: 'vendor', verdict: 'in_step' },
+      { kind: 'vendor', verdict: 'in_sync' },
     ];
     await vi.waitFor(
       async () =>
         expect(await differences()).toEqual([expect.objectContaining({ kind: 'risk_assessment', id: lost })]),
       PATIENCE,
     );
-    await vi.waitFor(() => expect(verdicts()).toEqual(inStep('blocked')), PATIENCE);
+    await vi.waitFor(() => expect(verdicts()).toEqual(inSync('action_required')), PATIENCE);
     const ofAssessments = sql(
       database,
-      "SELECT id, kind, error FROM gaps WHERE reason = 'restored' AND healed_at IS NULL",
+      "SELECT id, kind, error FROM gaps WHERE reason = 'restored' AND resolved_at IS NULL",
     );
     expect(ofAssessments).toMatchObject([{ kind: 'risk_assessment' }]);
     const { id, error } = ofAssessments[0] as { id: number; error: string };
@@ -140,23 +140,23 @@ it('a backup of yesterday, restored, becomes equal to the upstream again but for
     expect(since > copying && until > since, `${copying}: ${error}`).toBe(true);
     const doctor = await command('doctor');
     expect([doctor.code, doctor.says]).toEqual([3, expect.stringContaining('restored (risk_assessment)')]);
-    expect((await command('status')).says).toContain('blocked');
+    expect((await command('status')).says).toContain('action_required');
 
     // Named by a person, it is mirrored; that it was all that was missing, nobody but a person knows.
     writeFileSync(riskIds, `${lost}\n`);
-    expect((await command('sweep', '--wait')).code).toBe(0);
+    expect((await command('sync', '--wait')).code).toBe(0);
     await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
-    expect(verdicts()).toEqual(inStep('blocked'));
+    expect(verdicts()).toEqual(inSync('action_required'));
     const another = await command('gaps', 'resolve', String(id + 1));
     expect([another.code, another.says]).toEqual([1, expect.stringContaining('It is resolved already')]);
     expect((await command('gaps', 'resolve', '999')).says).toContain('no gap with the id 999');
     expect(await command('gaps', 'resolve', String(id))).toEqual({ code: 0, says: 'The gap is resolved.' });
-    await vi.waitFor(() => expect(verdicts()).toEqual(inStep('in_step')), PATIENCE);
+    await vi.waitFor(() => expect(verdicts()).toEqual(inSync('in_sync')), PATIENCE);
     expect(
       sql(database, "SELECT actor, outcome FROM audit WHERE action = 'gap_resolve' AND outcome = 'ok'"),
     ).toEqual([{ actor: 'faults', outcome: 'ok' }]);
-    const downtimes = "SELECT healed_at IS NOT NULL AS healed, error FROM gaps WHERE reason = 'downtime'";
-    await vi.waitFor(() => expect(sql(database, downtimes)).toMatchObject([{ healed: 1 }]), PATIENCE);
+    const downtimes = "SELECT resolved_at IS NOT NULL AS resolved, error FROM gaps WHERE reason = 'downtime'";
+    await vi.waitFor(() => expect(sql(database, downtimes)).toMatchObject([{ resolved: 1 }]), PATIENCE);
     expect((await after.stop()).code, after.output()).toBe(0);
   });
 }, 400_000);

@@ -22,7 +22,13 @@ const COMMANDS = [
     'registrations list',
     'rejections list',
   ],
-  ...['rejections show 1', 'sweep --dry-run --kind vendor', 'sweeps list', 'sweeps show 3'],
+  ...[
+    'rejections show 1',
+    'sync --dry-run --kind vendor',
+    'deletions list',
+    'sync-runs list',
+    'sync-runs show 3',
+  ],
 ];
 
 /** The shape of every JSON that is read, from the API and from commands; one that several share stands there once. */
@@ -74,7 +80,7 @@ export async function answers(): Promise<string> {
   return [...sources].map(([text, all]) => `${all.join('\n')}\n${text}\n`).join('');
 }
 
-/** What is there for `answers` to show. Returns the number of the sweep that holds deletions. */
+/** What is there for `answers` to show. Returns the number of the full sync that holds deletions. */
 async function fill(h: Harness): Promise<number> {
   const { held } = await fillDay(h);
   await h.store.saveRegistration({
@@ -86,7 +92,10 @@ async function fill(h: Harness): Promise<number> {
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());
   h.live.upstream.budgetLost = [{ replica: 'one', places: 1, until: Date.now() + 60_000 }];
   h.live.deliveries.lastHour.rejected = { bad_signature: 1 };
-  h.live.runningSweeps = h.live.runningSweeps.flatMap((one) => [one, { ...one, kind: 'risk_assessment' }]);
+  h.live.runningSyncRuns = h.live.runningSyncRuns.flatMap((one) => [
+    one,
+    { ...one, kind: 'risk_assessment' },
+  ]);
   return held;
 }
 

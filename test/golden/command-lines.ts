@@ -48,13 +48,13 @@ export function commandLine(text: string, settings: Record<string, string>, cwd?
 
 const USAGE = [
   ...['nonsense', '--version', '--help', 'events', 'status --jsno', 'events list --limit 501', 'register'],
-  ...['records list policies', 'records list vendor --at soon', 'events list --state lost', 'sweep --json'],
+  ...['records list policies', 'records list vendor --at soon', 'events list --state lost', 'sync --json'],
   ...['demo --for soon', 'demo --tamper', 'refetch vendor a/../b', 'export nothing'],
 ];
 const READING = ['status', 'events list', 'gaps show 7'];
 const CHANGING = [
   ...['events retry e1', 'events discard e1', 'refetch vendor v1'],
-  ...['pause', 'resume', 'sweep', 'migrate'],
+  ...['pause', 'resume', 'sync', 'migrate'],
 ];
 /** Where nobody listens. */
 const NOWHERE = 'http://127.0.0.1:1';
@@ -77,8 +77,8 @@ export const exitCodes = () =>
     await note('no database', [...READING, ...CHANGING]);
     await note('an empty database', [...READING, ...CHANGING, 'doctor']);
     await note('a recorded delivery', [`${SPECIMEN} healthy.header`, `${SPECIMEN} no-v1.header`]);
-    await note('no API', ['api GET /vendors', 'sweep --dry-run']);
-    await note('an API that is down', ['api GET /vendors', 'sweep --dry-run'], api);
+    await note('no API', ['api GET /vendors', 'sync --dry-run']);
+    await note('an API that is down', ['api GET /vendors', 'sync --dry-run'], api);
     await note('a service elsewhere that is down', ['status', 'pause', 'migrate'], away);
     const lock = lockFile(url, '2026-11-01T12:00:00.000Z');
     await note('held by another', ['serve', ...READING, ...CHANGING]);

@@ -13,7 +13,7 @@ export async function logLines(): Promise<string> {
       })
       .toBeGreaterThanOrEqual(times);
   };
-  await all(3, 'sweep', 'complete', 'start');
+  await all(3, 'sync', 'complete', 'start');
   upstream.records.put('vendors', { id: 'ven-1', name: 'One' });
   const vendor = {
     type: 'vendor.updated',
@@ -32,16 +32,16 @@ export async function logLines(): Promise<string> {
     await deliver('unsigned', vendor, ''),
   ];
   expect(statuses).toEqual([202, 200, 200, 202, 202, 202, 400, 401, 401]);
-  await all(1, 'event', 'dead');
-  await all(3, 'gap', 'healed');
+  await all(1, 'event', 'failed');
+  await all(3, 'gap', 'resolved');
   expect([await operate('/api/pause'), await operate('/api/resume')]).toEqual([200, 200]);
   for (const id of ['ven-2', 'ven-3', 'ven-4']) upstream.records.put('vendors', { id, name: id });
-  expect(await operate('/api/sweeps')).toBe(202);
-  await all(3, 'sweep', 'complete', 'operator');
+  expect(await operate('/api/sync-runs')).toBe(202);
+  await all(3, 'sync', 'complete', 'operator');
   upstream.records.remove('vendors', 'ven-4');
-  expect(await operate('/api/sweeps')).toBe(202);
+  expect(await operate('/api/sync-runs')).toBe(202);
   await all(1, 'deletion', 'deleted');
-  await all(6, 'sweep', 'complete', 'operator');
+  await all(6, 'sync', 'complete', 'operator');
   await service.stop();
   // Whether a full sync tells of its progress, and what the stop interrupts, depends on how fast the machine is.
   const steady = lines.filter(({ outcome }) => outcome !== 'running' && outcome !== 'interrupted');

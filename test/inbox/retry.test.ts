@@ -36,15 +36,15 @@ describe('the wait before the next attempt', () => {
 describe('an event that failed', () => {
   const limits = { maxAttempts: 3, backoff: EVENT_BACKOFF };
   it.each([
-    { attempts: 1, next: { dead: false, delayMs: 500 } },
-    { attempts: 2, next: { dead: false, delayMs: 1_000 } },
-    { attempts: 3, next: { dead: true } },
-    { attempts: 4, next: { dead: true } },
+    { attempts: 1, next: { failed: false, delayMs: 500 } },
+    { attempts: 2, next: { failed: false, delayMs: 1_000 } },
+    { attempts: 3, next: { failed: true } },
+    { attempts: 4, next: { failed: true } },
   ])('$attempts times of at most 3 goes on as $next', ({ attempts, next }) => {
     expect(nextAttempt(attempts, limits, 0)).toEqual(next);
   });
 
   it('is given up at once where one attempt is all there is', () => {
-    expect(nextAttempt(1, { ...limits, maxAttempts: 1 }, 0)).toEqual({ dead: true });
+    expect(nextAttempt(1, { ...limits, maxAttempts: 1 }, 0)).toEqual({ failed: true });
   });
 });

@@ -27,7 +27,7 @@ describe.skipIf(!installed('prometheus'))(
       upstream = await startIndependentUpstream();
       service = await createService(upstream, {
         SYNC_SETTLE_SECONDS: '0.2',
-        SYNC_SWEEP_MINUTES: '0.02',
+        SYNC_FULL_MINUTES: '0.02',
         COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
         NOTIFY_URL: receiver.url,
       });
@@ -50,12 +50,12 @@ describe.skipIf(!installed('prometheus'))(
     const wasTold = (reason: string) =>
       eventually(`to be told ${reason}`, () => told.some((one) => one.reason === reason), PATIENCE_MS);
     const isFine = async () => {
-      await eventually('the verdict in step', async () => {
+      await eventually('the verdict in sync', async () => {
         const { verdict } = await service.get<{ verdict: string }>('/api/status');
-        return verdict === 'in_step';
+        return verdict === 'in_sync';
       });
       await eventually('no alert', async () => (await prometheus.firing()).length === 0, PATIENCE_MS);
-      await eventually('to be told of it', () => told.at(-1)?.verdict === 'in_step', PATIENCE_MS);
+      await eventually('to be told of it', () => told.at(-1)?.verdict === 'in_sync', PATIENCE_MS);
     };
     const event = () => eventAbout('vendor.updated', 'vendors', { id: 'v1', name: 'One', status: 'active' });
 

@@ -23,7 +23,7 @@ async function scraped(): Promise<(series: string) => number | undefined> {
   return (series) => values.get(series);
 }
 
-it('a scrape tells of the backlog, the dead, the records and the gaps, as the database counts them', async () => {
+it('a scrape tells of the backlog, the failed, the records and the gaps, as the database counts them', async () => {
   const events = ['e1', 'e2', 'e3'].map((id) => incoming({ id }));
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
   const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
@@ -31,10 +31,10 @@ it('a scrape tells of the backlog, the dead, the records and the gaps, as the da
   await h.mirror('vendor', 'v1', { name: 'One' });
   const value = await scraped();
   expect(value('backlog_events')).toBe(2);
-  expect(value('events{state="dead"}')).toBe(1);
+  expect(value('events{state="failed"}')).toBe(1);
   expect(value('records{kind="vendor",state="verified"}')).toBe(1);
-  expect(value('gaps_open{reason="dead_letter"}')).toBe(1);
-  expect(value('gaps_opened_total{reason="dead_letter"}')).toBe(1);
+  expect(value('gaps_open{reason="failed_event"}')).toBe(1);
+  expect(value('gaps_opened_total{reason="failed_event"}')).toBe(1);
   expect(value('database_bytes{file="main"}')).toBeGreaterThan(0);
   expect(value('last_delivery_timestamp_seconds')).toBeGreaterThan(1e9);
 });
@@ -57,13 +57,13 @@ it('a record with an event that no read can confirm is not counted as verified',
 });
 
 it('a scrape tells the one verdict that holds', async () => {
-  expect((await scraped())('verdict{verdict="blocked"}')).toBe(0);
+  expect((await scraped())('verdict{verdict="action_required"}')).toBe(0);
   await h.close();
   h = await opsHarness();
   h.live.paused = true;
   const value = await scraped();
-  expect(value('verdict{verdict="blocked"}')).toBe(1);
-  expect(value('verdict{verdict="in_step"}')).toBe(0);
+  expect(value('verdict{verdict="action_required"}')).toBe(1);
+  expect(value('verdict{verdict="in_sync"}')).toBe(0);
   expect(value('paused')).toBe(1);
 });
 
@@ -100,5 +100,5 @@ it('a scrape tells of deletions that wait for consent', async () => {
 
 it('a database that cannot be read does not keep the rest from being scraped', async () => {
   await h.store.close();
-  expect((await scraped())('verdict{verdict="blocked"}')).toBe(1);
+  expect((await scraped())('verdict{verdict="action_required"}')).toBe(1);
 });

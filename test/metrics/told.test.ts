@@ -17,11 +17,11 @@ beforeAll(async () => {
   receiver = await startReceiver();
   upstream = await startIndependentUpstream();
   service = await createService(upstream, {
-    ...{ SYNC_SETTLE_SECONDS: '0.2', SYNC_SWEEP_MINUTES: '0.02', COMPLIANCE_REQUESTS_PER_MINUTE: '3000' },
+    ...{ SYNC_SETTLE_SECONDS: '0.2', SYNC_FULL_MINUTES: '0.02', COMPLIANCE_REQUESTS_PER_MINUTE: '3000' },
     NOTIFY_URL: receiver.url,
   });
   await service.start();
-  await eventually('the verdict in step', async () => (await verdict()) === 'in_step');
+  await eventually('the verdict in sync', async () => (await verdict()) === 'in_sync');
 });
 afterAll(async () => {
   await service.end();
@@ -71,7 +71,7 @@ it('a backlog that is late is shown by a scrape, and told', async () => {
   expect(await scraped('compliance_mirror_backlog_events')).toBe(1);
   expect(await scraped('compliance_mirror_backlog_oldest_seconds')).toBeGreaterThan(30);
   await service.post('/api/events/evt_late/discard', {});
-  await eventually('the verdict in step', async () => (await verdict()) === 'in_step');
+  await eventually('the verdict in sync', async () => (await verdict()) === 'in_sync');
 });
 
 it('an upstream that refuses connections is shown by a scrape, and told', async () => {

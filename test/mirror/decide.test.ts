@@ -25,13 +25,13 @@ const row = (data: JsonObject, deletedAt: string | null = null) => contentOf('po
 /** Something is outstanding since instant 100, from the event of number 5. */
 const state = (over: Partial<RecordState> = {}): RecordState => ({
   ...UNKNOWN_STATE,
-  ...{ hint: 5, hintAt: 100, firstHintAt: 100, unverifiedSince: 1_000, dueAt: 110 },
+  ...{ dirty: 5, dirtyAt: 100, firstDirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 },
   ...over,
 });
 const VERIFIED = {
   unverifiedSince: null,
-  hintAt: null,
-  firstHintAt: null,
+  dirtyAt: null,
+  firstDirtyAt: null,
   dueAt: null,
   returned: true,
 } as const;
@@ -54,14 +54,19 @@ describe('what a preview need not save of a state', () => {
 
 describe('when a record is due', () => {
   it.each([
-    { what: 'never, with nothing outstanding', hintAt: null, firstHintAt: null, due: null },
-    { what: 'SETTLE after its only hint', hintAt: 100, firstHintAt: 100, due: 110 },
-    { what: 'SETTLE after its latest hint', hintAt: 130, firstHintAt: 100, due: 140 },
-    { what: 'SETTLE after the latest, when both rules agree', hintAt: 150, firstHintAt: 100, due: 160 },
-    { what: 'six SETTLEs after the earliest', hintAt: 151, firstHintAt: 100, due: 160 },
-    { what: 'after its hint, when the earliest is not known', hintAt: 130, firstHintAt: null, due: 140 },
-  ])('is $what', ({ hintAt, firstHintAt, due }) => {
-    expect(dueAt({ hintAt, firstHintAt }, TIMING)).toBe(due);
+    { what: 'never, with nothing outstanding', dirtyAt: null, firstDirtyAt: null, due: null },
+    { what: 'SETTLE after its only dirty mark', dirtyAt: 100, firstDirtyAt: 100, due: 110 },
+    { what: 'SETTLE after its latest dirty mark', dirtyAt: 130, firstDirtyAt: 100, due: 140 },
+    { what: 'SETTLE after the latest, when both rules agree', dirtyAt: 150, firstDirtyAt: 100, due: 160 },
+    { what: 'six SETTLEs after the earliest', dirtyAt: 151, firstDirtyAt: 100, due: 160 },
+    {
+      what: 'after its dirty mark, when the earliest is not known',
+      dirtyAt: 130,
+      firstDirtyAt: null,
+      due: 140,
+    },
+  ])('is $what', ({ dirtyAt, firstDirtyAt, due }) => {
+    expect(dueAt({ dirtyAt, firstDirtyAt }, TIMING)).toBe(due);
   });
 });
 
@@ -134,8 +139,8 @@ describe('a preview', () => {
       outcome: 'previewed',
       name: 'New',
     },
-    { what: 'is a hint when it shows nothing', event: { shows: false }, outcome: 'hinted' },
-    { what: 'makes no assessment', event: { kind: 'risk_assessment' }, outcome: 'hinted' },
+    { what: 'is a dirty mark when it shows nothing', event: { shows: false }, outcome: 'marked_dirty' },
+    { what: 'makes no assessment', event: { kind: 'risk_assessment' }, outcome: 'marked_dirty' },
     {
       what: 'makes one without the API',
       event: { kind: 'risk_assessment' },
@@ -150,7 +155,7 @@ describe('a preview', () => {
       outcome: 'previewed',
       name: 'New',
     },
-    { what: 'revives nothing', held: { row: tomb }, outcome: 'hinted' },
+    { what: 'revives nothing', held: { row: tomb }, outcome: 'marked_dirty' },
     { what: 'revives without the API', held: { row: tomb }, only: true, outcome: 'previewed', name: 'New' },
     {
       what: 'of a deletion buries',
@@ -171,7 +176,7 @@ describe('a preview', () => {
     {
       what: 'of a deletion makes no row',
       event: { type: 'vendor.removed', kind: 'vendor' },
-      outcome: 'hinted',
+      outcome: 'marked_dirty',
     },
   ] as {
     what: string;
@@ -200,7 +205,7 @@ describe('a preview', () => {
       expect(decision.state.previewedCreated).toBe(held.state.previewedCreated);
   });
 
-  it('notes the fields that it has changed, with the time of the last hint, and no others', () => {
+  it('notes the fields that it has changed, with the time of the last dirty mark, and no others', () => {
     const held = {
       state: state({ shown: { owner: 90 } }),
       row: row({ name: 'Old', status: 'a', owner: 'Ann' }),
@@ -281,7 +286,7 @@ describe('a row of a list', () => {
       state: { unverifiedSince: null },
     });
     const { state: open } = apply('vendor', data, {});
-    expect(open).toMatchObject({ unverifiedSince: 1_000, hintAt: 100, dueAt: 110 });
+    expect(open).toMatchObject({ unverifiedSince: 1_000, dirtyAt: 100, dueAt: 110 });
   });
 
   it('that leaves out something and shows another thing otherwise is taken, and has the record looked at again', () => {
@@ -352,8 +357,8 @@ describe('a read', () => {
       open: false,
     },
     {
-      what: 'leaves open a hint less than SETTLE older',
-      held: { state: { hintAt: 101 } },
+      what: 'leaves open a dirty mark less than SETTLE older',
+      held: { state: { dirtyAt: 101 } },
       data: { name: 'New' },
       outcome: 'updated',
       open: true,
@@ -367,17 +372,17 @@ describe('a read', () => {
     },
     {
       what: 'that differs from what one begun no later has written since is looked at again',
-      held: { state: { write: 8, readNumber: 7, hintAt: null, unverifiedSince: null, dueAt: null } },
+      held: { state: { write: 8, readNumber: 7, dirtyAt: null, unverifiedSince: null, dueAt: null } },
       ...{ data: { name: 'New' }, outcome: 'refused', open: true },
     },
     {
       what: 'that differs from what one begun after it has written is the older one',
-      held: { state: { write: 9, readNumber: 8, hintAt: null, unverifiedSince: null, dueAt: null } },
+      held: { state: { write: 9, readNumber: 8, dirtyAt: null, unverifiedSince: null, dueAt: null } },
       ...{ data: { name: 'New' }, outcome: 'refused', open: false },
     },
     {
       what: 'that agrees with what one begun no later has written is settled',
-      held: { state: { write: 8, readNumber: 6, hintAt: null, unverifiedSince: null, dueAt: null } },
+      held: { state: { write: 8, readNumber: 6, dirtyAt: null, unverifiedSince: null, dueAt: null } },
       ...{ data: { name: 'Old' }, outcome: 'refused', open: false },
     },
     {
@@ -424,12 +429,12 @@ describe('a read', () => {
     },
     {
       what: 'of life right after an announced deletion is deferred',
-      held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, hintAt: 101 } },
+      held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, dirtyAt: 101 } },
       ...{ data: { name: 'Old' }, outcome: 'deferred', open: true },
     },
     {
       what: 'of life SETTLE after an announced deletion is believed',
-      held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, hintAt: 100 } },
+      held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, dirtyAt: 100 } },
       ...{ data: { name: 'Old' }, outcome: 'revived', open: false },
     },
   ] as {
@@ -455,24 +460,24 @@ describe('a read', () => {
   });
 
   describe.each([
-    { hinted: 101, says: 'keeps what an event has shown less than SETTLE before it began' },
-    { hinted: 100, says: 'is newer than what an event has shown SETTLE before it began' },
-  ])('begun at 110, of an event at $hinted', ({ hinted, says }) => {
+    { markedDirty: 101, says: 'keeps what an event has shown less than SETTLE before it began' },
+    { markedDirty: 100, says: 'is newer than what an event has shown SETTLE before it began' },
+  ])('begun at 110, of an event at $marked dirty', ({ markedDirty, says }) => {
     const told = row({ name: 'Told', owner: 'Ann', note: 'old' });
-    const held = { state: { hintAt: hinted, shown: { name: hinted } }, row: told };
+    const held = { state: { dirtyAt: markedDirty, shown: { name: markedDirty } }, row: told };
 
     it(says, () => {
       const decision = apply({ name: 'Old', owner: 'Bob' }, held);
-      expect(decision.row?.data).toEqual({ name: hinted > 100 ? 'Told' : 'Old', owner: 'Bob' });
-      expect(decision.row?.name).toBe(hinted > 100 ? 'Told' : 'Old');
-      expect(decision.state.shown).toEqual(hinted > 100 ? { name: 101 } : null);
-      expect(decision.state.unverifiedSince === null).toBe(hinted <= 100);
+      expect(decision.row?.data).toEqual({ name: markedDirty > 100 ? 'Told' : 'Old', owner: 'Bob' });
+      expect(decision.row?.name).toBe(markedDirty > 100 ? 'Told' : 'Old');
+      expect(decision.state.shown).toEqual(markedDirty > 100 ? { name: 101 } : null);
+      expect(decision.state.unverifiedSince === null).toBe(markedDirty <= 100);
     });
   });
 
   it('keeps only what events have shown lately, however often others tell of the record', () => {
     const held = {
-      state: { hintAt: 105, shown: { name: 50, status: 105 } },
+      state: { dirtyAt: 105, shown: { name: 50, status: 105 } },
       row: row({ name: 'A', status: 'b' }),
     };
     expect(apply({ name: 'New', status: 'a' }, held)).toMatchObject({
@@ -483,8 +488,8 @@ describe('a read', () => {
 
   it('that verifies a record shows it as it was read, whatever a clock has made of the times before', () => {
     fc.assert(
-      fc.property(fc.nat(200), fc.nat(400), fc.nat(300), (hintAt, at, beganAt) => {
-        const held = { state: state({ hintAt, shown: { name: at } }), row: old };
+      fc.property(fc.nat(200), fc.nat(400), fc.nat(300), (dirtyAt, at, beganAt) => {
+        const held = { state: state({ dirtyAt, shown: { name: at } }), row: old };
         const decision = decideApply('policy', { name: 'Read' }, { ...read, beganAt }, held, TIMING);
         if (decision.state.unverifiedSince === null) expect(decision.row?.data).toEqual({ name: 'Read' });
         if (decision.state.unverifiedSince === null) expect(decision.state.shown).toBeNull();
@@ -516,19 +521,19 @@ describe('a read', () => {
 
   it('that is deferred is made again SETTLE after it ended', () => {
     const { state: next } = apply({ name: 'New' }, { state: { ...VERIFIED, readEndedAt: 109 } });
-    expect(next).toMatchObject({ hintAt: 112, firstHintAt: 112, unverifiedSince: 2_000, dueAt: 122 });
+    expect(next).toMatchObject({ dirtyAt: 112, firstDirtyAt: 112, unverifiedSince: 2_000, dueAt: 122 });
   });
 
-  it('covers exactly the hints that are SETTLE older than its beginning', () => {
+  it('covers exactly the dirty marks that are SETTLE older than its beginning', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.nat(200), fc.nat(200), (first, later, beganAt) => {
-        const held = state({ firstHintAt: first, hintAt: first + later });
+        const held = state({ firstDirtyAt: first, dirtyAt: first + later });
         const next = covered(held, { beganAt }, TIMING);
         expect(next.unverifiedSince === null).toBe(first + later + SETTLE <= beganAt);
         if (next.unverifiedSince === null)
-          expect(next).toMatchObject({ hintAt: null, firstHintAt: null, dueAt: null });
-        else expect(next.firstHintAt!).toBeGreaterThanOrEqual(first);
-        if (next.hintAt !== null) expect(next.firstHintAt!).toBeLessThanOrEqual(next.hintAt);
+          expect(next).toMatchObject({ dirtyAt: null, firstDirtyAt: null, dueAt: null });
+        else expect(next.firstDirtyAt!).toBeGreaterThanOrEqual(first);
+        if (next.dirtyAt !== null) expect(next.firstDirtyAt!).toBeLessThanOrEqual(next.dirtyAt);
       }),
     );
   });
@@ -538,7 +543,7 @@ describe('a 404', () => {
   const read = { number: 7, beganAt: 200, endedAt: 201, endedWall: 2_000 };
   const alive = row({ name: 'Old' });
   const tomb = row({ name: 'Old' }, 'T');
-  const first = { returned: true, missingSince: 190, missingNumber: 6, hint: 5, write: 5 };
+  const first = { returned: true, missingSince: 190, missingNumber: 6, dirty: 5, write: 5 };
   const decide = (
     held: Partial<RecordState>,
     over: {
@@ -565,12 +570,12 @@ describe('a 404', () => {
     { what: 'for an id never returned says nothing', held: {}, outcome: 'unresolved_event' },
     {
       what: 'for what no event named, and was never returned, says nothing',
-      held: { hint: 0 },
+      held: { dirty: 0 },
       outcome: 'unresolved',
     },
     {
       what: 'within SETTLE of the event that named it tells too little',
-      held: { hintAt: 195 },
+      held: { dirtyAt: 195 },
       outcome: 'first',
     },
     {
@@ -580,12 +585,12 @@ describe('a 404', () => {
     },
     {
       what: 'for what events named, in whose data other ids were looked for, tells nothing new',
-      held: { hint: 5, searched: 5 },
+      held: { dirty: 5, searched: 5 },
       outcome: 'unresolved_again',
     },
     {
       what: 'for what an event has named since other ids were looked for is news',
-      held: { hint: 5, searched: 4 },
+      held: { dirty: 5, searched: 4 },
       outcome: 'unresolved_event',
     },
     {
@@ -618,7 +623,7 @@ describe('a 404', () => {
     },
     {
       what: 'for what a complete walk missed, and no event named, is a first',
-      held: { hint: 0 },
+      held: { dirty: 0 },
       over: { absent: true },
       outcome: 'first',
     },
@@ -629,8 +634,12 @@ describe('a 404', () => {
       held: { ...first, missingSince: 191 },
       outcome: 'first',
     },
-    { what: 'too soon after a hint is still the first', held: { ...first, hintAt: 191 }, outcome: 'first' },
-    { what: 'after an event between the two starts anew', held: { ...first, hint: 7 }, outcome: 'first' },
+    {
+      what: 'too soon after a dirty mark is still the first',
+      held: { ...first, dirtyAt: 191 },
+      outcome: 'first',
+    },
+    { what: 'after an event between the two starts anew', held: { ...first, dirty: 7 }, outcome: 'first' },
     { what: 'after a write between the two starts anew', held: { ...first, write: 7 }, outcome: 'first' },
     {
       what: 'without a witness proves nothing',
@@ -765,8 +774,8 @@ describe('a read that comes too soon to be believed', () => {
     const row = contentOf('vendor', { id: 'v', name: 'as it was' }, '2026-11-01T00:00:00.000Z');
     const state = {
       ...UNKNOWN_STATE,
-      hintAt: 99_900,
-      firstHintAt: 1,
+      dirtyAt: 99_900,
+      firstDirtyAt: 1,
       unverifiedSince: 1,
       deleteEvent: 5,
       returned: true,

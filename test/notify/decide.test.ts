@@ -11,15 +11,15 @@ import {
 const verdict = (word: string, reason = word): Verdict => ({
   ...{ verdict: word, reason, sentence: '', remedy: null, since: null },
 });
-const IN_STEP = verdict('in_step');
+const IN_SYNC = verdict('in_sync');
 const CATCHING_UP = verdict('catching_up', 'backlog');
 const SILENT = verdict('unreachable', 'upstream_unreachable');
-const BLOCKED = verdict('blocked', 'paused');
+const BLOCKED = verdict('action_required', 'paused');
 
-const TOLD_IN_STEP: NotifyState = { ...NOTHING_TOLD, told: 'in_step' };
+const TOLD_IN_SYNC: NotifyState = { ...NOTHING_TOLD, told: 'in_sync' };
 
 /** Looks once a second at what each second shows; every attempt succeeds. Returns what was told, and when. */
-function told(seconds: readonly (readonly [number, Verdict])[], from: NotifyState = TOLD_IN_STEP): string[] {
+function told(seconds: readonly (readonly [number, Verdict])[], from: NotifyState = TOLD_IN_SYNC): string[] {
   let state = from;
   const news: string[] = [];
   let second = 0;
@@ -37,20 +37,20 @@ function told(seconds: readonly (readonly [number, Verdict])[], from: NotifyStat
 
 describe('what is told', () => {
   it.each([
-    ['nothing while all stays as it was', [[500, IN_STEP]], []],
+    ['nothing while all stays as it was', [[500, IN_SYNC]], []],
     [
       'nothing of catching up that is soon over',
       [
-        [10, IN_STEP],
+        [10, IN_SYNC],
         [50, CATCHING_UP],
-        [90, IN_STEP],
+        [90, IN_SYNC],
       ],
       [],
     ],
     [
       'catching up that lasts',
       [
-        [10, IN_STEP],
+        [10, IN_SYNC],
         [90, CATCHING_UP],
       ],
       ['70s catching_up'],
@@ -59,22 +59,22 @@ describe('what is told', () => {
       'and its end',
       [
         [90, CATCHING_UP],
-        [90, IN_STEP],
+        [90, IN_SYNC],
       ],
-      ['60s catching_up', '93s in_step'],
+      ['60s catching_up', '93s in_sync'],
     ],
     [
       'trouble soon, and once',
       [
-        [10, IN_STEP],
+        [10, IN_SYNC],
         [900, BLOCKED],
       ],
-      ['13s blocked:paused'],
+      ['13s action_required:paused'],
     ],
     [
       'a silent upstream as soon as trouble',
       [
-        [10, IN_STEP],
+        [10, IN_SYNC],
         [90, SILENT],
       ],
       ['13s unreachable:upstream_unreachable'],
@@ -82,7 +82,7 @@ describe('what is told', () => {
     [
       'a backlog that is late as soon as trouble, and not one that is merely there',
       [
-        [10, IN_STEP],
+        [10, IN_SYNC],
         [30, CATCHING_UP],
         [30, verdict('catching_up', 'backlog_late')],
       ],
@@ -91,9 +91,9 @@ describe('what is told', () => {
     [
       'no trouble that is over at the next look',
       [
-        [10, IN_STEP],
+        [10, IN_SYNC],
         [2, BLOCKED],
-        [50, IN_STEP],
+        [50, IN_SYNC],
       ],
       [],
     ],
@@ -101,9 +101,9 @@ describe('what is told', () => {
       'one trouble after another, since each asks for another act',
       [
         [10, BLOCKED],
-        [10, verdict('blocked', 'credentials_rejected')],
+        [10, verdict('action_required', 'credentials_rejected')],
       ],
-      ['3s blocked:paused', '13s blocked:credentials_rejected'],
+      ['3s action_required:paused', '13s action_required:credentials_rejected'],
     ],
     [
       'nothing of a start or a stop',
@@ -118,13 +118,13 @@ describe('what is told', () => {
   });
 
   it('is the first verdict of all', () => {
-    expect(told([[9, IN_STEP]], { ...NOTHING_TOLD, told: null })).toEqual(['3s in_step']);
+    expect(told([[9, IN_SYNC]], { ...NOTHING_TOLD, told: null })).toEqual(['3s in_sync']);
   });
 });
 
 describe('a failed attempt', () => {
   const failed = (times: number): NotifyState => {
-    let state = look(TOLD_IN_STEP, BLOCKED, 0).state;
+    let state = look(TOLD_IN_SYNC, BLOCKED, 0).state;
     for (let n = 0; n < times; n += 1) state = attempted(state, false, 0, 0.999);
     return state;
   };
@@ -147,12 +147,12 @@ describe('a failed attempt', () => {
   });
 
   it('is dropped when all is as it was last told', () => {
-    const state = look(failed(9), IN_STEP, 10_000).state;
-    expect(look(state, IN_STEP, 900_000).tell).toBe(false);
+    const state = look(failed(9), IN_SYNC, 10_000).state;
+    expect(look(state, IN_SYNC, 900_000).tell).toBe(false);
   });
 });
 
 it('two verdicts for one act are one topic', () => {
   expect(topicOf(verdict('catching_up', 'backlog'))).toBe(topicOf(verdict('catching_up', 'verifying')));
-  expect(topicOf(verdict('in_step'))).toBe(topicOf(verdict('in_step', 'in_step_but_unresolved')));
+  expect(topicOf(verdict('in_sync'))).toBe(topicOf(verdict('in_sync', 'in_sync_but_unresolved')));
 });

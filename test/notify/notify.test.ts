@@ -6,11 +6,11 @@ import { notify } from '../../src/notify/notify.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 import { eventually } from '../convergence/service.ts';
 
-const IN_STEP: Verdict = {
-  ...{ verdict: 'in_step', reason: 'in_step', sentence: 'In step.', remedy: null, since: null },
+const IN_SYNC: Verdict = {
+  ...{ verdict: 'in_sync', reason: 'in_sync', sentence: 'In sync.', remedy: null, since: null },
 };
 const PAUSED: Verdict = {
-  ...{ verdict: 'blocked', reason: 'paused', sentence: 'Paused.', remedy: 'Resume.', since: null },
+  ...{ verdict: 'action_required', reason: 'paused', sentence: 'Paused.', remedy: 'Resume.', since: null },
 };
 
 let server: Server;
@@ -57,7 +57,7 @@ beforeEach(async () => {
   attempts = [];
   facts = new Map();
   answer = 204;
-  now = IN_STEP;
+  now = IN_SYNC;
   clock = new HeldClock();
   server = createServer((request, response) => {
     let text = '';
@@ -90,12 +90,12 @@ it('posts what the status page says, with what was said before it', async () => 
       service: 'compliance-mirror',
       version: '0.1.0',
       operators: 'http://127.0.0.1:8081',
-      verdict: 'blocked',
+      verdict: 'action_required',
       reason: 'paused',
       sentence: 'Paused.',
       remedy: 'Resume.',
       since: null,
-      previous: 'in_step',
+      previous: 'in_sync',
       at: expect.stringMatching(/^\d{4}-.*Z$/),
     },
   });

@@ -108,10 +108,10 @@ describe('signing in', () => {
   });
 
   test('it leads back to the page that was asked for, and never off this site', async () => {
-    const asked = await h.app.request('/events?state=dead', { headers: html });
-    expect(asked.headers.get('location')).toBe('/sign-in?next=%2Fevents%3Fstate%3Ddead');
+    const asked = await h.app.request('/events?state=failed', { headers: html });
+    expect(asked.headers.get('location')).toBe('/sign-in?next=%2Fevents%3Fstate%3Dfailed');
     const cases: [string, string][] = [
-      ['/events?state=dead', '/events?state=dead'],
+      ['/events?state=failed', '/events?state=failed'],
       ['https://evil.example/', '/'],
       ['//evil.example/', '/'],
       ['/\\evil.example', '/'],
@@ -297,15 +297,15 @@ describe('tokens that change while the service runs', () => {
 describe('forms', () => {
   const FORMS = [
     'retry',
-    'sweep',
-    'sweeps',
+    'sync',
+    'sync-runs',
     'pause',
     'resume',
     'events',
     'refetch',
     'release',
-    'confirm-deletions',
-    'resolve-gap',
+    'approve-deletions',
+    'settle-gap',
   ];
 
   test('are all that posts to /actions, and none is taken without its secret, from elsewhere, or from a reader', async () => {
@@ -327,7 +327,7 @@ describe('forms', () => {
               id: 'evt_1',
               do: 'retry',
               kind: 'vendor',
-              sweep: '1',
+              fullSync: '1',
               sure: 'yes',
             }),
           })

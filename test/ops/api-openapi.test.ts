@@ -1,7 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
-import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from './harness.ts';
+import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness, READ } from './harness.ts';
 
 const TIMING = { settleMs: 10_000 };
 /** Of the URL map, what is for people: pages and what they are made of. */
@@ -83,9 +83,9 @@ it('what is answered is what the document says', async () => {
       ...{ address: '192.0.2.1', times: 1 },
     },
   ]);
-  const sweep = await h.store.startSweep('vendor', 'test', h.now());
-  const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SWEPT };
-  await h.store.finishSweep(sweep.id, { ...result, drift: { missing: 0 } }, h.now());
+  const fullSync = await h.store.startSyncRun('vendor', 'test', h.now());
+  const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SYNCED };
+  await h.store.finishSyncRun(fullSync.id, { ...result, differences: { missing: 0 } }, h.now());
   await h.store.audit({ actor: 'olga', action: 'pause', outcome: 'ok', target: null }, h.now());
   const held = await h.hold('vendor', ['h1', 'h2', 'h3']);
   const lost = { reason: 'restored', kind: 'risk_assessment', recordId: null } as const;
@@ -97,9 +97,9 @@ it('what is answered is what the document says', async () => {
     '/api/events/{id}': '/api/events/evt_1',
     '/api/events/{id}/retry': '/api/events/evt_1/retry',
     '/api/events/{id}/discard': '/api/events/evt_2/discard',
-    '/api/sweeps/{id}': `/api/sweeps/${sweep.id}`,
-    '/api/sweeps/{id}/held-deletions': `/api/sweeps/${held}/held-deletions`,
-    '/api/sweeps/{id}/confirm-deletions': `/api/sweeps/${held}/confirm-deletions`,
+    '/api/sync-runs/{id}': `/api/sync-runs/${fullSync.id}`,
+    '/api/sync-runs/{id}/pending-deletions': `/api/sync-runs/${held}/pending-deletions`,
+    '/api/sync-runs/{id}/approve-deletions': `/api/sync-runs/${held}/approve-deletions`,
     '/api/rejections/{id}': '/api/rejections/1',
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',

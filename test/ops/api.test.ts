@@ -5,7 +5,7 @@ import { isUsableId } from '../../src/compliance/pointers.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
-import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness } from './harness.ts';
+import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -33,7 +33,7 @@ async function post(path: string, body?: unknown): Promise<{ status: number; bod
 
 const mirrorVendor = (id: string, data: Record<string, unknown>) => h.mirror('vendor', id, data);
 
-async function deadEvent(id: string, words: Parameters<typeof incoming>[0] = {}): Promise<void> {
+async function failedEvent(id: string, words: Parameters<typeof incoming>[0] = {}): Promise<void> {
   await h.store.accept({ events: [incoming({ id, ...words })], unusable: [] }, h.now(), TIMING);
   const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
   await h.store.deferEvents([{ event: event!, retryAtMs: null, error: 'it broke' }], h.now(), TIMING);
@@ -45,7 +45,7 @@ describe('status', () => {
     const { body } = await get('/api/status');
     expect(body).toMatchObject({
       verdict: 'catching_up',
-      service: { state: 'running', settle_seconds: 10, sweep_minutes: 60 },
+      service: { state: 'running', settle_seconds: 10, full_sync_minutes: 60 },
       backlog: { events: 1 },
       upstream: { origin: 'https://compliance.example', budget_left: 48 },
     });
@@ -58,7 +58,7 @@ describe('status', () => {
     const { status, body } = await get('/api/status');
     expect([status, body.verdict, body.reason, body.kinds]).toEqual([
       200,
-      'blocked',
+      'action_required',
       'database_unreadable',
       null,
     ]);
@@ -103,19 +103,19 @@ describe('lists', () => {
   });
 
   test('filter', async () => {
-    await deadEvent('evt_dead');
+    await failedEvent('evt_failed');
     await h.store.accept(
       { events: [incoming({ id: 'evt_ok', recordId: 'pol/2' })], unusable: [] },
       h.now(),
       TIMING,
     );
-    expect((await get('/api/events?state=dead')).body.items).toMatchObject([
-      { id: 'evt_dead', error: 'it broke' },
+    expect((await get('/api/events?state=failed')).body.items).toMatchObject([
+      { id: 'evt_failed', error: 'it broke' },
     ]);
     expect(
       (await get(`/api/events?kind=policy&record_id=${encodeURIComponent('pol/2')}`)).body.items,
     ).toMatchObject([{ id: 'evt_ok' }]);
-    expect((await get('/api/gaps?open=true')).body.items).toMatchObject([{ reason: 'dead_letter' }]);
+    expect((await get('/api/gaps?open=true')).body.items).toMatchObject([{ reason: 'failed_event' }]);
     expect((await get('/api/gaps?open=false')).body.items).toEqual([]);
   });
 
@@ -130,7 +130,7 @@ describe('lists', () => {
     ['/api/records/vendor?deleted=maybe', 'deleted'],
     ['/api/gaps?open=1', 'open'],
     ['/api/changes?after=-1', 'after'],
-    ['/api/sweeps?__proto__=x', '__proto__'],
+    ['/api/sync-runs?__proto__=x', '__proto__'],
   ])('%s is a 400 that names %s', async (path, name) => {
     const { status, body } = await get(path);
     expect([status, body.code]).toEqual([400, 'invalid_parameter']);
@@ -139,7 +139,7 @@ describe('lists', () => {
 
   test.each([
     'gaps',
-    'sweeps',
+    'sync-runs',
     'quarantine',
     'rejections',
     'audit',
@@ -168,7 +168,7 @@ test('the feed of changes says where to go on from, also when nothing is new', a
   await mirrorVendor('v1', { name: 'One' });
   await mirrorVendor('v2', { name: 'Two' });
   const first = (await get('/api/changes?after=0&limit=1')).body;
-  expect(first.items).toMatchObject([{ record_id: 'v1', operation: 'insert', cause: 'sweep:1' }]);
+  expect(first.items).toMatchObject([{ record_id: 'v1', operation: 'insert', cause: 'sync:1' }]);
   const second = (await get(`/api/changes?after=${first.next}`)).body;
   expect(second.items).toMatchObject([{ record_id: 'v2' }]);
   expect((await get(`/api/changes?after=${second.next}`)).body).toMatchObject({
@@ -198,9 +198,9 @@ describe('one thing', () => {
     '/api/records/vendor/none',
     '/api/records/vendor/none/history',
     '/api/records/person/1',
-    '/api/sweeps/1',
-    '/api/sweeps/x',
-    '/api/sweeps/1e3',
+    '/api/sync-runs/1',
+    '/api/sync-runs/x',
+    '/api/sync-runs/1e3',
     '/api/quarantine/1',
     '/api/nothing',
   ])('%s is a 404', async (path) => {
@@ -212,7 +212,7 @@ describe('one thing', () => {
     ['POST', '/api/status', 'GET, HEAD'],
     ['DELETE', '/api/events/none', 'GET, HEAD'],
     ['GET', '/api/events/none/retry', 'POST'],
-    ['PUT', '/api/sweeps', 'GET, HEAD, POST'],
+    ['PUT', '/api/sync-runs', 'GET, HEAD, POST'],
     ['GET', '/api/records/vendor/__proto__/refetch', 'POST'],
     ['PATCH', '/metrics', 'GET, HEAD'],
   ])('%s %s is a 405 that names what is taken there', async (method, path, allow) => {
@@ -249,65 +249,65 @@ describe('one thing', () => {
 describe('changes', () => {
   const about = (data: object) => ({ body: JSON.stringify({ data }) });
 
-  test('a dead event is read anew and processed, and one that is not dead cannot be', async () => {
-    await deadEvent('evt/dead', about({ id: 'pol/7' }));
-    const path = `/api/events/${encodeURIComponent('evt/dead')}`;
-    const told = { status: 'processed', id: 'evt/dead', kind: 'policy', record_id: 'pol/7' };
+  test('a failed event is read anew and processed, and one that is not failed cannot be', async () => {
+    await failedEvent('evt/failed', about({ id: 'pol/7' }));
+    const path = `/api/events/${encodeURIComponent('evt/failed')}`;
+    const told = { status: 'processed', id: 'evt/failed', kind: 'policy', record_id: 'pol/7' };
     expect(await post(`${path}/retry`)).toEqual({ status: 200, body: told });
-    expect((await get(path)).body).toMatchObject({ state: 'done', record_id: 'pol/7' });
+    expect((await get(path)).body).toMatchObject({ state: 'processed', record_id: 'pol/7' });
     expect((await post(`${path}/retry`)).body).toMatchObject({ status: 409, code: 'event_state' });
     expect((await post('/api/events/none/retry')).status).toBe(404);
   });
 
-  test('a dead event that fails again says why', async () => {
-    await deadEvent('evt_dead', about({ says: 'nothing' }));
-    expect(await post('/api/events/evt_dead/retry')).toMatchObject({
+  test('a failed event that fails again says why', async () => {
+    await failedEvent('evt_failed', about({ says: 'nothing' }));
+    expect(await post('/api/events/evt_failed/retry')).toMatchObject({
       ...{
         status: 409,
         body: { code: 'failed_again', detail: expect.stringContaining('no id of a policy') },
       },
     });
-    expect((await get('/api/events/evt_dead')).body).toMatchObject({ state: 'dead', attempts: 2 });
+    expect((await get('/api/events/evt_failed')).body).toMatchObject({ state: 'failed', attempts: 2 });
     expect((await get('/api/audit')).body.items).toMatchObject([
-      { action: 'event_retry', outcome: 'failed_again', target: 'evt_dead' },
+      { action: 'event_retry', outcome: 'failed_again', target: 'evt_failed' },
     ]);
   });
 
   test('all that failed because they name no record are tried at once, and told apart', async () => {
-    await deadEvent('found', { ...about({ id: 'pol_7' }), recordId: null });
-    await deadEvent('not found', { ...about({ says: 'nothing' }), recordId: null });
-    await deadEvent('another', about({ id: 'pol_1' }));
+    await failedEvent('found', { ...about({ id: 'pol_7' }), recordId: null });
+    await failedEvent('not found', { ...about({ says: 'nothing' }), recordId: null });
+    await failedEvent('another', about({ id: 'pol_1' }));
     expect((await post('/api/events/retry', { failed_for: 'no_record_id' })).body).toMatchObject({
       ...{ status: 'tried', processed: 1, failed: 1 },
       errors: [{ id: 'not found', error: expect.stringContaining('no id of a policy') }],
     });
-    expect((await get('/api/events/another')).body.state).toBe('dead');
+    expect((await get('/api/events/another')).body.state).toBe('failed');
     expect((await post('/api/events/retry', {})).status).toBe(400);
   });
 
-  test('a dead event is discarded', async () => {
-    await deadEvent('evt_dead');
-    expect((await post('/api/events/evt_dead/discard')).status).toBe(200);
-    expect((await get('/api/events/evt_dead')).body.state).toBe('discarded');
+  test('a failed event is discarded', async () => {
+    await failedEvent('evt_failed');
+    expect((await post('/api/events/evt_failed/discard')).status).toBe(200);
+    expect((await get('/api/events/evt_failed')).body.state).toBe('discarded');
   });
 
-  test('a sweep is of all kinds, or of those named', async () => {
-    expect((await post('/api/sweeps')).body.kinds).toEqual(['policy', 'risk_assessment', 'vendor']);
-    expect((await post('/api/sweeps', { kinds: ['vendor', 'vendor'] })).body.kinds).toEqual(['vendor']);
+  test('a full sync is of all kinds, or of those named', async () => {
+    expect((await post('/api/sync-runs')).body.kinds).toEqual(['policy', 'risk_assessment', 'vendor']);
+    expect((await post('/api/sync-runs', { kinds: ['vendor', 'vendor'] })).body.kinds).toEqual(['vendor']);
     expect(h.asked).toEqual([
-      'sweep policy,risk_assessment,vendor operator:olga',
-      'sweep vendor operator:olga',
+      'sync policy,risk_assessment,vendor operator:olga',
+      'sync vendor operator:olga',
     ]);
-    expect((await post('/api/sweeps', { kind: 'policy' })).body.kinds).toEqual(['policy']);
+    expect((await post('/api/sync-runs', { kind: 'policy' })).body.kinds).toEqual(['policy']);
     const both = { kind: 'vendor', kinds: ['vendor'] };
     for (const bad of [{ kinds: ['person'] }, { kinds: [] }, { kind: 'person' }, both, '{', '[]', '"x"']) {
-      expect((await post('/api/sweeps', bad)).status).toBe(400);
+      expect((await post('/api/sync-runs', bad)).status).toBe(400);
     }
   });
 
-  test('without credentials there is nothing to sweep or fetch', async () => {
+  test('without credentials there is nothing to compare or fetch', async () => {
     h.live.eventsOnly = true;
-    expect((await post('/api/sweeps')).body).toMatchObject({ status: 409, code: 'events_only' });
+    expect((await post('/api/sync-runs')).body).toMatchObject({ status: 409, code: 'events_only' });
     expect((await post('/api/records/vendor/v1/refetch')).body).toMatchObject({
       status: 409,
       code: 'events_only',
@@ -315,49 +315,49 @@ describe('changes', () => {
     expect(h.asked).toEqual([]);
   });
 
-  test('consent to held deletions is for their sweep, and asks for the proof that uses it', async () => {
+  test('consent to pending deletions is for their full sync, and asks for the proof that uses it', async () => {
     const ids = ['v1', 'v2', 'v3'];
-    const sweep = await h.hold('vendor', ids);
-    expect((await get('/api/status')).body.held_deletions).toEqual([
-      { sweep_id: sweep, kind: 'vendor', count: 3 },
+    const fullSync = await h.hold('vendor', ids);
+    expect((await get('/api/status')).body.pending_deletions).toEqual([
+      { sync_run_id: fullSync, kind: 'vendor', count: 3 },
     ]);
-    const { status, body } = await post(`/api/sweeps/${sweep}/confirm-deletions`);
+    const { status, body } = await post(`/api/sync-runs/${fullSync}/approve-deletions`);
     expect([status, body.kind, body.ids]).toEqual([200, 'vendor', ids]);
     expect(Date.parse(body.until)).toBeGreaterThan(Date.now());
-    expect(h.asked).toEqual([`sweep vendor consent:${sweep}`]);
+    expect(h.asked).toEqual([`sync vendor consent:${fullSync}`]);
   });
 
   test('consent that names what was shown is refused once something else is held', async () => {
-    const sweep = await h.hold('vendor', ['v1', 'v2', 'v3']);
-    const path = `/api/sweeps/${sweep}`;
-    const shown = (await get(`${path}/held-deletions`)).body;
+    const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
+    const path = `/api/sync-runs/${fullSync}`;
+    const shown = (await get(`${path}/pending-deletions`)).body;
     expect(shown).toMatchObject({ kind: 'vendor', waiting: 3, consented: 0, next: null });
     expect(shown.items.map((item: { id: string }) => item.id)).toEqual(['v1', 'v2', 'v3']);
     const { digest } = shown;
 
-    await h.store.holdDeletion('vendor', 'v4', sweep, h.now());
-    const refused = await post(`${path}/confirm-deletions`, { digest });
+    await h.store.holdForApproval('vendor', 'v4', fullSync, h.now());
+    const refused = await post(`${path}/approve-deletions`, { digest });
     expect([refused.status, refused.body.code]).toEqual([409, 'held_changed']);
-    expect((await post(`${path}/confirm-deletions`, { digets: digest })).status).toBe(400);
+    expect((await post(`${path}/approve-deletions`, { digets: digest })).status).toBe(400);
     expect(h.asked).toEqual([]);
-    const now = (await get(`${path}/held-deletions`)).body;
+    const now = (await get(`${path}/pending-deletions`)).body;
     expect(now).toMatchObject({ waiting: 4, consented: 0 });
-    expect((await post(`${path}/confirm-deletions`, { digest: now.digest })).status).toBe(200);
-    expect((await get(`${path}/held-deletions`)).body).toMatchObject({ waiting: 0, consented: 4 });
-    expect((await get('/api/sweeps/99/held-deletions')).status).toBe(404);
+    expect((await post(`${path}/approve-deletions`, { digest: now.digest })).status).toBe(200);
+    expect((await get(`${path}/pending-deletions`)).body).toMatchObject({ waiting: 0, consented: 4 });
+    expect((await get('/api/sync-runs/99/pending-deletions')).status).toBe(404);
   });
 
   test('consent where nothing is held is refused', async () => {
-    const sweep = await h.store.startSweep('vendor', 'test', h.now());
-    await h.store.finishSweep(
-      sweep.id,
-      { outcome: 'complete', error: null, progress: NOTHING_SWEPT },
+    const fullSync = await h.store.startSyncRun('vendor', 'test', h.now());
+    await h.store.finishSyncRun(
+      fullSync.id,
+      { outcome: 'complete', error: null, progress: NOTHING_SYNCED },
       h.now(),
     );
-    expect((await post(`/api/sweeps/${sweep.id}/confirm-deletions`)).body).toMatchObject({
+    expect((await post(`/api/sync-runs/${fullSync.id}/approve-deletions`)).body).toMatchObject({
       code: 'nothing_held',
     });
-    expect((await post('/api/sweeps/99/confirm-deletions')).status).toBe(404);
+    expect((await post('/api/sync-runs/99/approve-deletions')).status).toBe(404);
     expect(h.asked).toEqual([]);
   });
 
@@ -429,16 +429,16 @@ describe('changes', () => {
   });
 
   test('each is audited with who, what and how it ended', async () => {
-    await deadEvent('evt_1');
+    await failedEvent('evt_1');
     await post('/api/events/evt_1/discard');
     await post('/api/events/none/retry');
-    await post('/api/sweeps', { kinds: ['policy'] });
+    await post('/api/sync-runs', { kinds: ['policy'] });
     h.context.actions.pause = () => Promise.reject(new Error('no'));
     expect((await post('/api/pause')).status).toBe(500);
     expect((await get('/api/audit')).body.items.toReversed()).toMatchObject([
       { actor: 'olga', action: 'event_discard', outcome: 'ok', target: 'evt_1' },
       { actor: 'olga', action: 'event_retry', outcome: 'not_possible', target: 'none' },
-      { actor: 'olga', action: 'sweep', outcome: 'ok', target: 'policy' },
+      { actor: 'olga', action: 'sync', outcome: 'ok', target: 'policy' },
       { actor: 'olga', action: 'pause', outcome: 'failed', target: null },
     ]);
   });

@@ -25,20 +25,20 @@ test('what an operator asks for is in the audit before it is done', async () => 
 });
 
 test('an entry whose outcome was lost, as by a kill in between, goes on saying that it was asked for', async () => {
-  h.context.store.settleAudit = () => Promise.reject(new StoreUnavailable('disk full', { hint: '' }));
+  h.context.store.settleAudit = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
   expect((await pause()).status).toBe(200);
   expect(h.asked).toEqual(['pause']);
   expect(await entries()).toEqual(['olga pause asked']);
 });
 
 test('what cannot be put into the audit is not done', async () => {
-  h.context.store.askAudit = () => Promise.reject(new StoreUnavailable('disk full', { hint: '' }));
+  h.context.store.askAudit = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
   expect((await pause()).status).toBe(503);
   expect(h.asked).toEqual([]);
 });
 
 test('what was asked for and failed is in the audit as failed', async () => {
-  h.context.actions.pause = () => Promise.reject(new StoreUnavailable('disk full', { hint: '' }));
+  h.context.actions.pause = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
   expect((await pause()).status).toBe(503);
   expect(await entries()).toEqual(['olga pause failed']);
 });

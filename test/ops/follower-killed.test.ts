@@ -111,7 +111,7 @@ it.each([1, 2, 3])(
       const id = `rec ${chance(9)}`;
       await h.mirror(kind, id, {
         name: `name ${chance(1000)}`,
-        status: ['draft', 'done'][chance(2)],
+        status: ['draft', 'processed'][chance(2)],
         [`field ${chance(3)}`]: chance(9),
       });
     };

@@ -23,7 +23,7 @@ const TOKENS: readonly OpsToken[] = [
 ];
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-export const NOTHING_SWEPT = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+export const NOTHING_SYNCED = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
 export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
   return {
@@ -37,9 +37,9 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     signingSecrets: 1,
     secrets: [{ position: 1, registration: null, lastUsedAt: null }],
     settleMs: 10_000,
-    sweepMs: 3_600_000,
+    fullSyncMs: 3_600_000,
     silenceMs: 86_400_000,
-    runningSweeps: [],
+    runningSyncRuns: [],
     upstream: {
       configured: true,
       origin: 'https://compliance.example',
@@ -73,7 +73,7 @@ export interface Harness {
   /** Whatever the service was asked to do, in order. */
   asked: string[];
   live: LiveFacts;
-  /** Puts deletions on hold, as a sweep that proved too many does. Returns the sweep's id. */
+  /** Puts deletions on hold, as a full sync that proved too many does. Returns the full sync's id. */
   hold(kind: Kind, ids: readonly string[]): Promise<number>;
   mirror(kind: Kind, id: string, data: Record<string, unknown>): Promise<void>;
   now(): Now;
@@ -93,8 +93,8 @@ export async function opsHarness(
   const asked: string[] = [];
   const live = liveFacts();
   const actions: OpsActions = {
-    async requestSweep(kinds, reason) {
-      asked.push(`sweep ${kinds.join(',')} ${reason}`);
+    async requestFullSync(kinds, reason) {
+      asked.push(`sync ${kinds.join(',')} ${reason}`);
     },
     async refetch(kind, ids) {
       asked.push(`refetch ${kind} ${ids.join(',')}`);
@@ -122,19 +122,19 @@ export async function opsHarness(
       kind,
       [{ id, data: { id, ...data } }],
       { number: await store.currentNumber(), beganAt: steady, endedAt: steady, endedWall: wall },
-      { cause: 'sweep:1', sweepId: null, timing: { settleMs: 10_000 }, pointers: POINTERS },
+      { cause: 'sync:1', syncRunId: null, timing: { settleMs: 10_000 }, pointers: POINTERS },
     );
   };
   const hold = async (kind: Kind, ids: readonly string[]) => {
     for (const id of ids) await mirror(kind, id, { name: id });
-    const sweep = await store.startSweep(kind, 'test', now());
+    const fullSync = await store.startSyncRun(kind, 'test', now());
     await store.concludeDeletions(
       kind,
-      { absent: ids, number: sweep.number },
-      { cause: `sweep:${sweep.id}`, sweepId: sweep.id, onlyAnnounced: false },
+      { absent: ids, number: fullSync.number },
+      { cause: `sync:${fullSync.id}`, syncRunId: fullSync.id, onlyAnnounced: false },
       now(),
     );
-    return sweep.id;
+    return fullSync.id;
   };
   const rules = {
     ...{ pointers: POINTERS, eventsOnly: false, toleranceMs: 300_000 },
@@ -144,9 +144,9 @@ export async function opsHarness(
     store: { ...store, retryEvent: (id, at) => store.retryEvent(id, rules, at) },
     actions,
     facts: () => ({ ...live }),
-    heldDeletions: async () => {
-      const groups = Map.groupBy(await store.heldDeletions(clock.wall()), ({ sweepId }) => sweepId);
-      return [...groups].map(([sweepId, held]) => ({ sweepId, kind: held[0]!.kind, count: held.length }));
+    pendingDeletions: async () => {
+      const groups = Map.groupBy(await store.pendingDeletions(clock.wall()), ({ syncRunId }) => syncRunId);
+      return [...groups].map(([syncRunId, held]) => ({ syncRunId, kind: held[0]!.kind, count: held.length }));
     },
     credentials: async () => ({ auth: 'api_key', expiresAt: null, refusal: null }),
     traffic: (since) => store.listTraffic(since),

@@ -74,11 +74,11 @@ describe('metrics', () => {
     expect(text).toMatch(/^compliance_mirror_records\{kind="policy",state="unverified"\} \d+$/m);
   });
 
-  test('forget a gap that has healed', async () => {
+  test('forget a gap that has resolved', async () => {
     const gap = { reason: 'silence', kind: null, recordId: null } as const;
     await h.store.openGap(gap, null, h.now());
     await h.app.request('/metrics', { headers: bearer(READ) });
-    await h.store.healGap(gap, h.now());
+    await h.store.resolveGap(gap, h.now());
     // Any change here makes the next reading a fresh one.
     await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
     const text = await (await h.app.request('/metrics', { headers: bearer(READ) })).text();
@@ -87,7 +87,8 @@ describe('metrics', () => {
 });
 
 test('when the database fails while being asked, the answer is 503 and says when to come back', async () => {
-  h.context.store.listEvents = () => Promise.reject(new StoreUnavailable('disk full', { hint: 'make room' }));
+  h.context.store.listEvents = () =>
+    Promise.reject(new StoreUnavailable('disk full', { remedy: 'make room' }));
   const response = await h.app.request('/api/events', { headers: bearer(OPERATE) });
   expect(response.status).toBe(503);
   expect(response.headers.get('retry-after')).toBe('5');

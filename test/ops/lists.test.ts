@@ -39,14 +39,14 @@ const HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
 describe('the events', () => {
   test('are paged by key, and a filter stays over the pages', async () => {
     await kill(...Array.from({ length: PAGE_ROWS + 1 }, (_, n) => `evt_${n}`));
-    const first = await page('/events?state=dead');
+    const first = await page('/events?state=failed');
     expect(first.text).toContain(`>evt_${PAGE_ROWS}</code>`);
     const next = /href="([^"]+)" rel="next"/.exec(first.text)![1]!.replaceAll('&amp;', '&');
-    expect(next).toMatch(/^\/events\?state=dead&after=\d+$/);
+    expect(next).toMatch(/^\/events\?state=failed&after=\d+$/);
     const second = await page(next);
     expect(second.text).toContain('>evt_0</code>');
     expect(second.text).not.toContain('rel="next"');
-    expect(second.text).toContain('href="/events?state=dead"');
+    expect(second.text).toContain('href="/events?state=failed"');
   });
 
   test('that are rare are looked for as far as one page looks, which it says', async () => {
@@ -80,10 +80,10 @@ describe('the events', () => {
       ...(['a', 'b', 'gone'].map((id) => ['id', id]) as [string, string][]),
       ...([
         ['do', 'retry'],
-        ['back', '/events?state=dead'],
+        ['back', '/events?state=failed'],
       ] as [string, string][]),
     ]);
-    expect(retried.headers.get('location')).toBe('/events?state=dead&told=retried.2.1');
+    expect(retried.headers.get('location')).toBe('/events?state=failed&told=retried.2.1');
     expect((await page(retried.headers.get('location')!)).text).toContain(
       '2 events processed. 1 other could not be: the error stands beside each.',
     );
@@ -93,7 +93,7 @@ describe('the events', () => {
     ]);
     expect(
       await Promise.all(['a', 'b', 'c'].map(async (id) => (await h.store.showEvent(id))!.state)),
-    ).toEqual(['done', 'done', 'discarded']);
+    ).toEqual(['processed', 'processed', 'discarded']);
     const audit = (await h.store.listAudit({ limit: 10 })).map(({ actor, action, outcome, target }) =>
       [actor, action, outcome, target].join(' '),
     );
@@ -108,9 +108,9 @@ describe('the events', () => {
   test('as many can be ticked as a list shows, with the longest ids there are', async () => {
     const ids = Array.from({ length: 500 }, (_, n) => `${'鷗'.repeat(250)}${n}`);
     await kill(...ids);
-    const fields = [...ids.map((id) => ['id', id]), ['do', 'discard'], ['back', '/events?state=dead']];
+    const fields = [...ids.map((id) => ['id', id]), ['do', 'discard'], ['back', '/events?state=failed']];
     const response = await post('/actions/events', fields as [string, string][]);
-    expect(response.headers.get('location')).toBe('/events?state=dead&told=discarded.500.0');
+    expect(response.headers.get('location')).toBe('/events?state=failed&told=discarded.500.0');
     expect((await post('/actions/refetch', fields as [string, string][])).status).toBe(413);
   }, 300_000);
 
@@ -142,7 +142,7 @@ describe('the records', () => {
     await h.mirror('vendor', 'v1', { name: 'Acme', owner: HOSTILE });
     const { text } = await page('/records/vendor/v1');
     expect(text).toContain('<h1>Acme</h1>');
-    expect(text).toContain('href="/sweeps/1"');
+    expect(text).toContain('href="/sync-runs/1"');
     expect(text).toContain('>data.owner</th>');
     expect(text).not.toMatch(/<img|<script>/);
     expect(text).toContain('action="/actions/refetch"');
@@ -203,10 +203,10 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   expect(await buttons(OPERATE)).toEqual([ofAssessments]);
   expect(await buttons(READ)).toEqual([]);
   expect((await page('/')).text).toContain('href="/gaps#gap-restored"');
-  const answer = await post('/actions/resolve-gap', [['id', String(ofAssessments)]]);
+  const answer = await post('/actions/settle-gap', [['id', String(ofAssessments)]]);
   expect([answer.status, answer.headers.get('location')]).toEqual([303, '/gaps?told=resolved.1.0']);
   expect((await page('/gaps?told=resolved.1.0')).text).toContain('The gap is resolved.');
-  expect((await post('/actions/resolve-gap', [['id', String(ofAssessments)]])).status).toBe(409);
+  expect((await post('/actions/settle-gap', [['id', String(ofAssessments)]])).status).toBe(409);
   expect(await buttons(OPERATE)).toEqual([]);
   h.live.eventsOnly = true;
   expect(await buttons(OPERATE)).toHaveLength(2);
@@ -246,15 +246,15 @@ test('a rejection is shown with what doctor says of it', async () => {
   expect((await page('/rejections/99')).status).toBe(404);
 });
 
-test('gaps stand under their reasons with symptom, check and command; the healed ones apart', async () => {
+test('gaps stand under their reasons with symptom, check and command; the resolved ones apart', async () => {
   await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: HOSTILE }, HOSTILE, h.now());
   await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
-  await h.store.healGap({ reason: 'silence', kind: null, recordId: null }, h.now());
+  await h.store.resolveGap({ reason: 'silence', kind: null, recordId: null }, h.now());
   const open = (await page('/gaps')).text;
   expect(open).toContain('The API does not know this record');
   for (const word of ['Symptom', 'Check', 'Command']) expect(open).toContain(`<dt>${word}</dt>`);
   expect(open).not.toMatch(/<img|<script>|No delivery for a long time/);
-  expect((await page('/gaps?show=healed')).text).toContain('No delivery for a long time');
+  expect((await page('/gaps?show=resolved')).text).toContain('No delivery for a long time');
 });
 
 test('a dry run is begun from the page, and the page shows what it found', async () => {
@@ -262,21 +262,21 @@ test('a dry run is begun from the page, and the page shows what it found', async
     ...{ missing: 1_200, extra: 0, different: 0, repaired: 0, fields: {}, incomplete: null },
     examples: [{ id: 'v9', what: 'missing', fields: [], repaired: false }],
   });
-  expect((await post('/actions/sweeps', [['do', 'compare']])).status).toBe(400);
-  const begun = await post('/actions/sweeps', [
+  expect((await post('/actions/sync-runs', [['do', 'compare']])).status).toBe(400);
+  const begun = await post('/actions/sync-runs', [
     ['kind', 'vendor'],
     ['do', 'compare'],
   ]);
-  expect(begun.headers.get('location')).toBe('/sweeps?told=compared.1.0');
-  await expect.poll(async () => (await page('/sweeps')).text).toContain('nothing was written');
-  expect((await page('/sweeps')).text).toContain('<code>v9</code>');
-  expect((await page('/sweeps')).text).toContain('The first 1 of 1,200.');
-  await post('/actions/sweeps', [
+  expect(begun.headers.get('location')).toBe('/sync-runs?told=compared.1.0');
+  await expect.poll(async () => (await page('/sync-runs')).text).toContain('nothing was written');
+  expect((await page('/sync-runs')).text).toContain('<code>v9</code>');
+  expect((await page('/sync-runs')).text).toContain('The first 1 of 1,200.');
+  await post('/actions/sync-runs', [
     ['kind', 'vendor'],
     ['kind', 'policy'],
-    ['do', 'sweep'],
+    ['do', 'sync'],
   ]);
-  expect(h.asked).toEqual(['sweep policy,vendor operator:olga']);
+  expect(h.asked).toEqual(['sync policy,vendor operator:olga']);
 });
 
 test('a person gets a problem as a page, a program as JSON, and both the same words', async () => {

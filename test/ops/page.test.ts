@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Clock } from '../../src/clock.ts';
-import { bearer, type Harness, incoming, NOTHING_SWEPT, OPERATE, opsHarness, READ } from './harness.ts';
+import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness, READ } from './harness.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -31,15 +31,19 @@ test('the page says the verdict first, as its only heading of the first rank', a
   expect(html.match(/<h1>/g)).toHaveLength(1);
   expect(html.indexOf('<h1>')).toBeLessThan(html.indexOf('<h2'));
   expect(html).toMatch(
-    /<h1>The first sweep of the policies, risk assessments and vendors is not finished yet\./,
+    /<h1>The first full sync of the policies, risk assessments and vendors is not finished yet\./,
   );
 });
 
 test('ids, errors and reasons from outside are shown as text and never as markup', async () => {
   for (const id of HOSTILE) {
     await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: id }, id, h.now());
-    const sweep = await h.store.startSweep('vendor', id, h.now());
-    await h.store.finishSweep(sweep.id, { outcome: 'failed', error: id, progress: NOTHING_SWEPT }, h.now());
+    const fullSync = await h.store.startSyncRun('vendor', id, h.now());
+    await h.store.finishSyncRun(
+      fullSync.id,
+      { outcome: 'failed', error: id, progress: NOTHING_SYNCED },
+      h.now(),
+    );
   }
   h.live.upstream = { ...h.live.upstream, ok: false, lastError: HOSTILE[1]!, origin: HOSTILE[0]! };
   const minute = new Date(Math.floor(Date.now() / 60_000) * 60_000).toISOString();
@@ -77,7 +81,7 @@ test('the figures of the day never fall behind those of its last hour', async ()
 
 test('what is open is named with its remedy, what needs a person first', async () => {
   await h.store.openGap(
-    { reason: 'dead_letter', kind: 'policy', recordId: 'pol_7' },
+    { reason: 'failed_event', kind: 'policy', recordId: 'pol_7' },
     'data is not usable',
     h.now(),
   );
@@ -90,13 +94,13 @@ test('what is open is named with its remedy, what needs a person first', async (
 });
 
 test('deletions on hold lead to where their ids can be seen, and consent is for those', async () => {
-  const sweep = await h.hold('vendor', ['v1', 'v2', 'v3']);
+  const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
   const html = await page();
   expect(html).toContain('3 deletions await your consent.');
-  expect(html).toContain(`href="/sweeps/${sweep}#held"`);
+  expect(html).toContain(`href="/sync-runs/${fullSync}#held"`);
 
   const shown = async (token: string) =>
-    (await h.app.request(`/sweeps/${sweep}`, { headers: bearer(token) })).text();
+    (await h.app.request(`/sync-runs/${fullSync}`, { headers: bearer(token) })).text();
   const held = await shown(OPERATE);
   for (const id of ['v1', 'v2', 'v3']) expect(held).toContain(`<code>${id}</code>`);
   expect(held).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
@@ -104,29 +108,32 @@ test('deletions on hold lead to where their ids can be seen, and consent is for 
   const ids = /name="ids" value="([^"]+)"/.exec(held)![1]!;
 
   const consent = (fields: Record<string, string>) =>
-    h.app.request('/actions/confirm-deletions', {
+    h.app.request('/actions/approve-deletions', {
       method: 'POST',
       headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
       body: new URLSearchParams(fields),
     });
-  const all = { sweep: String(sweep), sure: 'yes', ids };
+  const all = { sync_run: String(fullSync), sure: 'yes', ids };
   expect((await consent({ ...all, sure: '' })).status).toBe(400);
-  expect((await consent({ ...all, sweep: 'x' })).status).toBe(400);
+  expect((await consent({ ...all, sync_run: 'x' })).status).toBe(400);
   expect((await consent({ ...all, ids: 'of another page' })).status).toBe(409);
   expect(h.asked).toEqual([]);
   const done = await consent(all);
-  expect([done.status, done.headers.get('location')]).toEqual([303, `/sweeps/${sweep}?told=consented.3.0`]);
-  expect(h.asked).toEqual([`sweep vendor consent:${sweep}`]);
+  expect([done.status, done.headers.get('location')]).toEqual([
+    303,
+    `/sync-runs/${fullSync}?told=consented.3.0`,
+  ]);
+  expect(h.asked).toEqual([`sync vendor consent:${fullSync}`]);
 });
 
-test('a running sweep shows its bar, one of unknown length an endless one', async () => {
+test('a running full sync shows its bar, one of unknown length an endless one', async () => {
   const d = await opsHarness({ clock: heldClock() });
   const startedAt = START;
-  d.live.runningSweeps = [
+  d.live.runningSyncRuns = [
     { id: 1, kind: 'vendor', pages: 2, seen: 200, estimatedTotal: 564, startedAt },
     { id: 2, kind: 'policy', pages: 0, seen: 0, estimatedTotal: null, startedAt },
   ];
-  d.live.runningSweeps.push({
+  d.live.runningSyncRuns.push({
     ...{ id: 3, kind: 'risk_assessment', pages: 0, seen: 10, estimatedTotal: 60 },
     startedAt: startedAt - 20_000,
   });
@@ -134,21 +141,21 @@ test('a running sweep shows its bar, one of unknown length an endless one', asyn
   expect(html).toContain('cycle: none completed yet; one under way for 20 s, about 2 min in all');
   expect(html).toContain('200 of 564, 2 pages');
   expect(html).toMatch(/<progress[^>]* value="200" max="564"/);
-  expect(html).toMatch(/<progress aria-labelledby="sweep-2">/);
+  expect(html).toMatch(/<progress aria-labelledby="sync-2">/);
   await d.close();
 });
 
-test('a sweep that did not read all is not said to have found nothing, nor an API that answers to be silent', async () => {
-  const drift = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+test('a full sync that did not read all is not said to have found nothing, nor an API that answers to be silent', async () => {
+  const differences = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
   for (const outcome of ['incomplete', 'complete'] as const) {
-    const { id } = await h.store.startSweep('vendor', 'operator', h.now());
+    const { id } = await h.store.startSyncRun('vendor', 'operator', h.now());
     const error = outcome === 'complete' ? null : 'GET /vendors: answered 401';
-    await h.store.finishSweep(id, { outcome, error, progress: NOTHING_SWEPT, drift }, h.now());
+    await h.store.finishSyncRun(id, { outcome, error, progress: NOTHING_SYNCED, differences }, h.now());
   }
   h.live.upstream = { ...h.live.upstream, ok: false, lastError: 'GET /vendors: answered 401' };
   const html = await page();
-  const drifts = [...html.matchAll(/data-label="Drift">([^<]*)</g)].map(([, words]) => words);
-  expect(drifts).toEqual(['nothing', 'none seen']);
+  const shown = [...html.matchAll(/data-label="Differences">([^<]*)</g)].map(([, words]) => words);
+  expect(shown).toEqual(['nothing', 'none seen']);
   expect(html).toContain('<p class="big">cannot be read</p>');
 });
 
@@ -159,10 +166,10 @@ test('figures follow the store at once after a change made here', async () => {
   expect(await page()).toContain('The mirror is paused; 1 event waits.');
 });
 
-test('without credentials the page offers no sweep and says what it cannot know', async () => {
+test('without credentials the page offers no full sync and says what it cannot know', async () => {
   h.live.eventsOnly = true;
   h.live.upstream = { ...h.live.upstream, configured: false, origin: null };
   const html = await page();
   expect(html).toContain('cannot check it');
-  expect(html).not.toContain('/actions/sweep');
+  expect(html).not.toContain('/actions/sync');
 });

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
 /** Tables that grow with what happens; the others hold a row for each kind, state, registration or recent rejection. */
-const GROWING = 'events|changes|policies|risk_assessments|vendors|record_state|gaps|sweeps|quarantine|audit';
+const GROWING =
+  'events|changes|policies|risk_assessments|vendors|record_state|gaps|sync_runs|quarantine|audit';
 
 /** Reads of a table's end that are as long as their LIMIT, whatever is stored. */
 const BOUNDED = [
@@ -49,8 +50,8 @@ function paths(): string[] {
     .filter(({ method, path }) => method === 'GET' && !path.includes('*') && !path.startsWith('/stream'))
     .map(({ path }) => path.replace(':kind', 'vendor').replace(':id', path.includes('records') ? 'v1' : '1'));
   const events = [
-    'state=dead',
-    'state=done',
+    'state=failed',
+    'state=processed',
     'state=pending',
     'state=ignored',
     'state=discarded',
@@ -60,12 +61,12 @@ function paths(): string[] {
     .concat([
       'record_id=v1',
       'kind=vendor&record_id=v1',
-      'type=x&state=done',
-      'type=x&state=dead',
-      'kind=vendor&state=done',
+      'type=x&state=processed',
+      'type=x&state=failed',
+      'kind=vendor&state=processed',
       'kind=vendor&type=x&state=ignored',
-      'record_id=v1&state=done&type=x',
-      'kind=vendor&state=dead',
+      'record_id=v1&state=processed&type=x',
+      'kind=vendor&state=failed',
     ])
     .concat(['after=5', 'after=5&type=x']);
   const pages = [
@@ -88,14 +89,14 @@ function paths(): string[] {
       ...api.map((query) => `/api/records/${kind}?${query}`),
     ]),
     ...[
-      '/gaps?show=healed',
+      '/gaps?show=resolved',
       '/gaps?after=9',
-      '/gaps?show=healed&after=9',
+      '/gaps?show=resolved&after=9',
       '/api/gaps?open=true',
       '/api/gaps?open=false',
     ],
     ...[
-      '/sweeps?after=9',
+      '/sync-runs?after=9',
       '/audit?after=9',
       '/quarantine?after=9',
       '/rejections?after=9',

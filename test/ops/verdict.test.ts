@@ -13,18 +13,18 @@ const ago = (minutes: number) => new Date(NOW - minutes * MINUTE).toISOString();
 function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
   return {
     kind,
-    verdict: 'in_step',
-    in_step_since: ago(30),
+    verdict: 'in_sync',
+    in_sync_since: ago(30),
     records: 10,
     verified: 10,
     unverified: 0,
     deleted: 0,
-    covered_until: null,
+    complete_through: null,
     readable_since: ago(60),
     oldest_unverified_at: null,
-    last_full_sweep_seconds: 1,
+    last_full_sync_seconds: 1,
     known: 1,
-    last_full_sweep_at: ago(20),
+    last_full_sync_at: ago(20),
     open_gaps: 0,
     coverage: '',
     ...over,
@@ -34,13 +34,13 @@ function kindStatus(kind: Kind, over: Partial<KindStatus> = {}): KindStatus {
 function summary(over: Partial<StoreSummary> = {}, policies: Partial<KindStatus> = {}): StoreSummary {
   return {
     kinds: [kindStatus('policy', policies), kindStatus('risk_assessment'), kindStatus('vendor')],
-    events: { pending: 0, done: 5, ignored: 0, dead: 0, discarded: 0 },
+    events: { pending: 0, processed: 5, ignored: 0, failed: 0, discarded: 0 },
     oldest_pending_at: null,
     last_delivery_at: ago(3),
     quarantined: 0,
     open_gaps: 0,
     open_gaps_by: [],
-    healed_gaps_last_day: 0,
+    resolved_gaps_last_day: 0,
     learned_pointers: [],
     database_bytes: 1,
     wal_bytes: 1,
@@ -63,7 +63,7 @@ function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['liv
   };
 }
 
-const backlog = { pending: 3, done: 0, ignored: 0, dead: 0, discarded: 0 };
+const backlog = { pending: 3, processed: 0, ignored: 0, failed: 0, discarded: 0 };
 const upstream = liveFacts().upstream;
 const down = {
   ...upstream,
@@ -74,11 +74,11 @@ const down = {
 };
 
 const cases: [name: string, VerdictInput, verdict: string, reason: string, sentence: RegExp][] = [
-  ['all is well', input(), 'in_step', 'in_step', /in step with the compliance service\.$/],
+  ['all is well', input(), 'in_sync', 'in_sync', /in sync with the compliance service\.$/],
   [
     'a copy of the database was put back',
     input({ gaps: [gap('restored', { kind: 'risk_assessment' })] }),
-    'blocked',
+    'action_required',
     'restored',
     /^A copy of the database was put back, so risk assessments may be missing here\.$/,
   ],
@@ -87,77 +87,77 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     input({ summary: summary({}, { verdict: 'catching_up' }), gaps: [gap('restored', { kind: 'policy' })] }),
     'catching_up',
     'gaps_open',
-    /policies are being brought into step/,
+    /policies are being brought into sync/,
   ],
   [
     'a copy was put back, and there is no API to read anything again',
     input({ gaps: [gap('restored', { kind: 'policy' })] }, { eventsOnly: true }),
-    'blocked',
+    'action_required',
     'restored',
     /so records may be missing here\.$/,
   ],
   [
     'a record the API does not show',
     input({ gaps: [gap('unresolved', { kind: 'policy' })] }),
-    'in_step',
-    'in_step_but_unresolved',
+    'in_sync',
+    'in_sync_but_unresolved',
     /does not show 1 record that/,
   ],
   // blocked
   [
     'the database cannot be read',
     input({ summary: null }),
-    'blocked',
+    'action_required',
     'database_unreadable',
     /cannot be read/,
   ],
   [
     'the database takes no writes',
     input({}, { unwritableSince: NOW - 20_000 }),
-    'blocked',
+    'action_required',
     'database_unwritable',
     /takes no writes/,
   ],
   [
     'the database took none for a moment',
     input({}, { unwritableSince: NOW - 3_000 }),
-    'in_step',
-    'in_step',
-    /in step/,
+    'in_sync',
+    'in_sync',
+    /in sync/,
   ],
   [
     'no secret is known',
     input({}, { signingSecrets: 0 }),
-    'blocked',
+    'action_required',
     'no_signing_secret',
     /No signing secret/,
   ],
   [
     'it is paused',
     input({ summary: summary({ events: backlog }) }, { paused: true }),
-    'blocked',
+    'action_required',
     'paused',
     /3 events wait/,
   ],
   [
     'one event waits while paused',
     input({ summary: summary({ events: { ...backlog, pending: 1 } }) }, { paused: true }),
-    'blocked',
+    'action_required',
     'paused',
     /1 event waits/,
   ],
   [
     'the credentials are rejected',
     input({ gaps: [gap('credentials_rejected')] }),
-    'blocked',
+    'action_required',
     'credentials_rejected',
     /rejects our credentials/,
   ],
   [
     'deletions are held',
-    input({ held: [{ sweepId: 4, kind: 'vendor', count: 7 }] }),
-    'blocked',
-    'deletion_held',
+    input({ held: [{ syncRunId: 4, kind: 'vendor', count: 7 }] }),
+    'action_required',
+    'deletion_pending',
     /^7 deletions await your consent/,
   ],
   [
@@ -169,7 +169,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   [
     'the upstream gives no usable answer, and nothing was ever read',
-    input({ summary: summary({}, { last_full_sweep_at: null }) }, { upstream: down }),
+    input({ summary: summary({}, { last_full_sync_at: null }) }, { upstream: down }),
     'unreachable',
     'upstream_unreachable',
     /no usable answer/,
@@ -177,23 +177,23 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   [
     'deletions cannot be proven',
     input({ gaps: [gap('deletions_unproven', { kind: 'policy' })] }),
-    'blocked',
+    'action_required',
     'deletions_unproven',
     /could not be proven/,
   ],
   [
     'the view calls a kind blocked',
-    input({ summary: summary({}, { verdict: 'blocked' }) }),
-    'blocked',
+    input({ summary: summary({}, { verdict: 'action_required' }) }),
+    'action_required',
     'kind_blocked',
     /policies/,
   ],
   // stale
   [
-    'the last full sweep is too long ago',
-    input({ summary: summary({}, { last_full_sweep_at: ago(140) }) }),
+    'the last full sync is too long ago',
+    input({ summary: summary({}, { last_full_sync_at: ago(140) }) }),
     'stale',
-    'sweep_overdue',
+    'full_sync_overdue',
     /policies were last compared in full 2 hours ago/,
   ],
   [
@@ -259,11 +259,11 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ['it is migrating', input({}, { state: 'migrating' }), 'catching_up', 'migrating', /is starting/],
   ['it is draining', input({}, { state: 'draining' }), 'catching_up', 'draining', /stops/],
   [
-    'the first sweep is not finished',
-    input({ summary: summary({}, { last_full_sweep_at: null }) }),
+    'the first full sync is not finished',
+    input({ summary: summary({}, { last_full_sync_at: null }) }),
     'catching_up',
-    'first_sweep',
-    /first sweep of the policies is not finished/,
+    'first_full_sync',
+    /first full sync of the policies is not finished/,
   ],
   [
     'events wait for longer than a burst explains',
@@ -301,7 +301,7 @@ test.each(cases)('when %s', (_name, given, verdict, reason, sentence) => {
   expect(judged.sentence).toMatch(sentence);
 });
 
-test.each(cases.filter(([, , verdict]) => ['blocked', 'stale', 'unverified'].includes(verdict)))(
+test.each(cases.filter(([, , verdict]) => ['action_required', 'stale', 'unverified'].includes(verdict)))(
   'when %s, it also says what to do',
   (_name, given) => {
     expect(judge(given).remedy).toMatch(/\w{3}.*\.$/);
@@ -310,10 +310,13 @@ test.each(cases.filter(([, , verdict]) => ['blocked', 'stale', 'unverified'].inc
 
 describe('what does not yet make it worse', () => {
   test.each([
-    ['a sweep within twice its interval', input({ summary: summary({}, { last_full_sweep_at: ago(125) }) })],
     [
-      'no timer for sweeps',
-      input({ summary: summary({}, { last_full_sweep_at: ago(9999) }) }, { sweepMs: 0 }),
+      'a full sync within twice its interval',
+      input({ summary: summary({}, { last_full_sync_at: ago(125) }) }),
+    ],
+    [
+      'no timer for full syncs',
+      input({ summary: summary({}, { last_full_sync_at: ago(9999) }) }, { fullSyncMs: 0 }),
     ],
     [
       'silence that nobody asked about',
@@ -334,12 +337,12 @@ describe('what does not yet make it worse', () => {
       input({ summary: summary({}, { verdict: 'stale' }) }, { startedAt: NOW - 5000 }),
     ],
   ])('%s', (_name, given) => {
-    expect(judge(given).verdict).toBe('in_step');
+    expect(judge(given).verdict).toBe('in_sync');
   });
 });
 
 test('what a person must mend is said before what is merely late', () => {
-  const late = summary({ events: backlog }, { last_full_sweep_at: ago(9999), unverified: 3 });
+  const late = summary({ events: backlog }, { last_full_sync_at: ago(9999), unverified: 3 });
   expect(judge(input({ summary: late, gaps: [gap('credentials_rejected')] })).reason).toBe(
     'credentials_rejected',
   );
@@ -355,7 +358,7 @@ test('an old record that the API does not show makes the others neither late nor
 });
 
 test('what is open counts, however many gaps hide it', () => {
-  const many = gap('dead_letter', { kind: 'vendor', count: 40_000 });
+  const many = gap('failed_event', { kind: 'vendor', count: 40_000 });
   expect(judge(input({ gaps: [many, gap('credentials_rejected')] })).reason).toBe('credentials_rejected');
   const unresolved = gap('unresolved', { kind: 'vendor', count: 700 });
   expect(judge(input({ gaps: [unresolved] })).sentence).toMatch(/does not show 700 records/);
@@ -372,20 +375,20 @@ test('what is paused is so since the pause, or since nobody knows when', () => {
   expect(judge(input({}, { paused: true })).since).toBeNull();
 });
 
-test('it is in step since the last kind came into step', () => {
-  expect(judge(input({ summary: summary({}, { in_step_since: ago(4) }) })).since).toBe(ago(4));
-  expect(judge(input({ summary: summary({}, { in_step_since: null }) })).since).toBeNull();
+test('it is in sync since the last kind came into sync', () => {
+  expect(judge(input({ summary: summary({}, { in_sync_since: ago(4) }) })).since).toBe(ago(4));
+  expect(judge(input({ summary: summary({}, { in_sync_since: null }) })).since).toBeNull();
 });
 
 test.each([
   ['resume', input({}, { paused: true })],
-  ['consent', input({ held: [{ sweepId: 1, kind: 'policy', count: 3 }] })],
-  ['sweep', input({ summary: summary({}, { last_full_sweep_at: ago(500) }) })],
+  ['consent', input({ held: [{ syncRunId: 1, kind: 'policy', count: 3 }] })],
+  ['sync', input({ summary: summary({}, { last_full_sync_at: ago(500) }) })],
 ])('the button %s stands beside the verdict that it ends', (action, given) => {
   expect(judge(given).action).toBe(action);
 });
 
-test('without credentials no button offers a sweep', () => {
+test('without credentials no button offers a full sync', () => {
   expect(judge(input({ gaps: [gap('silence')] }, { eventsOnly: true })).action).toBeNull();
 });
 

@@ -129,7 +129,7 @@ async function started(
       running,
     },
     ended: () => ended,
-    done: async (count: number) => until(async () => (await counts()).done === count),
+    done: async (count: number) => until(async () => (await counts()).processed === count),
   };
 }
 
@@ -173,7 +173,7 @@ describe('the processor', () => {
     await accept(event('b'));
     worker.wake();
     await rest();
-    expect(await counts()).toMatchObject({ pending: 2, done: 0 });
+    expect(await counts()).toMatchObject({ pending: 2, processed: 0 });
     worker.resume();
     await done(2);
   });
@@ -196,7 +196,7 @@ describe('the processor', () => {
     expect(ended()).toBe(false);
     resolve();
     await running;
-    expect(await counts()).toMatchObject({ done: claimed, pending: 1_500 - claimed });
+    expect(await counts()).toMatchObject({ processed: claimed, pending: 1_500 - claimed });
   });
 
   it('holds no more than its batches, however long the backlog', async () => {
@@ -230,13 +230,13 @@ describe('the processor', () => {
   it('gives an event up after its last attempt, with the error that it died of', async () => {
     const poisoned = event('poisoned', { body: 'not JSON' });
     const { store, retries, until, counts } = await started({ events: [poisoned], maxAttempts: 3 });
-    await until(async () => (await counts()).dead === 1, 250);
+    await until(async () => (await counts()).failed === 1, 250);
     expect(await store.showEvent('poisoned')).toMatchObject({
-      ...{ state: 'dead', attempts: 3, error: expect.stringContaining('JSON') },
+      ...{ state: 'failed', attempts: 3, error: expect.stringContaining('JSON') },
     });
     expect(retries.map((retry) => retry.delayMs)).toEqual([1_000, 2_000, null]);
     const [gap] = await store.listGaps({ open: true }, { limit: 10 });
-    expect(gap).toMatchObject({ reason: 'dead_letter', record_id: 'pol of poisoned' });
+    expect(gap).toMatchObject({ reason: 'failed_event', record_id: 'pol of poisoned' });
   });
 
   it('tries a deferred event again at its time, not before', async () => {
@@ -271,7 +271,7 @@ describe('the processor', () => {
     await until(() => calls.previewEvents === 3, 250);
     await done(3);
     expect(retries).toEqual([]);
-    expect(await store.showEvent('evt_0')).toMatchObject({ state: 'done', attempts: 1, error: null });
+    expect(await store.showEvent('evt_0')).toMatchObject({ state: 'processed', attempts: 1, error: null });
   });
 
   it('goes on after a claim that failed', async () => {
@@ -279,7 +279,7 @@ describe('the processor', () => {
       events: many(3),
       faults: { claimEvents: (call) => (call === 1 ? new StoreUnavailable('no') : null) },
     });
-    await until(async () => (await counts()).done === 3, 250);
+    await until(async () => (await counts()).processed === 3, 250);
     expect(errors).toHaveLength(1);
   });
 
@@ -289,7 +289,7 @@ describe('the processor', () => {
       faults: { deferEvents: (call) => (call === 1 ? new StoreUnavailable('no') : null) },
     });
     const begun = clock.steady();
-    await until(async () => (await counts()).done === 1, 250);
+    await until(async () => (await counts()).processed === 1, 250);
     expect(errors).toHaveLength(1);
     // Long before the lease would have ended.
     expect(clock.steady() - begun).toBeLessThan(5_000);

@@ -22,7 +22,7 @@ beforeAll(async () => {
   site = await createSite({
     upstream,
     replicas: 1,
-    settings: { SYNC_SETTLE_SECONDS: '0.5', SYNC_SWEEP_MINUTES: '0' },
+    settings: { SYNC_SETTLE_SECONDS: '0.5', SYNC_FULL_MINUTES: '0' },
   });
   settings = {
     DATABASE_URL: site.databaseUrl,
@@ -50,15 +50,15 @@ describe('without a service', () => {
   });
 
   it('reads with every command that reads', async () => {
-    const commands = ['events list', 'records list policy', 'gaps list', 'sweeps list', 'quarantine list'];
+    const commands = ['events list', 'records list policy', 'gaps list', 'sync-runs list', 'quarantine list'];
     const answers = await Promise.all(commands.map((command) => run(...command.split(' '))));
     expect(answers.map(({ code, err }) => ({ code, err }))).toEqual(
       commands.map(() => ({ code: 0, err: '' })),
     );
   });
 
-  it('"sweep" says that nothing is running, and "backup" what to use instead', async () => {
-    expect(await run('sweep')).toMatchObject({
+  it('"full sync" says that nothing is running, and "backup" what to use instead', async () => {
+    expect(await run('sync')).toMatchObject({
       code: 1,
       err: expect.stringContaining('no service is running'),
     });
@@ -86,17 +86,17 @@ describe('without a service', () => {
 describe('beside a service', () => {
   beforeAll(async () => {
     await site.replicas[0]!.start();
-    await eventually('the first sweep', async () => {
+    await eventually('the first full sync', async () => {
       const [row] = await site.query<{ count: string }>(
-        "SELECT count(*) FROM sweeps WHERE outcome = 'complete'",
+        "SELECT count(*) FROM sync_runs WHERE outcome = 'complete'",
       );
       return Number(row?.count) >= 3;
     });
   }, TIMEOUT_MS);
 
-  it('asks the service to sweep through the database, and waits for it', async () => {
+  it('asks the service for a full sync through the database, and waits for it', async () => {
     upstream.records.put('vendors', { id: 'ven-unseen', name: 'Unseen', status: 'active' });
-    const { code, out } = await run('sweep', '--kind', 'vendor', '--wait');
+    const { code, out } = await run('sync', '--kind', 'vendor', '--wait');
     expect(out).toMatch(/Sweep \d+ of vendor: complete/);
     expect([0, 3]).toContain(code);
     expect(await site.query("SELECT 1 FROM vendors WHERE id = 'ven-unseen'")).toHaveLength(1);
@@ -120,7 +120,7 @@ describe('beside a service', () => {
   });
 
   it('compares through the service only, since the request budget is its own', async () => {
-    expect(await run('sweep', '--dry-run')).toMatchObject({
+    expect(await run('sync', '--dry-run')).toMatchObject({
       code: 2,
       err: expect.stringContaining('OPS_URL'),
     });
@@ -143,15 +143,15 @@ describe('beside a service', () => {
             ({ kind, verdict }) => [kind, verdict],
           ),
         );
-      const inStep = { policy: 'in_step', vendor: 'in_step' };
+      const inSync = { policy: 'in_sync', vendor: 'in_sync' };
       const stands = (assessments: string) =>
         eventually(`assessments to be ${assessments}`, async () =>
-          isDeepStrictEqual(await verdicts(), { ...inStep, risk_assessment: assessments }),
+          isDeepStrictEqual(await verdicts(), { ...inSync, risk_assessment: assessments }),
         );
-      await stands('in_step');
+      await stands('in_sync');
       // As a person says that rows were put back, here beneath the running service.
       await site.query("DELETE FROM facts WHERE name = 'epoch'");
-      await stands('blocked');
+      await stands('action_required');
       const { items } = JSON.parse((await run('gaps', 'list', '--open', '--json')).out);
       expect(items).toMatchObject([{ reason: 'restored', kind: 'risk_assessment' }]);
       // That of the policies, which their list has ended.
@@ -161,7 +161,7 @@ describe('beside a service', () => {
       expect(await run('gaps', 'resolve', String(items[0].id))).toMatchObject({
         ...{ code: 0, out: 'The gap is resolved.\n' },
       });
-      await stands('in_step');
+      await stands('in_sync');
       expect(await site.query("SELECT actor, outcome FROM audit WHERE action = 'gap_resolve'")).toEqual([
         { actor: 'cli', outcome: 'not_possible' },
         { actor: 'cli', outcome: 'ok' },

@@ -41,7 +41,7 @@ beforeAll(async () => {
     COMPLIANCE_REQUESTS_PER_MINUTE: String(REQUESTS_PER_MINUTE),
     CREDENTIALS_KEY: randomBytes(32).toString('base64'),
     SYNC_SETTLE_SECONDS: '0.1',
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
   };
   const baseUrl = `${upstream.origin}/v1`;
   site = await createSite({ upstream: { baseUrl }, replicas: 3, settings });
@@ -51,9 +51,9 @@ beforeAll(async () => {
   await fetch(await login.line('/auth/oauth/authorize'));
   expect(await login.exited).toBe(0);
   await Promise.all(site.replicas.map((replica) => replica.start()));
-  await eventually('the first sweeps', async () => {
+  await eventually('the first full syncs', async () => {
     const [row] = await site.query<{ done: string }>(
-      'SELECT count(*) AS done FROM sweeps WHERE finished_at IS NOT NULL',
+      'SELECT count(*) AS done FROM sync_runs WHERE finished_at IS NOT NULL',
     );
     return Number(row?.done) >= 3;
   });
@@ -131,7 +131,7 @@ describe('an operator who signed in at one replica', () => {
 
 /** Asks every replica to compare its list with the API, each by itself. Ends with the replicas, if not before. */
 const compareEverywhere = () =>
-  each().map((replica) => replica.post('/api/sweeps', { dry_run: true, kinds: ['policy'] }));
+  each().map((replica) => replica.post('/api/sync-runs', { dry_run: true, kinds: ['policy'] }));
 
 describe('the upstream', () => {
   it('is asked for one renewal when the token expires in the hands of all three', async () => {

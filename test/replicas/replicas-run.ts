@@ -22,7 +22,7 @@ export interface ReplicasOptions {
   kills: number;
   /** … and restarts of the database, every other one as a failing machine does it. */
   restarts: number;
-  healingMs: number;
+  resolvingMs: number;
   tell: (line: string) => void;
 }
 
@@ -36,11 +36,11 @@ export interface ReplicasResult extends Comparison {
   appliedTwice: string[];
   /** Events that are neither done nor ignored. Must be empty. */
   unfinished: string[];
-  /** Sweeps of one kind that ran at the same time, by different replicas. Must be empty. */
+  /** Sync runs of one kind that ran at the same time, by different replicas. Must be empty. */
   overlapping: string[];
   followed: Followed;
   /** What the last one to look took to find everything equal and verified; null: it never was. */
-  healedAfterMs: number | null;
+  resolvedAfterMs: number | null;
 }
 
 const REPLICAS = 3;
@@ -145,26 +145,26 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     }
     await disturbing;
     while (underWay.size > 0) await Promise.all(underWay);
-    options.tell(`${done} mutations, the last delivery is made; asking for a sweep`);
+    options.tell(`${done} mutations, the last delivery is made; asking for a full sync`);
     const quietSince = performance.now();
     // Of any of them: whoever does them hears of it.
-    await eventually('a sweep to be asked for', () =>
-      site.replicas[2]!.post('/api/sweeps').then(
+    await eventually('a full sync to be asked for', () =>
+      site.replicas[2]!.post('/api/sync-runs').then(
         () => true,
         () => false,
       ),
     );
 
     let comparison = await site.compare(upstream.records, named);
-    let healedAfterMs: number | null = null;
-    while (performance.now() - quietSince < options.healingMs && healedAfterMs === null) {
+    let resolvedAfterMs: number | null = null;
+    while (performance.now() - quietSince < options.resolvingMs && resolvedAfterMs === null) {
       // A replica that finds the database back a little later answers 503 until then.
-      await agreeToHeldDeletions(site.replicas[0]!).catch(() => undefined);
+      await agreeToPendingDeletions(site.replicas[0]!).catch(() => undefined);
       await pause(250);
       comparison = await site.compare(upstream.records, named);
       const [waiting] = await site.query("SELECT 1 FROM events WHERE state = 'pending' LIMIT 1");
       if (comparison.differences.length === 0 && waiting === undefined) {
-        healedAfterMs = performance.now() - quietSince;
+        resolvedAfterMs = performance.now() - quietSince;
       }
     }
     const changes = await site.query<{ seq: string }>('SELECT seq FROM changes ORDER BY seq');
@@ -176,16 +176,18 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
       "SELECT cause FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1",
     );
     const overlapping = await site.query<{ pair: string }>(
-      `SELECT a.kind || ' ' || a.id || '/' || b.id AS pair FROM sweeps a JOIN sweeps b ON a.kind = b.kind AND a.id < b.id
+      `SELECT a.kind || ' ' || a.id || '/' || b.id AS pair FROM sync_runs a JOIN sync_runs b ON a.kind = b.kind AND a.id < b.id
        AND b.started_at < coalesce(a.finished_at, 'infinity')`,
     );
     for (const replica of site.replicas) await replica.stop();
     return {
       ...comparison,
-      ...{ answers, acknowledged: acknowledged.size, followed, healedAfterMs },
+      ...{ answers, acknowledged: acknowledged.size, followed, resolvedAfterMs },
       lost: [...acknowledged].filter((id) => !ids.has(id)),
       appliedTwice: twice.map(({ cause }) => cause),
-      unfinished: stored.filter(({ state }) => state !== 'done' && state !== 'ignored').map(({ id }) => id),
+      unfinished: stored
+        .filter(({ state }) => state !== 'processed' && state !== 'ignored')
+        .map(({ id }) => id),
       overlapping: overlapping.map(({ pair }) => pair),
     };
   } finally {
@@ -217,13 +219,13 @@ async function restart({ server }: Site, n: number, tell: (line: string) => void
 }
 
 /** As an operator does who has looked at the upstream. */
-async function agreeToHeldDeletions(replica: Replica): Promise<void> {
-  const { held_deletions: held } = await replica.get<{ held_deletions: { sweep_id: number }[] }>(
+async function agreeToPendingDeletions(replica: Replica): Promise<void> {
+  const { pending_deletions: held } = await replica.get<{ pending_deletions: { sync_run_id: number }[] }>(
     '/api/status',
   );
-  for (const { sweep_id } of held) {
+  for (const { sync_run_id } of held) {
     // It may have been settled since the status was read.
-    await replica.post(`/api/sweeps/${sweep_id}/confirm-deletions`).catch(() => undefined);
+    await replica.post(`/api/sync-runs/${sync_run_id}/approve-deletions`).catch(() => undefined);
   }
 }
 

@@ -15,7 +15,7 @@ it(
       durationMs: 12_000,
       kills: 2,
       restarts: 2,
-      healingMs: 240_000,
+      resolvingMs: 240_000,
       tell: () => undefined,
     });
 

@@ -15,18 +15,19 @@ const result = await runReplicas({
   durationMs,
   kills: Math.max(2, Math.round(durationMs / 10_000)),
   restarts: Math.max(1, Math.round(durationMs / 40_000)),
-  healingMs: 180_000,
+  resolvingMs: 180_000,
   tell: say,
 });
-const { answers, differences, lost, appliedTwice, unfinished, overlapping, followed, healedAfterMs } = result;
+const { answers, differences, lost, appliedTwice, unfinished, overlapping, followed, resolvedAfterMs } =
+  result;
 say(`${result.acknowledged} acknowledged; answers ${JSON.stringify(Object.fromEntries(answers))}`);
 say(`lost ${lost.length}, applied twice ${appliedTwice.length}, unfinished ${unfinished.length}`);
 say(
   `followed ${followed.seen} changes: skipped ${followed.skipped.length}, out of order ${followed.outOfOrder.length}`,
 );
-say(`sweeps at the same time: ${overlapping.join(', ') || 'none'}`);
+say(`full syncs at the same time: ${overlapping.join(', ') || 'none'}`);
 say(
-  `${result.compared} records compared, ${differences.length} differ; equal after ${healedAfterMs ?? '(never)'} ms`,
+  `${result.compared} records compared, ${differences.length} differ; equal after ${resolvedAfterMs ?? '(never)'} ms`,
 );
 for (const difference of differences.slice(0, 20)) say(difference);
 const wrong = [

@@ -15,7 +15,7 @@ beforeAll(async () => {
   fill(upstream.records, { policies: 20, assessments: 0, vendors: 10 });
   site = await createSite({
     ...{ upstream, replicas: 2 },
-    settings: { SYNC_SETTLE_SECONDS: '0.5', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_SWEEP_MINUTES: '0' },
+    settings: { SYNC_SETTLE_SECONDS: '0.5', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_FULL_MINUTES: '0' },
   });
   await Promise.all(site.replicas.map((replica) => replica.start()));
 }, TIMEOUT_MS);
@@ -38,17 +38,17 @@ async function roles(): Promise<{ holder: Replica; other: Replica }> {
   });
 }
 
-const sweeps = async (reason: string) =>
+const syncRuns = async (reason: string) =>
   await site.query<{ id: string; outcome: string | null }>(
-    `SELECT id, outcome FROM sweeps WHERE reason LIKE '%${reason}%' AND kind = 'policy' ORDER BY id`,
+    `SELECT id, outcome FROM sync_runs WHERE reason LIKE '%${reason}%' AND kind = 'policy' ORDER BY id`,
   );
 
 describe('what one replica is asked for', () => {
-  it('is swept by the one that sweeps', async () => {
+  it('is fully synced by the one that full syncs', async () => {
     const { other } = await roles();
-    await other.post('/api/sweeps', { kinds: ['policy'] });
-    await eventually('the sweep', async () =>
-      (await sweeps('operator:tester')).some(({ outcome }) => outcome === 'complete'),
+    await other.post('/api/sync-runs', { kinds: ['policy'] });
+    await eventually('the full sync', async () =>
+      (await syncRuns('operator:tester')).some(({ outcome }) => outcome === 'complete'),
     );
   });
 
@@ -88,7 +88,7 @@ describe('what one replica is asked for', () => {
       const [event] = await site.query<{ state: string }>(
         "SELECT state FROM events WHERE id = 'while-paused'",
       );
-      return event?.state === 'done';
+      return event?.state === 'processed';
     });
   });
 
@@ -102,24 +102,24 @@ describe('what one replica is asked for', () => {
   });
 });
 
-describe('the one that sweeps', () => {
+describe('the one that full syncs', () => {
   it(
     'is followed by another when it is killed, and the walk it was at is walked again',
     async () => {
       const { holder, other } = await roles();
       // The walk stands still in the middle.
       upstream.faultOf = ({ path }) => (path.includes('/policies') ? { fault: 'hang', ms: 60_000 } : null);
-      await holder.post('/api/sweeps', { kinds: ['policy'] });
+      await holder.post('/api/sync-runs', { kinds: ['policy'] });
       await eventually('the walk to be under way', async () =>
-        (await sweeps('operator')).some(({ outcome }) => outcome === null),
+        (await syncRuns('operator')).some(({ outcome }) => outcome === null),
       );
       await holder.kill();
       upstream.faultOf = () => null;
       await eventually('the other to take over', async () => (await roles()).holder === other);
       await eventually('a walk of its own', async () =>
-        (await sweeps('takeover')).some(({ outcome }) => outcome === 'complete'),
+        (await syncRuns('takeover')).some(({ outcome }) => outcome === 'complete'),
       );
-      expect((await sweeps('operator')).at(-1)).toMatchObject({ outcome: 'interrupted' });
+      expect((await syncRuns('operator')).at(-1)).toMatchObject({ outcome: 'interrupted' });
       await holder.start();
     },
     TIMEOUT_MS,
@@ -167,7 +167,7 @@ describe('while the database is down', () => {
         const [row] = await site.query<{ state: string }>(
           `SELECT state FROM events WHERE id = '${event.id}'`,
         );
-        return row?.state === 'done';
+        return row?.state === 'processed';
       });
       await roles();
     },

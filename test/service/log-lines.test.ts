@@ -8,11 +8,11 @@ const toldOf = (lines: readonly Line[]) =>
     .map(({ outcome, reason, kind, record_id }) => `${outcome} ${reason} ${kind} ${record_id}`)
     .sort();
 
-test('every gap is logged once as it opens and once as it is healed, wherever that happens', async () => {
+test('every gap is logged once as it opens and once as it is resolved, wherever that happens', async () => {
   const { upstream, lines, deliver, rows } = await startedService();
   upstream.records.put('vendors', { id: 'ven-1', name: 'Vendor' });
 
-  expect(await deliver('dead', { type: 'policy.updated', data: { x: 1 } })).toBe(202);
+  expect(await deliver('failed', { type: 'policy.updated', data: { x: 1 } })).toBe(202);
   expect(await deliver('unusable', 'no JSON at all')).toBe(400);
   expect(await deliver('twice', { type: 'vendor.updated', data: { vendorId: 'ven-1' } })).toBe(202);
   expect(await deliver('twice', { type: 'vendor.updated', data: { vendorId: 'ven-1', a: 1 } })).toBe(200);
@@ -31,30 +31,30 @@ test('every gap is logged once as it opens and once as it is healed, wherever th
   ];
   await expect
     .poll(() => toldOf(lines), { timeout: 90_000 })
-    .toEqual([...gaps.map((gap) => `healed ${gap}`), ...gaps.map((gap) => `opened ${gap}`)]);
+    .toEqual([...gaps.map((gap) => `opened ${gap}`), ...gaps.map((gap) => `resolved ${gap}`)]);
   expect(new Set(gapsIn(lines).map((line) => line.stage))).toEqual(new Set(['backfill']));
   expect(rows()).toHaveLength(gaps.length);
-  expect(rows().filter((row) => row.healed_at === null)).toEqual([]);
+  expect(rows().filter((row) => row.resolved_at === null)).toEqual([]);
 });
 
-test('a line of a delivery, an event, a sweep or a gap holds each of the seven fields, null where it has none', async () => {
+test('a line of a delivery, an event, a full sync or a gap holds each of the seven fields, null where it has none', async () => {
   const { lines, deliver } = await startedService();
   const of = (msg: string) => lines.filter((line) => line.msg === msg);
 
   expect(await deliver('done', { type: 'policy.updated', data: { policyId: 'pol-1', name: 'A' } })).toBe(202);
   expect(await deliver('done', { type: 'policy.updated', data: { policyId: 'pol-1', name: 'A' } })).toBe(200);
-  expect(await deliver('dead', { type: 'policy.updated', data: { x: 1 } })).toBe(202);
+  expect(await deliver('failed', { type: 'policy.updated', data: { x: 1 } })).toBe(202);
   expect(await deliver('unknown', { type: 'widget.made', data: {} })).toBe(202);
   expect(await deliver('unusable', 'no JSON at all')).toBe(400);
   await expect.poll(() => of('event').length, { timeout: 60_000 }).toBe(2);
-  await expect.poll(() => of('sweep').length, { timeout: 60_000 }).toBeGreaterThan(0);
-  await expect.poll(() => toldOf(lines), { timeout: 60_000 }).toContain('healed no_record_id policy null');
+  await expect.poll(() => of('sync').length, { timeout: 60_000 }).toBeGreaterThan(0);
+  await expect.poll(() => toldOf(lines), { timeout: 60_000 }).toContain('resolved no_record_id policy null');
 
   const fields = ['stage', 'event_id', 'kind', 'record_id', 'outcome', 'reason', 'duration_ms'];
   expect(of('delivery')).toHaveLength(5);
-  for (const line of ['delivery', 'event', 'sweep', 'gap'].flatMap(of)) {
+  for (const line of ['delivery', 'event', 'sync', 'gap'].flatMap(of)) {
     expect(Object.keys(line)).toEqual(expect.arrayContaining(fields));
   }
-  const healed = of('gap').filter((line) => line.outcome === 'healed');
-  expect(healed).toEqual(healed.map(() => expect.objectContaining({ duration_ms: expect.any(Number) })));
+  const resolved = of('gap').filter((line) => line.outcome === 'resolved');
+  expect(resolved).toEqual(resolved.map(() => expect.objectContaining({ duration_ms: expect.any(Number) })));
 });

@@ -49,11 +49,11 @@ function verdictsInTheTables(): unknown[] {
 
 test('a pause and its end stand in the tables as soon as they are answered, and neither is blamed on anything else', async () => {
   await ask('POST', '/api/pause');
-  expect(verdictsInTheTables()).toEqual(['blocked']);
-  expect(await ask('GET', '/api/status')).toMatchObject({ verdict: 'blocked', reason: 'paused' });
+  expect(verdictsInTheTables()).toEqual(['action_required']);
+  expect(await ask('GET', '/api/status')).toMatchObject({ verdict: 'action_required', reason: 'paused' });
 
   await ask('POST', '/api/resume');
-  expect(verdictsInTheTables()).not.toContain('blocked');
+  expect(verdictsInTheTables()).not.toContain('action_required');
 });
 
 test('since when it is paused is told, over a second pause and a restart too', async () => {

@@ -57,6 +57,6 @@ export async function startedService() {
   };
   return {
     ...{ service, upstream, lines, deliver, operate },
-    rows: () => database.prepare('SELECT reason, healed_at FROM gaps').all() as { healed_at: unknown }[],
+    rows: () => database.prepare('SELECT reason, resolved_at FROM gaps').all() as { resolved_at: unknown }[],
   };
 }

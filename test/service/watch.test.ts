@@ -3,28 +3,28 @@ import { createDeliveryWatch } from '../../src/service/watch.ts';
 
 const MINUTE_MS = 60_000;
 
-function scene(sweepMs: number) {
+function scene(fullSyncMs: number) {
   let nowMs = Date.UTC(2026, 0, 1);
-  const sweeps: string[] = [];
+  const syncRuns: string[] = [];
   const open = new Set<string>();
   const failures: unknown[] = [];
   const watch = createDeliveryWatch({
     store: { lastDelivery: async () => ({ wall: nowMs, longestPauseMs: null }) },
     gaps: {
       open: async ({ reason }) => void open.add(reason),
-      heal: async ({ reason }) => void open.delete(reason),
+      resolve: async ({ reason }) => void open.delete(reason),
       credentials: async () => undefined,
     },
-    backfill: { requestSweep: (_, reason) => void sweeps.push(reason), wake: () => undefined },
+    backfill: { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
     startedWall: nowMs,
     silenceMs: 0,
-    sweepMs,
+    fullSyncMs,
     onError: (error) => failures.push(error),
   });
   return {
     watch,
-    sweeps,
+    syncRuns,
     open,
     failures,
     /** What a stranger can do at will, and then an honest delivery. */
@@ -39,31 +39,31 @@ function scene(sweepMs: number) {
   };
 }
 
-it('a burst of wrong signatures that is over is followed by one sweep, and its gap is mended', () => {
+it('a burst of wrong signatures that is over is followed by one full sync, and its gap is mended', () => {
   const here = scene(MINUTE_MS);
   here.forgeAndDeliver();
   here.deliver();
-  expect(here.sweeps).toEqual(['rejected deliveries']);
+  expect(here.syncRuns).toEqual(['rejected deliveries']);
   expect([...here.open]).toEqual([]);
 });
 
 it.each([
-  { sweepMinutes: 1, distanceMinutes: 10 },
-  { sweepMinutes: 60, distanceMinutes: 60 },
+  { fullSyncMinutes: 1, distanceMinutes: 10 },
+  { fullSyncMinutes: 60, distanceMinutes: 60 },
 ])(
-  'made-up signatures cause one sweep in $distanceMinutes minutes where the timer says $sweepMinutes, and the gap stays open until the next',
-  ({ sweepMinutes, distanceMinutes }) => {
-    const here = scene(sweepMinutes * MINUTE_MS);
+  'made-up signatures cause one full sync in $distanceMinutes minutes where the timer says $fullSyncMinutes, and the gap stays open until the next',
+  ({ fullSyncMinutes, distanceMinutes }) => {
+    const here = scene(fullSyncMinutes * MINUTE_MS);
     for (let round = 0; round < 4; round += 1) here.forgeAndDeliver();
-    expect(here.sweeps).toHaveLength(1);
+    expect(here.syncRuns).toHaveLength(1);
     expect([...here.open]).toEqual(['rejected_signatures']);
 
     here.pass(distanceMinutes * MINUTE_MS - 1);
     here.deliver();
-    expect(here.sweeps).toHaveLength(1);
+    expect(here.syncRuns).toHaveLength(1);
     here.pass(1);
     here.deliver();
-    expect(here.sweeps).toHaveLength(2);
+    expect(here.syncRuns).toHaveLength(2);
     expect([...here.open]).toEqual([]);
     expect(here.failures).toEqual([]);
   },
@@ -94,11 +94,14 @@ it('a delivery without a known secret opens a gap, which the first accepted one 
   const here = scene(MINUTE_MS);
   here.watch.onDelivery('rejected', 'no_signing_secret');
   here.watch.onDelivery('rejected', 'no_signing_secret');
-  expect({ open: [...here.open], sweeps: here.sweeps }).toEqual({ open: ['no_signing_secret'], sweeps: [] });
+  expect({ open: [...here.open], syncRuns: here.syncRuns }).toEqual({
+    open: ['no_signing_secret'],
+    syncRuns: [],
+  });
   here.deliver();
   here.deliver();
-  expect({ open: [...here.open], sweeps: here.sweeps }).toEqual({
+  expect({ open: [...here.open], syncRuns: here.syncRuns }).toEqual({
     open: [],
-    sweeps: ['rejected deliveries'],
+    syncRuns: ['rejected deliveries'],
   });
 });

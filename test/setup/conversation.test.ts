@@ -292,7 +292,7 @@ describe('setting up against a compliance service', () => {
     const options = { baseUrl: upstream.baseUrl, apiKeyFile: keyFile, wait: 3_000 };
     await expect(run(nobody, options)).rejects.toMatchObject({
       message: expect.stringContaining('no signing secret of hook-1 is known'),
-      hint: expect.stringMatching(/^set WEBHOOK_SECRETS/),
+      remedy: expect.stringMatching(/^set WEBHOOK_SECRETS/),
     });
     const secretsFile = join(folder, 'secret');
     writeFileSync(secretsFile, PLAIN.signing.secret);
@@ -337,7 +337,7 @@ describe('setting up against a compliance service', () => {
     ['nobody can say since when', { oldest_unverified_at: null }, false],
     ['a gap is open', { open_gaps: 1 }, false],
     ['nothing was ever read', { readable_since: null }, false],
-    ['a person has to act', { verdict: 'blocked' }, false],
+    ['a person has to act', { verdict: 'action_required' }, false],
     ['it does not answer', { verdict: 'unreachable' }, false],
   ] as const)('whether a kind keeps up, where %s', (_, differing, keepsUp) => {
     expect(isKeepingUp({ ...keepingUp, ...differing }, '2026-11-22T10:00:05.000Z')).toBe(keepsUp);
@@ -420,11 +420,11 @@ describe('setting up against a compliance service', () => {
 
   it('asks a script nothing, and names the option that is missing', async () => {
     upstream = await startShaped(PLAIN);
-    await expect(run(nobody)).rejects.toMatchObject({ hint: expect.stringContaining('--base-url') });
+    await expect(run(nobody)).rejects.toMatchObject({ remedy: expect.stringContaining('--base-url') });
     const { baseUrl } = upstream;
     const missing = run(nobody, { baseUrl });
     await expect(missing).rejects.toThrow(UsageError);
-    await expect(missing).rejects.toMatchObject({ hint: expect.stringContaining('--api-key-file') });
+    await expect(missing).rejects.toMatchObject({ remedy: expect.stringContaining('--api-key-file') });
     expect(existsSync(envPath)).toBe(false);
   });
 

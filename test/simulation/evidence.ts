@@ -38,14 +38,14 @@ export const QUESTIONS = {
   twice: `SELECT cause, count(*) AS count FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1`,
   pending: `SELECT count(*) AS count FROM events WHERE state = 'pending'`,
   unverified: `SELECT count(*) AS count FROM record_state s WHERE unverified_since IS NOT NULL AND NOT EXISTS
-    (SELECT 1 FROM gaps g WHERE g.healed_at IS NULL AND g.reason IN ('unresolved', 'unproven_id') AND g.kind = s.kind AND g.record_id = s.id)`,
-  // What the API never showed stays open, and with it all that only a read of it could heal.
-  gaps: `SELECT reason, kind, record_id FROM gaps g WHERE healed_at IS NULL AND NOT EXISTS
-    (SELECT 1 FROM gaps u WHERE u.healed_at IS NULL AND u.reason IN ('unresolved', 'unproven_id') AND u.kind = g.kind AND u.record_id = g.record_id)`,
-  inStep: `SELECT kind FROM sync_status WHERE verdict = 'in_step'`,
-  unread: `SELECT id FROM events WHERE state = 'dead' AND kind IS NOT NULL AND record_id IS NULL`,
+    (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.reason IN ('unresolved', 'unproven_id') AND g.kind = s.kind AND g.record_id = s.id)`,
+  // What the API never showed stays open, and with it all that only a read of it could resolve.
+  gaps: `SELECT reason, kind, record_id FROM gaps g WHERE resolved_at IS NULL AND NOT EXISTS
+    (SELECT 1 FROM gaps u WHERE u.resolved_at IS NULL AND u.reason IN ('unresolved', 'unproven_id') AND u.kind = g.kind AND u.record_id = g.record_id)`,
+  inSync: `SELECT kind FROM sync_status WHERE verdict = 'in_sync'`,
+  unread: `SELECT id FROM events WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL`,
   quarantined: `SELECT id FROM quarantine WHERE released_at IS NULL AND kind = 'risk_assessment' AND record_id IS NULL`,
-  held: 'SELECT kind, id, sweep_id AS "sweepId" FROM held_deletions ORDER BY kind, id',
+  held: 'SELECT kind, id, sync_run_id AS "syncRunId" FROM pending_deletions ORDER BY kind, id',
 } as const;
 
 /** Of a SQLite file, as it stands at each question; asked again only once somebody has committed. */

@@ -21,11 +21,11 @@ import type { Model, Version } from './model.ts';
  *   not: a follower of the feed sees no change undone and made again that was not. An event that comes late may, since
  *   nothing in it says what has been read meanwhile.
  *
- * - I9: no kind is in step while an accepted event of it that names no record where the pointers look is neither shown,
+ * - I9: no kind is in sync while an accepted event of it that names no record where the pointers look is neither shown,
  *   by a verified row that is at least as new as it, nor settled by a person. Asked where that is certain: not of kinds that
  *   the service has forgotten for a while, nor of lists that records came into or left since.
  *
- * - I10: no kind is in step before a page or a record of it was shown, or, of assessments, of another kind; nor while the
+ * - I10: no kind is in sync before a page or a record of it was shown, or, of assessments, of another kind; nor while the
  *   address of one of its records was last answered with what nobody understands.
  *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
@@ -40,7 +40,7 @@ export interface Invariants {
   named(assessments: Iterable<string>): void;
   /** Bodies of events that name no record where the pointers look, and were not settled by a person. */
   unread(): ReadonlySet<string>;
-  /** I9, after any commit. `known`: where commits go on meanwhile, those that were known before it was asked what is in step. */
+  /** I9, after any commit. `known`: where commits go on meanwhile, those that were known before it was asked what is in sync. */
   checkUnread(known?: ReadonlySet<string>): string | null;
   /** A page of the kind, or the address of one of its records, was answered. */
   answered(kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled'): void;
@@ -60,7 +60,7 @@ export interface Invariants {
   /** `ids`: of those acknowledged, which to look for; default: all. */
   checkStored(ids?: ReadonlySet<string>): string | null;
   checkEffects(): string | null;
-  /** A sweep of the kind was completed: what was there from `from` on, in a list that stood still, is here. */
+  /** A full sync of the kind was completed: what was there from `from` on, in a list that stood still, is here. */
   checkWhole(kind: Kind, from: number): string | null;
   /** The service forgets, or remembers, all records of a kind. */
   forgetting(kind: Kind, forgets: boolean, now: number): void;
@@ -72,7 +72,7 @@ export interface Invariants {
     unread: number;
     unverified: number;
     openGaps: string[];
-    held: { sweepId: number; ids: string[]; kind: Kind }[];
+    held: { syncRunId: number; ids: string[]; kind: Kind }[];
   };
 }
 
@@ -106,8 +106,8 @@ export function createInvariants(options: {
   const countOf = (question: 'pending' | 'unverified') =>
     evidence.answer<{ count: number }>(question)[0]?.count ?? 0;
   const rowsNow = () => evidence.answer<Row>('rows');
-  const isInStep = (kind: Kind) =>
-    evidence.answer<{ kind: Kind }>('inStep').some((each) => each.kind === kind);
+  const isInSync = (kind: Kind) =>
+    evidence.answer<{ kind: Kind }>('inSync').some((each) => each.kind === kind);
 
   const acknowledgedIds = new Set<string>();
   const namedAssessments = new Set<string>();
@@ -327,8 +327,8 @@ export function createInvariants(options: {
         // Gone since, it could be settled by that; a later life is another matter.
         if (model.history(kind, recordId).some((later) => later.rev > rev && later.content === null))
           continue;
-        if (!isInStep(kind)) continue;
-        return `I9: ${kind} is in step, and ${id} about ${recordId}, version ${rev}, was neither understood nor settled`;
+        if (!isInSync(kind)) continue;
+        return `I9: ${kind} is in sync, and ${id} about ${recordId}, version ${rev}, was neither understood nor settled`;
       }
       return null;
     },
@@ -343,12 +343,12 @@ export function createInvariants(options: {
     checkAnswers() {
       for (const kind of KINDS) {
         const isReadable = readable.has(kind) || (kind === 'risk_assessment' && readable.size > 0);
-        if (!isReadable && isInStep(kind)) return `I10: ${kind} is in step, and nothing was ever read`;
+        if (!isReadable && isInSync(kind)) return `I10: ${kind} is in sync, and nothing was ever read`;
       }
       for (const [record, { kind, at }] of garbled) {
         // What was answered at this very instant may be written down by the next commit.
-        if (at < options.now() && isInStep(kind))
-          return `I10: ${kind} is in step, and nobody understands what ${record} is answered with`;
+        if (at < options.now() && isInSync(kind))
+          return `I10: ${kind} is in sync, and nobody understands what ${record} is answered with`;
       }
       return null;
     },
@@ -404,7 +404,9 @@ export function createInvariants(options: {
       if (movedSince(kind, from)) return null;
       const rows = new Set(rowsNow().flatMap((row) => (row.kind === kind ? [row.id] : [])));
       const missed = ids.filter((id) => model.alive(kind, id) && !rows.has(id));
-      return missed.length === 0 ? null : `I6: a complete sweep of ${kind} has missed ${missed.join(', ')}`;
+      return missed.length === 0
+        ? null
+        : `I6: a complete full sync of ${kind} has missed ${missed.join(', ')}`;
     },
 
     forgetting(kind, does, now) {
@@ -451,9 +453,9 @@ export function createInvariants(options: {
     },
 
     quiet() {
-      const bySweep = Map.groupBy(
-        evidence.answer<{ kind: Kind; id: string; sweepId: number }>('held'),
-        (one) => one.sweepId,
+      const byFullSync = Map.groupBy(
+        evidence.answer<{ kind: Kind; id: string; syncRunId: number }>('held'),
+        (one) => one.syncRunId,
       );
       return {
         pending: countOf('pending'),
@@ -462,8 +464,8 @@ export function createInvariants(options: {
         openGaps: evidence
           .answer<{ reason: string; kind: string; record_id: string }>('gaps')
           .map((gap) => `${gap.reason} ${gap.kind} ${gap.record_id}`),
-        held: [...bySweep].map(([sweepId, some]) => ({
-          sweepId,
+        held: [...byFullSync].map(([syncRunId, some]) => ({
+          syncRunId,
           kind: some[0]!.kind,
           ids: some.map((one) => one.id),
         })),

@@ -35,8 +35,8 @@ export const READING = new Set([
   ...[
     'cycleRecords',
     'countKnown',
-    'kindsWantingSweep',
-    'heldDeletions',
+    'kindsWantingFullSync',
+    'pendingDeletions',
     'lastBeat',
     'lastDelivery',
     'readFact',
@@ -70,7 +70,7 @@ export interface MirrorOptions {
   }) => ComplianceClient;
   /** After each commit, before anyone hears of it. */
   onCommit: (verb: string, args: readonly unknown[]) => void;
-  onSweep: (kind: Kind, outcome: string, startedAt: number) => void;
+  onFullSync: (kind: Kind, outcome: string, startedAt: number) => void;
   onBug: (what: string) => void;
   trace: (line: string) => void;
   /** How long a batch of events waits for its commit, now. */
@@ -85,9 +85,9 @@ export interface Mirror {
   crashAfter(commits: number, when: 'before' | 'after', then: () => void): void;
   disarm(): void;
   crash(): void;
-  requestSweep(kinds: readonly Kind[]): void;
+  requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
-  consent(sweepId: number): Promise<void>;
+  consent(syncRunId: number): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
 }
@@ -102,7 +102,7 @@ export function startMirror(options: MirrorOptions): Mirror {
   const rules = { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing };
   const signal = new AbortController().signal;
   const inFlight = new Set<() => void>();
-  let dead = false;
+  let failed = false;
   let fuse: { left: number; when: 'before' | 'after'; then: () => void } | null = null;
   world.setOwner(life);
 
@@ -113,7 +113,7 @@ export function startMirror(options: MirrorOptions): Mirror {
   );
 
   function die(): void {
-    dead = true;
+    failed = true;
     world.forget(life);
     void file.close();
     for (const cut of inFlight) cut();
@@ -137,12 +137,12 @@ export function startMirror(options: MirrorOptions): Mirror {
     const inTurn = turns();
     /** Who has died hears of nothing any more. */
     async function living(ask: () => Promise<unknown>): Promise<unknown> {
-      if (dead) return await never;
+      if (failed) return await never;
       try {
         const answer = await ask();
-        return dead ? await never : answer;
+        return failed ? await never : answer;
       } catch (error) {
-        if (dead) return await never;
+        if (failed) return await never;
         throw error;
       }
     }
@@ -153,7 +153,7 @@ export function startMirror(options: MirrorOptions): Mirror {
       const commit = (args: unknown[]): Promise<unknown> =>
         living(() =>
           inTurn(async () => {
-            if (dead || burn('before')) return never;
+            if (failed || burn('before')) return never;
             if (options.diskIsFull()) throw new StoreUnavailable('the disk is full');
             const result = await call(...args);
             trace(`commit ${name}`);
@@ -195,7 +195,7 @@ export function startMirror(options: MirrorOptions): Mirror {
       client: options.client({ clock, budget }),
       pointers: POINTERS,
       paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
-      sweepMs: settings.sweepMs,
+      fullSyncMs: settings.fullSyncMs,
       riskIds: async () => settings.riskIds,
       access: () => 'key',
       onApplied: (kind, applied) => {
@@ -208,9 +208,9 @@ export function startMirror(options: MirrorOptions): Mirror {
         trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] held [${held}]`);
       },
       onProgress: () => undefined,
-      onSweep: ({ kind, outcome, error, reason, durationMs }) => {
-        trace(`sweep ${kind} (${reason}) ${outcome} ${error ?? ''}`);
-        options.onSweep(kind, outcome, world.now() - durationMs);
+      onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
+        trace(`sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);
+        options.onFullSync(kind, outcome, world.now() - durationMs);
       },
     });
     const worker = createWorker({
@@ -219,17 +219,17 @@ export function startMirror(options: MirrorOptions): Mirror {
       maxAttempts: 10,
       onOutcome: (outcome) => {
         trace(`event ${outcome.event.id} ${outcome.outcome}`);
-        if (outcome.outcome === 'dead') backfill.wake();
+        if (outcome.outcome === 'failed') backfill.wake();
       },
       onRetry: (event, error) => options.onBug(`event ${event.id} failed: ${error}`),
     });
     const inbox = createInbox({ store, clock, timing, onAccepted: worker.wake, onError });
-    const { sweepMs } = settings;
+    const { fullSyncMs } = settings;
     const watch = createDeliveryWatch({
-      ...{ store, gaps, backfill, clock, startedWall, silenceMs: 0, sweepMs, onError },
+      ...{ store, gaps, backfill, clock, startedWall, silenceMs: 0, fullSyncMs, onError },
     });
     await beat();
-    backfill.requestSweep(KINDS, 'start');
+    backfill.requestFullSync(KINDS, 'start');
     void worker.run(signal).catch(onError);
     void backfill.run(signal).catch(onError);
     running = { inbox, backfill, watch };
@@ -240,11 +240,11 @@ export function startMirror(options: MirrorOptions): Mirror {
   }
 
   async function beat(): Promise<void> {
-    const { settleMs, sweepMs } = settings;
+    const { settleMs, fullSyncMs } = settings;
     await store.beat(now(), {
       eventsOnly: false,
       settleMs,
-      sweepMs,
+      fullSyncMs,
       blocked: false,
       unreachable: false,
       access: 'key',
@@ -283,7 +283,7 @@ export function startMirror(options: MirrorOptions): Mirror {
 
   return {
     async deliver(sent, signedWall) {
-      if (dead) return 'none';
+      if (failed) return 'none';
       const { promise: cut, resolve } = Promise.withResolvers<'none'>();
       const onDeath = () => resolve('none');
       inFlight.add(onDeath);
@@ -298,11 +298,11 @@ export function startMirror(options: MirrorOptions): Mirror {
       fuse = null;
     },
     crash: die,
-    requestSweep: (kinds) => running?.backfill.requestSweep(kinds, 'operator'),
+    requestFullSync: (kinds) => running?.backfill.requestFullSync(kinds, 'operator'),
     refetch: (kind, id) => void running?.backfill.refetch(kind, [id]).catch(onError),
-    async consent(sweepId) {
-      const { kind, ids } = await store.confirmDeletions(sweepId, clock.wall() + 3_600_000);
-      if (ids.length > 0) running?.backfill.requestSweep([kind], 'operator');
+    async consent(syncRunId) {
+      const { kind, ids } = await store.approveDeletions(syncRunId, clock.wall() + 3_600_000);
+      if (ids.length > 0) running?.backfill.requestFullSync([kind], 'operator');
     },
     async discard(event) {
       await store.discardEvent(event, now());

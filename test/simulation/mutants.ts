@@ -12,7 +12,7 @@ export interface Mutant {
 }
 
 const DECIDE = 'src/mirror/decide.ts';
-const SWEEP = 'src/backfill/sweep.ts';
+const FULL_SYNC = 'src/backfill/full-sync.ts';
 const WALK = 'src/backfill/walk.ts';
 const PAGES = 'src/backfill/pages.ts';
 
@@ -43,7 +43,7 @@ export const MUTANTS: readonly Mutant[] = [
       },
       // Else the list is read once more, and shows it.
       {
-        file: SWEEP,
+        file: FULL_SYNC,
         find: 'const isOnceMore = hasUnnamed || !last.steady;',
         put: 'const isOnceMore = !last.steady;',
       },
@@ -56,18 +56,18 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/sqlite/records.ts',
-        find: 'SET hint = ?, hint_at = max(hint_at, ?)',
-        put: 'SET hint = ?, hint_at = ?',
+        find: 'SET dirty = ?, dirty_at = max(dirty_at, ?)',
+        put: 'SET dirty = ?, dirty_at = ?',
       },
       {
         file: 'src/store/sqlite/records.ts',
-        find: 'hint_at = max(coalesce(hint_at, excluded.hint_at), excluded.hint_at)',
-        put: 'hint_at = excluded.hint_at',
+        find: 'dirty_at = max(coalesce(dirty_at, excluded.dirty_at), excluded.dirty_at)',
+        put: 'dirty_at = excluded.dirty_at',
       },
       {
         file: 'src/store/sqlite/busy-records.ts',
-        find: 'hintAt: Math.max(held.state.hintAt ?? at, at)',
-        put: 'hintAt: at',
+        find: 'dirtyAt: Math.max(held.state.dirtyAt ?? at, at)',
+        put: 'dirtyAt: at',
       },
     ],
   },
@@ -97,7 +97,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'what one walk did not show is gone',
     edits: [
       {
-        file: SWEEP,
+        file: FULL_SYNC,
         find: 'const second = await walkOnce(first.ids);',
         put: 'first = { ...first, steady: true }; const second = first;',
       },
@@ -126,9 +126,9 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 141,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
-      { file: SWEEP, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
+      { file: FULL_SYNC, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
       {
-        file: SWEEP,
+        file: FULL_SYNC,
         find: 'const isOnceMore = hasUnnamed || !last.steady;',
         put: 'const isOnceMore = hasUnnamed;',
       },
@@ -146,7 +146,11 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'walks that left out the first pages pass for whole ones',
     edits: [
       { file: WALK, find: 'if (skipped > 0) {', put: 'if (false) {' },
-      { file: SWEEP, find: 'skip: seenBefore.size === 0 ? sweep.skip : 0,', put: 'skip: sweep.skip,' },
+      {
+        file: FULL_SYNC,
+        find: 'skip: seenBefore.size === 0 ? full sync.skip : 0,',
+        put: 'skip: full sync.skip,',
+      },
     ],
   },
   {
@@ -194,11 +198,11 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'crash-recovery',
     tryFirst: 3,
-    without: 'after a restart the hints of the last run are taken by its clock',
+    without: 'after a restart the dirty marks of the last run are taken by its clock',
     edits: [
       {
         file: 'src/service/recovery.ts',
-        find: 'await store.rehintUnverified(now, options.timing);',
+        find: 'await store.markUnverifiedDirty(now, options.timing);',
         put: ';',
       },
     ],
@@ -209,8 +213,8 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a reading of the assessments that are known settles an event that named none',
     edits: [
       {
-        file: 'src/store/healing.ts',
-        find: "return kind === 'risk_assessment' ? HEALED_BY_SWEEP : [",
+        file: 'src/store/resolving.ts',
+        find: "return kind === 'risk_assessment' ? RESOLVED_BY_FULL_SYNC : [",
         put: 'return [',
       },
     ],
@@ -221,7 +225,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a list that may be older than the event settles one that named no record',
     edits: [
       {
-        file: 'src/store/healing.ts',
+        file: 'src/store/resolving.ts',
         find: "return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;",
         put: 'return timing.settleMs < 0 ? now.steady : null;',
       },
@@ -318,7 +322,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a list that shows a record tells that its own address is answered with what can be understood',
     edits: [
       {
-        file: 'src/store/healing.ts',
+        file: 'src/store/resolving.ts',
         find: "unreadable_answer: ['full_sync'],",
         put: "unreadable_answer: ['read', 'full_sync'],",
       },

@@ -18,7 +18,7 @@ export interface Settings {
   order: ListOrder;
   givesTotal: boolean;
   requestsPerMinute: number;
-  sweepMs: number;
+  fullSyncMs: number;
   timeoutMs: number;
   /** Share of requests that fail for no lasting reason. */
   errorRate: number;
@@ -63,7 +63,7 @@ export type Operation = { at: number } & (
   | { do: 'step'; offsetMs: number }
   | { do: 'slow'; forMs: number; delayMs: number }
   | { do: 'disk_full'; forMs: number }
-  | { do: 'sweep'; kinds: readonly Kind[] }
+  | { do: 'sync'; kinds: readonly Kind[] }
   | { do: 'refetch'; kind: Kind; id: string }
 );
 
@@ -100,7 +100,7 @@ export function planOf(seed: number): Plan {
   const deletes = chance.pick('deletes', [0.05, 0.2, 0.4]);
   const loss = chance.pick('loss', [0, 0.2, 0.5]);
   const patient = chance.happens('hours', 0.005);
-  if (patient) settings.sweepMs = 0;
+  if (patient) settings.fullSyncMs = 0;
 
   add(chance.between('writes', 15, 50), (at) => {
     const kind = chance.pick('kind', ['policy', 'policy', 'vendor', 'vendor', 'risk_assessment'] as const);
@@ -130,7 +130,7 @@ export function planOf(seed: number): Plan {
   }
   if (chance.happens('full', 0.1))
     add(1, (at) => ({ at, do: 'disk_full', forMs: settleMs * chance.between('full', 1, 5) }));
-  add(chance.between('sweeps', 0, 4), (at) => ({ at, do: 'sweep', kinds: [chance.pick('swept', KINDS)] }));
+  add(chance.between('sync-runs', 0, 4), (at) => ({ at, do: 'sync', kinds: [chance.pick('synced', KINDS)] }));
   add(chance.between('refetches', 0, 3), (at) => {
     const kind = chance.pick('refetched', ['vendor', 'risk_assessment'] as const);
     return { at, do: 'refetch', kind, id: idOf(kind, chance.between('refetched', 0, universe[kind])) };
@@ -167,7 +167,7 @@ function settingsOf(chance: Chance): Settings {
     order: chance.pick('order', ['id', 'oldest', 'newest'] as const),
     givesTotal: chance.happens('total', 0.7),
     requestsPerMinute: chance.pick('budget', [6_000, 6_000, 6_000, 600]),
-    sweepMs: chance.pick('timer', [0, settleMs * 5, 3_600_000]),
+    fullSyncMs: chance.pick('timer', [0, settleMs * 5, 3_600_000]),
     timeoutMs: settleMs * 8,
     errorRate: chance.pick('errors', [0, 0, 0.05, 0.2]),
     latencyMs: Math.round(settleMs * chance.pick('latency', [0.01, 0.1, 0.4])),
@@ -203,7 +203,7 @@ function resumptions(
   return [1, 2, 3].flatMap((time): Operation[] => {
     const at = Math.floor((chance.draw('resumed') * 0.2 + time * 0.25) * spanMs);
     return [
-      { at, do: 'sweep', kinds: [kind] },
+      { at, do: 'sync', kinds: [kind] },
       {
         ...{ at: at + 1, do: 'crash', commits: chance.between('resumed', 22, 40), when: 'after', stepMs: 0 },
         downMs: settleMs * chance.between('resumed', 2, 6),
@@ -242,7 +242,7 @@ function flaps(chance: Chance, spanMs: number, { settleMs }: Settings): Operatio
       message: null,
     });
   }
-  for (let at = 0; at < spanMs; at += 4 * settleMs) operations.push({ at, do: 'sweep', kinds: ['policy'] });
+  for (let at = 0; at < spanMs; at += 4 * settleMs) operations.push({ at, do: 'sync', kinds: ['policy'] });
   return operations;
 }
 

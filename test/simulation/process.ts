@@ -63,7 +63,7 @@ export function startProcess(options: ProcessOptions): Process {
   const clock = world.clock(life);
   const never = new Promise<never>(() => undefined);
   const inFlight = new Set<() => void>();
-  let dead = false;
+  let failed = false;
   let stillUntil = 0;
   let fuse: { verbs: number; when: 'before' | 'after'; then: () => void } | null = null;
   let stop: { verb: string; forMs: number; then: () => void } | null = null;
@@ -77,7 +77,7 @@ export function startProcess(options: ProcessOptions): Process {
   );
 
   async function step(): Promise<void> {
-    if (dead) throw new Killed();
+    if (failed) throw new Killed();
     statementsLeft -= 1;
     if (statementsLeft < 0) {
       burn();
@@ -85,12 +85,12 @@ export function startProcess(options: ProcessOptions): Process {
     }
     const most = chance.happens(`dawdles ${name}`, 0.05) ? MANY_TURNS : FEW_TURNS;
     await giveTurns(chance.between(`turns ${name}`, 0, most));
-    if (dead) throw new Killed();
+    if (failed) throw new Killed();
   }
 
   function kill(): void {
-    if (dead) return;
-    dead = true;
+    if (failed) return;
+    failed = true;
     world.forget(life);
     // Ends as its transactions do, each at its next statement. What was sent already may still be committed.
     void work.track(world.now(), database.close()).catch(() => undefined);
@@ -125,7 +125,7 @@ export function startProcess(options: ProcessOptions): Process {
   }
 
   async function reach(verb: string, call: () => Promise<unknown>, args: readonly unknown[]) {
-    if (dead) return await never;
+    if (failed) return await never;
     const writes = !ONLY_READING.has(verb);
     const slownessMs = verb === 'previewEvents' ? options.slownessMs() : 0;
     if (slownessMs > 0) await clock.sleep(slownessMs);
@@ -134,7 +134,7 @@ export function startProcess(options: ProcessOptions): Process {
       stop.then();
     }
     await underway('to');
-    if (dead) return await never;
+    if (failed) return await never;
     if (writes && site.databaseIsFull()) throw new StoreUnavailable('the disk is full');
     let isLast = false;
     if (writes && fuse !== null) {
@@ -145,15 +145,15 @@ export function startProcess(options: ProcessOptions): Process {
     try {
       return await work.track(world.now() + patienceMs(), call());
     } catch (error) {
-      if (dead) return await never;
+      if (failed) return await never;
       throw error;
     } finally {
-      if (!dead) {
+      if (!failed) {
         if (writes) options.onVerb(verb, args);
         if (isLast) burn();
-        await (dead ? never : underway('from'));
+        await (failed ? never : underway('from'));
       }
-      if (dead) await never;
+      if (failed) await never;
     }
   }
 
@@ -167,7 +167,7 @@ export function startProcess(options: ProcessOptions): Process {
   ) as unknown as Store;
   // Notices travel in the world's time; test/replicas has those of the server.
   store.notify = async (notice: Notice) => {
-    if (!dead) site.notify(life, notice);
+    if (!failed) site.notify(life, notice);
   };
   store.listen = async () => ({ stop: async () => undefined });
 
@@ -175,7 +175,7 @@ export function startProcess(options: ProcessOptions): Process {
   return {
     ...{ name, stages },
     async deliver(sent, signedWall) {
-      if (dead) return 'none';
+      if (failed) return 'none';
       const { promise: cut, resolve } = Promise.withResolvers<'none'>();
       const onDeath = () => resolve('none');
       inFlight.add(onDeath);

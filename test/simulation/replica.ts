@@ -31,7 +31,7 @@ const CLAIM_LOOK_MS = 2_000;
 /** One way between a replica and the database's clock takes up to this. Milliseconds. */
 const LONGEST_WAY_MS = 20;
 /** A replica's own clock runs off by up to this. */
-const DRIFT = 100e-6;
+const DIFFERENCES = 100e-6;
 
 /** What all replicas of one world have in common. */
 export interface Site {
@@ -40,7 +40,7 @@ export interface Site {
   settings: Settings;
   client: (life: { clock: Clock; budget: Budget }) => ComplianceClient;
   onOutcome: (outcome: PreviewOutcome) => void;
-  onSweep: (kind: Kind, outcome: string, startedAt: number) => void;
+  onFullSync: (kind: Kind, outcome: string, startedAt: number) => void;
   onBug: (what: string) => void;
   databaseIsFull: () => boolean;
   trace: (line: string) => void;
@@ -56,9 +56,9 @@ export interface Stages {
   isRunning(): boolean;
   hear(notice: Notice): void;
   deliver(sent: Sent, signedWall: number): Promise<Answer>;
-  requestSweep(kinds: readonly Kind[]): void;
+  requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
-  consent(sweepId: number): Promise<void>;
+  consent(syncRunId: number): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
 }
@@ -97,7 +97,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
 
   /** The service's own clock, over a database whose time is the world's. */
   async function databaseClock(): Promise<SharedClock> {
-    const drift = (2 * chance.draw(`drift ${name}`) - 1) * DRIFT;
+    const differences = (2 * chance.draw(`differences ${name}`) - 1) * DIFFERENCES;
     const offset = Math.floor(1_000_000 * chance.draw(`uptime ${name}`));
     const way = () => own.sleep(chance.between(`way ${name}`, 0, LONGEST_WAY_MS));
     const read = async () => {
@@ -108,7 +108,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
     };
     return await sharedClock(read, {
       sleep: own.sleep,
-      monotonic: () => offset + world.now() * (1 + drift),
+      monotonic: () => offset + world.now() * (1 + differences),
     });
   }
 
@@ -151,7 +151,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
         },
         pointers: POINTERS,
         paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
-        sweepMs: settings.sweepMs,
+        fullSyncMs: settings.fullSyncMs,
         riskIds: async () => settings.riskIds,
         access: () => 'key',
         onApplied: (kind, applied) => {
@@ -164,14 +164,14 @@ export function startStages(site: Site, name: string, life: object, store: Store
           trace(`${name} conclude ${kind} deleted [${deleted.map((one) => one.id)}] held [${held}]`);
         },
         onProgress: () => undefined,
-        onSweep: ({ kind, outcome, error, reason, durationMs }) => {
-          trace(`${name} sweep ${kind} (${reason}) ${outcome} ${error ?? ''}`);
-          site.onSweep(kind, outcome, world.now() - durationMs);
+        onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
+          trace(`${name} sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);
+          site.onFullSync(kind, outcome, world.now() - durationMs);
         },
       });
     const held = createHeldBackfill({
       ...{ store, replicas, clock, isFirst: others === 0, create },
-      forgeableDistanceMs: forgeableDistanceMs(settings.sweepMs),
+      forgeableDistanceMs: forgeableDistanceMs(settings.fullSyncMs),
       onAsked: () => sharing.lookNow(),
     });
     const worker = createWorker({
@@ -182,7 +182,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
       onOutcome: (outcome) => {
         trace(`${name} event ${outcome.event.id} ${outcome.outcome}`);
         site.onOutcome(outcome);
-        if (outcome.outcome === 'dead') held.wake();
+        if (outcome.outcome === 'failed') held.wake();
       },
       onRetry: (event, error) => site.onBug(`event ${event.id} failed: ${error}`),
     });
@@ -193,18 +193,18 @@ export function startStages(site: Site, name: string, life: object, store: Store
     const inbox = createInbox({ store, clock, timing, onAccepted, onError });
     const watch = createDeliveryWatch({
       ...{ store, gaps, backfill: held, clock, onError, takeTurn: replicas.takeTurn },
-      ...{ startedWall, silenceMs: 0, sweepMs: settings.sweepMs },
+      ...{ startedWall, silenceMs: 0, fullSyncMs: settings.fullSyncMs },
     });
     const sharing = createSharing({
       ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: () => undefined },
       look: held.look,
     });
-    const { settleMs, sweepMs } = settings;
+    const { settleMs, fullSyncMs } = settings;
     const beat = () =>
       store.beat(now(), {
         eventsOnly: false,
         settleMs,
-        sweepMs,
+        fullSyncMs,
         blocked: false,
         unreachable: false,
         access: 'key',
@@ -258,11 +258,11 @@ export function startStages(site: Site, name: string, life: object, store: Store
         return 'none';
       }
     },
-    requestSweep: (kinds) => running?.held.requestSweep(kinds, 'operator'),
+    requestFullSync: (kinds) => running?.held.requestFullSync(kinds, 'operator'),
     refetch: (kind, recordId) => void running?.held.refetch(kind, [recordId]).catch(onError),
-    async consent(sweepId) {
-      const { kind, ids } = await store.confirmDeletions(sweepId, world.trueWall() + 3_600_000);
-      if (ids.length > 0) await running?.held.askForSweep([kind], 'operator');
+    async consent(syncRunId) {
+      const { kind, ids } = await store.approveDeletions(syncRunId, world.trueWall() + 3_600_000);
+      if (ids.length > 0) await running?.held.askForFullSync([kind], 'operator');
     },
     async discard(event) {
       const wall = world.trueWall();

@@ -81,12 +81,12 @@ export function replicasPlanOf(seed: number): ReplicasPlan {
     operations.push({ at: stalledAt, do: 'stall', verb, forMs: chance.between('stall', shortest, longest) });
     const policies = initialIds(settings, 'policy');
     if (verb !== 'concludeDeletions' || policies.length === 0) continue;
-    // Something to conclude, which only a sweep finds.
+    // Something to conclude, which only a full sync finds.
     const id = chance.pick('gone', policies);
-    const sweptAt = stalledAt + 2 * settings.settleMs;
+    const syncedAt = stalledAt + 2 * settings.settleMs;
     operations.push(
       { at: stalledAt, do: 'delete', kind: 'policy', id, message: null },
-      { at: sweptAt, do: 'sweep', kinds: ['policy'] },
+      { at: syncedAt, do: 'sync', kinds: ['policy'] },
     );
   }
   operations.sort((a, b) => a.at - b.at);

@@ -9,7 +9,7 @@ import { type Process, startProcess } from './process.ts';
 import { createChance } from './random.ts';
 import type { Site } from './replica.ts';
 import type { ReplicasPlan } from './replicas-plan.ts';
-import { AFTERWARDS_IN_SETTLES, HEALING_MS, LONG_AGO } from './run.ts';
+import { AFTERWARDS_IN_SETTLES, LONG_AGO, RESOLVING_MS } from './run.ts';
 import { type Answer, createSender, isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 import {
   createVerdict,
@@ -129,7 +129,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     const [twice] = await witness.claimedTwice();
     if (twice !== undefined) fail(`I2: two batches hold events of ${twice} at once`);
     const known = invariants.unread();
-    if (known.size > 0) await witness.look('inStep');
+    if (known.size > 0) await witness.look('inSync');
     const notes = await witness.take();
     for (const some of Map.groupBy(notes, (note) => note.transaction).values()) {
       count.transactions += 1;
@@ -173,7 +173,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
   let slowUntil = -1;
   let slownessMs = 0;
   let fullUntil = -1;
-  const sweptSince = new Map<Kind, number>();
+  const syncedSince = new Map<Kind, number>();
   const finished = new Map<number, string>();
 
   const site: Site = {
@@ -188,9 +188,9 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       if (before !== undefined) fail(`I2: ${event.id} was processed by ${before} and by ${event.owner}`);
       finished.set(event.seq, event.owner);
     },
-    onSweep(kind, outcome, startedAt) {
+    onFullSync(kind, outcome, startedAt) {
       if (outcome !== 'complete') return;
-      sweptSince.set(kind, startedAt);
+      syncedSince.set(kind, startedAt);
       afterwards.push(() =>
         demand(invariants.checkWhole(kind, startedAt - settings.settleMs - FOLLOW_EVERY_MS)),
       );
@@ -310,8 +310,8 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       case 'disk_full':
         fullUntil = world.now() + operation.forMs;
         return;
-      case 'sweep':
-        someone('asked')?.stages.requestSweep(operation.kinds);
+      case 'sync':
+        someone('asked')?.stages.requestFullSync(operation.kinds);
         return;
       case 'refetch':
         someone('asked')?.stages.refetch(operation.kind, operation.id);
@@ -362,12 +362,12 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       if (verdict.failure() !== null) return;
       if (!asked) {
         asked = true;
-        someone('asked')?.stages.requestSweep(KINDS);
+        someone('asked')?.stages.requestFullSync(KINDS);
         continue;
       }
       await witness.look();
-      for (const sweepId of surelyGone(invariants, model)) {
-        someone('asked')?.stages.consent(sweepId).catch(askedFor);
+      for (const syncRunId of surelyGone(invariants, model)) {
+        someone('asked')?.stages.consent(syncRunId).catch(askedFor);
       }
       // None of it is awaited: a verb's way takes the world's time, which goes on with the next round.
       for (const id of invariants.hopeless()) {
@@ -377,9 +377,9 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       const quarantined = invariants.quarantined();
       if (quarantined.length > 0) invariants.releasedByPerson();
       for (const id of quarantined) someone('asked')?.stages.release(id).catch(askedFor);
-      const standing = standingInQuiet(invariants, { sweptSince, quietSince });
+      const standing = standingInQuiet(invariants, { syncedSince, quietSince });
       if (standing.length === 0) break;
-      if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
+      if (world.now() - quietSince > RESOLVING_MS) fail(`I6: ${standing.join('; ')}`);
     }
     if (verdict.failure() !== null) return;
     await world.runUntil(until + AFTERWARDS_IN_SETTLES * settings.settleMs, stop);

@@ -32,7 +32,7 @@ export const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 export const LONG_AGO = -1_000_000;
 
 /** With everything working again, equality is due within this. An hour of clock step must not be outwaited. */
-export const HEALING_MS = 20 * 60_000;
+export const RESOLVING_MS = 20 * 60_000;
 
 /** A start that a full disk has stopped is tried again within this. */
 const RESTART_MS = 6_000;
@@ -45,7 +45,16 @@ const MADE_UP = /^compliance-mirror-/;
 
 /** Commits that touch no record: nothing to check after them. */
 const BOOKKEEPING: ReadonlySet<string> = new Set([
-  ...['beat', 'startSweep', 'progressSweep', 'finishSweep', 'interruptSweeps', 'openGap', 'healGap', 'audit'],
+  ...[
+    'beat',
+    'startSyncRun',
+    'progressSyncRun',
+    'finishSyncRun',
+    'interruptSyncRuns',
+    'openGap',
+    'resolveGap',
+    'audit',
+  ],
 ]);
 
 export interface Outcome {
@@ -113,7 +122,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
   let slowUntil = -1;
   let slownessMs = 0;
   let fullUntil = -1;
-  const sweptSince = new Map<Kind, number>();
+  const syncedSince = new Map<Kind, number>();
 
   function start(): Mirror {
     trace('start');
@@ -148,9 +157,9 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
         demand(invariants.checkUnread());
         demand(invariants.checkAnswers());
       },
-      onSweep: (kind, outcome, startedAt) => {
+      onFullSync: (kind, outcome, startedAt) => {
         if (outcome !== 'complete') return;
-        sweptSince.set(kind, startedAt);
+        syncedSince.set(kind, startedAt);
         demand(invariants.checkWhole(kind, startedAt - settings.settleMs));
       },
       onBug: fail,
@@ -218,8 +227,8 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       case 'disk_full':
         fullUntil = world.now() + operation.forMs;
         return;
-      case 'sweep':
-        mirror?.requestSweep(operation.kinds);
+      case 'sync':
+        mirror?.requestFullSync(operation.kinds);
         return;
       case 'refetch':
         mirror?.refetch(operation.kind, operation.id);
@@ -258,10 +267,10 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     if (verdict.failure() !== null) break;
     if (!asked) {
       asked = true;
-      mirror?.requestSweep(KINDS);
+      mirror?.requestFullSync(KINDS);
       continue;
     }
-    for (const sweepId of surelyGone(invariants, model)) await mirror?.consent(sweepId);
+    for (const syncRunId of surelyGone(invariants, model)) await mirror?.consent(syncRunId);
     for (const id of invariants.hopeless()) {
       invariants.settledByPerson(id);
       await mirror?.discard(id);
@@ -269,9 +278,9 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
     const quarantined = invariants.quarantined();
     if (quarantined.length > 0) invariants.releasedByPerson();
     for (const id of quarantined) await mirror?.release(id);
-    standing = standingInQuiet(invariants, { sweptSince, quietSince });
+    standing = standingInQuiet(invariants, { syncedSince, quietSince });
     if (standing.length === 0) break;
-    if (world.now() - quietSince > HEALING_MS) fail(`I6: ${standing.join('; ')}`);
+    if (world.now() - quietSince > RESOLVING_MS) fail(`I6: ${standing.join('; ')}`);
   }
   if (verdict.failure() === null) {
     const afterwards = async () => {

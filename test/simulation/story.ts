@@ -91,15 +91,17 @@ export function endlessWalk(
   return `I6: a walk asks for page ${page} of ${kind}, which never had more than ${pages}, and may never end`;
 }
 
-/** What keeps the mirror from being in step in the quiet; nothing, in the end. */
+/** What keeps the mirror from being in sync in the quiet; nothing, in the end. */
 export function standingInQuiet(
   invariants: Invariants,
-  { sweptSince, quietSince }: { sweptSince: ReadonlyMap<Kind, number>; quietSince: number },
+  { syncedSince, quietSince }: { syncedSince: ReadonlyMap<Kind, number>; quietSince: number },
 ): string[] {
   const state = invariants.quiet();
   return [
     ...invariants.differences(),
-    ...KINDS.filter((kind) => (sweptSince.get(kind) ?? -1) < quietSince).map((kind) => `no sweep of ${kind}`),
+    ...KINDS.filter((kind) => (syncedSince.get(kind) ?? -1) < quietSince).map(
+      (kind) => `no full sync of ${kind}`,
+    ),
     ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
     ...(state.unread > 0 ? [`${state.unread} events unread`] : []),
     ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
@@ -108,9 +110,9 @@ export function standingInQuiet(
   ];
 }
 
-/** Held deletions that nobody can doubt: who knows the upstream consents. */
+/** Pending deletions that nobody can doubt: who knows the upstream consents. */
 export const surelyGone = (invariants: Invariants, model: Model): number[] =>
   invariants
     .quiet()
     .held.filter((held) => held.ids.every((id) => !model.alive(held.kind, id)))
-    .map((held) => held.sweepId);
+    .map((held) => held.syncRunId);

@@ -50,7 +50,7 @@ function factsIn(path: string): number {
   }
 }
 
-const FACTS = { eventsOnly: false, sweepMs: 0, blocked: false, unreachable: false, access: 'key' };
+const FACTS = { eventsOnly: false, fullSyncMs: 0, blocked: false, unreachable: false, access: 'key' };
 
 async function restoredGaps(path: string, options: { readOnly?: boolean } = {}) {
   const store = await openStore(`file:${path}`, options);
@@ -117,12 +117,12 @@ describe('a backup', () => {
     expect(told.map(({ gap, what }) => `${what} ${gap.reason} ${gap.kind}`)).toEqual(
       KINDS.map((kind) => `opened restored ${kind}`),
     );
-    for (const { error, healed_at } of gaps) {
+    for (const { error, resolved_at } of gaps) {
       const [, since = '', until = ''] =
         /accepted from (\S+Z) to (\S+Z) is not in it/.exec(error ?? '') ?? [];
       expect(since >= before && since <= seen, `${before} ${since} ${seen}`).toBe(true);
       expect(until >= opening && until <= new Date().toISOString()).toBe(true);
-      expect(healed_at).toBeNull();
+      expect(resolved_at).toBeNull();
     }
     expect(await restoredGaps(from)).toEqual([]);
   });
@@ -165,11 +165,11 @@ describe('a backup', () => {
     const restored = await openStore(`file:${to}`);
     onTestFinished(() => restored.close());
     expect((await restoredGaps(to))[0]!.error).not.toContain(new Date(wall).toISOString());
-    const wanted = (steady: number) => restored.kindsWantingSweep({ wall: Date.now(), steady });
+    const wanted = (steady: number) => restored.kindsWantingFullSync({ wall: Date.now(), steady });
     expect(await wanted(Date.now())).toEqual([]);
     expect(await wanted(Date.now() + 60_000)).toEqual(['policy', 'vendor']);
     // A start lays it anew, by its own clock and settings.
-    await restored.rehintUnverified({ wall: Date.now(), steady: 1_000 }, { settleMs: 500 });
+    await restored.markUnverifiedDirty({ wall: Date.now(), steady: 1_000 }, { settleMs: 500 });
     expect([await wanted(1_499), await wanted(1_500)]).toEqual([[], ['policy', 'vendor']]);
   });
 
@@ -339,7 +339,7 @@ describe('before a migration', () => {
     for (let attempt = 0; attempt < 2; attempt++) {
       await expect(openStore(`file:${path}`)).rejects.toMatchObject({
         code: 'migration_failed',
-        hint: expect.stringContaining(`${path}.schema-1.`),
+        remedy: expect.stringContaining(`${path}.schema-1.`),
       });
     }
     expect(schemaOf(path)).toEqual(before);

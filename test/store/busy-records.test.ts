@@ -99,7 +99,7 @@ describe('what is kept in memory', () => {
       ...{
         state: { ...UNKNOWN_STATE },
         error: null,
-        sweepId: null,
+        syncRunId: null,
         written: false,
         stored: { state: null, row: null },
       },

@@ -35,7 +35,7 @@ describe('DATABASE_URL', () => {
     theirs.exec(sql);
     theirs.close();
     await expect(openStore(`file:${path}`)).rejects.toMatchObject({
-      hint: expect.stringMatching(/let DATABASE_URL name a file of its own/),
+      remedy: expect.stringMatching(/let DATABASE_URL name a file of its own/),
     });
   });
 

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 const FACTS: ServiceFacts = {
-  ...{ eventsOnly: false, settleMs: 3_000, sweepMs: 0, blocked: false, unreachable: false, access: 'key' },
+  ...{ eventsOnly: false, settleMs: 3_000, fullSyncMs: 0, blocked: false, unreachable: false, access: 'key' },
 };
 const EVENT: IncomingEvent = {
   ...{ id: 'evt_1', type: 'risk.identified', kind: 'risk_assessment', recordId: 'ra_1', known: true, t: '1' },
@@ -91,7 +91,7 @@ describe('a database that was put back', () => {
     const store = await opened(await copyOf(copy));
     const gaps = await restoredGaps(store);
     expect(gaps).toHaveLength(6);
-    expect(await store.resolveGap(gaps[1]!.id, now())).toBe(true);
+    expect(await store.settleGap(gaps[1]!.id, now())).toBe(true);
     expect((await store.listGaps({ open: true }, { limit: 100 })).map(({ id }) => id)).not.toContain(
       gaps[1]!.id,
     );
@@ -117,9 +117,9 @@ describe('a database that was put back', () => {
   it('waits with the lists until they cannot be older than what was lost', async () => {
     const store = await opened(await copyOf(await lived(Date.now())));
     const steady = Date.now();
-    expect(await store.kindsWantingSweep({ wall: steady, steady })).toEqual([]);
+    expect(await store.kindsWantingFullSync({ wall: steady, steady })).toEqual([]);
     const later = { wall: steady, steady: steady + FACTS.settleMs + 60_000 };
-    expect(await store.kindsWantingSweep(later)).toEqual(['policy', 'vendor']);
+    expect(await store.kindsWantingFullSync(later)).toEqual(['policy', 'vendor']);
   });
 
   it('is only looked at by who may not write', async () => {

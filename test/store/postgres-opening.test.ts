@@ -23,7 +23,7 @@ async function opened(url: string, postgres: PostgresSettings = {}): Promise<voi
   await (await openStore(url, { postgres })).close();
 }
 
-/** What opening says, in one text: the message and the hint. */
+/** What opening says, in one text: the message and the dirty mark. */
 async function refusal(
   url: string,
   options: Parameters<typeof openStore>[1] = {},
@@ -35,8 +35,8 @@ async function refusal(
     },
     (reason: unknown) => reason,
   );
-  const { message, hint } = error as UsageError;
-  return { error, says: `${message}; ${hint}` };
+  const { message, remedy } = error as UsageError;
+  return { error, says: `${message}; ${remedy}` };
 }
 
 /** A user of its own, with its URL. */
@@ -123,7 +123,7 @@ describe('opening a PostgreSQL database', () => {
     await store.beat(now, {
       eventsOnly: false,
       settleMs: 1,
-      sweepMs: 0,
+      fullSyncMs: 0,
       blocked: false,
       unreachable: false,
       access: 'key',

@@ -90,7 +90,7 @@ describe('several replicas over one database', () => {
     expect((await a.summary()).events.pending).toBe(events.length);
   });
 
-  it('accept groups with the same ids and records at once: numbers in commit order, the highest as hint, no id twice', async () => {
+  it('accept groups with the same ids and records at once: numbers in commit order, the highest as dirty mark, no id twice', async () => {
     const all = [scene.store, await replica(), await replica()];
     await Promise.all(['p0', 'p1'].map((id) => scene.show('policy', id, { id, name: 'One' })));
     const numbered = new Map<number, string>();
@@ -135,9 +135,9 @@ describe('several replicas over one database', () => {
     expect(events.map((row) => [row['seq'], row['id']])).toEqual([...numbered].sort(([a], [b]) => a - b));
     expect(new Set(numbered.values()).size).toBe(25 * 12);
     expect(events.reduce((sum, row) => sum + Number(row['deliveries']), 0)).toBe(delivered);
-    for (const { id, hint } of await scene.query("SELECT id, hint FROM record_state WHERE id LIKE 'p%'")) {
+    for (const { id, dirty } of await scene.query("SELECT id, dirty FROM record_state WHERE id LIKE 'p%'")) {
       const last = events.filter((row) => row['record_id'] === id).at(-1);
-      expect(hint, String(id)).toBe(last?.['seq']);
+      expect(dirty, String(id)).toBe(last?.['seq']);
     }
     expect((await scene.store.summary()).events).toMatchObject({ pending: events.length, ignored: 0 });
     expect(await scene.store.currentNumber()).toBe(events.at(-1)?.['seq']);
@@ -254,7 +254,7 @@ describe('several replicas over one database', () => {
       }),
     );
     expect(seen.sort()).toEqual(ids(events).sort());
-    expect((await scene.store.summary()).events).toMatchObject({ pending: 0, done: events.length });
+    expect((await scene.store.summary()).events).toMatchObject({ pending: 0, processed: events.length });
     expect(await scene.query('SELECT * FROM claims')).toEqual([]);
   });
 
@@ -343,7 +343,7 @@ describe('several replicas over one database', () => {
             objects,
             scene.endRead({ ...began, beganAt: scene.now().steady }),
             {
-              ...{ cause: 'refetch', sweepId: null, timing: TIMING, pointers: scene.rules().pointers },
+              ...{ cause: 'refetch', syncRunId: null, timing: TIMING, pointers: scene.rules().pointers },
             },
           );
         }
@@ -383,7 +383,7 @@ describe('several replicas over one database', () => {
       scene.query(`CREATE SEQUENCE tried; CREATE FUNCTION fail_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF nextval('tried') <= ${tries} THEN RAISE SQLSTATE '40001' USING MESSAGE = 'could not serialize'; END IF;
         RETURN new; END $$; CREATE TRIGGER fail_first BEFORE INSERT ON gaps FOR EACH ROW EXECUTE FUNCTION fail_first()`);
-    const heal = () => scene.query('DROP FUNCTION fail_first CASCADE; DROP SEQUENCE tried');
+    const resolve = () => scene.query('DROP FUNCTION fail_first CASCADE; DROP SEQUENCE tried');
     const open = () =>
       scene.store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, scene.now());
     const gaps = () => scene.query('SELECT reason FROM gaps');
@@ -399,7 +399,7 @@ describe('several replicas over one database', () => {
       });
       expect(await gaps()).toEqual([]);
     } finally {
-      await heal();
+      await resolve();
     }
   });
 
@@ -407,7 +407,7 @@ describe('several replicas over one database', () => {
     await scene.store.beat(scene.now(), {
       eventsOnly: false,
       settleMs: SETTLE_MS,
-      sweepMs: 0,
+      fullSyncMs: 0,
       blocked: false,
       unreachable: false,
       access: 'key',
@@ -416,10 +416,10 @@ describe('several replicas over one database', () => {
     const due = scene.now().steady + SETTLE_MS;
     scene.pass(SETTLE_MS / 2);
     const other = await replica();
-    expect(await other.rehintUnverified(scene.now(), TIMING)).toBe(0);
+    expect(await other.markUnverifiedDirty(scene.now(), TIMING)).toBe(0);
     expect(await other.nextDueAt('vendor')).toBe(due);
     scene.pass(3_600_000);
-    expect(await other.rehintUnverified(scene.now(), TIMING)).toBe(1);
+    expect(await other.markUnverifiedDirty(scene.now(), TIMING)).toBe(1);
     expect(await other.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
   });
 
@@ -427,7 +427,7 @@ describe('several replicas over one database', () => {
     await scene.store.beat(scene.now(), {
       eventsOnly: false,
       settleMs: SETTLE_MS,
-      sweepMs: 0,
+      fullSyncMs: 0,
       blocked: false,
       unreachable: false,
       access: 'key',
@@ -439,7 +439,7 @@ describe('several replicas over one database', () => {
       TIMING,
     );
     const other = await replica();
-    expect(await other.rehintUnverified(scene.now(), TIMING)).toBe(1);
+    expect(await other.markUnverifiedDirty(scene.now(), TIMING)).toBe(1);
     scene.pass(SETTLE_MS);
     expect(await other.dueRecords('vendor', scene.now(), TIMING, 5)).toMatchObject([{ id: 'v' }]);
   });

@@ -20,7 +20,7 @@ async function openInMemory(): Promise<EngineHarness> {
 }
 
 const TABLES = ['events', 'record_state', 'policies', 'risk_assessments', 'vendors', 'changes', 'gaps']
-  .concat(['event_counts', 'record_counts', 'quarantine', 'held_deletions', 'trimmed_events', 'counter'])
+  .concat(['event_counts', 'record_counts', 'quarantine', 'pending_deletions', 'trimmed_events', 'counter'])
   .sort();
 
 async function contents(scene: Scene): Promise<Record<string, unknown>> {

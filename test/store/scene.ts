@@ -130,12 +130,12 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
   async function apply(
     kind: Kind,
     objects: readonly { id: string; data: JsonObject }[],
-    over: { began?: { number: number; beganAt: number }; cause?: string; sweepId?: number } = {},
+    over: { began?: { number: number; beganAt: number }; cause?: string; syncRunId?: number } = {},
   ): Promise<Applied[]> {
     const read = endRead(over.began ?? (await beginRead()));
     const context = {
       cause: over.cause ?? 'refetch',
-      sweepId: over.sweepId ?? null,
+      syncRunId: over.syncRunId ?? null,
       timing: TIMING,
       pointers: POINTERS,
     };
@@ -162,14 +162,14 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
 
   async function conclude(
     kind: Kind,
-    over: { absent?: readonly string[]; number?: number; sweepId?: number; onlyAnnounced?: boolean } = {},
+    over: { absent?: readonly string[]; number?: number; syncRunId?: number; onlyAnnounced?: boolean } = {},
   ): Promise<Conclusion> {
     const { absent } = over;
     const proof =
       absent === undefined ? null : { absent, number: over.number ?? (await store.currentNumber()) };
     const context = {
-      cause: 'sweep:1',
-      sweepId: over.sweepId ?? null,
+      cause: 'sync:1',
+      syncRunId: over.syncRunId ?? null,
       onlyAnnounced: over.onlyAnnounced ?? false,
     };
     return store.concludeDeletions(kind, proof, context, now());
@@ -192,7 +192,7 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
       (await store.listGaps({ open: true }, { limit: 500 })).map(
         (gap) => `${gap.reason} ${gap.kind ?? '-'} ${gap.record_id ?? '-'}`,
       ),
-    /** What the store has told of gaps since this was last asked, as `opened dead_letter policy pol_1: why`. */
+    /** What the store has told of gaps since this was last asked, as `opened failed_event policy pol_1: why`. */
     toldOfGaps: () => {
       const news = told;
       told = [];

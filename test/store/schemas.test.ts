@@ -22,7 +22,7 @@ const JSON_COLUMNS = [
   'registrations.events',
   'risk_assessments.data',
   'risk_assessments.shown',
-  'sweeps.drift',
+  'sync_runs.differences',
   'vendors.data',
   'vendors.shown',
 ];

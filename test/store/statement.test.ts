@@ -10,7 +10,7 @@ const { SQLiteSyncDialect } = drizzleModule('drizzle-orm/sqlite-core');
 
 const STATEMENTS = [
   sql`SELECT ${as({ seq: events.seq, at: events.createdMs })} FROM ${events} WHERE ${events.id} = ${'e "1"'}`,
-  sql`UPDATE ${gaps} SET ${set(gaps, { error: null, healedAt: sql`now${sql.raw('()')}` })} WHERE ${gaps.id} > ${7} AND ${true}`,
+  sql`UPDATE ${gaps} SET ${set(gaps, { error: null, resolvedAt: sql`now${sql.raw('()')}` })} WHERE ${gaps.id} > ${7} AND ${true}`,
   insertInto(gaps, { reason: 'silence', kind: 'vendor' }),
   sql`SELECT ${sql.identifier('odd "name"')} FROM ${sql.param(['a', 'b'])} ${undefined}${sql.empty()} ${new Uint8Array([1, 0])}`,
   sql`DELETE FROM ${gaps} WHERE ${isOneOf(gaps.reason, ['silence', 'downtime'])}`,

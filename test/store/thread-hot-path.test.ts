@@ -71,7 +71,7 @@ it('claimed events stay where they are, but for who holds them, and outcomes cro
   const anew = { kind: 'policy', recordId: 'told anew' } as const;
   const outcomesOf = (claimOf: (seq: number) => ClaimedEvent): PreviewOutcome[] => [
     { event: { ...claimOf(3), ...anew }, outcome: 'previewed', error: null },
-    { event: claimOf(1), outcome: 'dead', error: 'why' },
+    { event: claimOf(1), outcome: 'failed', error: 'why' },
   ];
   const verbs = across({
     claimEvents: async () => claimed,

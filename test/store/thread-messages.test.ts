@@ -6,8 +6,11 @@ const across = (error: unknown) => crossed(structuredClone(crossing(error)));
 
 describe('an error that crosses between threads', () => {
   it.each([
-    ['of a disk that fails', new StoreUnavailable('no trust', { fatal: true, hint: 'check the disk' })],
-    ['of a full disk', new StoreUnavailable('full', { hint: 'free space', cause: new Error('SQLITE_FULL') })],
+    ['of a disk that fails', new StoreUnavailable('no trust', { fatal: true, remedy: 'check the disk' })],
+    [
+      'of a full disk',
+      new StoreUnavailable('full', { remedy: 'free space', cause: new Error('SQLITE_FULL') }),
+    ],
     ['of a usage', new UsageError('no such file', 'name another')],
     ['of a schema', new NotMigrated('an earlier one', 'migrate')],
     [
@@ -17,10 +20,10 @@ describe('an error that crosses between threads', () => {
     ['of a bug', new TypeError('undefined is not a function')],
   ])('%s decides as it would have', (_what, error) => {
     const got = across(error);
-    const { code, hint, retryable, fatal } = error as unknown as Record<string, unknown>;
+    const { code, dirty, retryable, fatal } = error as unknown as Record<string, unknown>;
     expect(got).toMatchObject({ name: error.name, message: error.message, stack: error.stack });
     expect({ ...got }).toMatchObject(
-      JSON.parse(JSON.stringify({ code, hint, retryable, fatal })) as Record<string, unknown>,
+      JSON.parse(JSON.stringify({ code, dirty, retryable, fatal })) as Record<string, unknown>,
     );
     for (const kind of [MirrorError, UsageError, NotMigrated, StoreUnavailable]) {
       expect(got instanceof kind, kind.name).toBe(error instanceof kind);

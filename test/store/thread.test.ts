@@ -50,11 +50,11 @@ describe('a store in threads of its own', () => {
     await Promise.all([
       noting('one', store.openGap(SILENCE, null, NOW)),
       noting('two', store.openGap(DOWNTIME, null, NOW)),
-      noting('three', store.healGap(SILENCE, NOW)),
+      noting('three', store.resolveGap(SILENCE, NOW)),
       noting('four', store.openGap(DOWNTIME, null, NOW)),
     ]);
     expect(seen).toEqual([
-      ...['silence opened', 'one', 'downtime opened', 'two', 'silence healed', 'three', 'four'],
+      ...['silence opened', 'one', 'downtime opened', 'two', 'silence resolved', 'three', 'four'],
     ]);
   });
 
@@ -143,16 +143,20 @@ describe('a store in threads of its own', () => {
 
   it('takes what is data of an argument that is more', async () => {
     const store = await opened(freshPath());
-    const { id } = await store.startSweep('vendor', 'test', NOW);
+    const { id } = await store.startSyncRun('vendor', 'test', NOW);
     const counted = { pages: 1, seen: 2, inserted: 3, updated: 4, deleted: 5, unchanged: 6 };
     const signal = new AbortController().signal;
     const progress = { ...counted, signal, found: () => 1, deep: { list: [() => 2, { at: null }] } };
-    await store.progressSweep(id, progress);
+    await store.progressSyncRun(id, progress);
     const end = { outcome: 'complete' as const, error: null, progress: { ...progress, seen: 7 } };
-    await store.finishSweep(id, { ...end, drift: { a: [1, { b: null }], ['__proto__']: 'own' } }, NOW);
-    expect(await store.showSweep(id)).toMatchObject({
+    await store.finishSyncRun(
+      id,
+      { ...end, differences: { a: [1, { b: null }], ['__proto__']: 'own' } },
+      NOW,
+    );
+    expect(await store.showSyncRun(id)).toMatchObject({
       ...{ ...counted, seen: 7, outcome: 'complete' },
-      drift: { a: [1, { b: null }] },
+      differences: { a: [1, { b: null }] },
     });
   });
 
@@ -183,7 +187,7 @@ describe('a store in threads of its own', () => {
     db.close();
     await expect(opened(newer)).rejects.toThrow(UsageError);
     await expect(opened(newer)).rejects.toMatchObject({
-      hint: expect.stringContaining('restore the backup'),
+      remedy: expect.stringContaining('restore the backup'),
     });
   });
 
@@ -204,7 +208,7 @@ describe('a store in threads of its own', () => {
     // The views of that step are there already.
     await expect(opening).rejects.toMatchObject({
       code: 'migration_failed',
-      hint: expect.stringContaining(told[1] ?? 'a backup'),
+      remedy: expect.stringContaining(told[1] ?? 'a backup'),
     });
     expect(told).toEqual(['migrating', expect.stringContaining(`${path}.schema-`)]);
   });

@@ -7,7 +7,7 @@ import type { GapKey } from '../../src/store/store.ts';
 import { createBackfillVerbs } from '../../src/store/units/backfill.ts';
 import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
 import { createDueVerbs } from '../../src/store/units/due.ts';
-import { createSweepVerbs } from '../../src/store/units/sweeps.ts';
+import { createFullSyncVerbs } from '../../src/store/units/sync-runs.ts';
 import { TIMING } from './scene.ts';
 
 const NOW = { wall: Date.parse('2026-03-01T12:00:00Z'), steady: 1_000_000 };
@@ -58,8 +58,15 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
   });
   await createDueVerbs(database, records, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
   waited = 0;
-  await createSweepVerbs(database).beat(NOW, {
-    ...{ eventsOnly: false, settleMs: 1_000, sweepMs: 0, blocked: false, unreachable: false, access: 'key' },
+  await createFullSyncVerbs(database).beat(NOW, {
+    ...{
+      eventsOnly: false,
+      settleMs: 1_000,
+      fullSyncMs: 0,
+      blocked: false,
+      unreachable: false,
+      access: 'key',
+    },
   });
   expect(waited).toBe(0);
   const read = { number: 0, beganAt: NOW.steady, endedAt: NOW.steady, endedWall: NOW.wall };
@@ -103,7 +110,7 @@ it('what is missing is found among what is missing, however many records there a
   await verbs.concludeDeletions(
     'vendor',
     null,
-    { cause: 'refetch', sweepId: null, onlyAnnounced: false },
+    { cause: 'refetch', syncRunId: null, onlyAnnounced: false },
     NOW,
   );
   const walked = expect.stringContaining('INDEX record_state_missing');
@@ -120,11 +127,13 @@ it('deletions are held by one statement, however many they are', async () => {
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
     SELECT id, '{}', '', '', '' FROM record_state`);
   const verbs = createDeletionVerbs(database, records);
-  const context = { cause: 'walk', sweepId: 7, onlyAnnounced: false };
+  const context = { cause: 'walk', syncRunId: 7, onlyAnnounced: false };
   const { held } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
   expect([...held].sort()).toEqual(ids);
   expect(sent).toBe(1);
-  expect(await verbs.heldDeletions(NOW.wall)).toEqual(ids.map((id) => ({ kind: 'vendor', id, sweepId: 7 })));
+  expect(await verbs.pendingDeletions(NOW.wall)).toEqual(
+    ids.map((id) => ({ kind: 'vendor', id, syncRunId: 7 })),
+  );
 });
 
 it('verbs of one file that are asked for together run each by itself, whichever fails, and all before it is closed', async () => {
@@ -132,7 +141,7 @@ it('verbs of one file that are asked for together run each by itself, whichever 
   migrateSchema(db);
   const store = storeOver(db);
   const gap = (recordId: string): GapKey => ({ reason: 'unresolved', kind: 'vendor', recordId });
-  const context = { cause: 'refetch', sweepId: null, onlyAnnounced: false };
+  const context = { cause: 'refetch', syncRunId: null, onlyAnnounced: false };
   const lease = { name: 'backfill', owner: 'nobody', fence: 1 };
   const asked = await Promise.allSettled([
     store.openGap(gap('v'), 'first', NOW),

@@ -56,7 +56,7 @@ export function startChild(
     if (stopping) return new Promise<never>(() => {});
     const why = output.complaint() ?? how;
     throw new MirrorError('child_ended', `the ${name} ended unexpectedly: ${why}`, {
-      hint: `its output is in ${logPath}`,
+      remedy: `its output is in ${logPath}`,
     });
   });
   // Whoever waits for something races it against this; until then it must not count as unhandled.

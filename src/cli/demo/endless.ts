@@ -32,8 +32,8 @@ export async function keepRunning(cli: Cli, stage: Stage, signal: AbortSignal): 
     if (Date.now() >= nextReportMs) {
       const { events, redeliveries } = await stage.tables.countEvents();
       const records = Object.values(mirror).reduce((sum, rows) => sum + rows.size, 0);
-      const healed = lookout.watch.takeEnded();
-      const mended = healed.length > 0 ? `; since the last line ended ${tally(healed)}` : '';
+      const resolved = lookout.watch.takeEnded();
+      const mended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
       cli.out.write(
         `${clock()}  ${records} records, ${events} events and ${redeliveries} redeliveries so far; ${differences.length} differ right now${mended}\n`,
       );

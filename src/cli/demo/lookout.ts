@@ -16,7 +16,7 @@ import { Watch } from './watch.ts';
 /** How long a staged story may take to show as a difference. */
 const SHOW_TIMEOUT_MS = 2_000;
 /** The first reading of everything takes a second or two, and many times that on a busy machine. */
-const FIRST_SWEEP_TIMEOUT_MS = 60_000;
+const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
 /** Records that may be chosen for a story and then turn out to have changed meanwhile. */
 const CHOICES = 5;
 /** Between two looks. */
@@ -88,11 +88,11 @@ export function createLookout(stage: Stage): Lookout {
   return { watch, look, tell };
 }
 
-/** Waits for the first sweep, and forgets what differed until then: that the mirror was empty is no loss. */
+/** Waits for the first full sync, and forgets what differed until then: that the mirror was empty is no loss. */
 export async function intoStep(lookout: Lookout, signal: AbortSignal): Promise<Sight> {
-  const sight = await until(lookout, signal, FIRST_SWEEP_TIMEOUT_MS, isEqual);
+  const sight = await until(lookout, signal, FIRST_FULL_SYNC_TIMEOUT_MS, isEqual);
   if (!isEqual(sight) && !signal.aborted) {
-    throw new MirrorError('demo', 'the first sweep did not bring the mirror into step');
+    throw new MirrorError('demo', 'the first full sync did not bring the mirror into sync');
   }
   lookout.watch.takeEnded();
   return sight;

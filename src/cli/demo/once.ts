@@ -29,8 +29,8 @@ const QUIESCE_TIMEOUT_MS = 30_000;
 /** Two walks or two 404 answers a second apart, and the reads between; several times that on a busy machine. */
 const SETTLE_TIMEOUT_MS = 90_000;
 /** As many as the listener gives at once: those of the last minutes are always among them. */
-const NEWEST_SWEEPS = 500;
-/** How often held deletions and sweeps are looked for, while settling. */
+const NEWEST_SYNC_RUNS = 500;
+/** How often pending deletions and full syncs are looked for, while settling. */
 const STATUS_EVERY_MS = 500;
 
 /** One run of a given length; rejects with DifferenceFound unless mirror and upstream end equal. */
@@ -39,7 +39,7 @@ export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Pr
   introduce(cli, stage);
   const lookout = createLookout(stage);
   const first = await intoStep(lookout, settings.signal);
-  say(`in step after the first sweep: ${countText(first)}`);
+  say(`in sync after the first full sync: ${countText(first)}`);
 
   await play(stage, lookout, settings, say);
 
@@ -51,10 +51,10 @@ export async function runOnce(cli: Cli, stage: Stage, settings: RunSettings): Pr
   const before = await lookout.look();
   const differing = before.differences.length;
   const differ = differing === 1 ? '1 record differs' : `${differing} records differ`;
-  say(`quiet; ${differ} before the last repair, sweeps are asked for`);
-  const sweepsBefore = new Set((await sweepsOf(stage)).map((sweep) => sweep.id));
-  await stage.ops.post('/api/sweeps', {});
-  let sight = await settle(stage, lookout, { sweepsBefore, signal: settings.signal }, say);
+  say(`quiet; ${differ} before the last repair, full syncs are asked for`);
+  const syncRunsBefore = new Set((await syncRunsOf(stage)).map((fullSync) => fullSync.id));
+  await stage.ops.post('/api/sync-runs', {});
+  let sight = await settle(stage, lookout, { syncRunsBefore, signal: settings.signal }, say);
 
   await writeHistory(cli, stage, lookout);
   if (settings.tamper) {
@@ -74,7 +74,7 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
   say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
   const startedMs = Date.now();
   const stories = schedule(runMs);
-  // Longer than asked for where a machine is too slow to tell them all: one left out would look like one that healed unseen.
+  // Longer than asked for where a machine is too slow to tell them all: one left out would look like one that resolved unseen.
   while ((Date.now() < startedMs + runMs || stories.length > 0) && !signal.aborted) {
     const next = stories[0];
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {
@@ -88,34 +88,34 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
 }
 
 /**
- * Until nothing differs, waits or is unverified, and each kind has been swept once more, since a sweep might also break
- * what was whole. Consents to held deletions, as an operator would.
+ * Until nothing differs, waits or is unverified, and each kind has been fully synced once more, since a full sync might also break
+ * what was whole. Consents to pending deletions, as an operator would.
  */
 async function settle(
   stage: Stage,
   lookout: Lookout,
-  request: { sweepsBefore: ReadonlySet<number>; signal: AbortSignal },
+  request: { syncRunsBefore: ReadonlySet<number>; signal: AbortSignal },
   say: Say,
 ): Promise<Sight> {
   let nextStatusMs = 0;
-  let swept = false;
+  let synced = false;
   const sight = await until(lookout, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
     if (Date.now() >= nextStatusMs) {
       nextStatusMs = Date.now() + STATUS_EVERY_MS;
       await consent(stage, say);
-      const ended = (await sweepsOf(stage)).filter((sweep) => sweep.finished_at !== null);
-      swept = KINDS.every((kind) =>
-        ended.some((sweep) => sweep.kind === kind && !request.sweepsBefore.has(sweep.id)),
+      const ended = (await syncRunsOf(stage)).filter((fullSync) => fullSync.finished_at !== null);
+      synced = KINDS.every((kind) =>
+        ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
       );
     }
-    return swept && isSettled(current);
+    return synced && isSettled(current);
   });
   say(isSettled(sight) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
   return sight;
 }
 
-async function sweepsOf(stage: Stage): Promise<{ id: number; kind: string; finished_at: string | null }[]> {
-  const { items } = (await stage.ops.get(`/api/sweeps?limit=${NEWEST_SWEEPS}`)) as {
+async function syncRunsOf(stage: Stage): Promise<{ id: number; kind: string; finished_at: string | null }[]> {
+  const { items } = (await stage.ops.get(`/api/sync-runs?limit=${NEWEST_SYNC_RUNS}`)) as {
     items: { id: number; kind: string; finished_at: string | null }[];
   };
   return items;
@@ -123,10 +123,10 @@ async function sweepsOf(stage: Stage): Promise<{ id: number; kind: string; finis
 
 async function consent(stage: Stage, say: Say): Promise<void> {
   const status = (await stage.ops.get('/api/status')) as {
-    held_deletions?: { sweep_id: number; kind: string; count: number }[];
+    pending_deletions?: { sync_run_id: number; kind: string; count: number }[];
   };
-  for (const { sweep_id, kind, count } of status.held_deletions ?? []) {
-    const done = await stage.ops.postIfFound(`/api/sweeps/${sweep_id}/confirm-deletions`);
+  for (const { sync_run_id, kind, count } of status.pending_deletions ?? []) {
+    const done = await stage.ops.postIfFound(`/api/sync-runs/${sync_run_id}/approve-deletions`);
     if (done !== null) say(`${count} deletions (${kind}) were held; agreed to, as an operator`);
   }
 }

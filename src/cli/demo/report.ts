@@ -12,17 +12,17 @@ const SIGHT_LAG_MS = 2_000;
 
 /** A difference that ends by its own event's arrival was no loss, only on its way. */
 export function isInTransit(observation: Observation): boolean {
-  return observation.story === null && healerOf(observation) === 'event';
+  return observation.story === null && resolverOf(observation) === 'event';
 }
 
-export type Healer = 'event' | 'refetch' | 'sweep' | 'upstream' | null;
+export type Resolver = 'event' | 'refetch' | 'sync' | 'upstream' | null;
 
-/** The kind of cause, by the form in which `changes` writes it. Null: not healed. */
-export function healerOf(observation: Observation): Healer {
-  if (observation.healedMs === null) return null;
-  if (observation.healedBy === null) return 'upstream';
-  const word = /^[a-z]+/.exec(observation.healedBy)?.[0];
-  return word === 'refetch' || word === 'sweep' ? word : 'event';
+/** The kind of cause, by the form in which `changes` writes it. Null: not resolved. */
+export function resolverOf(observation: Observation): Resolver {
+  if (observation.resolvedMs === null) return null;
+  if (observation.resolvedBy === null) return 'upstream';
+  const word = /^[a-z]+/.exec(observation.resolvedBy)?.[0];
+  return word === 'refetch' || word === 'sync' ? word : 'event';
 }
 
 /** Staged stories first, then the others in order of time; at most `MAX_ROWS` of those. */
@@ -39,20 +39,20 @@ export function differenceRows(
 }
 
 function rowOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]): Cell[] {
-  const { kind, id, fields, firstSeenMs, healedMs } = observation;
+  const { kind, id, fields, firstSeenMs, resolvedMs } = observation;
   return [
     `${kind} ${id}`,
     [...fields].join(', '),
     observation.story ?? whyOf(observation, deliveries),
-    healedMs === null ? null : Math.round((healedMs - firstSeenMs) / 100) / 10,
-    healedText(observation),
+    resolvedMs === null ? null : Math.round((resolvedMs - firstSeenMs) / 100) / 10,
+    resolvedText(observation),
   ];
 }
 
-function healedText(observation: Observation): string {
-  const healer = healerOf(observation);
-  if (healer === null) return 'not yet';
-  return healer === 'upstream' ? 'upstream came back to it' : (observation.healedBy ?? '');
+function resolvedText(observation: Observation): string {
+  const resolver = resolverOf(observation);
+  if (resolver === null) return 'not yet';
+  return resolver === 'upstream' ? 'upstream came back to it' : (observation.resolvedBy ?? '');
 }
 
 const FAULT_WORDS: Readonly<Record<string, string>> = {
@@ -64,7 +64,7 @@ const FAULT_WORDS: Readonly<Record<string, string>> = {
 /** What befell the record's deliveries meanwhile. */
 function whyOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]): string {
   const from = observation.firstSeenMs - SIGHT_LAG_MS;
-  const until = observation.healedMs ?? Number.POSITIVE_INFINITY;
+  const until = observation.resolvedMs ?? Number.POSITIVE_INFINITY;
   const faults = new Set(
     deliveries
       .filter((delivery) => delivery.kind === observation.kind && delivery.recordId === observation.id)
@@ -75,17 +75,17 @@ function whyOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]
   return words.length > 0 ? words.join(', ') : 'only the API shows it';
 }
 
-/** `12 by refetch, 3 by sweep`. */
+/** `12 by refetch, 3 by sync`. */
 export function tally(observations: readonly Observation[]): string {
   const counts = new Map<string, number>();
   for (const observation of observations) {
-    const healer = healerOf(observation) ?? 'nothing yet';
-    counts.set(healer, (counts.get(healer) ?? 0) + 1);
+    const resolver = resolverOf(observation) ?? 'nothing yet';
+    counts.set(resolver, (counts.get(resolver) ?? 0) + 1);
   }
-  return [...counts].map(([healer, count]) => `${count} by ${healer}`).join(', ');
+  return [...counts].map(([resolver, count]) => `${count} by ${resolver}`).join(', ');
 }
 
-/** One line each, for differences that nothing healed. */
+/** One line each, for differences that nothing resolved. */
 export function describeDifferences(differences: readonly Difference[]): string[] {
   return differences.map(({ kind, id, fields }) => {
     const parts = fields.map(

@@ -38,7 +38,7 @@ export interface StageSettings {
   /** Two mirrors over one PostgreSQL, instead of one over a file. */
   postgres: boolean;
   /** 0: only at the start and on demand. */
-  sweepMinutes: number;
+  fullSyncMinutes: number;
   /** Draws the form of the stand-in's answers and events. */
   shapes: number;
 }
@@ -109,7 +109,7 @@ async function setUp(
     CREDENTIALS_KEY: randomBytes(32).toString('base64'),
     RISK_IDS_FILE: riskIdsPath,
     SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
-    SYNC_SWEEP_MINUTES: String(settings.sweepMinutes),
+    SYNC_FULL_MINUTES: String(settings.fullSyncMinutes),
     // What replicas share must be given to each.
     OPS_TOKENS: `demo:operate:${token}`,
   };

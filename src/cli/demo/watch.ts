@@ -10,12 +10,12 @@ export interface Observation {
   /** The staged story that did it, or null: the lively scenario's own doing. */
   story: string | null;
   firstSeenMs: number;
-  healedMs: number | null;
+  resolvedMs: number | null;
   /**
    * Cause of the change that ended it, as the mirror's `changes` name it. Null while it lasts, and for good where the
    * mirror changed nothing, because upstream itself came back to what the mirror shows.
    */
-  healedBy: string | null;
+  resolvedBy: string | null;
 }
 
 export interface Look {
@@ -53,8 +53,8 @@ export class Watch {
     }
     for (const [key, open] of this.#open) {
       if (differing.has(key)) continue;
-      open.healedMs = look.atMs;
-      open.healedBy = this.#causes.get(key) ?? null;
+      open.resolvedMs = look.atMs;
+      open.resolvedBy = this.#causes.get(key) ?? null;
       this.#ended.push(open);
       this.#open.delete(key);
     }
@@ -88,8 +88,8 @@ export class Watch {
       fields: new Set<string>(),
       story,
       firstSeenMs: atMs,
-      healedMs: null,
-      healedBy: null,
+      resolvedMs: null,
+      resolvedBy: null,
     };
     this.#open.set(key, begun);
     return begun;

@@ -60,7 +60,7 @@ export function explainEvent(
           `A delivery that names it was rejected besides: doctor --delivery rejection:${rejectedAs} says why.`,
         ]),
   ];
-  return { healthy: event.state !== 'dead', causes: causesOf(event), fit: null, known };
+  return { healthy: event.state !== 'failed', causes: causesOf(event), fit: null, known };
 }
 
 function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, record_id }: EventReport) {
@@ -71,19 +71,19 @@ function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, 
   switch (state) {
     case 'pending':
       return `It waits to be processed, about ${about}: ${tries} so far${next}.${failure}`;
-    case 'done':
+    case 'processed':
       return `It was processed at ${processed_at}, about ${about}.`;
     case 'ignored':
       return `It was set aside at ${processed_at}, because its type is not known here; about ${about}.`;
     case 'discarded':
       return `An operator discarded it after ${tries}, about ${about}.${failure}`;
-    case 'dead':
+    case 'failed':
       return `It was given up after ${tries}, about ${about}.${failure}`;
   }
 }
 
 function causesOf({ state, error, id, kind, record_id }: EventReport): Explained['causes'] {
-  if (state !== 'dead') return [];
+  if (state !== 'failed') return [];
   if (kind !== null && record_id === null) {
     return [
       {
@@ -95,7 +95,7 @@ function causesOf({ state, error, id, kind, record_id }: EventReport): Explained
   }
   return [
     {
-      code: 'dead_letter',
+      code: 'failed_event',
       what: `Its signature is right, and it could not be processed: ${error ?? 'no error was kept'}.`,
       remedy: `Its record is read from the API instead. When the cause is mended: events retry ${id}, or events discard ${id}.`,
     },

@@ -54,7 +54,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
         store === null || summary === null
           ? null
           : {
-              dead: summary.events.dead,
+              failed: summary.events.failed,
               quarantined: summary.quarantined,
               gaps: summary.open_gaps_by.map(({ reason, kind }) => ({ reason, kind })),
               isPaused: (await readPause(store)) !== null,
@@ -113,12 +113,12 @@ async function open(cli: Cli, config: Config, path: string | null): Promise<Open
     return { exists, store, problem: null, remedy: null, isSetting: false };
   } catch (error) {
     await store?.close();
-    const hint = error instanceof MirrorError ? (error.hint ?? null) : null;
+    const remedy = error instanceof MirrorError ? (error.remedy ?? null) : null;
     return {
       exists,
       store: null,
       problem: describeError(error),
-      remedy: hint ?? 'look at the file and its folder',
+      remedy: remedy ?? 'look at the file and its folder',
       isSetting: error instanceof UsageError && !(error instanceof NotMigrated),
     };
   }

@@ -19,12 +19,12 @@ export interface Findings {
     isSetting?: boolean;
     bytes: number | null;
     /** What others can do on the way there, and what to set against it. */
-    exposure: { says: string; hint: string } | null;
+    exposure: { says: string; remedy: string } | null;
   };
   /** The one that holds the file, or how many share the server's database. Null: none runs. Undefined: it cannot be known. */
   service: { pid: number; opsUrl: string | null } | { replicas: number } | null | undefined;
   upstream: UpstreamFindings | null;
-  settings: { silenceMs: number; sweepMs: number; toleranceSeconds: number };
+  settings: { silenceMs: number; fullSyncMs: number; toleranceSeconds: number };
   /** How many signing secrets are configured, how many stored ones verify, and which of these make no key. */
   secrets: { configured: number; stored: number; unusable: readonly { what: string; remedy: string }[] };
   /** How many stored texts open with CREDENTIALS_KEY, and the rows of those that do not. Null: no database. */
@@ -38,7 +38,7 @@ export interface Findings {
   rejections: { newest: KeptRejection | null; ofTime: KeptRejection | null } | undefined;
   /** What waits for a person. Null: no database. */
   waiting: {
-    dead: number;
+    failed: number;
     quarantined: number;
     gaps: readonly { reason: string; kind: Kind | null }[];
     isPaused: boolean;
@@ -84,7 +84,7 @@ export interface Read {
   route: string;
   outcome: 'ok' | 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the_api' | 'failing';
   message: string;
-  hint: string | null;
+  remedy: string | null;
 }
 
 export interface Check {
@@ -97,8 +97,8 @@ export interface Check {
 
 /** Clocks this far apart deserve a look long before deliveries are rejected. */
 const SKEW_WARNING_MS = 5_000;
-/** A sweep is late when two of its intervals have passed without a complete one. */
-const LATE_AFTER_SWEEPS = 2;
+/** A full sync is late when two of its intervals have passed without a complete one. */
+const LATE_AFTER_SYNC_RUNS = 2;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
@@ -116,7 +116,7 @@ export function judge(found: Findings): Check[] {
     rejectionsCheck(found),
     senderClockCheck(found),
     ...waitingChecks(found),
-    sweepsCheck(found),
+    syncRunsCheck(found),
     idsCheck(found),
   ];
 }
@@ -150,7 +150,7 @@ function databaseCheck({ database }: Findings): Check {
   const detail = `${path}: writable, ${kept}, ${bytes ?? 0} bytes`;
   return {
     name,
-    ...(exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.hint)),
+    ...(exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.remedy)),
   };
 }
 
@@ -175,7 +175,7 @@ function upstreamChecks({ upstream, settings, registrations }: Findings): Check[
   }
   const { reads, answered, baseUrl, auth, skewMs } = upstream;
   const first = (...outcomes: Read['outcome'][]) => reads.find(({ outcome }) => outcomes.includes(outcome));
-  const hintOf = (read: Read) => read.hint ?? 'see the message';
+  const remedyOf = (read: Read) => read.remedy ?? 'see the message';
 
   const silent = first('unreachable', 'not_the_api', 'failing');
   const refused = first('unauthorized');
@@ -185,7 +185,7 @@ function upstreamChecks({ upstream, settings, registrations }: Findings): Check[
     {
       name: 'base URL',
       ...(silent !== undefined
-        ? wrong(silent.message, hintOf(silent))
+        ? wrong(silent.message, remedyOf(silent))
         : answered
           ? ok(`${baseUrl} answers`)
           : skipped('not asked: there are no credentials to ask with')),
@@ -193,7 +193,7 @@ function upstreamChecks({ upstream, settings, registrations }: Findings): Check[
     {
       name: 'credentials',
       ...(refused !== undefined
-        ? wrong(refused.message, hintOf(refused))
+        ? wrong(refused.message, remedyOf(refused))
         : accepted
           ? ok(`accepted (${auth})`)
           : skipped('not known while the service does not answer')),
@@ -203,7 +203,7 @@ function upstreamChecks({ upstream, settings, registrations }: Findings): Check[
       ...(forbidden.length > 0
         ? wrong(
             `not allowed to read ${forbidden.map(({ route }) => route).join(', ')}`,
-            hintOf(forbidden[0]!),
+            remedyOf(forbidden[0]!),
           )
         : accepted
           ? ok('reading is allowed')
@@ -261,7 +261,7 @@ function assessmentVerdict({ assessment, reads }: UpstreamFindings, accepted: bo
     );
   }
   const read = reads.find(({ route }) => route.startsWith('GET /risk-assessments'));
-  return wrong(read?.message ?? 'it could not be read', read?.hint ?? 'see the message');
+  return wrong(read?.message ?? 'it could not be read', read?.remedy ?? 'see the message');
 }
 
 function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds: number): Verdict {
@@ -275,7 +275,7 @@ function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds
   if (Math.abs(skewMs) > toleranceSeconds * 1000) {
     return wrong(`${detail}, and deliveries are rejected beyond ${toleranceSeconds} s`, remedy);
   }
-  return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in step with the service');
+  return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in sync with the service');
 }
 
 function sealedCheck({ sealed }: Findings): Check {
@@ -343,7 +343,7 @@ function registrationCheck({ registrations, secrets, receiver }: Findings): Chec
     return { name, ...wrong(detail, remedy) };
   }
   const remedy =
-    'if that is where this receiver is, register those for it too: they are found by sweeps only';
+    'if that is where this receiver is, register those for it too: they are found by full syncs only';
   return { name, ...(lacking.length === 0 ? ok(detail) : warning(detail, remedy)) };
 }
 
@@ -436,7 +436,7 @@ function idsCheck({ unread }: Findings): Check {
     const settings = gaps.map(
       (kind) => toSet.find((one) => one.kind === kind)?.setting ?? pointersSettingOf(kind),
     );
-    const remedy = `set ${settings.join(' and ')} to where the id stands in their data ("events list --state dead", "events show ID"), start again, then "events retry --failed-for no_record_id"`;
+    const remedy = `set ${settings.join(' and ')} to where the id stands in their data ("events list --state failed", "events show ID"), start again, then "events retry --failed-for no_record_id"`;
     return {
       name,
       ...wrong(`events about ${gaps.join(', ')} name no record where the pointers look`, remedy),
@@ -458,14 +458,14 @@ function idsCheck({ unread }: Findings): Check {
 function waitingChecks({ waiting }: Findings): Check[] {
   const names = ['failed events', 'quarantine', 'gaps', 'paused'];
   if (waiting === null) return names.map((name) => ({ name, ...skipped(NO_DATABASE) }));
-  const { dead, quarantined, gaps, isPaused } = waiting;
+  const { failed, quarantined, gaps, isPaused } = waiting;
   const listed = gaps.map(({ reason, kind }) => (kind === null ? reason : `${reason} (${kind})`));
   const verdicts = [
-    dead === 0
+    failed === 0
       ? ok('none')
       : wrong(
-          `${dead} could not be processed`,
-          'see "events list --state dead", then "events retry" or "events discard"',
+          `${failed} could not be processed`,
+          'see "events list --state failed", then "events retry" or "events discard"',
         ),
     quarantined === 0
       ? ok('nothing waits')
@@ -481,14 +481,14 @@ function waitingChecks({ waiting }: Findings): Check[] {
   return names.map((name, index) => ({ name, ...verdicts[index]! }));
 }
 
-function sweepsCheck({ kinds, now, settings, upstream }: Findings): Check {
-  const name = 'sweeps';
+function syncRunsCheck({ kinds, now, settings, upstream }: Findings): Check {
+  const name = 'sync-runs';
   if (upstream === null) return { name, ...skipped(EVENTS_ONLY) };
   if (kinds === null) return { name, ...skipped(NO_DATABASE) };
-  if (settings.sweepMs === 0) return { name, ...skipped('no timer: SYNC_SWEEP_MINUTES is 0') };
-  const limitMs = LATE_AFTER_SWEEPS * settings.sweepMs + MINUTE_MS;
+  if (settings.fullSyncMs === 0) return { name, ...skipped('no timer: SYNC_FULL_MINUTES is 0') };
+  const limitMs = LATE_AFTER_SYNC_RUNS * settings.fullSyncMs + MINUTE_MS;
   const late = kinds.filter(
-    ({ last_full_sweep_at }) => last_full_sweep_at === null || now - Date.parse(last_full_sweep_at) > limitMs,
+    ({ last_full_sync_at }) => last_full_sync_at === null || now - Date.parse(last_full_sync_at) > limitMs,
   );
   return {
     name,
@@ -496,9 +496,9 @@ function sweepsCheck({ kinds, now, settings, upstream }: Findings): Check {
       ? ok('each kind was read whole within its time')
       : wrong(
           late
-            .map(({ kind, last_full_sweep_at }) => `${kind}: ${last_full_sweep_at ?? 'never complete'}`)
+            .map(({ kind, last_full_sync_at }) => `${kind}: ${last_full_sync_at ?? 'never complete'}`)
             .join(', '),
-          'see "sweeps list" and "gaps list --open" for what stops them; "sweep --wait" begins one',
+          'see "sync-runs list" and "gaps list --open" for what stops them; "sync --wait" begins one',
         )),
   };
 }

@@ -88,7 +88,7 @@ async function explainRejectedId(
   const rejected = await rejectionOfEvent(store, id);
   if (rejected === null) {
     throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-      hint: 'events are, what "rejections list" shows, and what is in "quarantine list"',
+      remedy: 'events are, what "rejections list" shows, and what is in "quarantine list"',
     });
   }
   cli.err.write(`Rejected, as rejection:${rejected.id}\n`);

@@ -79,10 +79,10 @@ type ReadOne = (route: string, request: () => Promise<unknown>) => Promise<void>
 async function readOf(route: string, read: () => Promise<unknown>): Promise<Read> {
   try {
     await read();
-    return { route, outcome: 'ok', message: '', hint: null };
+    return { route, outcome: 'ok', message: '', remedy: null };
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
-    return { route, outcome: outcomeOf(error), message: describeError(error), hint: error.hint ?? null };
+    return { route, outcome: outcomeOf(error), message: describeError(error), remedy: error.remedy ?? null };
   }
 }
 

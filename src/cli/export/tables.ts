@@ -59,16 +59,16 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
     whole: (reports, row) => reports.showEvent((row as { id: string }).id),
   },
   gaps: {
-    columns: ['id', 'kind', 'record_id', 'reason', 'opened_at', 'healed_at', 'attempts', 'error'],
+    columns: ['id', 'kind', 'record_id', 'reason', 'opened_at', 'resolved_at', 'attempts', 'error'],
     read: (reports, paging) => reports.listGaps({}, paging),
     key: byNumber('id'),
   },
-  sweeps: {
+  sync_runs: {
     columns: [
       ...['id', 'kind', 'reason', 'started_at', 'finished_at', 'pages', 'seen', 'inserted', 'updated'],
-      ...['deleted', 'unchanged', 'outcome', 'error', 'drift'],
+      ...['deleted', 'unchanged', 'outcome', 'error', 'differences'],
     ],
-    read: (reports, paging) => reports.listSweeps(paging),
+    read: (reports, paging) => reports.listSyncRuns(paging),
     key: byNumber('id'),
   },
   quarantine: {

@@ -104,7 +104,7 @@ function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void
     const none = Object.entries(families).flatMap(([family, share]) => (share === 'none' ? [family] : []));
     const whole = none.length === 0 ? '' : ` (nothing at all of: ${none.join(', ')})`;
     cli.err.write(
-      `Warning: not covered at ${printable(url)}, so found by sweeps only: ${missing.join(', ')}${whole}\n`,
+      `Warning: not covered at ${printable(url)}, so found by full syncs only: ${missing.join(', ')}${whole}\n`,
     );
   }
   warnOfUnmatched(cli, patterns);

@@ -115,7 +115,7 @@ function listSeen(body: unknown, kind: ListedKind, { config }: ExploreOptions): 
       'no_list',
       `GET ${COLLECTIONS[kind]} answers JSON that is no list: ${error.message}`,
       {
-        hint: 'look at COMPLIANCE_BASE_URL; of this API no other form of a list is known here',
+        remedy: 'look at COMPLIANCE_BASE_URL; of this API no other form of a list is known here',
       },
     );
   }
@@ -241,6 +241,6 @@ async function exploreRecord(
     if (error instanceof MalformedAnswer) return void warn(error.message);
     if (!(error instanceof MirrorError)) throw error;
     if (error instanceof UpstreamError && error.retryable) throw error;
-    warn(`${error.message}${error.hint === undefined ? '' : ` (${error.hint})`}`);
+    warn(`${error.message}${error.remedy === undefined ? '' : ` (${error.remedy})`}`);
   }
 }

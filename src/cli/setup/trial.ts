@@ -111,7 +111,7 @@ export function isProven({ lastAccepted, lastRejected }: Arrivals): boolean {
 }
 
 async function newestSync(cli: Cli): Promise<number> {
-  return await withStore(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
+  return await withStore(cli, async (store) => (await store.listSyncRuns({ limit: 1 }))[0]?.id ?? 0);
 }
 
 export interface Standing {
@@ -130,7 +130,7 @@ const NEWEST_SYNCS = 100;
 export async function standing(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<Standing> {
   return await withStore(cli, async (store) => {
     const summary = await store.summary();
-    const syncs = await store.listSweeps({ limit: NEWEST_SYNCS });
+    const syncs = await store.listSyncRuns({ limit: NEWEST_SYNCS });
     const isRead = (kind: string) =>
       syncsBefore === null ||
       syncs.some((sync) => sync.id > syncsBefore && sync.kind === kind && sync.outcome === 'complete');
@@ -138,7 +138,7 @@ export async function standing(cli: Cli, { syncsBefore }: Trial, since: string |
       summary,
       verified: summary.kinds.filter(
         (each) =>
-          isRead(each.kind) && (each.verdict === 'in_step' || (since !== null && isKeepingUp(each, since))),
+          isRead(each.kind) && (each.verdict === 'in_sync' || (since !== null && isKeepingUp(each, since))),
       ),
     };
   });

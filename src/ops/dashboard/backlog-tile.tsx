@@ -21,11 +21,11 @@ export function BacklogTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
       {summary === null ? null : (
         <dl class="pairs">
           <dt>Worked off</dt>
-          <dd>{figure(summary.events.done + summary.events.ignored)}</dd>
+          <dd>{figure(summary.events.processed + summary.events.ignored)}</dd>
           <dt>
-            <a href="/events?state=dead">Dead letters</a>
+            <a href="/events?state=failed">Failed</a>
           </dt>
-          <dd class={summary.events.dead > 0 ? 'warn' : ''}>{figure(summary.events.dead)}</dd>
+          <dd class={summary.events.failed > 0 ? 'warn' : ''}>{figure(summary.events.failed)}</dd>
           <dt>
             <a href="/quarantine">In quarantine</a>
           </dt>

@@ -56,11 +56,11 @@ export function EventPage({
           event.error === null ? null : ['Error', <span class="warn">{event.error}</span>],
         ]}
       />
-      {identity.role === 'operate' && (event.state === 'dead' || event.state === 'pending') ? (
+      {identity.role === 'operate' && (event.state === 'failed' || event.state === 'pending') ? (
         <ActionForm action="/actions/events" csrf={identity.csrf} className="actions">
           <input type="hidden" name="id" value={event.id} />
           <input type="hidden" name="back" value={here} />
-          {event.state === 'dead' ? (
+          {event.state === 'failed' ? (
             <button class="button" type="submit" name="do" value="retry" id="retry">
               Retry
             </button>

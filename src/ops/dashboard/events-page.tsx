@@ -39,9 +39,9 @@ export interface EventsView {
 const STATES: readonly (readonly [EventState | '', string])[] = [
   ['', 'any'],
   ['pending', 'pending'],
-  ['done', 'done'],
+  ['processed', 'processed'],
   ['ignored', 'ignored'],
-  ['dead', 'dead'],
+  ['failed', 'failed'],
   ['discarded', 'discarded'],
 ];
 
@@ -85,7 +85,7 @@ export function EventsPage(view: EventsView) {
             <button class="button" type="submit" name="do" value="discard">
               Discard the ticked
             </button>
-            <span class="note">Dead ones can be tried again; dead and pending ones discarded.</span>
+            <span class="note">Failed ones can be tried again; failed and pending ones discarded.</span>
           </div>
         </ActionForm>
       ) : (
@@ -167,12 +167,12 @@ export function State({ state }: { state: EventState }) {
 }
 
 function isChangeable({ state }: EventReport): boolean {
-  return state === 'dead' || state === 'pending';
+  return state === 'failed' || state === 'pending';
 }
 
 function emptyWords(filter: EventsView['filter']): string {
-  if (filter.state === 'dead')
-    return 'No event is dead. One that cannot be processed would stand here, to be tried again or discarded.';
+  if (filter.state === 'failed')
+    return 'No failed events. One that cannot be processed would stand here, to be tried again or discarded.';
   if (filter.state === 'pending') return 'No event waits: each one received has been worked off.';
   const filtered = Object.values(filter).some((value) => value !== undefined);
   return filtered

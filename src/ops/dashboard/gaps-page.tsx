@@ -17,7 +17,7 @@ export function GapsPage({
   next,
   first,
 }: {
-  show: 'open' | 'healed';
+  show: 'open' | 'resolved';
   gaps: readonly GapReport[];
   eventsOnly: boolean;
   identity: Identity;
@@ -37,7 +37,7 @@ export function GapsPage({
       <Told text={told} />
       <nav class="tabs" aria-label="Which gaps">
         <ul>
-          {(['open', 'healed'] as const).map((each) => (
+          {(['open', 'resolved'] as const).map((each) => (
             <li>
               <a href={`/gaps?show=${each}`} {...(each === show ? { 'aria-current': 'true' } : {})}>
                 {each}
@@ -50,7 +50,7 @@ export function GapsPage({
         <Empty>
           {show === 'open'
             ? 'None is open: whatever was missed has been found and repaired.'
-            : 'None has healed yet. A gap stands here with its history once it is repaired.'}
+            : 'None is resolved yet. A gap stands here with its history once it is repaired.'}
         </Empty>
       ) : (
         groups.map(([reason, members]) => <Group {...{ reason, members, eventsOnly, identity, now }} />)
@@ -97,7 +97,7 @@ function Group({
       )}
       <Table
         label={`${title}: each of them`}
-        head={['About', 'Opened', 'Healed', 'Times', 'Error']}
+        head={['About', 'Opened', 'Resolved', 'Times', 'Error']}
         figures={['Times']}
       >
         {members.map((gap) => (
@@ -114,11 +114,11 @@ function Group({
             <td class="wide" data-label="Opened">
               <Instant at={gap.opened_at} now={now} />
             </td>
-            <td class="wide" data-label="Healed">
-              {gap.healed_at === null ? (
+            <td class="wide" data-label="Resolved">
+              {gap.resolved_at === null ? (
                 <span class="quiet">open</span>
               ) : (
-                <Instant at={gap.healed_at} now={now} />
+                <Instant at={gap.resolved_at} now={now} />
               )}
             </td>
             <td class="n" data-label="Times">
@@ -126,7 +126,7 @@ function Group({
             </td>
             <td class={gap.error === null ? 'gone' : 'full error'}>
               {gap.error}
-              {gap.healed_at === null && isEndedByPerson(gap, eventsOnly) && identity.role === 'operate' ? (
+              {gap.resolved_at === null && isEndedByPerson(gap, eventsOnly) && identity.role === 'operate' ? (
                 <Resolve id={gap.id} csrf={identity.csrf} />
               ) : null}
             </td>
@@ -140,7 +140,7 @@ function Group({
 /** What nobody else can know. */
 function Resolve({ id, csrf }: { id: number; csrf: string | null }) {
   return (
-    <ActionForm action="/actions/resolve-gap" csrf={csrf} className="actions">
+    <ActionForm action="/actions/settle-gap" csrf={csrf} className="actions">
       <input type="hidden" name="id" value={String(id)} />
       <button class="button" type="submit" id={`resolve-${id}`}>
         Nothing is missing any more: resolve

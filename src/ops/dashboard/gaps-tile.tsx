@@ -33,7 +33,7 @@ export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapsh
         </ul>
       )}
       <p class="note">
-        {summary === null ? null : `${figure(summary.healed_gaps_last_day)} healed in the last day. `}
+        {summary === null ? null : `${figure(summary.resolved_gaps_last_day)} resolved in the last day. `}
         <a href="/gaps">All gaps, and what to do about each</a>
       </p>
     </Tile>

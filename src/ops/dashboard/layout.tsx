@@ -30,7 +30,7 @@ const PAGES = [
   ['/events', 'Events'],
   ['/records/policy', 'Records'],
   ['/gaps', 'Gaps'],
-  ['/sweeps', 'Sweeps'],
+  ['/sync-runs', 'Sync runs'],
   ['/quarantine', 'Quarantine'],
   ['/rejections', 'Rejections'],
   ['/audit', 'Audit'],

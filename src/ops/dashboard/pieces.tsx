@@ -167,7 +167,7 @@ export function EventLink({ id }: { id: string }) {
   );
 }
 
-/** What wrote a row: the event or the sweep, as a link. */
+/** What wrote a row: the event or the full sync, as a link. */
 export function Cause({ cause }: { cause: string }) {
   const href = causeHref(cause);
   const [what = '', ...rest] = cause.split(':');

@@ -65,7 +65,7 @@ export function RecordsPage({ kind, identity, now, filter, records, next, first 
         <Empty>
           {Object.values(filter).some((value) => value !== undefined)
             ? `None of the ${name} is like that.`
-            : `No ${name} yet. They come with the first sweep, or with the first event about one.`}
+            : `No ${name} yet. They come with the first full sync, or with the first event about one.`}
         </Empty>
       ) : (
         <Table

@@ -59,17 +59,17 @@ export function RecordsTile({ snapshot }: { snapshot: Snapshot }) {
                   {figure(kind.deleted)}
                 </td>
                 <td class="full" data-label="Compared in full">
-                  {kind.last_full_sweep_at === null ? (
+                  {kind.last_full_sync_at === null ? (
                     <span class="quiet">not yet</span>
                   ) : (
-                    <Ago at={kind.last_full_sweep_at} now={at} />
+                    <Ago at={kind.last_full_sync_at} now={at} />
                   )}
                 </td>
-                <td class="full" data-label="Covered until">
-                  {kind.covered_until === null ? (
+                <td class="full" data-label="complete through">
+                  {kind.complete_through === null ? (
                     <span class="quiet">no instant yet</span>
                   ) : (
-                    <Instant at={kind.covered_until} now={at} />
+                    <Instant at={kind.complete_through} now={at} />
                   )}
                 </td>
               </tr>

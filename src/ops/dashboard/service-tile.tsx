@@ -10,8 +10,8 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
         Version {live.version}, started <Ago at={new Date(live.startedAt).toISOString()} now={at} />.
       </p>
       <dl class="pairs">
-        <dt>Sweeps every</dt>
-        <dd>{live.sweepMs === 0 ? 'on demand only' : minutesWords(live.sweepMs)}</dd>
+        <dt>Sync runs every</dt>
+        <dd>{live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs)}</dd>
         <dt>Reads settle after</dt>
         <dd>{figure(live.settleMs / 1000)} s</dd>
         {summary === null ? null : (

@@ -5,7 +5,7 @@ import { GapsTile } from './gaps-tile.tsx';
 import { Frame } from './layout.tsx';
 import { RecordsTile } from './records-tile.tsx';
 import { ServiceTile } from './service-tile.tsx';
-import { SweepsTile } from './sweeps-tile.tsx';
+import { SyncRunsTile } from './sync-runs-tile.tsx';
 import { DeliveriesTile, LagTile, RejectionsTile } from './traffic-tiles.tsx';
 import { UpstreamTile } from './upstream-tile.tsx';
 import { VerdictSection } from './verdict-section.tsx';
@@ -27,7 +27,7 @@ export function StatusParts({ snapshot, identity }: Props) {
         <LagTile snapshot={snapshot} />
         <RecordsTile snapshot={snapshot} />
         <GapsTile snapshot={snapshot} />
-        <SweepsTile snapshot={snapshot} />
+        <SyncRunsTile snapshot={snapshot} />
         <UpstreamTile snapshot={snapshot} />
         <ServiceTile snapshot={snapshot} />
       </div>

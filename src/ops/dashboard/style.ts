@@ -3,7 +3,7 @@ export const STYLE = `
 :root {
   color-scheme: light dark;
   --paper: #fbfaf8; --card: #ffffff; --ink: #1d1c1a; --soft: #66625c; --line: #e6e2dc; --wash: #f3f0eb;
-  --in-step: #1c7a4d; --catching-up: #2861b3; --stale: #96610a; --blocked: #b3372b; --unverified: #6a4fa3;
+  --in-sync: #1c7a4d; --catching-up: #2861b3; --stale: #96610a; --blocked: #b3372b; --unverified: #6a4fa3;
   --field: #8f8a83; --accent: var(--soft);
   --r0: #b3372b; --r1: #96610a; --r2: #6a4fa3; --r3: #2861b3; --r4: #8a857e;
   --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
@@ -12,12 +12,12 @@ export const STYLE = `
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #151514; --card: #1d1c1b; --ink: #ece9e4; --soft: #a39e96; --line: #33312e; --wash: #262522;
-    --in-step: #5fc496; --catching-up: #7fb0f5; --stale: #e0ad53; --blocked: #f08a7d; --unverified: #b9a2ee; --field: #807b74;
+    --in-sync: #5fc496; --catching-up: #7fb0f5; --stale: #e0ad53; --blocked: #f08a7d; --unverified: #b9a2ee; --field: #807b74;
     --r0: #f08a7d; --r1: #e0ad53; --r2: #b9a2ee; --r3: #7fb0f5; --r4: #8b867f;
   }
 }
-.in_step { --accent: var(--in-step) } .catching_up { --accent: var(--catching-up) } .stale { --accent: var(--stale) }
-.unreachable { --accent: var(--stale) } .blocked { --accent: var(--blocked) } .unverified { --accent: var(--unverified) }
+.in_sync { --accent: var(--in-sync) } .catching_up { --accent: var(--catching-up) } .stale { --accent: var(--stale) }
+.unreachable { --accent: var(--stale) } .action_required { --accent: var(--blocked) } .unverified { --accent: var(--unverified) }
 *, *::before, *::after { box-sizing: border-box }
 html { -webkit-text-size-adjust: 100% }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 400 1rem/1.55 var(--sans);
@@ -42,7 +42,7 @@ a { color: inherit; text-underline-offset: .2em }
 main:focus { outline: none }
 .live { display: inline-flex; align-items: center; gap: .45rem }
 .live::before { content: ""; width: .45rem; height: .45rem; border-radius: 50%; background: var(--line) }
-.live[data-state="live"]::before { background: var(--in-step) }
+.live[data-state="live"]::before { background: var(--in-sync) }
 .live[data-state="lost"]::before { background: var(--stale) }
 .plain { appearance: none; border: 0; background: none; padding: .35rem 0; font: inherit; color: inherit; text-decoration: underline; text-underline-offset: .2em; cursor: pointer }
 
@@ -103,8 +103,8 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1
 .filters + * { margin-top: 1.5rem }
 .tick { display: flex; gap: .5rem; align-items: baseline; font-size: .9375rem }
 .empty { margin-top: 1.5rem; padding: 2rem 1.25rem; border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
-.told { margin: 0 0 1.25rem; padding: .85rem 1.1rem; border-left: 3px solid var(--in-step); border-radius: 0 .55rem .55rem 0; background: var(--card) }
-.told.blocked { border-color: var(--blocked) }
+.told { margin: 0 0 1.25rem; padding: .85rem 1.1rem; border-left: 3px solid var(--in-sync); border-radius: 0 .55rem .55rem 0; background: var(--card) }
+.told.action_required { border-color: var(--blocked) }
 .empty + .note, form + .note, .scroll + .note { margin-top: .8rem }
 .pager { display: flex; flex-wrap: wrap; justify-content: space-between; gap: .5rem 1.5rem; margin-top: 1.5rem; font-size: .9375rem }
 .pager a { padding: .35rem 0 } .pager a[rel="next"] { margin-left: auto }
@@ -114,13 +114,13 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1
 .pre { margin-top: .9rem; padding: 1rem 1.25rem; border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }
 pre { margin: 0; font: .8125rem/1.6 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; white-space: pre-wrap; overflow-wrap: anywhere }
 details { margin-top: 1rem } summary { cursor: pointer; color: var(--soft); font-size: .9375rem; padding: .35rem 0 }
-.state { display: inline-block; white-space: nowrap } .state.dead { color: var(--blocked); font-weight: 500 } .state.pending { color: var(--catching-up) }
+.state { display: inline-block; white-space: nowrap } .state.failed { color: var(--blocked); font-weight: 500 } .state.pending { color: var(--catching-up) }
 .state.ignored, .state.discarded { color: var(--soft) }
 .change { margin-top: 1.75rem } .change h3 { font-size: 1rem; font-weight: 600 } .change h3 small { font-weight: 400; color: var(--soft); font-size: .875rem }
 .causes { display: grid; gap: 1rem; margin-top: .9rem } .causes li { padding-left: 1.1rem; border-left: 3px solid var(--stale) }
 main > .actions { margin-top: 1.5rem } .bulk { align-items: center } .bulk .note { margin: 0 }
 .ids a { text-decoration: none } .ids a:hover { text-decoration: underline }
-.held.ids { gap: .4rem 1rem; margin: 1rem 0 } .group.blocked { --accent: var(--blocked); margin-top: 2rem } .group.blocked .consent { margin-top: 1.25rem }
+.held.ids { gap: .4rem 1rem; margin: 1rem 0 } .group.action_required { --accent: var(--blocked); margin-top: 2rem } .group.action_required .consent { margin-top: 1.25rem }
 .scroll { overflow-x: auto; margin-top: .9rem }
 td.gone { padding: 0 }
 table { width: 100%; border-collapse: collapse; font-size: .9375rem }

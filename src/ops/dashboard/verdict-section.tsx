@@ -1,16 +1,16 @@
 import { pointersToSet } from '../../compliance/pointers.ts';
 import type { Identity } from '../access.ts';
-import type { HeldDeletions } from '../context.ts';
+import type { PendingDeletions } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, count, kindPlural } from '../words.ts';
 import { ActionForm, Instant } from './pieces.tsx';
 
 export const VERDICT_WORDS = {
-  in_step: 'In step',
+  in_sync: 'In sync',
   catching_up: 'Catching up',
   stale: 'Stale',
   unreachable: 'Unreachable',
-  blocked: 'Blocked',
+  action_required: 'Blocked',
   unverified: 'Unverified',
 } as const;
 
@@ -68,9 +68,9 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
         </a>
       ) : null}
       {live.eventsOnly ? null : (
-        <ActionForm action="/actions/sweep" csrf={csrf}>
-          <button class={first('sweep')} id="sweep" type="submit">
-            Sweep now
+        <ActionForm action="/actions/sync" csrf={csrf}>
+          <button class={first('sync')} id="sync" type="submit">
+            Full sync now
           </button>
         </ActionForm>
       )}
@@ -85,10 +85,10 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
   );
 }
 
-/** Consent is given where the ids can be seen: on the sweep's page. */
-function Held({ deletions: { sweepId, kind, count: held } }: { deletions: HeldDeletions }) {
+/** Consent is given where the ids can be seen: on the full sync's page. */
+function Held({ deletions: { syncRunId, kind, count: held } }: { deletions: PendingDeletions }) {
   return (
-    <a class="button first" id={`held-${sweepId}`} href={`/sweeps/${sweepId}#held`}>
+    <a class="button first" id={`held-${syncRunId}`} href={`/sync-runs/${syncRunId}#held`}>
       Look at the {count(held, 'deletion')} of {kindPlural(kind)}
     </a>
   );

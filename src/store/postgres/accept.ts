@@ -1,11 +1,11 @@
 import { contentHashOf } from '../../inbox/content.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
-import type { AcceptOutcome, HintTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
+import type { AcceptOutcome, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
 import { keepUnusable } from '../units/accept.ts';
-import type { Hint } from '../units/records.ts';
+import type { Dirtied } from '../units/records.ts';
 import { bigintArray, textArray, timestampArray } from './arrays.ts';
 import type { Database, Sql, Unit } from './connection.ts';
-import { hintColumns, RECORDS } from './records.ts';
+import { dirtyColumns, RECORDS } from './records.ts';
 import { rowsOf } from './text.ts';
 import { instantOf } from './types.ts';
 
@@ -18,7 +18,7 @@ export const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'>
       const { outcomes, fresh, again, conflicting } = await sortOut(unit, batch.events);
       await insertEvents(unit, fresh, now);
       await countDeliveries(unit, again, now);
-      RECORDS.hint(unit, fresh.flatMap(hintOf), now, timing);
+      RECORDS.dirty(unit, fresh.flatMap(remedyOf), now, timing);
       await keepUnusable(unit, RECORDS, { conflicting, unusable: batch.unusable }, now, timing);
       return outcomes;
     });
@@ -35,11 +35,11 @@ async function acceptNew(
   database: Database,
   events: readonly IncomingEvent[],
   now: Now,
-  timing: HintTiming,
+  timing: DirtyTiming,
 ): Promise<AcceptOutcome[] | null> {
   const ids = events.map((event) => event.id);
   if (events.length === 0 || new Set(ids).size < events.length) return null;
-  const hints = events.flatMap(({ kind, recordId }, index) =>
+  const dirtied = events.flatMap(({ kind, recordId }, index) =>
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
   );
   const [taken] = await database.transactAtOnce<{ before: number | null }>(
@@ -53,7 +53,7 @@ async function acceptNew(
       textArray(events.map((event) => event.recordId)),
       textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored'))),
       textArray(events.map((event) => event.body)),
-      ...hintColumns(hints),
+      ...dirtyColumns(dirtied),
       now.steady,
       now.steady + timing.settleMs,
       instantOf(now.wall),
@@ -66,7 +66,7 @@ async function acceptNew(
 
 type Numbered = IncomingEvent & { seq: number };
 
-const hintOf = ({ kind, recordId, seq }: Numbered): Hint[] =>
+const remedyOf = ({ kind, recordId, seq }: Numbered): Dirtied[] =>
   kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
 
 /** Which of them are new, and what becomes of the others. No other transaction accepts while this one holds the counter. */

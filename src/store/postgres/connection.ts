@@ -353,7 +353,7 @@ function clientOf(config: pg.ClientConfig): pg.Client {
 /** What others than this machine can do to the way to the server, and what to set against it. */
 export interface Exposure {
   says: string;
-  hint: string;
+  remedy: string;
 }
 
 /**
@@ -367,18 +367,18 @@ export function exposureOf(url: string, settings: PostgresSettings = {}): Exposu
     ssl: boolean | { rejectUnauthorized?: boolean };
   };
   if (isThisMachine(host)) return null;
-  const hint =
+  const remedy =
     'set sslmode=verify-full in DATABASE_URL, and DATABASE_TLS_CA_FILE to the authority of the server’s certificate';
   if (ssl === false) {
     return {
       says: `the connection to ${host} is not encrypted: whoever is on the way reads and changes what passes`,
-      hint: `${hint}; the server needs ssl = on`,
+      remedy: `${remedy}; the server needs ssl = on`,
     };
   }
   return typeof ssl === 'object' && ssl.rejectUnauthorized === false
     ? {
         says: `the connection to ${host} trusts any certificate: whoever is on the way can pose as the server`,
-        hint,
+        remedy,
       }
     : null;
 }

@@ -36,85 +36,89 @@ const NO_TLS = 'The server does not support SSL connections';
  * The server is there, and the two cannot agree on TLS. Null: it is something else. While the service runs it may be a
  * certificate that is just being renewed; at a start it is a wrong setting.
  */
-export function tlsTrouble(cause: unknown): { says: string; hint: string } | null {
+export function tlsTrouble(cause: unknown): { says: string; remedy: string } | null {
   if (CERTIFICATE.test(String((cause as { code?: unknown } | null)?.code))) {
     return {
       says: `the server's certificate is not trusted: ${reasonOf(cause)}`,
-      hint: 'let DATABASE_TLS_CA_FILE name the authority that signed it, and DATABASE_URL the host as the certificate does',
+      remedy:
+        'let DATABASE_TLS_CA_FILE name the authority that signed it, and DATABASE_URL the host as the certificate does',
     };
   }
   return reasonOf(cause) === NO_TLS
     ? {
         says: `${NO_TLS}, and DATABASE_URL or DATABASE_TLS_CA_FILE asks for them`,
-        hint: 'set ssl = on there; or, where nobody can listen, sslmode=disable and no DATABASE_TLS_CA_FILE',
+        remedy:
+          'set ssl = on there; or, where nobody can listen, sslmode=disable and no DATABASE_TLS_CA_FILE',
       }
     : null;
 }
 
 interface Meaning {
   says: string;
-  hint: string;
+  remedy: string;
   fatal?: boolean;
 }
 
 const BY_CODE: Readonly<Record<string, Meaning>> = {
   '25006': {
     says: 'the server takes no writes: it is a standby, or read-only',
-    hint: 'let DATABASE_URL name the primary',
+    remedy: 'let DATABASE_URL name the primary',
   },
-  '28000': { says: 'the server refuses the user', hint: 'check the user in DATABASE_URL, and pg_hba.conf' },
-  '28P01': { says: 'the server refuses the password', hint: 'check user and password in DATABASE_URL' },
-  '3D000': { says: 'there is no such database', hint: 'create it, or check DATABASE_URL' },
+  '28000': { says: 'the server refuses the user', remedy: 'check the user in DATABASE_URL, and pg_hba.conf' },
+  '28P01': { says: 'the server refuses the password', remedy: 'check user and password in DATABASE_URL' },
+  '3D000': { says: 'there is no such database', remedy: 'create it, or check DATABASE_URL' },
   '42501': {
     says: 'the user lacks a privilege',
-    hint: 'grant it SELECT, INSERT, UPDATE and DELETE on all tables of the schema, and USAGE on its sequences',
+    remedy:
+      'grant it SELECT, INSERT, UPDATE and DELETE on all tables of the schema, and USAGE on its sequences',
   },
-  '53100': { says: "the server's disk is full", hint: 'free space; nothing acknowledged is lost' },
-  '53200': { says: 'the server is out of memory', hint: 'give it more, or lower work_mem' },
+  '53100': { says: "the server's disk is full", remedy: 'free space; nothing acknowledged is lost' },
+  '53200': { says: 'the server is out of memory', remedy: 'give it more, or lower work_mem' },
   '53300': {
     says: 'the server has no connection left',
-    hint: 'raise max_connections, or lower the size of the pool of each replica',
+    remedy: 'raise max_connections, or lower the size of the pool of each replica',
   },
   '55P03': {
     says: 'another transaction holds the lock for too long',
-    hint: 'look in pg_stat_activity for a transaction that stays open',
+    remedy: 'look in pg_stat_activity for a transaction that stays open',
   },
-  '57014': { says: 'a statement took too long', hint: 'look at the load of the server' },
-  '57P01': { says: 'the server is shutting down', hint: 'it is tried again by itself' },
-  '57P02': { says: 'the server ended after a crash', hint: 'it is tried again by itself' },
-  '57P03': { says: 'the server is starting up', hint: 'it is tried again by itself' },
-  '58030': { says: "the server's disk fails", hint: "read the server's log, and check its disk" },
+  '57014': { says: 'a statement took too long', remedy: 'look at the load of the server' },
+  '57P01': { says: 'the server is shutting down', remedy: 'it is tried again by itself' },
+  '57P02': { says: 'the server ended after a crash', remedy: 'it is tried again by itself' },
+  '57P03': { says: 'the server is starting up', remedy: 'it is tried again by itself' },
+  '58030': { says: "the server's disk fails", remedy: "read the server's log, and check its disk" },
   XX001: {
     says: 'the database cannot be trusted any more: its data are damaged',
-    hint: 'check the disk; restore a backup: a gap says then what it lacks',
+    remedy: 'check the disk; restore a backup: a gap says then what it lacks',
     fatal: true,
   },
   XX002: {
     says: 'the database cannot be trusted any more: an index is damaged',
-    hint: 'check the disk, and REINDEX the database',
+    remedy: 'check the disk, and REINDEX the database',
     fatal: true,
   },
 };
 
 const BY_CLASS: Readonly<Record<string, Meaning>> = {
-  '08': { says: 'the connection failed', hint: 'it is tried again by itself' },
+  '08': { says: 'the connection failed', remedy: 'it is tried again by itself' },
   '25': {
     says: 'the transaction was ended by the server',
-    hint: 'it stayed idle for too long: look at the load of this machine',
+    remedy: 'it stayed idle for too long: look at the load of this machine',
   },
-  '40': { says: 'the transaction met others too often', hint: 'it is tried again by itself' },
-  '53': { says: 'the server lacks resources', hint: "read the server's log" },
-  '57': { says: 'the server ended the statement', hint: 'it is tried again by itself' },
+  '40': { says: 'the transaction met others too often', remedy: 'it is tried again by itself' },
+  '53': { says: 'the server lacks resources', remedy: "read the server's log" },
+  '57': { says: 'the server ended the statement', remedy: 'it is tried again by itself' },
 };
 
 /** StoreUnavailable where the database is at fault; else the error itself, which is then a mistake of ours. */
 export function translate(error: unknown): unknown {
   if (error instanceof ConnectionLost) {
     const tls = tlsTrouble(error.cause);
-    if (tls !== null) return new StoreUnavailable(tls.says, { cause: error.cause, hint: tls.hint });
+    if (tls !== null) return new StoreUnavailable(tls.says, { cause: error.cause, remedy: tls.remedy });
     return new StoreUnavailable(error.message, {
       cause: error.cause,
-      hint: 'is the server up, and reachable under the address in DATABASE_URL? It is tried again by itself',
+      remedy:
+        'is the server up, and reachable under the address in DATABASE_URL? It is tried again by itself',
     });
   }
   if (!(error instanceof pg.DatabaseError)) return error;
@@ -123,7 +127,7 @@ export function translate(error: unknown): unknown {
   if (meaning === undefined) return error;
   return new StoreUnavailable(`${meaning.says} (${code}: ${error.message})`, {
     fatal: meaning.fatal ?? false,
-    hint: meaning.hint,
+    remedy: meaning.remedy,
     cause: error,
   });
 }

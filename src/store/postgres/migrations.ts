@@ -48,11 +48,11 @@ export async function migrateSchema(database: Database, onMigrating?: () => void
   } catch (error) {
     await client.query('ROLLBACK').catch(() => undefined);
     const translated = translate(error);
-    const hint = await hintFor(error, client, database.schema);
-    if (translated instanceof MirrorError && hint === null) throw translated;
+    const remedy = await remedyFor(error, client, database.schema);
+    if (translated instanceof MirrorError && remedy === null) throw translated;
     throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
       cause: error,
-      hint: `nothing was changed; ${hint ?? "read the server's log, or restore a dump, then start again"}`,
+      remedy: `nothing was changed; ${remedy ?? "read the server's log, or restore a dump, then start again"}`,
     });
   } finally {
     await client.end().catch(() => undefined);
@@ -62,15 +62,15 @@ export async function migrateSchema(database: Database, onMigrating?: () => void
 /** Tables, functions and other things of a name that is taken. */
 const TAKEN = new Set(['42P07', '42723', '42710']);
 
-async function hintFor(error: unknown, client: pg.Client, schema: string): Promise<string | null> {
+async function remedyFor(error: unknown, client: pg.Client, schema: string): Promise<string | null> {
   const code = (error as { code?: string } | null)?.code ?? '';
-  if (code === '42501') return await grantHint(client, schema);
+  if (code === '42501') return await grantRemedy(client, schema);
   return TAKEN.has(code)
     ? 'something else in this schema has the name: let DATABASE_SCHEMA name one that is for the mirror alone'
     : null;
 }
 
-async function grantHint(client: pg.Client, schema: string): Promise<string> {
+async function grantRemedy(client: pg.Client, schema: string): Promise<string> {
   const { rows } = await client.query<{ user: string; exists: boolean }>(
     'SELECT current_user AS "user", EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS exists',
     [schema],

@@ -9,7 +9,7 @@ import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
-import { createSweepVerbs } from '../units/sweeps.ts';
+import { createFullSyncVerbs } from '../units/sync-runs.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
 import { createAcceptVerb } from './accept.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
@@ -72,7 +72,7 @@ function atStart(error: unknown): unknown {
   if (!(error instanceof StoreUnavailable)) return error;
   const code = (error.cause as { code?: string } | undefined)?.code;
   return (code !== undefined && SETTINGS_AT_FAULT.has(code)) || tlsTrouble(error.cause) !== null
-    ? new UsageError(error.message, error.hint)
+    ? new UsageError(error.message, error.remedy)
     : error;
 }
 
@@ -84,7 +84,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
   const claims = createClaims(database);
-  const sweeps = createSweepVerbs(database);
+  const syncRuns = createFullSyncVerbs(database);
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
@@ -99,11 +99,11 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     ...createDueVerbs(database, RECORDS, { keepsTime: true }),
     ...createBackfillVerbs(database, RECORDS),
     ...createDeletionVerbs(database, RECORDS),
-    ...sweeps,
+    ...syncRuns,
     async beat(now, facts) {
       // A server may be restored, or another take over, beneath a running service.
       await settleEpoch();
-      await sweeps.beat(now, facts);
+      await syncRuns.beat(now, facts);
     },
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),

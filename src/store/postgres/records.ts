@@ -5,8 +5,15 @@ import type { RowContent } from '../../mirror/merge.ts';
 import type { SQL } from '../drizzle.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.sqlite.ts';
-import type { HintTiming, Now } from '../store.ts';
-import { type Change, type Held, type Hint, keyOf, type LastEvent, type Records } from '../units/records.ts';
+import type { DirtyTiming, Now } from '../store.ts';
+import {
+  type Change,
+  type Dirtied,
+  type Held,
+  keyOf,
+  type LastEvent,
+  type Records,
+} from '../units/records.ts';
 import { sql } from '../units/sql.ts';
 import { bigintArray, textArray } from './arrays.ts';
 import type { Sender, Sql, Unit } from './connection.ts';
@@ -28,9 +35,9 @@ export interface StoredHeld extends Held {
 interface LoadedRow {
   id: string;
   known: boolean;
-  hint: number;
-  hint_at: number | null;
-  first_hint_at: number | null;
+  dirty: number;
+  dirty_at: number | null;
+  first_dirty_at: number | null;
   unverified_since: string | null;
   /** Of the row where there is one, else of the state. */
   previewed_created: number | null;
@@ -69,7 +76,7 @@ export async function loadRecords(
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
   const rows = await sql.query<LoadedRow>(
-    `SELECT x.id, s.id IS NOT NULL AS known, s.hint, s.hint_at, s.first_hint_at, s.unverified_since,
+    `SELECT x.id, s.id IS NOT NULL AS known, s.dirty, s.dirty_at, s.first_dirty_at, s.unverified_since,
        CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created,
        s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
        s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
@@ -82,11 +89,11 @@ export async function loadRecords(
 }
 
 async function lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>> {
-  const ids = records.filter(({ state }) => state.hint > 0).map(({ id }) => id);
+  const ids = records.filter(({ state }) => state.dirty > 0).map(({ id }) => id);
   if (ids.length === 0) return new Map();
   const rows = await sql.query<{ record: string; id: string; createdMs: number }>(
     `SELECT x.id AS record, e.id, e.created_ms AS "createdMs" FROM unnest($1::text[]) AS x (id) CROSS JOIN LATERAL
-       (SELECT id, created_ms FROM events WHERE record_id = x.id AND kind = $2 AND state = 'done' ORDER BY seq DESC LIMIT 1) e`,
+       (SELECT id, created_ms FROM events WHERE record_id = x.id AND kind = $2 AND state = 'processed' ORDER BY seq DESC LIMIT 1) e`,
     [ids, kind],
   );
   return new Map(rows.map(({ record, ...event }) => [record, event]));
@@ -110,7 +117,7 @@ async function showAnew(unit: Unit, steady: number): Promise<void> {
 export const RECORDS: Records = {
   load: loadRecords,
   save: saveRecords,
-  hint: hintRecords,
+  dirty: markRecordsDirty,
   eventsAbout,
   lastEvents,
   showAnew,
@@ -155,9 +162,9 @@ function saveStates(unit: Sender, records: readonly Held[]): void {
 const STATE_COLUMNS = [
   ['kind', 'text'],
   ['id', 'text'],
-  ['hint', 'bigint'],
-  ['hint_at', 'bigint'],
-  ['first_hint_at', 'bigint'],
+  ['dirty', 'bigint'],
+  ['dirty_at', 'bigint'],
+  ['first_dirty_at', 'bigint'],
   ['unverified_since', 'timestamptz'],
   ['previewed_created', 'bigint'],
   ['read_number', 'bigint'],
@@ -172,12 +179,14 @@ const STATE_COLUMNS = [
   ['attempts', 'int'],
   ['due_at', 'bigint'],
   ['error', 'text'],
-  ['sweep_id', 'bigint'],
+  ['sync_run_id', 'bigint'],
 ] as const;
 
 const STATE_UPDATES = STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !== 'id')
   .map(([name]) =>
-    name === 'sweep_id' ? 'sweep_id = coalesce(excluded.sweep_id, s.sweep_id)' : `${name} = excluded.${name}`,
+    name === 'sync_run_id'
+      ? 'sync_run_id = coalesce(excluded.sync_run_id, s.sync_run_id)'
+      : `${name} = excluded.${name}`,
   )
   .join(', ');
 
@@ -261,36 +270,36 @@ function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): 
 }
 
 /**
- * Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at every
+ * Later dirty marks leave `due_at` where the first one put it, so that a hot record does not move through its index at every
  * event; `dueRecords` puts it off when it comes to it.
  */
-function hintRecords(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void {
-  if (hints.length === 0) return;
-  unit.send('SELECT hint_records($1, $2, $3, 0, $4, $5, $6)', [
-    ...hintColumns(hints),
+function markRecordsDirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
+  if (dirtied.length === 0) return;
+  unit.send('SELECT mark_dirty($1, $2, $3, 0, $4, $5, $6)', [
+    ...dirtyColumns(dirtied),
     now.steady,
     now.steady + timing.settleMs,
     instantOf(now.wall),
   ]);
 }
 
-/** The first parameters of `hint_records`: kinds, ids and numbers, the latest of each record, in the order in which they are written. */
-export function hintColumns(hints: readonly Hint[]): Buffer[] {
-  const latest = latestHints(hints);
+/** The first parameters of `mark_dirty`: kinds, ids and numbers, the latest of each record, in the order in which they are written. */
+export function dirtyColumns(dirtied: readonly Dirtied[]): Buffer[] {
+  const latest = latestDirty(dirtied);
   return [
-    textArray(latest.map((hint) => hint.kind)),
-    textArray(latest.map((hint) => hint.id)),
-    bigintArray(latest.map((hint) => hint.number)),
+    textArray(latest.map((dirty) => dirty.kind)),
+    textArray(latest.map((dirty) => dirty.id)),
+    bigintArray(latest.map((dirty) => dirty.number)),
   ];
 }
 
-function latestHints(hints: readonly Hint[]): Hint[] {
-  const latest = new Map<string, Hint>();
-  for (const hint of hints) {
-    const key = keyOf(hint.kind, hint.id);
-    if ((latest.get(key)?.number ?? 0) < hint.number) latest.set(key, hint);
+function latestDirty(dirtied: readonly Dirtied[]): Dirtied[] {
+  const latest = new Map<string, Dirtied>();
+  for (const dirty of dirtied) {
+    const key = keyOf(dirty.kind, dirty.id);
+    if ((latest.get(key)?.number ?? 0) < dirty.number) latest.set(key, dirty);
   }
-  return sortedBy(latest.values(), (hint) => keyOf(hint.kind, hint.id));
+  return sortedBy(latest.values(), (dirty) => keyOf(dirty.kind, dirty.id));
 }
 
 function heldFrom(kind: Kind, row: LoadedRow): StoredHeld {
@@ -302,7 +311,7 @@ function heldFrom(kind: Kind, row: LoadedRow): StoredHeld {
     state,
     row: row.data === null ? null : rowFrom(row, row.data),
     error: null,
-    sweepId: null,
+    syncRunId: null,
     written: false,
     stored: state,
   };
@@ -310,9 +319,9 @@ function heldFrom(kind: Kind, row: LoadedRow): StoredHeld {
 
 function stateFrom(row: LoadedRow): RecordState {
   return {
-    hint: row.hint,
-    hintAt: row.hint_at,
-    firstHintAt: row.first_hint_at,
+    dirty: row.dirty,
+    dirtyAt: row.dirty_at,
+    firstDirtyAt: row.first_dirty_at,
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
     write: row.change_seq ?? 0,
     previewedCreated: row.previewed_created,
@@ -347,13 +356,13 @@ function rowFrom(row: LoadedRow, data: JsonObject): HeldRow {
   };
 }
 
-function stateRow({ kind, id, state, error, sweepId }: Held) {
+function stateRow({ kind, id, state, error, syncRunId }: Held) {
   return {
     kind,
     id,
-    hint: state.hint,
-    hint_at: whole(state.hintAt),
-    first_hint_at: whole(state.firstHintAt),
+    dirty: state.dirty,
+    dirty_at: whole(state.dirtyAt),
+    first_dirty_at: whole(state.firstDirtyAt),
     unverified_since: instantOrNull(state.unverifiedSince),
     previewed_created: state.previewedCreated,
     read_number: state.readNumber,
@@ -368,7 +377,7 @@ function stateRow({ kind, id, state, error, sweepId }: Held) {
     attempts: state.attempts,
     due_at: whole(state.dueAt),
     error,
-    sweep_id: sweepId,
+    sync_run_id: syncRunId,
   };
 }
 

@@ -1,7 +1,7 @@
 import { contentHashOf } from '../../inbox/content.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
 import type { Database, Numbers } from '../database.ts';
-import type { AcceptOutcome, HintTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
+import type { AcceptOutcome, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
 import { keepUnusable } from '../units/accept.ts';
 import { iso } from '../units/sql.ts';
 import type { Arrivals } from './arrivals.ts';
@@ -34,7 +34,7 @@ export function createAcceptVerb(
     event: IncomingEvent,
     now: Now,
     nowIso: string,
-    timing: HintTiming,
+    timing: DirtyTiming,
     numbers: Numbers,
     trimmedIds: boolean,
   ): AcceptOutcome {
@@ -59,7 +59,7 @@ export function createAcceptVerb(
     if (inserted.changes === 1) {
       numbers.next();
       if (event.kind !== null && event.recordId !== null) {
-        records.hint(event.kind, event.recordId, seq, now, nowIso, timing);
+        records.dirty(event.kind, event.recordId, seq, now, nowIso, timing);
       }
       return { status: 'accepted', seq };
     }

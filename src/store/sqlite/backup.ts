@@ -133,12 +133,12 @@ function rephrase(error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   if (error.code === 'SQLITE_FULL') {
     return new MirrorError('backup_failed', 'the disk is full', {
-      hint: 'nothing is left of the attempt; free space, or name a file on another disk',
+      remedy: 'nothing is left of the attempt; free space, or name a file on another disk',
       cause: error,
     });
   }
   return new MirrorError('backup_failed', `the database could not be copied: ${error.message}`, {
-    hint: 'nothing is left of the attempt; check the disks of the database and of the backup',
+    remedy: 'nothing is left of the attempt; check the disks of the database and of the backup',
     cause: error,
   });
 }
@@ -196,7 +196,7 @@ function verify(partial: string, expected: Inventory, at: string): BackupResult 
 function damaged(what: string): StoreUnavailable {
   return new StoreUnavailable(`the copy is damaged, and so is the database, or its disk: ${what}`, {
     fatal: true,
-    hint: 'the attempt was thrown away; earlier backups are as they were: restore one of them',
+    remedy: 'the attempt was thrown away; earlier backups are as they were: restore one of them',
   });
 }
 

@@ -19,8 +19,8 @@ export interface BusyRecords {
   get(kind: Kind, id: string): Held | undefined;
   /** Just as it was saved, with a document of so many characters. */
   keep(held: Held, characters: number): void;
-  /** A hint has moved these two, and nothing else of it. */
-  hinted(kind: Kind, id: string, number: number, at: number): void;
+  /** A dirty mark has moved these two, and nothing else of it. */
+  markedDirty(kind: Kind, id: string, number: number, at: number): void;
   drop(kind: Kind, id: string): void;
   clear(): void;
 }
@@ -51,10 +51,10 @@ export function createBusyRecords(db: Connection): BusyRecords {
       held.stored.state = held.state;
       kept.set(key, held);
     },
-    hinted(kind, id, number, at) {
+    markedDirty(kind, id, number, at) {
       const held = kept.get(`${kind} ${id}`);
       if (held === undefined) return;
-      held.state = { ...held.state, hint: number, hintAt: Math.max(held.state.hintAt ?? at, at) };
+      held.state = { ...held.state, dirty: number, dirtyAt: Math.max(held.state.dirtyAt ?? at, at) };
       held.stored.state = held.state;
     },
     drop: (kind, id) => void kept.delete(`${kind} ${id}`),

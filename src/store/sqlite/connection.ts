@@ -67,7 +67,7 @@ function assertDurable(db: Connection, path: string): void {
     `the database is not durable: journal_mode ${journal}, synchronous ${synchronous}`,
     {
       fatal: true,
-      hint: 'the file system must support write-ahead logging: a local disk, not a network share',
+      remedy: 'the file system must support write-ahead logging: a local disk, not a network share',
     },
   );
 }
@@ -94,7 +94,7 @@ export function migrateSchema(db: Connection): number {
     if (translated instanceof StoreUnavailable) throw translated;
     throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
       cause: error,
-      hint:
+      remedy:
         applied.length === 0 && TAKEN.test(reasonOf(error))
           ? 'nothing was changed; let DATABASE_URL name a file of its own'
           : 'nothing was changed; free disk space or restore a backup, then start again',
@@ -187,26 +187,26 @@ function translate(error: unknown): unknown {
   if (code === 'SQLITE_FULL') {
     return new StoreUnavailable('the disk is full', {
       cause: error,
-      hint: 'free space; nothing acknowledged is lost',
+      remedy: 'free space; nothing acknowledged is lost',
     });
   }
   if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) {
     return new StoreUnavailable('another process holds the database', {
       cause: error,
-      hint: 'end the program that keeps a write transaction open on the file',
+      remedy: 'end the program that keeps a write transaction open on the file',
     });
   }
   if (code.startsWith('SQLITE_READONLY') || code === 'SQLITE_CANTOPEN' || code === 'SQLITE_PERM') {
     return new StoreUnavailable(`the database cannot be written: ${error.message}`, {
       cause: error,
-      hint: 'the file and its folder must be writable by the user that runs the service',
+      remedy: 'the file and its folder must be writable by the user that runs the service',
     });
   }
   if (code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') {
     return new StoreUnavailable(`the database cannot be trusted any more: ${error.message}`, {
       fatal: true,
       cause: error,
-      hint: 'check the disk; if the file is damaged, restore a backup: a gap says then what it lacks',
+      remedy: 'check the disk; if the file is damaged, restore a backup: a gap says then what it lacks',
     });
   }
   return error;

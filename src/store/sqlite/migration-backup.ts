@@ -33,7 +33,7 @@ export async function backUpBeforeMigrating(
       'backup_failed',
       `not migrated, since no backup could be made: ${describeError(error)}`,
       {
-        hint: `nothing was changed; free space in the folder of ${path}, and see that it can be written to`,
+        remedy: `nothing was changed; free space in the folder of ${path}, and see that it can be written to`,
         cause: error,
       },
     );

@@ -23,8 +23,8 @@ export async function openMigrated(path: string, options: OpeningOptions = {}): 
 
 function namingBackup(error: unknown, backup: string): unknown {
   if (!(error instanceof MirrorError)) return error;
-  const hint = `${error.hint === undefined ? '' : `${error.hint}; `}what it was before the migration is in ${backup}`;
+  const remedy = `${error.remedy === undefined ? '' : `${error.remedy}; `}what it was before the migration is in ${backup}`;
   return error instanceof StoreUnavailable
-    ? new StoreUnavailable(error.message, { fatal: error.fatal, hint, cause: error })
-    : new MirrorError(error.code, error.message, { retryable: error.retryable, hint, cause: error });
+    ? new StoreUnavailable(error.message, { fatal: error.fatal, remedy, cause: error })
+    : new MirrorError(error.code, error.message, { retryable: error.retryable, remedy, cause: error });
 }

@@ -12,8 +12,8 @@ export function createHotPath(db: Connection, records: SqliteRecords, arrivals: 
     `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
      WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
   );
-  const finishDead = db.prepare(
-    `UPDATE events SET state = 'dead', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
+  const finishFailed = db.prepare(
+    `UPDATE events SET state = 'failed', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
      WHERE seq = ? AND state = 'pending'`,
   );
 
@@ -36,12 +36,12 @@ export function createHotPath(db: Connection, records: SqliteRecords, arrivals: 
     },
 
     saveFinished(_unit, finished, nowIso) {
-      const seqs: Record<Exclude<Finished['state'], 'dead'>, number[]> = { done: [], ignored: [] };
+      const seqs: Record<Exclude<Finished['state'], 'failed'>, number[]> = { processed: [], ignored: [] };
       for (const { seq, state, error, soughtFrom } of finished) {
-        if (state === 'dead') finishDead.run(nowIso, error, soughtFrom, seq);
+        if (state === 'failed') finishFailed.run(nowIso, error, soughtFrom, seq);
         else seqs[state].push(seq);
       }
-      for (const state of ['done', 'ignored'] as const) {
+      for (const state of ['processed', 'ignored'] as const) {
         if (seqs[state].length > 0) finishAll.run(state, nowIso, JSON.stringify(seqs[state]));
       }
     },

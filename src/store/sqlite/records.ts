@@ -4,7 +4,7 @@ import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
 import { type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.sqlite.ts';
-import type { HintTiming, Now } from '../store.ts';
+import type { DirtyTiming, Now } from '../store.ts';
 import type { Change, Held, LastEvent, Records } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
 import { createBlockSearch } from './blocks.ts';
@@ -27,9 +27,9 @@ export interface StoredHeld extends Held {
 type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_since'>;
 
 interface StateRow {
-  hint: number;
-  hint_at: number | null;
-  first_hint_at: number | null;
+  dirty: number;
+  dirty_at: number | null;
+  first_dirty_at: number | null;
   unverified_since: string | null;
   previewed_created: number | null;
   read_number: number;
@@ -64,7 +64,7 @@ interface TableRow {
 }
 
 const STATE_COLUMNS =
-  'hint, hint_at, first_hint_at, unverified_since, previewed_created, read_number, read_ended_at, returned, ' +
+  'dirty, dirty_at, first_dirty_at, unverified_since, previewed_created, read_number, read_ended_at, returned, ' +
   'missing_since, missing_number, proven, delete_event, searched, refusals, attempts, due_at';
 
 export type SqliteRecords = ReturnType<typeof createRecords>;
@@ -72,31 +72,31 @@ export type SqliteRecords = ReturnType<typeof createRecords>;
 export function createRecords(db: Connection) {
   const selectState = db.prepare(`SELECT ${STATE_COLUMNS} FROM record_state WHERE kind = ? AND id = ?`);
   const saveState = db.prepare(
-    `INSERT INTO record_state (kind, id, ${STATE_COLUMNS}, error, sweep_id)
+    `INSERT INTO record_state (kind, id, ${STATE_COLUMNS}, error, sync_run_id)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint, hint_at = excluded.hint_at,
-       first_hint_at = excluded.first_hint_at, unverified_since = excluded.unverified_since,
+     ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = excluded.dirty_at,
+       first_dirty_at = excluded.first_dirty_at, unverified_since = excluded.unverified_since,
        previewed_created = excluded.previewed_created, read_number = excluded.read_number,
        read_ended_at = excluded.read_ended_at, returned = excluded.returned, missing_since = excluded.missing_since,
        missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
        searched = excluded.searched, refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
-       sweep_id = coalesce(excluded.sweep_id, sweep_id)`,
+       sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
   );
   // What the full statement below would change of a record that is outstanding already, in less than half the time.
-  const hintAgain = db.prepare(
-    `UPDATE record_state SET hint = ?, hint_at = max(hint_at, ?) WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
-       AND first_hint_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
+  const markDirtyAgain = db.prepare(
+    `UPDATE record_state SET dirty = ?, dirty_at = max(dirty_at, ?) WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
+       AND first_dirty_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
   );
-  // Whose commit waited for that of a later one takes nothing back: `hint_at` is the latest of all that no read covers.
-  // Later hints leave `due_at` where the first one put it, so that a hot record does not move through its index at
+  // Whose commit waited for that of a later one takes nothing back: `dirty_at` is the latest of all that no read covers.
+  // Later dirty marks leave `due_at` where the first one put it, so that a hot record does not move through its index at
   // every event; `dueRecords` puts it off when it comes to it.
-  const hint = db
+  const dirty = db
     .prepare(
-      `INSERT INTO record_state (kind, id, hint, hint_at, first_hint_at, unverified_since, due_at)
+      `INSERT INTO record_state (kind, id, dirty, dirty_at, first_dirty_at, unverified_since, due_at)
        VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (kind, id) DO UPDATE SET hint = excluded.hint,
-         hint_at = max(coalesce(hint_at, excluded.hint_at), excluded.hint_at),
-         first_hint_at = coalesce(first_hint_at, excluded.first_hint_at),
+       ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty,
+         dirty_at = max(coalesce(dirty_at, excluded.dirty_at), excluded.dirty_at),
+         first_dirty_at = coalesce(first_dirty_at, excluded.first_dirty_at),
          unverified_since = coalesce(unverified_since, excluded.unverified_since),
          due_at = min(coalesce(due_at, excluded.due_at), excluded.due_at),
          missing_since = NULL, missing_number = NULL, proven = 0
@@ -113,7 +113,7 @@ export function createRecords(db: Connection) {
     ...{
       table: 'events',
       index: 'events_record',
-      match: "t.record_id = ? AND t.kind = ? AND t.state = 'done'",
+      match: "t.record_id = ? AND t.kind = ? AND t.state = 'processed'",
     },
   });
   const showAnew = Object.values(TABLES).map((table) =>
@@ -124,10 +124,10 @@ export function createRecords(db: Connection) {
   );
   const eventAt = db.prepare('SELECT id, created_ms AS createdMs FROM events WHERE seq = ?');
 
-  /** The last event about it that is done. A record that no event has hinted has none: nothing need be looked for. */
+  /** The last event about it that is done. A record that no event has marked dirty has none: nothing need be looked for. */
   function lastEventOf({ kind, id, state }: Held): LastEvent | undefined {
-    if (state.hint === 0) return undefined;
-    const [seq] = eventsOf([id, kind], state.hint + 1, 1);
+    if (state.dirty === 0) return undefined;
+    const [seq] = eventsOf([id, kind], state.dirty + 1, 1);
     return seq === undefined ? undefined : (eventAt.get(seq) as LastEvent);
   }
   const byKind = Object.fromEntries(
@@ -146,7 +146,7 @@ export function createRecords(db: Connection) {
       state: state ?? { ...UNKNOWN_STATE },
       row: row === undefined ? null : rowFrom(row),
       known: state !== null,
-      ...{ error: null, sweepId: null, written: false },
+      ...{ error: null, syncRunId: null, written: false },
       stored: { state, row: row ?? null },
     };
   }
@@ -157,31 +157,31 @@ export function createRecords(db: Connection) {
   }
 
   /** Something gave reason to read the record: `number` where that was an event. */
-  function hintOne(
+  function markOneDirty(
     kind: Kind,
     id: string,
     number: number,
     now: Now,
     nowIso: string,
-    timing: HintTiming,
+    timing: DirtyTiming,
   ): void {
     const dueAt = now.steady + timing.settleMs;
-    if (hintAgain.run(number, now.steady, kind, id, dueAt).changes === 1) {
-      busy.hinted(kind, id, number, now.steady);
+    if (markDirtyAgain.run(number, now.steady, kind, id, dueAt).changes === 1) {
+      busy.markedDirty(kind, id, number, now.steady);
       return;
     }
     busy.drop(kind, id);
-    const since = hint.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
+    const since = dirty.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
     if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
   }
 
-  function saveOne({ kind, id, state: s, error, sweepId }: Held): void {
+  function saveOne({ kind, id, state: s, error, syncRunId }: Held): void {
     saveState.run(
       kind,
       id,
-      s.hint,
-      s.hintAt,
-      s.firstHintAt,
+      s.dirty,
+      s.dirtyAt,
+      s.firstDirtyAt,
       s.unverifiedSince === null ? null : iso(s.unverifiedSince),
       s.previewedCreated,
       s.readNumber,
@@ -196,7 +196,7 @@ export function createRecords(db: Connection) {
       s.attempts,
       s.dueAt,
       error,
-      sweepId,
+      syncRunId,
     );
   }
 
@@ -229,8 +229,8 @@ export function createRecords(db: Connection) {
       }
       for (const change of changes) addChange(change, nowIso);
     },
-    hint(_unit, hints, now, timing) {
-      for (const { kind, id, number } of hints) hintOne(kind, id, number, now, iso(now.wall), timing);
+    dirty(_unit, dirtied, now, timing) {
+      for (const { kind, id, number } of dirtied) markOneDirty(kind, id, number, now, iso(now.wall), timing);
     },
     eventsAbout: async ({ dialect }, kind, id, after, through) =>
       dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after)),
@@ -248,7 +248,7 @@ export function createRecords(db: Connection) {
     busy,
     /** As the units that are written once use them. */
     shared,
-    hint: hintOne,
+    dirty: markOneDirty,
 
     /** As `load`, but what the last preview of the record left is taken as it is. */
     recall(kind: Kind, id: string): StoredHeld {
@@ -346,9 +346,9 @@ const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON
 /** The row tells of what it shows; the state tells of what was shown before there was one. */
 function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
   return {
-    hint: row.hint,
-    hintAt: row.hint_at,
-    firstHintAt: row.first_hint_at,
+    dirty: row.dirty,
+    dirtyAt: row.dirty_at,
+    firstDirtyAt: row.first_dirty_at,
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
     write: shown?.change_seq ?? 0,
     previewedCreated: shown === undefined ? row.previewed_created : shown.previewed_created,

@@ -15,7 +15,7 @@ export function assertWhole(db: Connection): void {
   if (missing.length === 0) return;
   throw new StoreUnavailable(`the database lacks ${missing.join(', ')}`, {
     fatal: true,
-    hint: 'another program has changed the file, or repaired it in part: restore a backup',
+    remedy: 'another program has changed the file, or repaired it in part: restore a backup',
   });
 }
 

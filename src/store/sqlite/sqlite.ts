@@ -12,7 +12,7 @@ import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
-import { createSweepVerbs } from '../units/sweeps.ts';
+import { createFullSyncVerbs } from '../units/sync-runs.ts';
 import { tellingGaps } from '../units/telling-gaps.ts';
 import { createAcceptVerb } from './accept.ts';
 import { ALONE } from './alone.ts';
@@ -106,7 +106,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...createDueVerbs(others, records.shared, { keepsTime: false }),
     ...createBackfillVerbs(others, records.shared),
     ...createDeletionVerbs(others, records.shared),
-    ...createSweepVerbs(database),
+    ...createFullSyncVerbs(database),
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
     ...createReplicaVerbs(database),

@@ -52,7 +52,7 @@ export interface CrossingError {
   message: string;
   stack: string | undefined;
   code: unknown;
-  hint: string | undefined;
+  remedy: string | undefined;
   retryable: boolean;
   fatal: boolean;
   cause: CrossingError | null;
@@ -63,7 +63,7 @@ export function crossing(error: unknown): CrossingError {
   return {
     ...{ kind: kindOf(error), name, message, stack },
     code: (error as { code?: unknown } | null)?.code,
-    hint: error instanceof MirrorError ? error.hint : undefined,
+    remedy: error instanceof MirrorError ? error.remedy : undefined,
     retryable: error instanceof MirrorError && error.retryable,
     fatal: error instanceof StoreUnavailable && error.fatal,
     cause: cause === undefined ? null : crossing(cause),
@@ -85,18 +85,18 @@ export function crossed(it: CrossingError): Error {
 }
 
 function rebuilt(it: CrossingError): Error {
-  const { message, hint, fatal, retryable } = it;
+  const { message, remedy, fatal, retryable } = it;
   const details = {
-    ...(hint === undefined ? {} : { hint }),
+    ...(remedy === undefined ? {} : { remedy }),
     ...(it.cause === null ? {} : { cause: crossed(it.cause) }),
   };
   switch (it.kind) {
     case 'StoreUnavailable':
       return new StoreUnavailable(message, { ...details, fatal });
     case 'NotMigrated':
-      return new NotMigrated(message, hint);
+      return new NotMigrated(message, remedy);
     case 'UsageError':
-      return new UsageError(message, hint);
+      return new UsageError(message, remedy);
     case 'MirrorError':
       return new MirrorError(String(it.code), message, { ...details, retryable });
     case 'Error':

@@ -115,7 +115,7 @@ function startThread(name: string, options: ThreadOptions & { onGap: (change: Ga
     if (isOver !== null) return;
     const error = new StoreUnavailable(`the thread "${name}" has ended: ${describeError(reason)}`, {
       fatal: true,
-      hint: 'start the service again; what was acknowledged is in the database',
+      remedy: 'start the service again; what was acknowledged is in the database',
     });
     isOver = error;
     opening.reject(error);

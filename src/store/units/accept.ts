@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { senderOf } from '../../inbox/rejections.ts';
 import type { Database, Unit } from '../database.ts';
-import { coverableAt, gapOfQuarantined } from '../healing.ts';
+import { coverableAt, gapOfQuarantined } from '../resolving.ts';
 import { quarantine, rejections } from '../schema.sqlite.ts';
 import {
-  type HintTiming,
+  type DirtyTiming,
   type InboxStore,
   type IncomingEvent,
   type Now,
@@ -20,10 +20,10 @@ import { insertInto, iso, sql } from './sql.ts';
 /** Deliveries that are not taken in as events: their content is kept, what they seem to be about is read, and a gap says so. */
 export async function keepUnusable(
   unit: Unit,
-  records: Pick<Records, 'hint'>,
+  records: Pick<Records, 'dirty'>,
   { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
   now: Now,
-  timing: HintTiming,
+  timing: DirtyTiming,
 ): Promise<void> {
   const nowIso = iso(now.wall);
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
@@ -31,7 +31,7 @@ export async function keepUnusable(
     const bodySha256 = createHash('sha256').update(body).digest('hex');
     unit.send(insertInto(quarantine, { receivedAt: nowIso, reason, t, kind, recordId, body, bodySha256 }));
     if (kind !== null && recordId !== null)
-      records.hint(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+      records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
     const what = nth < conflicting.length ? 'conflicting_content' : 'unusable_delivery';
     const gap = gapOfQuarantined(what, kind, recordId);
     await openGap(unit, gap, reason, nowIso, coverableAt(gap, now, timing));

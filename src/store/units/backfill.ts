@@ -4,12 +4,12 @@ import { compareRead, decideApply, decideMissing } from '../../mirror/decide.ts'
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { gapOfFailed } from '../healing.ts';
+import { gapOfFailed } from '../resolving.ts';
 import { events, gaps, learnedPointers as pointers, recordState as states } from '../schema.sqlite.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import { isConsented, letGo } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { healRecords, tellMoreOfGap } from './gaps.ts';
+import { resolveRecords, tellMoreOfGap } from './gaps.ts';
 import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
 import { as, excluded, idsOf, insertInto, iso, set, sql } from './sql.ts';
 
@@ -34,7 +34,7 @@ type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
 const { seq, state, kind: eventKind, recordId, attempts, nextAttemptAt, processedAt, body } = events;
 const UNREAD = as({ seq, id: events.id, type: events.type, kind: eventKind, attempts, body });
 
-/** The verbs that bring rows into step with what the API showed. */
+/** The verbs that bring rows into sync with what the API showed. */
 export function createBackfillVerbs(database: Database, records: Records): ReadVerbs {
   const { sql: statements } = database;
 
@@ -54,7 +54,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
           });
           records.save(unit, loaded.values(), changes, nowIso);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
-          await healRecords(unit, kind, verified, nowIso);
+          await resolveRecords(unit, kind, verified, nowIso);
           await letGo(unit, kind, verified, nowIso);
           const named = objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));
           await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
@@ -91,7 +91,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
     unreadEvents: (now, limit) =>
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM ${events}${statements.dialect.indexedBy('events_sought')}
-          WHERE ${state} = 'dead' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
+          WHERE ${state} = 'failed' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
           AND ${body} IS NOT NULL ORDER BY ${nextAttemptAt} LIMIT ${limit}`,
       ),
 
@@ -100,7 +100,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
       await statements.change(
         sql`UPDATE ${events}${statements.dialect.indexedBy('events_sought')}
           SET ${set(events, { nextAttemptAt: nowIso, processedAt: nowIso })}
-          WHERE ${state} = 'dead' AND ${nextAttemptAt} IS NOT NULL AND ${processedAt} > ${nowIso}`,
+          WHERE ${state} = 'failed' AND ${nextAttemptAt} IS NOT NULL AND ${processedAt} > ${nowIso}`,
       );
     },
 
@@ -112,7 +112,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
             error,
             nextAttemptAt: iso(againWall),
             processedAt: iso(now.wall),
-          })} WHERE ${seq} = ${event.seq} AND ${state} = 'dead' AND ${recordId} IS NULL`,
+          })} WHERE ${seq} = ${event.seq} AND ${state} = 'failed' AND ${recordId} IS NULL`,
         );
         if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
@@ -122,14 +122,14 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
       idsOf(
         statements,
         sql`SELECT ${as({ id: gaps.recordId })} FROM ${gaps} WHERE ${gaps.reason} = 'unreadable_answer' AND ${gaps.kind} = ${kind}
-          AND ${gaps.recordId} IS NOT NULL AND ${gaps.healedAt} IS NULL ORDER BY ${gaps.number} LIMIT ${limit}`,
+          AND ${gaps.recordId} IS NOT NULL AND ${gaps.resolvedAt} IS NULL ORDER BY ${gaps.number} LIMIT ${limit}`,
       ),
 
     neverShown(kind, after, limit) {
       const rows = TABLE_OF[kind];
       return idsOf(
         statements,
-        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND NOT ${states.returned} AND ${states.hint} > 0
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND NOT ${states.returned} AND ${states.dirty} > 0
           AND ${states.id} > ${after} AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${states.id})
           ORDER BY ${states.id} LIMIT ${limit}`,
       );
@@ -151,9 +151,9 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
             sql`UPDATE ${states} SET ${set(states, { searched: through })}
               WHERE ${states.kind} = ${kind} AND ${states.id} = ${id} AND ${states.searched} < ${through}`,
           );
-          const fresh = named.filter((other) => loaded.get(other)!.state.hint <= event);
-          const hints = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
-          records.hint(unit, hints, now, timing);
+          const fresh = named.filter((other) => loaded.get(other)!.state.dirty <= event);
+          const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
+          records.dirty(unit, dirtied, now, timing);
         },
         (first: Sql) => records.load(first, kind, named),
       );
@@ -219,7 +219,7 @@ function applyOne(held: Held, object: ReadObject, read: ReadMoment, context: App
     context.changes.push(writeContent(held, decision.row, decision.change, { ...context, numbers }));
   }
   if (decision.confirmed && held.row !== null) held.row.verifiedAt = context.nowIso;
-  held.sweepId = context.sweepId;
+  held.syncRunId = context.syncRunId;
   const verified = held.state.unverifiedSince === null;
   return {
     id: object.id,

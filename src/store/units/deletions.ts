@@ -2,21 +2,21 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
 import { causeOfDeletion, decideBurial, decideDeletions } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { heldDeletions as held, leases, recordState as states, sweeps } from '../schema.sqlite.ts';
+import { pendingDeletions as held, leases, recordState as states, syncRuns } from '../schema.sqlite.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
-import { healGap, healRecords } from './gaps.ts';
+import { resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type Held, type Records, writeContent } from './records.ts';
 import { as, excluded, iso, set, sql } from './sql.ts';
 
 type DeletionVerbs = Pick<
   BackfillStore,
   | 'concludeDeletions'
-  | 'holdDeletion'
-  | 'confirmDeletions'
+  | 'holdForApproval'
+  | 'approveDeletions'
   | 'countProofs'
   | 'someLiveRecord'
-  | 'heldDeletions'
+  | 'pendingDeletions'
 >;
 type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
 type Context = Parameters<BackfillStore['concludeDeletions']>[2];
@@ -67,9 +67,9 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
     const judged = [...verdict.deleted, ...verdict.held].map((id) => candidates.get(id)!);
     records.save(unit, judged, changes, nowIso);
     await letGo(unit, kind, verdict.deleted, nowIso);
-    await healRecords(unit, kind, verdict.deleted, nowIso);
-    const sweepId = await sweepFor(unit, kind, context.sweepId);
-    hold(unit, kind, verdict.held, sweepId, nowIso);
+    await resolveRecords(unit, kind, verdict.deleted, nowIso);
+    const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
+    hold(unit, kind, verdict.held, syncRunId, nowIso);
     return { deleted, held: verdict.held, waiting: await countHeld(unit, kind) };
   }
 
@@ -108,17 +108,17 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
         return await conclude(unit, kind, candidates, context, now);
       }),
 
-    async holdDeletion(kind, id, sweepId, now) {
+    async holdForApproval(kind, id, syncRunId, now) {
       await database.transact(async (unit) =>
-        hold(unit, kind, [id], await sweepFor(unit, kind, sweepId), iso(now.wall)),
+        hold(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall)),
       );
     },
 
-    confirmDeletions: (sweepId, untilWall, ids) =>
+    approveDeletions: (syncRunId, untilWall, ids) =>
       database.transact(async (unit) => {
         const among = ids === undefined ? sql`true` : unit.dialect.isAmong(held.id, ids);
         const rows = await unit.query<{ kind: Kind; id: string }>(
-          sql`UPDATE ${held} SET ${set(held, { consentUntil: iso(untilWall) })} WHERE ${held.sweepId} = ${sweepId} AND ${among}
+          sql`UPDATE ${held} SET ${set(held, { consentUntil: iso(untilWall) })} WHERE ${held.syncRunId} = ${syncRunId} AND ${among}
             RETURNING ${as({ kind: held.kind, id: held.id })}`,
         );
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
@@ -145,9 +145,9 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
       return ids.find((id) => loaded.get(id)?.row?.deletedAt === null) ?? null;
     },
 
-    heldDeletions: (wall) =>
-      statements.query<{ kind: Kind; id: string; sweepId: number }>(
-        sql`SELECT ${as({ kind: held.kind, id: held.id, sweepId: held.sweepId })} FROM ${held}
+    pendingDeletions: (wall) =>
+      statements.query<{ kind: Kind; id: string; syncRunId: number }>(
+        sql`SELECT ${as({ kind: held.kind, id: held.id, syncRunId: held.syncRunId })} FROM ${held}
           WHERE ${hasNoConsent(iso(wall))} ORDER BY ${held.kind}, ${held.id}`,
       ),
   };
@@ -181,7 +181,7 @@ export async function letGo(unit: Unit, kind: Kind, ids: readonly string[], nowI
     sql`DELETE FROM ${held} WHERE ${held.kind} = ${kind} AND ${unit.dialect.isAmong(held.id, ids)}`,
   );
   if (gone === 0 || (await countHeld(unit, kind)) > 0) return;
-  await healGap(unit, { reason: 'deletion_held', kind, recordId: null }, nowIso);
+  await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
 }
 
 async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
@@ -197,7 +197,7 @@ async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
 }
 
 const isUntouchedSince = ({ state }: Held, number: number | null) =>
-  number !== null && state.hint <= number && state.write <= number;
+  number !== null && state.dirty <= number && state.write <= number;
 
 function bury(candidate: Held, cause: string, now: Now, { numbers }: Unit): Change | null {
   const nowIso = iso(now.wall);
@@ -210,20 +210,20 @@ function bury(candidate: Held, cause: string, now: Now, { numbers }: Unit): Chan
 }
 
 /** In one statement: a service that lost its data has as many as it had records. */
-function hold(unit: Unit, kind: Kind, ids: readonly string[], sweepId: number, heldAt: string): void {
+function hold(unit: Unit, kind: Kind, ids: readonly string[], syncRunId: number, heldAt: string): void {
   if (ids.length === 0) return;
   const { dialect } = unit;
   unit.send(
-    sql`INSERT INTO ${held} (kind, id, sweep_id, held_at)
-      SELECT ${kind}, listed.id, CAST(${sweepId} AS bigint), ${dialect.instant(heldAt)} FROM ${dialect.listed(ids)} WHERE true
-      ON CONFLICT (kind, id) DO UPDATE SET ${set(held, { sweepId: excluded(held.sweepId) })}`,
+    sql`INSERT INTO ${held} (kind, id, sync_run_id, held_at)
+      SELECT ${kind}, listed.id, CAST(${syncRunId} AS bigint), ${dialect.instant(heldAt)} FROM ${dialect.listed(ids)} WHERE true
+      ON CONFLICT (kind, id) DO UPDATE SET ${set(held, { syncRunId: excluded(held.syncRunId) })}`,
   );
 }
 
-async function sweepFor(unit: Sql, kind: Kind, sweepId: number | null): Promise<number> {
-  if (sweepId !== null) return sweepId;
+async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Promise<number> {
+  if (syncRunId !== null) return syncRunId;
   const [row] = await unit.query<{ last: number | null }>(
-    sql`SELECT max(${sweeps.id}) AS last FROM ${sweeps} WHERE ${sweeps.kind} = ${kind}`,
+    sql`SELECT max(${syncRuns.id}) AS last FROM ${syncRuns} WHERE ${syncRuns.kind} = ${kind}`,
   );
   return row?.last ?? 0;
 }

@@ -3,7 +3,7 @@ import { dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { changes, counter, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
-import type { BackfillStore, DueRecord, HintTiming, Now } from '../store.ts';
+import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
 import { readFact } from './facts.ts';
 import { type Records, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
@@ -12,7 +12,7 @@ import { as, excluded, idsOf, iso, set, sql } from './sql.ts';
 type DueVerbs = Pick<
   BackfillStore,
   | 'currentNumber'
-  | 'rehintUnverified'
+  | 'markUnverifiedDirty'
   | 'dueRecords'
   | 'countDue'
   | 'nextDueAt'
@@ -20,7 +20,7 @@ type DueVerbs = Pick<
   | 'makeDue'
   | 'recordReadFailure'
   | 'cycleRecords'
-  | 'markSwept'
+  | 'markSynced'
   | 'countKnown'
   | 'knownIds'
   | 'countLive'
@@ -57,7 +57,7 @@ export function createDueVerbs(
   return {
     currentNumber,
 
-    rehintUnverified: (now, timing) =>
+    markUnverifiedDirty: (now, timing) =>
       database.transact(async (unit) =>
         keepsTime && (await isServed(unit, now))
           ? await pullBack(unit, now, timing)
@@ -65,15 +65,15 @@ export function createDueVerbs(
       ),
 
     async dueRecords(kind, now, timing, limit) {
-      const { id, attempts, missingSince, hintAt, firstHintAt } = states;
+      const { id, attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       const rows = await statements.query<{
         id: string;
         attempts: number;
         missingSince: number | null;
-        hintAt: number | null;
-        firstHintAt: number | null;
+        dirtyAt: number | null;
+        firstDirtyAt: number | null;
       }>(
-        sql`SELECT ${as({ id, attempts, missingSince, hintAt, firstHintAt })} FROM ${states}
+        sql`SELECT ${as({ id, attempts, missingSince, dirtyAt, firstDirtyAt })} FROM ${states}
           WHERE ${states.kind} = ${kind} AND ${states.dueAt} <= ${now.steady} ORDER BY ${states.dueAt} LIMIT ${limit}`,
       );
       const due: DueRecord[] = [];
@@ -83,11 +83,11 @@ export function createDueVerbs(
         const waits = at !== null && at > now.steady && row.attempts === 0 && row.missingSince === null;
         if (!waits)
           due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missingSince !== null });
-        // Unless another hint comes between: then it is due when that one says.
+        // Unless another dirty mark comes between: then it is due when that one says.
         else
           later.push(
             sql`UPDATE ${states} SET ${set(states, { dueAt: at })} WHERE ${states.kind} = ${kind} AND ${id} = ${row.id}
-              AND ${hintAt} = ${row.hintAt} AND ${attempts} = 0 AND ${missingSince} IS NULL`,
+              AND ${dirtyAt} = ${row.dirtyAt} AND ${attempts} = 0 AND ${missingSince} IS NULL`,
           );
       }
       if (later.length > 0)
@@ -134,17 +134,17 @@ export function createDueVerbs(
       );
     },
 
-    cycleRecords: (kind, sweepId, limit) =>
+    cycleRecords: (kind, syncRunId, limit) =>
       idsOf(
         statements,
-        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.sweepId} IS DISTINCT FROM ${sweepId}
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.syncRunId} IS DISTINCT FROM ${syncRunId}
           ORDER BY ${states.unverifiedSince} IS NULL, ${states.readNumber}, ${states.id} LIMIT ${limit}`,
       ),
 
-    async markSwept(kind, id, sweepId) {
+    async markSynced(kind, id, syncRunId) {
       await database.transact((unit) =>
         unit.change(
-          sql`UPDATE ${states} SET ${set(states, { sweepId })} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
+          sql`UPDATE ${states} SET ${set(states, { syncRunId })} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
         ),
       );
     },
@@ -163,13 +163,13 @@ export function createDueVerbs(
 
     countLive: (kind) => countLive(statements, kind),
 
-    unseenBy(kind, sweepId, number) {
+    unseenBy(kind, syncRunId, number) {
       const rows = TABLE_OF[kind];
       return idsOf(
         statements,
         sql`SELECT ${states.id} FROM ${states} LEFT JOIN ${rows} ON ${rows.id} = ${states.id}
-          WHERE ${states.kind} = ${kind} AND ${states.sweepId} IS DISTINCT FROM ${sweepId}
-          AND ${states.hint} <= ${number} AND coalesce(${rows.changeSeq}, 0) <= ${number}
+          WHERE ${states.kind} = ${kind} AND ${states.syncRunId} IS DISTINCT FROM ${syncRunId}
+          AND ${states.dirty} <= ${number} AND coalesce(${rows.changeSeq}, 0) <= ${number}
           AND ((${rows.id} IS NOT NULL AND ${rows.deletedAt} IS NULL) OR ${states.unverifiedSince} IS NOT NULL)
           ORDER BY ${states.id}`,
       );
@@ -178,9 +178,9 @@ export function createDueVerbs(
     async touchedSince(kind, number) {
       const rows = TABLE_OF[kind];
       const isShort = (await currentNumber()) - number < (await countKnown(kind));
-      const hinted = await idsOf(
+      const markedDirty = await idsOf(
         statements,
-        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.hint} > ${number}`,
+        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.dirty} > ${number}`,
       );
       // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed, which
       // is looked at afterwards: another process may trim it meanwhile.
@@ -196,7 +196,7 @@ export function createDueVerbs(
         fed !== null && isWhole
           ? fed
           : await idsOf(statements, sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`);
-      return new Set([...hinted, ...written]);
+      return new Set([...markedDirty, ...written]);
     },
   };
 }
@@ -215,7 +215,7 @@ export async function makeKnown(unit: Sql, kind: Kind, ids: readonly string[], n
 }
 
 const knownRows = ({ dialect }: Sql, kind: Kind, ids: readonly string[], { steady, wall }: Now) =>
-  sql`INSERT INTO ${states} (kind, id, hint_at, first_hint_at, unverified_since, due_at)
+  sql`INSERT INTO ${states} (kind, id, dirty_at, first_dirty_at, unverified_since, due_at)
     SELECT ${kind}, listed.id, CAST(${steady} AS bigint), CAST(${steady} AS bigint), ${dialect.instant(iso(wall))},
       CAST(${steady} AS bigint)
     FROM ${dialect.listed([...new Set(ids)].sort())} WHERE true ON CONFLICT (kind, id)`;
@@ -230,8 +230,8 @@ async function isServed(unit: Unit, now: Now): Promise<boolean> {
 }
 
 /** Only what lies ahead of this clock, which another one noted: it would keep a record waiting. */
-async function pullBack(unit: Unit, { steady }: Now, { settleMs }: HintTiming): Promise<number> {
-  const { readEndedAt, hintAt, firstHintAt, missingSince, unverifiedSince } = states;
+async function pullBack(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
+  const { readEndedAt, dirtyAt, firstDirtyAt, missingSince, unverifiedSince } = states;
   await unit.change(
     sql`UPDATE ${states} SET ${set(states, { readEndedAt: steady })} WHERE ${readEndedAt} > ${steady}`,
   );
@@ -239,12 +239,12 @@ async function pullBack(unit: Unit, { steady }: Now, { settleMs }: HintTiming): 
     sql`CASE WHEN ${column} > ${latest} THEN ${latest} ELSE ${column} END`;
   return await unit.change(
     sql`UPDATE ${states} SET ${set(states, {
-      hintAt: noLaterThan(hintAt, steady),
-      firstHintAt: noLaterThan(firstHintAt, steady),
+      dirtyAt: noLaterThan(dirtyAt, steady),
+      firstDirtyAt: noLaterThan(firstDirtyAt, steady),
       missingSince: noLaterThan(missingSince, steady),
       dueAt: noLaterThan(states.dueAt, steady + settleMs),
     })} WHERE ${unverifiedSince} IS NOT NULL
-      AND (${hintAt} > ${steady} OR ${firstHintAt} > ${steady} OR ${missingSince} > ${steady})`,
+      AND (${dirtyAt} > ${steady} OR ${firstDirtyAt} > ${steady} OR ${missingSince} > ${steady})`,
   );
 }
 
@@ -253,7 +253,7 @@ async function layAnew(
   unit: Unit,
   records: Records,
   { steady }: Now,
-  { settleMs }: HintTiming,
+  { settleMs }: DirtyTiming,
 ): Promise<number> {
   // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
   await unit.change(
@@ -262,12 +262,12 @@ async function layAnew(
   await records.showAnew(unit, steady);
   await unit.change(
     sql`UPDATE ${gaps} SET ${set(gaps, { coverableAt: Math.ceil(steady + settleMs) })}
-      WHERE ${gaps.coverableAt} IS NOT NULL AND ${gaps.healedAt} IS NULL`,
+      WHERE ${gaps.coverableAt} IS NOT NULL AND ${gaps.resolvedAt} IS NULL`,
   );
   return await unit.change(
     sql`UPDATE ${states} SET ${set(states, {
-      hintAt: steady,
-      firstHintAt: steady,
+      dirtyAt: steady,
+      firstDirtyAt: steady,
       dueAt: steady + settleMs,
       attempts: 0,
       missingSince: null,

@@ -39,7 +39,7 @@ export const EVENT_COLUMNS = columns(
 );
 
 /** States that few events are in have an index of their own; the others are told apart while walking. */
-const INDEXED_STATES: readonly EventState[] = ['pending', 'dead'];
+const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
 
 /** A row found through an index costs several times one met on the way: fewer of them make the same page. */
 const FOUND_ROW_COST = 10;

@@ -3,12 +3,12 @@ import { withLearned } from '../../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../../errors.ts';
 import { noRecordIn, recordOf } from '../../process/handlers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { coverableAt, gapOfQuarantined } from '../healing.ts';
 import type { EventState } from '../reports.ts';
+import { coverableAt, gapOfQuarantined } from '../resolving.ts';
 import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
 import type { ClaimedEvent, InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
-import { healGap, healRecords, healSettled, openGap } from './gaps.ts';
+import { openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
 import { bury, type HotPath, type PendingEvent, previewAll, readEvent, recallAll } from './previews.ts';
 import { type Held, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
@@ -46,7 +46,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
   const failAgain = (to: Sql, id: string, error: string, nowIso: string) =>
     to.change(
       sql`UPDATE ${events} SET ${set(events, { attempts: sql`${events.attempts} + 1`, error, processedAt: nowIso })}
-        WHERE ${events.id} = ${id} AND ${events.state} = 'dead'`,
+        WHERE ${events.id} = ${id} AND ${events.state} = 'failed'`,
     );
 
   return {
@@ -77,11 +77,11 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
           );
           if (row === undefined) return { outcome: 'unknown' };
           const { state, receivedAt, ...stored } = row;
-          if (state !== 'dead' && !(await isAboutNothing(hot, unit, stored, state)))
+          if (state !== 'failed' && !(await isAboutNothing(hot, unit, stored, state)))
             return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
           const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
-          if (state !== 'dead' && (record === null || record.recordId === stored.recordId))
+          if (state !== 'failed' && (record === null || record.recordId === stored.recordId))
             return { outcome: 'other_state', state };
           if (record === null) {
             const error =
@@ -99,11 +99,11 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
           const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
           const [result] = await previewAll(hot, unit, [{ event, reading: null }], new Map(), rules, now);
-          if (result === undefined || result.outcome === 'dead') {
+          if (result === undefined || result.outcome === 'failed') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
           await trimBodiesAgainFrom(unit, stored.seq);
-          if (stored.kind !== null) await healSettled(unit, stored.kind, stored.recordId, nowIso);
+          if (stored.kind !== null) await resolveSettled(unit, stored.kind, stored.recordId, nowIso);
           if (stored.kind !== null && stored.recordId !== null)
             await forgetUnnamed(hot, unit, stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
@@ -120,21 +120,21 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
       const finished = await database.transact(async (unit) => {
         const claimed = failures.map(({ event }) => event);
         const mine = new Set(await claims.finish(unit, claimed));
-        const dead: typeof failures = failures.filter(
+        const failed: typeof failures = failures.filter(
           ({ event, retryAtMs }) => mine.has(event) && retryAtMs === null,
         );
         for (const { event, retryAtMs, error } of failures) {
           if (!mine.has(event)) continue;
           const at = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
-          const failed = at === null ? { state: 'dead', processedAt: iso(now.wall) } : {};
+          const failed = at === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
           const attempts = sql`${events.attempts} + 1`;
           unit.send(
             sql`UPDATE ${events} SET ${set(events, { attempts, nextAttemptAt: at, error, ...failed })}
               WHERE ${events.seq} = ${event.seq} AND ${events.state} = 'pending'`,
           );
         }
-        tally(unit, { pending: -dead.length, dead: dead.length });
-        await bury(hot, unit, dead, now, timing);
+        tally(unit, { pending: -failed.length, failed: failed.length });
+        await bury(hot, unit, failed, now, timing);
         return [...mine];
       });
       claims.finished(finished);
@@ -152,8 +152,8 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
       const { seq, id, type, kind, attempts, body } = events;
       return await database.sql.query<UnreadEvent>(
         sql`SELECT ${as({ seq, id, type, kind, attempts, body })}
-          FROM ${events}${database.sql.dialect.indexedBy('events_dead')}
-          WHERE ${events.state} = 'dead' AND ${kind} IS NOT NULL AND ${events.recordId} IS NULL AND ${body} IS NOT NULL
+          FROM ${events}${database.sql.dialect.indexedBy('events_failed')}
+          WHERE ${events.state} = 'failed' AND ${kind} IS NOT NULL AND ${events.recordId} IS NULL AND ${body} IS NOT NULL
             AND ${seq} > ${after} ORDER BY ${seq} LIMIT ${limit}`,
       );
     },
@@ -163,7 +163,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
       return await database.transact(async (unit) => {
         const [event] = await unit.query<Pick<StoredEvent, 'seq' | 'state' | 'kind' | 'recordId'>>(
           sql`SELECT ${as({ seq: events.seq, state: events.state, kind: events.kind, recordId: events.recordId })}
-            FROM ${events} WHERE ${events.id} = ${id} AND ${events.state} IN ('dead', 'pending') ${unit.dialect.forUpdate}`,
+            FROM ${events} WHERE ${events.id} = ${id} AND ${events.state} IN ('failed', 'pending') ${unit.dialect.forUpdate}`,
         );
         if (event === undefined) return false;
         await unit.change(
@@ -173,8 +173,8 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
         await trimBodiesAgainFrom(unit, event.seq);
         await claims.revoke(unit, event.seq);
         tally(unit, { [event.state]: -1, discarded: 1 });
-        if (event.state === 'dead' && event.kind !== null)
-          await healSettled(unit, event.kind, event.recordId, nowIso);
+        if (event.state === 'failed' && event.kind !== null)
+          await resolveSettled(unit, event.kind, event.recordId, nowIso);
         return true;
       });
     },
@@ -190,10 +190,10 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
         if (row === undefined) return false;
         const { kind, recordId } = row;
         if (kind !== null && recordId !== null) {
-          hot.records.hint(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+          hot.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
         } else if (kind === 'risk_assessment') {
           // There is no list to read: that a person has seen to it is all that can settle it.
-          await healSettled(unit, kind, null, nowIso);
+          await resolveSettled(unit, kind, null, nowIso);
         } else {
           const gap = gapOfQuarantined('unusable_delivery', kind, null);
           await openGap(unit, gap, `quarantine ${id} released`, nowIso, coverableAt(gap, now, timing));
@@ -211,7 +211,7 @@ async function isAboutNothing(
   { kind, recordId }: Pick<StoredEvent, 'kind' | 'recordId'>,
   state: EventState,
 ): Promise<boolean> {
-  if (kind === null || recordId === null || (state !== 'done' && state !== 'ignored')) return false;
+  if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
   const held = (await records.load(unit, kind, [recordId])).get(recordId);
   return held?.state.returned === false && held.row === null;
 }
@@ -234,6 +234,6 @@ async function forgetUnnamed(
         AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} = ${id})`,
   );
   if (forgotten === 0) return;
-  await healRecords(unit, kind, [id], nowIso);
-  await healGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
+  await resolveRecords(unit, kind, [id], nowIso);
+  await resolveGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }

@@ -3,18 +3,18 @@ import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import {
   gapOfFailed,
-  HEALED_BY_ALL_SWEEPS,
-  HEALED_BY_LIST,
-  HEALED_BY_READ,
-  type HealedGap,
-  healedBySweepOf,
-  healedChange,
-} from '../healing.ts';
-import { events, gaps, quarantine, sweeps } from '../schema.sqlite.ts';
+  RESOLVED_BY_ALL_SYNC_RUNS,
+  RESOLVED_BY_LIST,
+  RESOLVED_BY_READ,
+  type ResolvedGap,
+  resolvedByFullSyncOf,
+  resolvedChange,
+} from '../resolving.ts';
+import { events, gaps, quarantine, syncRuns } from '../schema.sqlite.ts';
 import type { GapKey, Now } from '../store.ts';
 import { as, insertInto, is, isOneOf, set, sql } from './sql.ts';
 
-/** Takes a number, so that only a sweep begun later can heal it; with `coverableAt`, none begun before that. */
+/** Takes a number, so that only a full sync begun later can resolve it; with `coverableAt`, none begun before that. */
 export async function openGap(
   unit: Unit,
   gap: GapKey,
@@ -56,24 +56,24 @@ export const openedGap = (
   coverableAt: number | null,
 ): SQL => insertInto(gaps, { ...gap, openedAt, number, error, coverableAt });
 
-export async function healGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
-  await healWhere(unit, isOpen(gap), nowIso);
+export async function resolveGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
+  await resolveWhere(unit, isOpen(gap), nowIso);
 }
 
 /** That very one. False: it is not open. */
-export async function resolveGap(unit: Unit, id: number, nowIso: string): Promise<boolean> {
-  return (await healWhere(unit, sql`${gaps.id} = ${id} AND ${gaps.healedAt} IS NULL`, nowIso)) > 0;
+export async function settleGap(unit: Unit, id: number, nowIso: string): Promise<boolean> {
+  return (await resolveWhere(unit, sql`${gaps.id} = ${id} AND ${gaps.resolvedAt} IS NULL`, nowIso)) > 0;
 }
 
 /** What a person, or a retry that succeeded, has settled: its gap stays while another event or delivery is as it was. */
-export async function healSettled(
+export async function resolveSettled(
   unit: Unit,
   kind: Kind,
   recordId: string | null,
   nowIso: string,
 ): Promise<void> {
-  const failed = sql`SELECT 1 FROM ${events}${unit.dialect.indexedBy('events_dead')}
-    WHERE ${events.state} = 'dead' AND ${events.kind} = ${kind} AND ${is(events.recordId, recordId)}`;
+  const failed = sql`SELECT 1 FROM ${events}${unit.dialect.indexedBy('events_failed')}
+    WHERE ${events.state} = 'failed' AND ${events.kind} = ${kind} AND ${is(events.recordId, recordId)}`;
   const waiting = sql`SELECT 1 FROM ${quarantine}
     WHERE ${quarantine.releasedAt} IS NULL AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} IS NULL`;
   const rest = await unit.query(
@@ -81,7 +81,7 @@ export async function healSettled(
       ? sql`SELECT 1 WHERE EXISTS (${failed}) OR EXISTS (${waiting})`
       : sql`SELECT 1 WHERE EXISTS (${failed})`,
   );
-  if (rest.length === 0) await healGap(unit, gapOfFailed(kind, recordId), nowIso);
+  if (rest.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);
 }
 
 export async function tellMoreOfGap(unit: Unit, gap: GapKey, error: string): Promise<void> {
@@ -89,39 +89,39 @@ export async function tellMoreOfGap(unit: Unit, gap: GapKey, error: string): Pro
 }
 
 /** What reading these records made good. */
-export async function healRecords(
+export async function resolveRecords(
   unit: Unit,
   kind: Kind,
   ids: readonly string[],
   nowIso: string,
 ): Promise<void> {
   if (ids.length === 0) return;
-  await healWhere(
+  await resolveWhere(
     unit,
-    sql`${gaps.kind} = ${kind} AND ${unit.dialect.isAmong(gaps.recordId, ids)} AND ${gaps.healedAt} IS NULL
-      AND ${isOneOf(gaps.reason, HEALED_BY_READ)}`,
+    sql`${gaps.kind} = ${kind} AND ${unit.dialect.isAmong(gaps.recordId, ids)} AND ${gaps.resolvedAt} IS NULL
+      AND ${isOneOf(gaps.reason, RESOLVED_BY_READ)}`,
     nowIso,
   );
 }
 
-export async function healAfterSweep(
+export async function resolveAfterFullSync(
   unit: Unit,
   { kind, number, beganAt }: { kind: Kind; number: number; beganAt: number },
   nowIso: string,
 ): Promise<void> {
-  await healWhere(
+  await resolveWhere(
     unit,
-    sql`${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.healedAt} IS NULL AND ${gaps.number} <= ${number}
+    sql`${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.resolvedAt} IS NULL AND ${gaps.number} <= ${number}
       AND (${gaps.coverableAt} IS NULL OR ${gaps.coverableAt} <= ${beganAt})
-      AND ${isOneOf(gaps.reason, healedBySweepOf(kind))}`,
+      AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))}`,
     nowIso,
   );
-  // A gap of the whole mirror is healed once every kind has been read completely since.
-  await healWhere(
+  // A gap of the whole mirror is resolved once every kind has been read completely since.
+  await resolveWhere(
     unit,
-    sql`${gaps.kind} IS NULL AND ${gaps.healedAt} IS NULL AND ${isOneOf(gaps.reason, HEALED_BY_ALL_SWEEPS)}
-      AND (SELECT count(DISTINCT ${sweeps.kind}) FROM ${sweeps}
-        WHERE ${sweeps.outcome} = 'complete' AND ${sweeps.number} >= ${gaps.number}) = ${KINDS.length}`,
+    sql`${gaps.kind} IS NULL AND ${gaps.resolvedAt} IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_ALL_SYNC_RUNS)}
+      AND (SELECT count(DISTINCT ${syncRuns.kind}) FROM ${syncRuns}
+        WHERE ${syncRuns.outcome} = 'complete' AND ${syncRuns.number} >= ${gaps.number}) = ${KINDS.length}`,
     nowIso,
   );
 }
@@ -129,37 +129,37 @@ export async function healAfterSweep(
 /** Whether anything is open that a list of the kind would make good. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
   const open = await query(
-    sql`SELECT 1 FROM ${gaps} WHERE ${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.healedAt} IS NULL
-      AND ${isOneOf(gaps.reason, HEALED_BY_LIST)} LIMIT 1`,
+    sql`SELECT 1 FROM ${gaps} WHERE ${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.resolvedAt} IS NULL
+      AND ${isOneOf(gaps.reason, RESOLVED_BY_LIST)} LIMIT 1`,
   );
   return open.length > 0;
 }
 
-export async function kindsWantingSweep({ query }: Sql, now: Now): Promise<Kind[]> {
+export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Kind[]> {
   const steady = Math.floor(now.steady);
   const wanting = KINDS.map(
     (kind) =>
-      sql`SELECT ${kind} AS kind WHERE EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.healedAt} IS NULL AND ${gaps.recordId} IS NULL
-        AND ((${gaps.kind} = ${kind} AND ${isOneOf(gaps.reason, healedBySweepOf(kind))})
-          OR (${gaps.kind} IS NULL AND ${isOneOf(gaps.reason, HEALED_BY_ALL_SWEEPS)}))
+      sql`SELECT ${kind} AS kind WHERE EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.resolvedAt} IS NULL AND ${gaps.recordId} IS NULL
+        AND ((${gaps.kind} = ${kind} AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))})
+          OR (${gaps.kind} IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_ALL_SYNC_RUNS)}))
         AND (${gaps.coverableAt} IS NULL OR ${gaps.coverableAt} <= ${steady})
-        AND NOT EXISTS (SELECT 1 FROM ${sweeps} WHERE ${sweeps.kind} = ${kind} AND ${sweeps.outcome} = 'complete'
-          AND ${sweeps.number} >= ${gaps.number}
-          AND (${gaps.coverableAt} IS NULL OR ${sweeps.beganAt} >= ${gaps.coverableAt})))`,
+        AND NOT EXISTS (SELECT 1 FROM ${syncRuns} WHERE ${syncRuns.kind} = ${kind} AND ${syncRuns.outcome} = 'complete'
+          AND ${syncRuns.number} >= ${gaps.number}
+          AND (${gaps.coverableAt} IS NULL OR ${syncRuns.beganAt} >= ${gaps.coverableAt})))`,
   );
   const rows = await query<{ kind: Kind }>(sql.join(wanting, sql.raw(' UNION ALL ')));
   return KINDS.filter((kind) => rows.some((row) => row.kind === kind));
 }
 
 const isOpen = ({ reason, kind, recordId }: GapKey) =>
-  sql`${gaps.reason} = ${reason} AND ${is(gaps.kind, kind)} AND ${is(gaps.recordId, recordId)} AND ${gaps.healedAt} IS NULL`;
+  sql`${gaps.reason} = ${reason} AND ${is(gaps.kind, kind)} AND ${is(gaps.recordId, recordId)} AND ${gaps.resolvedAt} IS NULL`;
 
 /** Returns how many. */
-async function healWhere(unit: Unit, condition: SQL, nowIso: string): Promise<number> {
-  const healed = await unit.query<HealedGap>(
-    sql`UPDATE ${gaps} SET ${set(gaps, { healedAt: nowIso })} WHERE ${condition}
+async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise<number> {
+  const resolved = await unit.query<ResolvedGap>(
+    sql`UPDATE ${gaps} SET ${set(gaps, { resolvedAt: nowIso })} WHERE ${condition}
       RETURNING ${as({ reason: gaps.reason, kind: gaps.kind, recordId: gaps.recordId, openedAt: gaps.openedAt })}`,
   );
-  unit.gapChanges.push(...healed.map((gap) => healedChange(gap, nowIso)));
-  return healed.length;
+  unit.gapChanges.push(...resolved.map((gap) => resolvedChange(gap, nowIso)));
+  return resolved.length;
 }

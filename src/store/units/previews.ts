@@ -3,12 +3,12 @@ import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../..
 import { decidePreview } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/handlers.ts';
 import type { Sender, Sql, Unit } from '../database.ts';
-import { coverableAt, gapOfFailed } from '../healing.ts';
+import { coverableAt, gapOfFailed } from '../resolving.ts';
 import { events as eventTable, recordState as states } from '../schema.sqlite.ts';
-import type { ClaimedEvent, HintTiming, Now, PreviewOutcome, PreviewRules } from '../store.ts';
+import type { ClaimedEvent, DirtyTiming, Now, PreviewOutcome, PreviewRules } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
 import { openGap } from './gaps.ts';
-import { type Change, type Held, type Hint, keyOf, type Records, writeContent } from './records.ts';
+import { type Change, type Dirtied, type Held, keyOf, type Records, writeContent } from './records.ts';
 import { iso, set, sql } from './sql.ts';
 import { tally } from './tally.ts';
 
@@ -37,7 +37,7 @@ export interface HotPath {
 
 export interface Finished {
   seq: number;
-  state: 'done' | 'ignored' | 'dead';
+  state: 'processed' | 'ignored' | 'failed';
   error: string | null;
   /** Of a failed event that names no record: from when on it is sought. Null: nobody can, or need. */
   soughtFrom: string | null;
@@ -75,7 +75,7 @@ export async function recallAll(hot: HotPath, sql: Sql, read: readonly Read[]): 
   return records;
 }
 
-/** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or dead. */
+/** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or failed. */
 export async function previewAll(
   hot: HotPath,
   unit: Unit,
@@ -98,12 +98,12 @@ export async function previewAll(
     if (again === undefined) return previewOne(one, idFields, batch);
     const { event } = again.read;
     // All that one of an unknown type does is to have its record read.
-    if (stateAfter({ event, outcome: 'hinted' }) === 'ignored')
-      return { event, outcome: 'hinted', error: null };
+    if (stateAfter({ event, outcome: 'marked_dirty' }) === 'ignored')
+      return { event, outcome: 'marked_dirty', error: null };
     return previewOne(again.read, again.idFields, batch);
   });
   hot.savePreviewed(unit, batch.touched, batch.changes, batch.nowIso);
-  const moves = { done: 0, ignored: 0, dead: 0 };
+  const moves = { processed: 0, ignored: 0, failed: 0 };
   const finished = outcomes.map((result): Finished => {
     const state = stateAfter(result);
     moves[state] += 1;
@@ -111,12 +111,12 @@ export async function previewAll(
   });
   hot.saveFinished(unit, finished, batch.nowIso);
   tally(unit, { ...moves, pending: -outcomes.length });
-  // After the states are saved: a death hints its record, and saving would undo that.
-  const dead = outcomes.filter(({ outcome }) => outcome === 'dead');
+  // After the states are saved: a death dirty marks its record, and saving would undo that.
+  const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
   await bury(
     hot,
     unit,
-    dead.map(({ event, error }) => ({ event, error: error ?? '' })),
+    failed.map(({ event, error }) => ({ event, error: error ?? '' })),
     now,
     rules.timing,
   );
@@ -127,23 +127,24 @@ export async function previewAll(
 export async function bury(
   { records }: HotPath,
   unit: Unit,
-  dead: readonly { event: ClaimedEvent; error: string }[],
+  failed: readonly { event: ClaimedEvent; error: string }[],
   now: Now,
-  timing: HintTiming,
+  timing: DirtyTiming,
 ): Promise<void> {
-  if (dead.length === 0) return;
-  const hints = dead.flatMap(({ event: { kind, recordId } }): Hint[] =>
+  if (failed.length === 0) return;
+  const dirtied = failed.flatMap(({ event: { kind, recordId } }): Dirtied[] =>
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: unit.numbers.next() }],
   );
-  records.hint(unit, hints, now, timing);
-  for (const { event, error } of dead) {
+  records.dirty(unit, dirtied, now, timing);
+  for (const { event, error } of failed) {
     const gap = gapOfFailed(event.kind, event.recordId);
     await openGap(unit, gap, `event ${event.id}: ${error}`, iso(now.wall), coverableAt(gap, now, timing));
   }
 }
 
 function soughtFrom({ event, outcome }: PreviewOutcome, rules: PreviewRules, now: Now): string | null {
-  const isSought = outcome === 'dead' && event.kind !== null && event.recordId === null && !rules.eventsOnly;
+  const isSought =
+    outcome === 'failed' && event.kind !== null && event.recordId === null && !rules.eventsOnly;
   return isSought ? iso(now.wall + rules.timing.settleMs) : null;
 }
 
@@ -164,7 +165,7 @@ async function readAnew(
   const pointers = withLearned(rules.pointers, await learnedPointers(unit));
   const idFields = idFieldsOf(pointers);
   const renamed = new Map<Read, { read: Read; idFields: ReadonlySet<string> }>();
-  const hints: Hint[] = [];
+  const dirtied: Dirtied[] = [];
   for (const one of nameless) {
     const record = recordOf(one.event, pointers);
     if (record === null) continue;
@@ -172,10 +173,10 @@ async function readAnew(
     unit.send(
       sql`UPDATE ${eventTable} SET ${set(eventTable, { kind, recordId })} WHERE ${eventTable.seq} = ${one.event.seq}`,
     );
-    hints.push({ kind, id: recordId, number: unit.numbers.next() });
+    dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
     renamed.set(one, { read: readEvent(hot, { ...one.event, ...record }, pointers), idFields });
   }
-  hot.records.hint(unit, hints, now, rules.timing);
+  hot.records.dirty(unit, dirtied, now, rules.timing);
   for (const { read } of renamed.values()) {
     const { kind, recordId, seq } = read.event;
     // Such an event was not thought to be about it: other ids are looked for in its data as well.
@@ -212,22 +213,22 @@ function previewOne(
 ): Previewed {
   const { kind, recordId } = event;
   if (kind === null || reading === null)
-    return { event, outcome: 'dead', error: 'the event is of no known family' };
+    return { event, outcome: 'failed', error: 'the event is of no known family' };
   // Whatever it is about, what it refers to is looked for.
   for (const id of reading.assessments) {
     const held = records.get(keyOf('risk_assessment', id))!;
     if (held.known || touched.has(held)) continue;
     held.state = {
       ...held.state,
-      hintAt: now.steady,
-      firstHintAt: now.steady,
+      dirtyAt: now.steady,
+      firstDirtyAt: now.steady,
       unverifiedSince: now.wall,
       dueAt: now.steady,
     };
     touched.add(held);
   }
-  if (!reading.usable) return { event, outcome: 'dead', error: reading.error };
-  if (recordId === null) return { event, outcome: 'dead', error: 'the event was stored without a record' };
+  if (!reading.usable) return { event, outcome: 'failed', error: reading.error };
+  if (recordId === null) return { event, outcome: 'failed', error: 'the event was stored without a record' };
 
   const held = records.get(keyOf(kind, recordId))!;
   touched.add(held);

@@ -5,7 +5,7 @@ import type { Numbers, Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { RowMarks } from '../record-rows.ts';
 import { policies, riskAssessments, vendors } from '../schema.sqlite.ts';
-import type { HintTiming, Now } from '../store.ts';
+import type { DirtyTiming, Now } from '../store.ts';
 import { iso } from './sql.ts';
 
 /**
@@ -18,7 +18,7 @@ export interface Records {
   /** With their lines of the feed. Those whose content was not written, with what is known of them alone. */
   save(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
-  hint(unit: Sender, hints: readonly Hint[], now: Now, timing: HintTiming): void;
+  dirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
   /** What holds of the events about one, of `(after, through]`, and of no others. */
   eventsAbout(sql: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL>;
   /** The last event that is done, of each that has one: events that showed nothing came before their record had a row. */
@@ -41,7 +41,7 @@ export interface Held {
   /** The API or an event has made it known. */
   known: boolean;
   error: string | null;
-  sweepId: number | null;
+  syncRunId: number | null;
   /** Its content was written, and not only what is known of it. */
   written: boolean;
 }
@@ -55,7 +55,7 @@ export interface Change extends RowChange {
 }
 
 /** `number` is that of the event that gave reason to read the record, or one of its own. */
-export interface Hint {
+export interface Dirtied {
   kind: Kind;
   id: string;
   number: number;

@@ -1,12 +1,12 @@
 import type { Database } from '../database.ts';
-import type { PlacesGiven, ReplicaStore, StoredSession, SweepRequest } from '../replicas.ts';
+import type { PlacesGiven, ReplicaStore, StoredSession, SyncRequest } from '../replicas.ts';
 import {
   facts,
   leases,
   replicas,
   operatorSessions as sessions,
   requestPlaces as shares,
-  sweepRequests,
+  syncRequests,
 } from '../schema.sqlite.ts';
 import { readFact } from './facts.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
@@ -79,20 +79,20 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       );
     },
 
-    async requestSweeps(kinds, reason, now) {
+    async requestSyncRuns(kinds, reason, now) {
       await database.transactApart(null, async (unit) => {
         for (const kind of [...kinds].sort()) {
           await unit.change(
-            sql`${insertInto(sweepRequests, { kind, reason, requestedAt: iso(now.wall) })} ON CONFLICT (kind, reason) DO NOTHING`,
+            sql`${insertInto(syncRequests, { kind, reason, requestedAt: iso(now.wall) })} ON CONFLICT (kind, reason) DO NOTHING`,
           );
         }
       });
     },
 
-    async takeSweepRequests() {
-      const { kind, reason } = sweepRequests;
-      return await statements.query<SweepRequest>(
-        sql`DELETE FROM ${sweepRequests} RETURNING ${as({ kind, reason })}`,
+    async takeSyncRequests() {
+      const { kind, reason } = syncRequests;
+      return await statements.query<SyncRequest>(
+        sql`DELETE FROM ${syncRequests} RETURNING ${as({ kind, reason })}`,
       );
     },
 

@@ -9,17 +9,17 @@ import type {
   EventReport,
   EventState,
   GapReport,
-  HeldDeletionReport,
   KindStatus,
   LearnedPointerReport,
   OpenGaps,
   Paging,
+  PendingDeletionReport,
   QuarantineReport,
   RecordReport,
   RejectionReport,
   ReportStore,
   StoreSummary,
-  SweepReport,
+  SyncRunReport,
   TrafficReport,
   TrimmedChanges,
 } from '../reports.ts';
@@ -38,10 +38,10 @@ export interface Finders {
   sizes(to: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
 }
 
-const EVENT_STATES: readonly EventState[] = ['pending', 'done', 'ignored', 'dead', 'discarded'];
+const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
 
-const { audit, changes, counter, events, gaps, heldDeletions, quarantine, rejections, sweeps, traffic } =
+const { audit, changes, counter, events, gaps, pendingDeletions, quarantine, rejections, syncRuns, traffic } =
   tables;
 const CHANGE_COLUMNS = columns(
   ...[changes.seq, changes.kind, changes.recordId, changes.operation],
@@ -54,21 +54,29 @@ const GAP_COLUMNS = columns(
     gaps.recordId,
     gaps.reason,
     gaps.openedAt,
-    gaps.healedAt,
+    gaps.resolvedAt,
     gaps.attempts,
     gaps.error,
   ],
 );
-const SWEEP_COLUMNS = columns(
-  ...[sweeps.id, sweeps.kind, sweeps.reason, sweeps.startedAt, sweeps.finishedAt, sweeps.pages, sweeps.seen],
+const SYNC_RUN_COLUMNS = columns(
   ...[
-    sweeps.inserted,
-    sweeps.updated,
-    sweeps.deleted,
-    sweeps.unchanged,
-    sweeps.outcome,
-    sweeps.error,
-    sweeps.drift,
+    syncRuns.id,
+    syncRuns.kind,
+    syncRuns.reason,
+    syncRuns.startedAt,
+    syncRuns.finishedAt,
+    syncRuns.pages,
+    syncRuns.seen,
+  ],
+  ...[
+    syncRuns.inserted,
+    syncRuns.updated,
+    syncRuns.deleted,
+    syncRuns.unchanged,
+    syncRuns.outcome,
+    syncRuns.error,
+    syncRuns.differences,
   ],
 );
 const QUARANTINE_COLUMNS = columns(
@@ -102,7 +110,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       ...Object.fromEntries(names.map((name) => [name, dialect.fromJson(row[name])])),
     });
   const changeReport = withJson<ChangeReport>('before', 'after');
-  const sweepReport = withJson<SweepReport>('drift');
+  const syncRunReport = withJson<SyncRunReport>('differences');
 
   const changesWhere = async (condition: SQL) =>
     (await query<ChangeReport>(sql`SELECT ${CHANGE_COLUMNS} FROM ${changes} WHERE ${condition}`)).map(
@@ -157,22 +165,22 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       ),
 
     listGaps({ open }, paging) {
-      const isOpen = sql`${gaps.healedAt} IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`;
+      const isOpen = sql`${gaps.resolvedAt} IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`;
       return query<GapReport>(
         sql`SELECT ${GAP_COLUMNS} FROM ${gaps} WHERE ${gaps.id} < ${beforeOf(paging)} AND ${open === undefined ? sql`true` : isOpen}
           ORDER BY ${gaps.id} DESC LIMIT ${limitOf(paging)}`,
       );
     },
 
-    async listSweeps(paging) {
-      return (await newest<SweepReport>(SWEEP_COLUMNS, sweeps, paging)).map(sweepReport);
+    async listSyncRuns(paging) {
+      return (await newest<SyncRunReport>(SYNC_RUN_COLUMNS, syncRuns, paging)).map(syncRunReport);
     },
 
-    async showSweep(id) {
-      const row = await one<SweepReport>(
-        sql`SELECT ${SWEEP_COLUMNS} FROM ${sweeps} WHERE ${sweeps.id} = ${id}`,
+    async showSyncRun(id) {
+      const row = await one<SyncRunReport>(
+        sql`SELECT ${SYNC_RUN_COLUMNS} FROM ${syncRuns} WHERE ${syncRuns.id} = ${id}`,
       );
-      return row === null ? null : sweepReport(row);
+      return row === null ? null : syncRunReport(row);
     },
 
     listQuarantine: (paging) =>
@@ -192,11 +200,11 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       return row?.body ?? null;
     },
 
-    listHeldDeletions(sweepId, paging) {
-      const { kind, id, heldAt, consentUntil } = heldDeletions;
-      return query<HeldDeletionReport>(
-        sql`SELECT ${columns(kind, id, heldAt, consentUntil)} FROM ${heldDeletions}
-          WHERE ${heldDeletions.sweepId} = ${sweepId} AND ${id} > ${paging.after ?? ''} ORDER BY ${id} LIMIT ${limitOf(paging)}`,
+    listPendingDeletions(syncRunId, paging) {
+      const { kind, id, heldAt, consentUntil } = pendingDeletions;
+      return query<PendingDeletionReport>(
+        sql`SELECT ${columns(kind, id, heldAt, consentUntil)} FROM ${pendingDeletions}
+          WHERE ${pendingDeletions.syncRunId} = ${syncRunId} AND ${id} > ${paging.after ?? ''} ORDER BY ${id} LIMIT ${limitOf(paging)}`,
       );
     },
 
@@ -243,25 +251,25 @@ async function summaryOf(to: Sql, finders: Finders): Promise<StoreSummary> {
   const byState = new Map(counts.map((row) => [row.state, row.count]));
   const oldest = (isOfKind: SQL) =>
     sql`(SELECT opened_at FROM gaps g${dialect.indexedBy('gaps_open_oldest')}
-      WHERE healed_at IS NULL AND g.reason = c.reason AND ${isOfKind} ORDER BY g.id LIMIT 1)`;
+      WHERE resolved_at IS NULL AND g.reason = c.reason AND ${isOfKind} ORDER BY g.id LIMIT 1)`;
   const openGaps = await query<OpenGaps>(
     sql`SELECT c.reason, nullif(c.kind, '') AS kind, c.open AS count,
         coalesce(${oldest(sql`g.kind = c.kind`)}, ${oldest(sql`g.kind IS NULL AND c.kind = ''`)}) AS oldest_at
       FROM gap_counts c WHERE c.open > 0 ORDER BY c.reason, c.kind`,
   );
   const [rest] = await query<
-    Pick<StoreSummary, 'oldest_pending_at' | 'last_delivery_at' | 'quarantined' | 'healed_gaps_last_day'>
+    Pick<StoreSummary, 'oldest_pending_at' | 'last_delivery_at' | 'quarantined' | 'resolved_gaps_last_day'>
   >(
     sql`SELECT (SELECT received_at FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1) AS oldest_pending_at,
         (SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000) AS newest)
           AS last_delivery_at,
         (SELECT waiting FROM quarantine_count) AS quarantined,
-        (SELECT count(*) FROM gaps WHERE healed_at >= ${iso(Date.now() - DAY_MS)}) AS healed_gaps_last_day`,
+        (SELECT count(*) FROM gaps WHERE resolved_at >= ${iso(Date.now() - DAY_MS)}) AS resolved_gaps_last_day`,
   );
   const learned = await query<LearnedPointerReport>(
     sql`SELECT kind, path, event_id, record_id, learned_at, used FROM learned_pointers ORDER BY kind, path`,
   );
-  const { healed_gaps_last_day, ...waiting } = rest!;
+  const { resolved_gaps_last_day, ...waiting } = rest!;
   return {
     kinds: await query<KindStatus>(sql.raw(SELECT_KIND_STATUS)),
     events: Object.fromEntries(EVENT_STATES.map((state) => [state, byState.get(state) ?? 0])) as Record<
@@ -271,7 +279,7 @@ async function summaryOf(to: Sql, finders: Finders): Promise<StoreSummary> {
     ...waiting,
     open_gaps: openGaps.reduce((sum, each) => sum + each.count, 0),
     open_gaps_by: openGaps,
-    healed_gaps_last_day,
+    resolved_gaps_last_day,
     learned_pointers: learned.map((each) => ({ ...each, used: Boolean(each.used) })),
     ...(await finders.sizes(to)),
   };

@@ -11,7 +11,7 @@ import { tally } from './tally.ts';
 /** Where the history begins, as `facts` keep it. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
 
-/** How far bodies have been trimmed, as `facts` keep it: up to this number no event has one but dead ones. */
+/** How far bodies have been trimmed, as `facts` keep it: up to this number no event has one but failed ones. */
 const TRIMMED_BODIES_FACT = 'bodies_trimmed';
 
 /** For whoever takes an event out of a state that keeps its body: trimming comes back to it. */
@@ -32,7 +32,7 @@ const OLDEST_EVENTS = (after: number) =>
   sql`SELECT ${as({
     key: events.seq,
     at: events.receivedAt,
-    ready: isOneOf(events.state, ['done', 'ignored', 'discarded']),
+    ready: isOneOf(events.state, ['processed', 'ignored', 'discarded']),
   })} FROM ${events} WHERE ${events.seq} > ${after}`;
 const OLDEST_QUARANTINED = (after: number) =>
   sql`SELECT ${as({ key: quarantine.id, at: quarantine.receivedAt, ready: sql`true` })}
@@ -87,10 +87,10 @@ export function createRetentionVerbs(database: Database): RetentionStore {
         const looked = await unit.query<{ key: number; at: string; state: EventState }>(
           sql`SELECT ${as({ key: seq, at: receivedAt, state })} FROM ${events} WHERE ${seq} > ${from} ORDER BY ${seq} LIMIT ${limit}`,
         );
-        // One that waits is worked off before trimming goes past it; a dead one brings trimming back when it is dead no more.
+        // One that waits is worked off before trimming goes past it; a failed one brings trimming back when it is failed no more.
         const end = looked.findIndex((row) => Date.parse(row.at) >= before || row.state === 'pending');
         const past = end === -1 ? looked : looked.slice(0, end);
-        const ready = past.filter((row) => row.state !== 'dead').map((row) => row.key);
+        const ready = past.filter((row) => row.state !== 'failed').map((row) => row.key);
         const trimmed = await emptyBodies(unit, ready);
         const last = past.at(-1)?.key;
         if (last !== undefined) await writeFact(unit, TRIMMED_BODIES_FACT, String(last));

@@ -21,7 +21,8 @@ async function prove(scene: Scene, kind: Kind, ids: readonly string[]) {
 
 const live = async (scene: Scene, kind: Kind) =>
   (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).map((row) => row.id);
-const held = async (scene: Scene) => (await scene.store.heldDeletions(scene.now().wall)).map((one) => one.id);
+const held = async (scene: Scene) =>
+  (await scene.store.pendingDeletions(scene.now().wall)).map((one) => one.id);
 
 export function describeAbsences(open: OpenEngine): void {
   describe('a record that the API does not find', () => {
@@ -67,7 +68,7 @@ export function describeAbsences(open: OpenEngine): void {
         });
         const at = isoOf(scene.now().wall);
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
-          ...{ deleted_at: at, verified_at: at, unverified_since: null, name: 'ven_1', cause: 'sweep:1' },
+          ...{ deleted_at: at, verified_at: at, unverified_since: null, name: 'ven_1', cause: 'sync:1' },
         });
         expect(await scene.missing('vendor', 'ven_1')).toBe('known');
       }),
@@ -277,16 +278,18 @@ export function describeAbsences(open: OpenEngine): void {
     it(
       'waits for consent to exactly the held ids, and for an hour only',
       inScene(open, async (scene) => {
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
-        expect((await scene.conclude('vendor', { sweepId: sweep.id })).held).toEqual(named(4));
-        expect(await scene.store.confirmDeletions(sweep.id + 1, scene.now().wall + HOUR_MS)).toMatchObject({
-          ids: [],
-        });
+        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).held).toEqual(named(4));
+        expect(await scene.store.approveDeletions(fullSync.id + 1, scene.now().wall + HOUR_MS)).toMatchObject(
+          {
+            ids: [],
+          },
+        );
 
         const until = scene.now().wall + HOUR_MS;
-        expect(await scene.store.confirmDeletions(sweep.id, until)).toEqual({
+        expect(await scene.store.approveDeletions(fullSync.id, until)).toEqual({
           kind: 'vendor',
           ids: named(4),
         });
@@ -297,7 +300,7 @@ export function describeAbsences(open: OpenEngine): void {
 
         // The next proof deletes; three more that nobody consented to are held by themselves.
         await prove(scene, 'vendor', named(7));
-        const next = await scene.conclude('vendor', { sweepId: sweep.id });
+        const next = await scene.conclude('vendor', { syncRunId: fullSync.id });
         expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
         expect(next.held).toEqual(['ven_4', 'ven_5', 'ven_6']);
         expect(await held(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
@@ -308,36 +311,41 @@ export function describeAbsences(open: OpenEngine): void {
     it(
       'takes a consent for those of them alone that it names',
       inScene(open, async (scene) => {
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
-        await scene.conclude('vendor', { sweepId: sweep.id });
+        await scene.conclude('vendor', { syncRunId: fullSync.id });
         const until = scene.now().wall + HOUR_MS;
-        const agreed = await scene.store.confirmDeletions(sweep.id, until, ['ven_1', "'", 'ven_9', 'ven_3']);
+        const agreed = await scene.store.approveDeletions(fullSync.id, until, [
+          'ven_1',
+          "'",
+          'ven_9',
+          'ven_3',
+        ]);
         expect(agreed).toEqual({ kind: 'vendor', ids: ['ven_1', 'ven_3'] });
         expect(await held(scene)).toEqual(['ven_0', 'ven_2']);
-        expect((await scene.store.confirmDeletions(sweep.id, until, [])).ids).toEqual([]);
+        expect((await scene.store.approveDeletions(fullSync.id, until, [])).ids).toEqual([]);
       }),
     );
 
     it(
       'that nothing alive can witness waits for consent, and then goes without a witness',
       inScene(open, async (scene) => {
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', ['last']);
         scene.pass(SETTLE_MS);
         const blind = { witnessedAt: null };
         expect(await scene.missing('vendor', 'last', blind)).toBe('first');
         scene.pass(SETTLE_MS);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
-        await scene.store.holdDeletion('vendor', 'last', null, scene.now());
-        expect(await scene.store.heldDeletions(scene.now().wall)).toEqual([
-          { kind: 'vendor', id: 'last', sweepId: sweep.id },
+        await scene.store.holdForApproval('vendor', 'last', null, scene.now());
+        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([
+          { kind: 'vendor', id: 'last', syncRunId: fullSync.id },
         ]);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
         expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 1 });
 
-        await scene.store.confirmDeletions(sweep.id, scene.now().wall + HOUR_MS, ['last']);
+        await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS, ['last']);
         expect(await scene.missing('vendor', 'last', blind)).toBe('proven');
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'last', cause: 'absence' }],
@@ -350,14 +358,14 @@ export function describeAbsences(open: OpenEngine): void {
     it(
       'takes no consent that has run out',
       inScene(open, async (scene) => {
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
-        await scene.conclude('vendor', { sweepId: sweep.id });
-        await scene.store.confirmDeletions(sweep.id, scene.now().wall + HOUR_MS);
+        await scene.conclude('vendor', { syncRunId: fullSync.id });
+        await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS);
         scene.pass(HOUR_MS - SETTLE_MS);
         await prove(scene, 'vendor', named(4));
-        expect((await scene.conclude('vendor', { sweepId: sweep.id })).held).toEqual(named(4));
+        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).held).toEqual(named(4));
       }),
     );
 
@@ -379,7 +387,7 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor');
         await scene.store.openGap(
-          { reason: 'deletion_held', kind: 'vendor', recordId: null },
+          { reason: 'deletion_pending', kind: 'vendor', recordId: null },
           '4',
           scene.now(),
         );
@@ -387,7 +395,7 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', ['ven_0']);
         expect(await held(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
-        expect(await scene.openGaps()).toContain('deletion_held vendor -');
+        expect(await scene.openGaps()).toContain('deletion_pending vendor -');
         await showAll(scene, 'vendor', named(4));
         expect(await held(scene)).toEqual([]);
         // Nothing is left to ask an operator.
@@ -432,18 +440,18 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
-      'tells what a sweep has not seen from what it has, and from what was touched since',
+      'tells what a full sync has not seen from what it has, and from what was touched since',
       inScene(open, async (scene) => {
         await showAll(scene, 'policy', ['a', 'b', 'c', 'd']);
         scene.pass(SETTLE_MS);
-        const sweep = await scene.store.startSweep('policy', 'timer', scene.now());
-        await scene.apply('policy', [{ id: 'a', data: { id: 'a', name: 'a' } }], { sweepId: sweep.id });
+        const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
+        await scene.apply('policy', [{ id: 'a', data: { id: 'a', name: 'a' } }], { syncRunId: fullSync.id });
         await scene.accept(scene.event({ recordId: 'b' }));
-        expect(await scene.store.unseenBy('policy', sweep.id, sweep.number)).toEqual(['c', 'd']);
-        expect(await scene.store.touchedSince('policy', sweep.number)).toEqual(new Set(['b']));
-        await scene.conclude('policy', { absent: ['c'], number: sweep.number });
+        expect(await scene.store.unseenBy('policy', fullSync.id, fullSync.number)).toEqual(['c', 'd']);
+        expect(await scene.store.touchedSince('policy', fullSync.number)).toEqual(new Set(['b']));
+        await scene.conclude('policy', { absent: ['c'], number: fullSync.number });
         const later = await scene.store.currentNumber();
-        expect(await scene.store.unseenBy('policy', sweep.id, later)).toEqual(['b', 'd']);
+        expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual(['b', 'd']);
       }),
     );
 
@@ -465,20 +473,20 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
-      'counts a row as seen by a sweep also when the read came too late for it',
+      'counts a row as seen by a full sync also when the read came too late for it',
       inScene(open, async (scene) => {
         await showAll(scene, 'policy', ['a']);
-        const sweep = await scene.store.startSweep('policy', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
         const began = await scene.beginRead();
         await scene.accept(scene.event({ recordId: 'a', shows: { name: 'New' } }));
         await scene.work();
         const [late] = await scene.apply('policy', [{ id: 'a', data: { id: 'a' } }], {
           began,
-          sweepId: sweep.id,
+          syncRunId: fullSync.id,
         });
         expect(late?.outcome).toBe('refused');
         const later = await scene.store.currentNumber();
-        expect(await scene.store.unseenBy('policy', sweep.id, later)).toEqual([]);
+        expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual([]);
       }),
     );
 

@@ -61,7 +61,7 @@ export function describeAccepting(open: OpenEngine): void {
     });
 
     it(
-      'keeps an id that comes again with other content, hints its record and opens a gap',
+      'keeps an id that comes again with other content, dirty marks its record and opens a gap',
       inScene(open, async (scene) => {
         await scene.show('policy', 'pol_2', { id: 'pol_2', name: 'Two' });
         await scene.accept(scene.event({ id: 'evt_a', recordId: 'pol_1' }));
@@ -80,7 +80,7 @@ export function describeAccepting(open: OpenEngine): void {
     );
 
     it(
-      'stores an unknown type as ignored, and still hints its record',
+      'stores an unknown type as ignored, and still dirty marks its record',
       inScene(open, async (scene) => {
         await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'One' });
         await scene.accept(
@@ -126,8 +126,8 @@ export function describeAccepting(open: OpenEngine): void {
         expect(kept).toMatchObject({ reason: delivery.reason, t: delivery.t, released_at: null });
         expect((await scene.store.showQuarantined(kept!.id))?.body).toBe(body.toString());
         expect(await scene.openGaps()).toEqual([example.gap]);
-        const hinted = (await scene.row('vendor', 'ven_1'))?.unverified_since !== null;
-        expect(hinted).toBe(example.recordId !== null);
+        const markedDirty = (await scene.row('vendor', 'ven_1'))?.unverified_since !== null;
+        expect(markedDirty).toBe(example.recordId !== null);
         expect((await scene.store.summary()).quarantined).toBe(1);
       })();
     });

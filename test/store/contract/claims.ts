@@ -145,7 +145,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.store.deferEvents([failure], scene.now(), TIMING);
         await scene.work();
         expect(await scene.store.showEvent('a')).toMatchObject({
-          ...{ state: 'done', attempts: 2, error: null, next_attempt_at: null },
+          ...{ state: 'processed', attempts: 2, error: null, next_attempt_at: null },
           processed_at: isoOf(scene.now().wall),
         });
         expect(await scene.store.nextAttemptWall()).toBeNull();
@@ -153,25 +153,25 @@ export function describeClaims(open: OpenEngine): void {
     );
 
     it(
-      'counts the attempt by which an event ends, be it done, overtaken or dead, and none of one that is set aside',
+      'counts the attempt by which an event ends, be it done, overtaken or failed, and none of one that is set aside',
       inScene(open, async (scene) => {
         const at = scene.now().wall;
-        await scene.accept(scene.event({ id: 'done', createdMs: at }));
+        await scene.accept(scene.event({ id: 'processed', createdMs: at }));
         await scene.accept(scene.event({ id: 'overtaken', createdMs: at - 1_000 }));
-        await scene.accept(scene.event({ id: 'dead', recordId: null, data: { nothing: 'usable' } }));
+        await scene.accept(scene.event({ id: 'failed', recordId: null, data: { nothing: 'usable' } }));
         await scene.accept(scene.event({ id: 'unknown', type: 'ledger.closed', kind: null, known: false }));
         await scene.work();
-        const shown = ['done', 'overtaken', 'dead', 'unknown'].map(
+        const shown = ['processed', 'overtaken', 'failed', 'unknown'].map(
           async (id) => await scene.store.showEvent(id),
         );
         expect((await Promise.all(shown)).map((event) => [event?.state, event?.attempts])).toEqual([
-          ['done', 1],
-          ['done', 1],
-          ['dead', 1],
+          ['processed', 1],
+          ['processed', 1],
+          ['failed', 1],
           ['ignored', 0],
         ]);
-        await scene.store.retryEvent('dead', scene.rules(), scene.now());
-        expect(await scene.store.showEvent('dead')).toMatchObject({ state: 'dead', attempts: 2 });
+        await scene.store.retryEvent('failed', scene.rules(), scene.now());
+        expect(await scene.store.showEvent('failed')).toMatchObject({ state: 'failed', attempts: 2 });
       }),
     );
 
@@ -186,9 +186,13 @@ export function describeClaims(open: OpenEngine): void {
           scene.now(),
           TIMING,
         );
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'dead', attempts: 1, error: 'boom' });
-        expect(await scene.openGaps()).toEqual(['dead_letter policy pol_1']);
-        expect((await scene.store.summary()).events).toMatchObject({ dead: 1, pending: 0 });
+        expect(await scene.store.showEvent('a')).toMatchObject({
+          state: 'failed',
+          attempts: 1,
+          error: 'boom',
+        });
+        expect(await scene.openGaps()).toEqual(['failed_event policy pol_1']);
+        expect((await scene.store.summary()).events).toMatchObject({ failed: 1, pending: 0 });
         expect((await scene.row('policy', 'pol_1'))?.unverified_since).not.toBeNull();
         expect(await scene.claim()).toEqual([]);
       }),
@@ -197,7 +201,7 @@ export function describeClaims(open: OpenEngine): void {
 
   describe("an operator's say over events", () => {
     it(
-      'processes a dead event anew, and nothing else',
+      'processes a failed event anew, and nothing else',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b', recordId: 'pol_2' }));
         const [event, other] = await scene.claim();
@@ -208,20 +212,24 @@ export function describeClaims(open: OpenEngine): void {
         );
         const retry = (id: string) => scene.store.retryEvent(id, scene.rules(), scene.now());
         expect(await retry('a')).toEqual({ outcome: 'processed', kind: 'policy', recordId: 'pol_1' });
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'done', attempts: 1, error: null });
+        expect(await scene.store.showEvent('a')).toMatchObject({
+          state: 'processed',
+          attempts: 1,
+          error: null,
+        });
         expect(await scene.row('policy', 'pol_1')).toMatchObject({ name: 'a', last_event_id: 'a' });
         expect(await scene.openGaps()).toEqual([]);
-        expect(await retry('a')).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await retry('a')).toEqual({ outcome: 'other_state', state: 'processed' });
         expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'pending' });
         await scene.store.previewEvents([other!], scene.rules(), scene.now());
-        expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'processed' });
         expect(await retry('no such event')).toEqual({ outcome: 'unknown' });
-        expect((await scene.store.summary()).events).toMatchObject({ dead: 0, pending: 0, done: 2 });
+        expect((await scene.store.summary()).events).toMatchObject({ failed: 0, pending: 0, processed: 2 });
       }),
     );
 
     it(
-      'discards a pending or a dead event, also under the hands of whoever works on it',
+      'discards a pending or a failed event, also under the hands of whoever works on it',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ id: 'a' }));
         const claimed = await scene.claim();
@@ -235,7 +243,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'b', data: { nothing: true } }));
         await scene.work();
         expect(await scene.store.discardEvent('b', scene.now())).toBe(true);
-        expect((await scene.store.summary()).events).toMatchObject({ discarded: 2, dead: 0, pending: 0 });
+        expect((await scene.store.summary()).events).toMatchObject({ discarded: 2, failed: 0, pending: 0 });
       }),
     );
   });

@@ -39,9 +39,9 @@ export function describeCounters(open: OpenEngine): void {
             for (const step of history) await take(scene, step, held);
             const counted: Record<EventState, number> = {
               pending: 0,
-              done: 0,
+              processed: 0,
               ignored: 0,
-              dead: 0,
+              failed: 0,
               discarded: 0,
             };
             const rows = await scene.query('SELECT state, count(*) AS n FROM events GROUP BY state');

@@ -3,15 +3,15 @@ import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '
 
 const due = async (scene: Scene, kind: 'vendor' | 'risk_assessment' = 'vendor', limit = 10) =>
   (await scene.store.dueRecords(kind, scene.now(), TIMING, limit)).map((record) => record.id);
-const hint = async (scene: Scene, recordId: string) =>
+const dirty = async (scene: Scene, recordId: string) =>
   scene.accept(scene.event({ kind: 'vendor', recordId, shows: {} }));
 
 export function describeDue(open: OpenEngine): void {
   describe('what is due for a read', () => {
     it(
-      'is a record SETTLE after its hint, and no sooner',
+      'is a record SETTLE after its dirty mark, and no sooner',
       inScene(open, async (scene) => {
-        await hint(scene, 'ven_1');
+        await dirty(scene, 'ven_1');
         expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
         scene.pass(SETTLE_MS - 1);
         expect(await due(scene)).toEqual([]);
@@ -26,7 +26,7 @@ export function describeDue(open: OpenEngine): void {
       'comes longest due first, up to the limit',
       inScene(open, async (scene) => {
         for (const id of ['c', 'a', 'b']) {
-          await hint(scene, id);
+          await dirty(scene, id);
           scene.pass(1_000);
         }
         scene.pass(SETTLE_MS);
@@ -36,14 +36,14 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
-      'waits SETTLE after the latest hint, and at most six SETTLEs after the earliest',
+      'waits SETTLE after the latest dirty mark, and at most six SETTLEs after the earliest',
       inScene(open, async (scene) => {
-        await hint(scene, 'hot');
+        await dirty(scene, 'hot');
         const first = scene.now().steady;
         for (;;) {
           scene.pass(SETTLE_MS / 2);
           if ((await due(scene)).length > 0) break;
-          await hint(scene, 'hot');
+          await dirty(scene, 'hot');
           expect(scene.now().steady - first).toBeLessThan(10 * SETTLE_MS);
         }
         expect(scene.now().steady - first).toBe(6 * SETTLE_MS);
@@ -73,20 +73,20 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it.each([{ isPreviewed: false }, { isPreviewed: true }])(
-      'counts from the latest hint, though one that has waited longer is written after it (previewed: $isPreviewed)',
+      'counts from the latest dirty mark, though one that has waited longer is written after it (previewed: $isPreviewed)',
       async ({ isPreviewed }) => {
         await inScene(open, async (scene) => {
-          await hint(scene, 'ven_1');
+          await dirty(scene, 'ven_1');
           if (isPreviewed) await scene.work();
           const waited = scene.now();
           scene.pass(600);
-          await hint(scene, 'ven_1');
+          await dirty(scene, 'ven_1');
           const late = scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} });
           await scene.store.accept({ events: [late], unusable: [] }, waited, TIMING);
           if (isPreviewed) await scene.work();
           scene.pass(SETTLE_MS - 300);
           await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'As it was' });
-          // Such a read may be older than the hint before it.
+          // Such a read may be older than the dirty mark before it.
           expect(await due(scene)).toEqual([]);
           scene.pass(300);
           expect(await due(scene)).toEqual(['ven_1']);
@@ -95,11 +95,11 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
-      'is put off when it comes to a record that was hinted since',
+      'is put off when it comes to a record that was marked dirty since',
       inScene(open, async (scene) => {
-        await hint(scene, 'ven_1');
+        await dirty(scene, 'ven_1');
         scene.pass(SETTLE_MS - 1);
-        await hint(scene, 'ven_1');
+        await dirty(scene, 'ven_1');
         scene.pass(1);
         expect(await due(scene)).toEqual([]);
         expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS - 1);
@@ -137,11 +137,11 @@ export function describeDue(open: OpenEngine): void {
       inScene(open, async (scene) => {
         if (!scene.canReopen) return;
         await scene.show('vendor', 'calm', { id: 'calm' });
-        await hint(scene, 'ven_1');
+        await dirty(scene, 'ven_1');
         await scene.work();
         await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
         await scene.reopen();
-        expect(await scene.store.rehintUnverified(scene.now(), TIMING)).toBe(1);
+        expect(await scene.store.markUnverifiedDirty(scene.now(), TIMING)).toBe(1);
         expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
         scene.pass(SETTLE_MS - 1);
         expect((await scene.show('vendor', 'ven_1', { id: 'ven_1' })).verified).toBe(false);
@@ -156,7 +156,7 @@ export function describeDue(open: OpenEngine): void {
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
         expect(await scene.missing('vendor', 'ven_1')).toBe('first');
         scene.pass(2 * SETTLE_MS);
-        await scene.store.rehintUnverified(scene.now(), TIMING);
+        await scene.store.markUnverifiedDirty(scene.now(), TIMING);
         scene.pass(SETTLE_MS);
         expect(await scene.missing('vendor', 'ven_1')).toBe('first');
       }),

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../../src/compliance/kinds.ts';
-import { HEALED_BY_READ } from '../../../src/store/healing.ts';
+import { RESOLVED_BY_READ } from '../../../src/store/resolving.ts';
 import type { UnusableDelivery } from '../../../src/store/store.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
-import { sweepOnce } from './sweeps.ts';
+import { fullSyncOnce } from './sync-runs.ts';
 
 const progress = { pages: 1, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
-async function finish(scene: Scene, sweepId: number) {
-  const end = { outcome: 'complete', error: null, progress, drift: {} } as const;
-  await scene.store.finishSweep(sweepId, end, scene.now());
+async function finish(scene: Scene, syncRunId: number) {
+  const end = { outcome: 'complete', error: null, progress, differences: {} } as const;
+  await scene.store.finishSyncRun(syncRunId, end, scene.now());
 }
 
 const unusable = (over: Partial<UnusableDelivery> = {}): UnusableDelivery => ({
@@ -47,23 +47,23 @@ export function describeGaps(open: OpenEngine): void {
         expect(scene.toldOfGaps()).toEqual(['opened downtime policy -']);
         const [, first] = await scene.store.listGaps({}, { limit: 10 });
         expect(first).toMatchObject({
-          ...{ reason: 'downtime', kind: null, record_id: null, opened_at, healed_at: null },
+          ...{ reason: 'downtime', kind: null, record_id: null, opened_at, resolved_at: null },
           ...{ attempts: 3, error: 'down again' },
         });
       }),
     );
 
     it(
-      'are healed once, and can open again',
+      'are resolved once, and can open again',
       inScene(open, async (scene) => {
         await scene.store.openGap(gap, 'first', scene.now());
         scene.toldOfGaps();
-        await scene.store.healGap({ ...gap, kind: 'policy' }, scene.now());
+        await scene.store.resolveGap({ ...gap, kind: 'policy' }, scene.now());
         expect(scene.toldOfGaps()).toEqual([]);
         scene.pass(3_000);
-        await scene.store.healGap(gap, scene.now());
-        await scene.store.healGap(gap, scene.now());
-        expect(scene.toldOfGaps()).toEqual(['healed downtime - - after 3 s']);
+        await scene.store.resolveGap(gap, scene.now());
+        await scene.store.resolveGap(gap, scene.now());
+        expect(scene.toldOfGaps()).toEqual(['resolved downtime - - after 3 s']);
         await scene.store.openGap(gap, 'second', scene.now());
         expect(scene.toldOfGaps()).toEqual(['opened downtime - -: second']);
         expect(await scene.store.listGaps({}, { limit: 10 })).toHaveLength(2);
@@ -77,52 +77,52 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
-      'of a kind are healed by a complete sweep that began after them, and by no other',
+      'of a kind are resolved by a complete full sync that began after them, and by no other',
       inScene(open, async (scene) => {
         const lost = { reason: 'rejected_timestamp', kind: 'vendor', recordId: null } as const;
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await scene.store.openGap(lost, 'x', scene.now());
         scene.toldOfGaps();
-        await finish(scene, sweep.id);
-        await sweepOnce(scene, 'policy');
-        await sweepOnce(scene, 'vendor', 'incomplete');
+        await finish(scene, fullSync.id);
+        await fullSyncOnce(scene, 'policy');
+        await fullSyncOnce(scene, 'vendor', 'incomplete');
         expect(scene.toldOfGaps()).toEqual([]);
         expect(await scene.openGaps()).toEqual(['rejected_timestamp vendor -']);
         scene.pass(60_000);
-        await sweepOnce(scene, 'vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed rejected_timestamp vendor - after 60 s']);
+        await fullSyncOnce(scene, 'vendor');
+        expect(scene.toldOfGaps()).toEqual(['resolved rejected_timestamp vendor - after 60 s']);
         expect(await scene.openGaps()).toEqual([]);
       }),
     );
 
     it(
-      'that occurred again during a sweep wait for the next',
+      'that occurred again during a full sync wait for the next',
       inScene(open, async (scene) => {
         const lost = { reason: 'rejected_timestamp', kind: 'vendor', recordId: null } as const;
         await scene.store.openGap(lost, 'x', scene.now());
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await scene.store.openGap(lost, 'x', scene.now());
-        await finish(scene, sweep.id);
+        await finish(scene, fullSync.id);
         expect(await scene.openGaps()).toEqual(['rejected_timestamp vendor -']);
       }),
     );
 
     it(
-      'of the whole mirror are healed once every kind has been read completely since',
+      'of the whole mirror are resolved once every kind has been read completely since',
       inScene(open, async (scene) => {
-        await sweepOnce(scene, 'vendor');
+        await fullSyncOnce(scene, 'vendor');
         await scene.store.openGap(gap, 'x', scene.now());
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([...KINDS]);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([...KINDS]);
         scene.toldOfGaps();
-        await sweepOnce(scene, 'policy');
-        await sweepOnce(scene, 'policy');
-        await sweepOnce(scene, 'risk_assessment');
+        await fullSyncOnce(scene, 'policy');
+        await fullSyncOnce(scene, 'policy');
+        await fullSyncOnce(scene, 'risk_assessment');
         expect(scene.toldOfGaps()).toEqual([]);
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual(['vendor']);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
         scene.pass(1_500);
-        await sweepOnce(scene, 'vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed downtime - - after 1.5 s']);
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+        await fullSyncOnce(scene, 'vendor');
+        expect(scene.toldOfGaps()).toEqual(['resolved downtime - - after 1.5 s']);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
       }),
     );
 
@@ -132,16 +132,16 @@ export function describeGaps(open: OpenEngine): void {
         for (const kind of KINDS) {
           await scene.store.openGap({ reason: 'restored', kind, recordId: null }, 'x', scene.now());
         }
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual(['policy', 'vendor']);
-        for (const kind of KINDS) await sweepOnce(scene, kind);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['policy', 'vendor']);
+        for (const kind of KINDS) await fullSyncOnce(scene, kind);
         expect(await scene.openGaps()).toEqual(['restored risk_assessment -']);
         scene.toldOfGaps();
         const [gap] = await scene.store.listGaps({ open: true }, { limit: 10 });
         scene.pass(2_000);
-        expect(await scene.store.resolveGap(gap!.id + 100, scene.now())).toBe(false);
-        expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(true);
-        expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(false);
-        expect(scene.toldOfGaps()).toEqual(['healed restored risk_assessment - after 2 s']);
+        expect(await scene.store.settleGap(gap!.id + 100, scene.now())).toBe(false);
+        expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(true);
+        expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(false);
+        expect(scene.toldOfGaps()).toEqual(['resolved restored risk_assessment - after 2 s']);
         expect(await scene.openGaps()).toEqual([]);
       }),
     );
@@ -149,11 +149,11 @@ export function describeGaps(open: OpenEngine): void {
     it(
       'that a reading cannot make good are left to whatever can',
       inScene(open, async (scene) => {
-        const held = { reason: 'deletion_held', kind: 'policy', recordId: null } as const;
+        const held = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
         await scene.store.openGap(held, 'x', scene.now());
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
-        await sweepOnce(scene, 'policy');
-        expect(await scene.openGaps()).toEqual(['deletion_held policy -']);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        await fullSyncOnce(scene, 'policy');
+        expect(await scene.openGaps()).toEqual(['deletion_pending policy -']);
       }),
     );
   });
@@ -220,7 +220,7 @@ export function describeGaps(open: OpenEngine): void {
           { event: deferred!, retryAtMs: scene.now().steady + 1, error: 'ours' },
         ];
         await scene.store.deferEvents(failures, scene.now(), TIMING);
-        expect(scene.toldOfGaps()).toEqual(['opened dead_letter policy pol_1: event evt_a: ours']);
+        expect(scene.toldOfGaps()).toEqual(['opened failed_event policy pol_1: event evt_a: ours']);
       }),
     );
 
@@ -230,10 +230,10 @@ export function describeGaps(open: OpenEngine): void {
         await keep(scene, unusable({ recordId: null }));
         const id = (await scene.store.listQuarantine({ limit: 1 }))[0]!.id;
         scene.pass(SETTLE_MS);
-        await sweepOnce(scene, 'vendor');
+        await fullSyncOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual([
           'opened no_record_id vendor -: no id',
-          'healed no_record_id vendor - after 10 s',
+          'resolved no_record_id vendor - after 10 s',
         ]);
         await scene.store.releaseQuarantined(id, scene.now(), TIMING);
         expect(scene.toldOfGaps()).toEqual([`opened no_record_id vendor -: quarantine ${id} released`]);
@@ -258,8 +258,8 @@ export function describeGaps(open: OpenEngine): void {
     );
   });
 
-  describe('a gap that another verb heals', () => {
-    it.each(HEALED_BY_READ)('is told once, as its record is read: %s', async (reason) => {
+  describe('a gap that another verb resolves', () => {
+    it.each(RESOLVED_BY_READ)('is told once, as its record is read: %s', async (reason) => {
       await inScene(open, async (scene) => {
         for (const recordId of ['ven_0', 'ven_1', 'ven_9', null]) {
           await scene.store.openGap({ reason, kind: 'vendor', recordId }, null, scene.now());
@@ -275,8 +275,8 @@ export function describeGaps(open: OpenEngine): void {
         await scene.apply('vendor', vendors(3));
         await scene.apply('vendor', vendors(3));
         expect(scene.toldOfGaps().sort()).toEqual([
-          `healed ${reason} vendor ven_0 after 2 s`,
-          `healed ${reason} vendor ven_1 after 2 s`,
+          `resolved ${reason} vendor ven_0 after 2 s`,
+          `resolved ${reason} vendor ven_1 after 2 s`,
         ]);
       })();
     });
@@ -293,26 +293,26 @@ export function describeGaps(open: OpenEngine): void {
         await proveGone(scene, ['ven_0']);
         scene.toldOfGaps();
         await scene.conclude('vendor');
-        expect(scene.toldOfGaps()).toEqual(['healed unresolved vendor ven_0 after 10 s']);
+        expect(scene.toldOfGaps()).toEqual(['resolved unresolved vendor ven_0 after 10 s']);
       }),
     );
 
     it(
       'is told once, as nothing is held any more, since all of it is shown again or gone with consent',
       inScene(open, async (scene) => {
-        const held = { reason: 'deletion_held', kind: 'vendor', recordId: null } as const;
+        const held = { reason: 'deletion_pending', kind: 'vendor', recordId: null } as const;
         await scene.apply('vendor', vendors(2));
-        const sweep = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await proveGone(scene, ['ven_0', 'ven_1']);
-        expect((await scene.conclude('vendor', { sweepId: sweep.id })).held).toHaveLength(2);
+        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).held).toHaveLength(2);
         await scene.store.openGap(held, 'x', scene.now());
         scene.toldOfGaps();
         await scene.apply('vendor', vendors(1));
         expect(scene.toldOfGaps()).toEqual([]);
-        await scene.store.confirmDeletions(sweep.id, scene.now().wall + 3_600_000);
+        await scene.store.approveDeletions(fullSync.id, scene.now().wall + 3_600_000);
         await proveGone(scene, ['ven_1']);
         expect((await scene.conclude('vendor')).deleted).toHaveLength(1);
-        expect(scene.toldOfGaps()).toEqual(['healed deletion_held vendor - after 10 s']);
+        expect(scene.toldOfGaps()).toEqual(['resolved deletion_pending vendor - after 10 s']);
       }),
     );
   });

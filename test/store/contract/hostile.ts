@@ -30,7 +30,7 @@ export function describeHostileInput(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         expect(await scene.show('policy', id, { id, name: id })).toMatchObject({ id, verified: true });
         expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });
-        expect(await scene.store.showEvent(id)).toMatchObject({ id, record_id: id, state: 'done' });
+        expect(await scene.store.showEvent(id)).toMatchObject({ id, record_id: id, state: 'processed' });
         expect((await scene.store.recordHistory('policy', id, { limit: 10 })).length).toBeGreaterThan(0);
         const found = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
         expect(found.map((row) => row.id)).toEqual([id]);

@@ -95,17 +95,16 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
-      'of held deletions name each id once, page by page, with its consent',
+      'of pending deletions name each id once, page by page, with its consent',
       inScene(open, async (scene) => {
         for (const id of ['a', 'b', 'c', 'd']) await scene.show('policy', id, { id });
         const { held } = await scene.conclude('policy', { absent: ['a', 'b', 'c'] });
         expect(held).toEqual(['a', 'b', 'c']);
-        const [{ sweepId } = { sweepId: 0 }] = await scene.store.heldDeletions(scene.now().wall);
+        const [{ syncRunId } = { syncRunId: 0 }] = await scene.store.pendingDeletions(scene.now().wall);
         const page = async (after?: string) =>
-          (await scene.store.listHeldDeletions(sweepId, { limit: 2, after })).map(({ id, consent_until }) => [
-            id,
-            consent_until,
-          ]);
+          (await scene.store.listPendingDeletions(syncRunId, { limit: 2, after })).map(
+            ({ id, consent_until }) => [id, consent_until],
+          );
         expect([await page(), await page('b')]).toEqual([
           [
             ['a', null],
@@ -114,9 +113,9 @@ export function describeLists(open: OpenEngine): void {
           [['c', null]],
         ]);
         const until = scene.now().wall + 1000;
-        await scene.store.confirmDeletions(sweepId, until);
+        await scene.store.approveDeletions(syncRunId, until);
         expect(await page('b')).toEqual([['c', isoOf(until)]]);
-        expect(await scene.store.listHeldDeletions(sweepId + 1, { limit: 2 })).toEqual([]);
+        expect(await scene.store.listPendingDeletions(syncRunId + 1, { limit: 2 })).toEqual([]);
       }),
     );
 

@@ -59,13 +59,13 @@ export function describePreviews(open: OpenEngine): void {
         const outcomes = await scene.work();
         expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'overtaken']);
         expect((await scene.row('policy', 'pol_1'))?.name).toBe('Later');
-        expect(await scene.store.showEvent('earlier')).toMatchObject({ state: 'done' });
+        expect(await scene.store.showEvent('earlier')).toMatchObject({ state: 'processed' });
       }),
     );
 
     it.each([
       { what: 'a row', kind: 'policy', outcome: 'previewed' },
-      { what: 'a record that has no row yet', kind: 'risk_assessment', outcome: 'hinted' },
+      { what: 'a record that has no row yet', kind: 'risk_assessment', outcome: 'marked_dirty' },
     ] as const)('remembers of $what what was shown last, in another batch too', async ({ kind, outcome }) => {
       await inScene(open, async (scene) => {
         const at = scene.now().wall;
@@ -88,7 +88,7 @@ export function describePreviews(open: OpenEngine): void {
         await told(at - 2_000, { name: 'First' });
         await scene.work();
         await told(at, {});
-        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }]);
+        expect(await scene.work()).toMatchObject([{ outcome: 'marked_dirty' }]);
         // Of what a process has in memory nothing outlives another's write.
         await scene.store.makeKnown('vendor', ['v'], scene.now());
         await told(at - 1_000, { name: 'Older' });
@@ -184,7 +184,7 @@ export function describePreviews(open: OpenEngine): void {
       'makes no row of a delete event alone',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ type: 'policy.deleted', shows: { name: 'Never seen' } }));
-        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }]);
+        expect(await scene.work()).toMatchObject([{ outcome: 'marked_dirty' }]);
         expect(await scene.row('policy', 'pol_1')).toBeNull();
       }),
     );
@@ -207,7 +207,7 @@ export function describePreviews(open: OpenEngine): void {
     });
 
     it.each([
-      { eventsOnly: false, outcome: 'hinted', rows: 0 },
+      { eventsOnly: false, outcome: 'marked_dirty', rows: 0 },
       { eventsOnly: true, outcome: 'previewed', rows: 1 },
     ])('makes $rows assessments of a risk payload when events only is $eventsOnly', async (example) => {
       await inScene(open, async (scene) => {
@@ -236,10 +236,10 @@ export function describePreviews(open: OpenEngine): void {
     );
 
     it(
-      'takes a payload that names only its record for a hint',
+      'takes a payload that names only its record for a dirty mark',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} }));
-        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }]);
+        expect(await scene.work()).toMatchObject([{ outcome: 'marked_dirty' }]);
         expect(await scene.row('vendor', 'ven_1')).toBeNull();
         scene.pass(SETTLE_MS);
         expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
@@ -261,15 +261,15 @@ export function describePreviews(open: OpenEngine): void {
     );
 
     it.each([
-      { recordId: 'pol_1', gap: 'dead_letter policy pol_1' },
+      { recordId: 'pol_1', gap: 'failed_event policy pol_1' },
       { recordId: null, gap: 'no_record_id policy -' },
-    ])('dead-letters unusable data and asks the API: $gap', async ({ recordId, gap }) => {
+    ])('failed-letters unusable data and asks the API: $gap', async ({ recordId, gap }) => {
       await inScene(open, async (scene) => {
         await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One' });
         await scene.accept(scene.event({ id: 'bad', recordId, data: { name: 'whose?' } }));
         const [outcome] = await scene.work();
-        expect(outcome).toMatchObject({ outcome: 'dead', error: expect.stringContaining('policyId') });
-        expect(await scene.store.showEvent('bad')).toMatchObject({ state: 'dead', error: outcome!.error });
+        expect(outcome).toMatchObject({ outcome: 'failed', error: expect.stringContaining('policyId') });
+        expect(await scene.store.showEvent('bad')).toMatchObject({ state: 'failed', error: outcome!.error });
         expect(await scene.openGaps()).toEqual([gap]);
         expect((await scene.row('policy', 'pol_1'))?.name).toBe('One');
         expect((await scene.row('policy', 'pol_1'))?.unverified_since !== null).toBe(recordId !== null);
@@ -277,13 +277,13 @@ export function describePreviews(open: OpenEngine): void {
     });
 
     it(
-      'hints a record again when an event about it dies among others that do not',
+      'marks a record dirty again when an event about it dies among others that do not',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ id: 'good' }));
         await scene.accept(scene.event({ id: 'bad', data: {} }));
         scene.pass(SETTLE_MS);
         const outcomes = await scene.work();
-        expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'dead']);
+        expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'failed']);
         // Hinted at this moment: a read that begins now cannot cover it yet.
         expect((await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'good' })).verified).toBe(false);
       }),
@@ -305,7 +305,7 @@ export function describePreviews(open: OpenEngine): void {
           expect(await scene.store.showEvent(id)).toMatchObject({ state: 'pending' });
         // The claims are still held: each alone shows which of them breaks.
         await scene.store.previewEvents([a!], scene.rules(), scene.now());
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'done' });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'processed' });
       }),
     );
 

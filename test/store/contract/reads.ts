@@ -13,7 +13,11 @@ export function describeReads(open: OpenEngine): void {
           scene.event({ ...about, id: 'evt_last', createdMs }),
           scene.event({ kind: 'vendor', recordId: 'ra_1', id: 'evt_of_another_kind' }),
         );
-        expect(await scene.work()).toMatchObject([{ outcome: 'hinted' }, { outcome: 'hinted' }, {}]);
+        expect(await scene.work()).toMatchObject([
+          { outcome: 'marked_dirty' },
+          { outcome: 'marked_dirty' },
+          {},
+        ]);
         expect(await scene.row('risk_assessment', 'ra_1')).toBeNull();
         scene.pass(SETTLE_MS);
         await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', name: 'Fire' });
@@ -48,14 +52,14 @@ export function describeReads(open: OpenEngine): void {
 
         scene.pass(60_000);
         const [changed] = await scene.apply('policy', [{ id: 'pol_1', data: { id: 'pol_1', name: 'Two' } }], {
-          cause: 'sweep:7',
+          cause: 'sync:7',
         });
         expect(changed).toMatchObject({
           outcome: 'updated',
           differences: ['data.name', 'data.status', 'name', 'status'],
         });
         expect(await scene.row('policy', 'pol_1')).toMatchObject({
-          ...{ name: 'Two', status: null, first_seen_at: at, cause: 'sweep:7' },
+          ...{ name: 'Two', status: null, first_seen_at: at, cause: 'sync:7' },
           data: { id: 'pol_1', name: 'Two' },
         });
         expect((await scene.changes()).at(-1)).toMatchObject({
@@ -96,7 +100,7 @@ export function describeReads(open: OpenEngine): void {
         await scene.accept(scene.event({ shows: { status: 'approved' } }));
         await scene.work();
         scene.pass(3_600_000);
-        await scene.store.rehintUnverified(scene.now(), { settleMs: SETTLE_MS });
+        await scene.store.markUnverifiedDirty(scene.now(), { settleMs: SETTLE_MS });
         scene.pass(1_000);
         await scene.show('policy', 'pol_1', { id: 'pol_1', status: 'draft', owner: 'Bob' });
         expect(await scene.row('policy', 'pol_1')).toMatchObject({ status: 'approved' });
@@ -217,7 +221,7 @@ export function describeReads(open: OpenEngine): void {
           [{ id: 'ven_1', data: { id: 'ven_1', name: 'Newer' } }],
           {
             began: other,
-            sweepId: 1,
+            syncRunId: 1,
           },
         );
         expect(refused).toMatchObject({ outcome: 'refused', verified: false, lagMs: null });
@@ -303,10 +307,10 @@ export function describeReads(open: OpenEngine): void {
     );
 
     it(
-      'heals what a verified record makes good, and leaves the gaps of its kind',
+      'resolves what a verified record makes good, and leaves the gaps of its kind',
       inScene(open, async (scene) => {
         for (const recordId of ['ven_1', null]) {
-          await scene.store.openGap({ reason: 'dead_letter', kind: 'vendor', recordId }, 'x', scene.now());
+          await scene.store.openGap({ reason: 'failed_event', kind: 'vendor', recordId }, 'x', scene.now());
         }
         await scene.store.openGap(
           { reason: 'unresolved', kind: 'vendor', recordId: 'ven_1' },
@@ -314,7 +318,7 @@ export function describeReads(open: OpenEngine): void {
           scene.now(),
         );
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
-        expect(await scene.openGaps()).toEqual(['dead_letter vendor -']);
+        expect(await scene.openGaps()).toEqual(['failed_event vendor -']);
       }),
     );
 

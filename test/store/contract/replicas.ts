@@ -31,7 +31,7 @@ export function describeReplicas(open: OpenEngine): void {
       });
     });
 
-    it('that was let go is taken at once, and not as from the dead', async () => {
+    it('that was let go is taken at once, and not as from the failed', async () => {
       await inScene(async ({ store, now }) => {
         const first = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
         await store.releaseLease({ ...first, owner: 'b' });
@@ -55,7 +55,7 @@ export function describeReplicas(open: OpenEngine): void {
 
     it('is needed to conclude deletions, where one is named', async () => {
       await inScene(async ({ store, now, pass }) => {
-        const context = { cause: 'sweep:1', sweepId: null, onlyAnnounced: false };
+        const context = { cause: 'sync:1', syncRunId: null, onlyAnnounced: false };
         const conclude = (lease: Lease) =>
           store.concludeDeletions('policy', { absent: [], number: 0 }, { ...context, lease }, now());
         const { isTakeover: _, ...lost } = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
@@ -85,14 +85,14 @@ export function describeReplicas(open: OpenEngine): void {
 
     it('find what was asked of any of them, once', async () => {
       await inScene(async ({ store, now }) => {
-        await store.requestSweeps(['policy', 'vendor'], 'operator:olga', now());
-        await store.requestSweeps(['policy'], 'operator:olga', now());
-        await store.requestSweeps(['policy'], 'rejected deliveries', now());
-        const asked = await store.takeSweepRequests();
+        await store.requestSyncRuns(['policy', 'vendor'], 'operator:olga', now());
+        await store.requestSyncRuns(['policy'], 'operator:olga', now());
+        await store.requestSyncRuns(['policy'], 'rejected deliveries', now());
+        const asked = await store.takeSyncRequests();
         expect(asked.map(({ kind, reason }) => `${kind} ${reason}`).sort()).toEqual([
           ...['policy operator:olga', 'policy rejected deliveries', 'vendor operator:olga'],
         ]);
-        expect(await store.takeSweepRequests()).toEqual([]);
+        expect(await store.takeSyncRequests()).toEqual([]);
       });
     });
 

@@ -25,7 +25,7 @@ async function fill(scene: Scene): Promise<void> {
     await scene.work();
     await scene.show('vendor', `ven_${n}`, { id: `ven_${n}`, name: `Vendor ${n}` });
     await scene.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: `x${n}` }, null, scene.now());
-    await scene.store.startSweep('policy', 'timer', scene.now());
+    await scene.store.startSyncRun('policy', 'timer', scene.now());
     await scene.store.audit({ actor: 'olga', action: 'retry', outcome: 'ok', target: `${n}` }, scene.now());
     const rejection = { reason: 'no_match', t: `${n}`, bytes: n, bodySha256: null, header: null, body: null };
     await scene.store.recordRejections([{ ...rejection, address: null, times: 1, wall: scene.now().wall }]);
@@ -76,12 +76,14 @@ export function describeReports(open: OpenEngine): void {
           (row) => row.id,
         );
         expect(quarantine.map((row) => row.t)).toEqual(NEWEST_FIRST);
-        const sweeps = await pages(
-          (paging) => store.listSweeps(paging),
+        const syncRuns = await pages(
+          (paging) => store.listSyncRuns(paging),
           (row) => row.id,
         );
-        expect(sweeps.map((row) => row.id)).toEqual([...sweeps.map((row) => row.id)].sort((a, b) => b - a));
-        expect(sweeps).toHaveLength(5);
+        expect(syncRuns.map((row) => row.id)).toEqual(
+          [...syncRuns.map((row) => row.id)].sort((a, b) => b - a),
+        );
+        expect(syncRuns).toHaveLength(5);
         const history = await pages(
           (paging) => store.recordHistory('policy', 'pol_1', paging),
           (row) => row.seq,
@@ -317,7 +319,7 @@ export function describeReports(open: OpenEngine): void {
       inScene(open, async (scene) => {
         expect(await scene.store.showEvent('x')).toBeNull();
         expect(await scene.store.showRecord('policy', 'x')).toBeNull();
-        expect(await scene.store.showSweep(1)).toBeNull();
+        expect(await scene.store.showSyncRun(1)).toBeNull();
         expect(await scene.store.showQuarantined(1)).toBeNull();
         expect(await scene.store.recordHistory('policy', 'x', { limit: 10 })).toEqual([]);
       }),
@@ -342,12 +344,12 @@ export function describeReports(open: OpenEngine): void {
         await open_('silence', null, null);
         // A second occurrence is no second gap.
         await open_('unresolved', 'vendor', 'a');
-        await scene.store.healGap({ reason: 'unresolved', kind: 'vendor', recordId: 'a' }, scene.now());
+        await scene.store.resolveGap({ reason: 'unresolved', kind: 'vendor', recordId: 'a' }, scene.now());
         const summary = await scene.store.summary();
         // What `status --json` prints, in the order of the type.
         expect(Object.keys(summary)).toEqual([
           ...['kinds', 'events', 'oldest_pending_at', 'last_delivery_at', 'quarantined', 'open_gaps'],
-          ...['open_gaps_by', 'healed_gaps_last_day', 'learned_pointers', 'database_bytes', 'wal_bytes'],
+          ...['open_gaps_by', 'resolved_gaps_last_day', 'learned_pointers', 'database_bytes', 'wal_bytes'],
         ]);
         const { open_gaps, open_gaps_by } = summary;
         expect(open_gaps).toBe(3);
@@ -355,7 +357,7 @@ export function describeReports(open: OpenEngine): void {
           { reason: 'silence', kind: null, count: 1, oldest_at: opened[3] },
           { reason: 'unresolved', kind: 'vendor', count: 2, oldest_at: opened[1] },
         ]);
-        await scene.store.healGap({ reason: 'silence', kind: null, recordId: null }, scene.now());
+        await scene.store.resolveGap({ reason: 'silence', kind: null, recordId: null }, scene.now());
         await open_('silence', null, null);
         expect(await scene.store.countGapsOpened()).toEqual(
           expect.arrayContaining([

@@ -22,10 +22,10 @@ const bodiesOf = (scene: Scene) => scene.query('SELECT id, body IS NULL AS trimm
 const trimmedOnes = async (scene: Scene) =>
   (await bodiesOf(scene)).filter((row) => Boolean(row['trimmed'])).map((row) => row['id']);
 
-/** Two events done on the first day, then a day, then a dead one, a pending one and one done. */
+/** Two events done on the first day, then a day, then a failed one, a pending one and one done. */
 async function twoDays(scene: Scene): Promise<number> {
   await scene.accept(scene.event({ id: 'old_1' }), scene.event({ id: 'old_2', recordId: 'pol_2' }));
-  await scene.accept(scene.event({ id: 'old_dead', recordId: 'pol_3', data: {} }));
+  await scene.accept(scene.event({ id: 'old_failed', recordId: 'pol_3', data: {} }));
   await scene.work();
   await scene.accept(scene.event({ id: 'old_pending', recordId: 'pol_4' }));
   await scene.accept(scene.event({ id: 'old_ignored', kind: null, recordId: null, known: false }));
@@ -49,7 +49,7 @@ export function describeRetention(open: OpenEngine): void {
     );
 
     it(
-      'goes past a pending event once it is worked off, and past a dead one at once',
+      'goes past a pending event once it is worked off, and past a failed one at once',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
         await whole(scene, 'trimEventBodies', secondDay);
@@ -60,17 +60,17 @@ export function describeRetention(open: OpenEngine): void {
     );
 
     it(
-      'comes back to an event that was dead when its neighbours were trimmed',
+      'comes back to an event that was failed when its neighbours were trimmed',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
         await whole(scene, 'trimEventBodies', secondDay);
-        expect(await scene.store.discardEvent('old_dead', scene.now())).toBe(true);
+        expect(await scene.store.discardEvent('old_failed', scene.now())).toBe(true);
         expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(1);
       }),
     );
 
     it(
-      'comes back to a dead event that was tried again and is done',
+      'comes back to a failed event that was tried again and is done',
       inScene(open, async (scene) => {
         const lost = scene.event({ id: 'late', recordId: 'pol_9', shows: { name: 'late' } });
         await scene.accept(lost, scene.event({ id: 'after', recordId: 'pol_8' }));
@@ -106,7 +106,7 @@ export function describeRetention(open: OpenEngine): void {
         expect(await whole(scene, 'trimEvents', before)).toBe(1);
         expect(await scene.store.showEvent('evt_kept')).toBeNull();
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
-        expect((await scene.store.summary()).events).toMatchObject({ done: 0, pending: 0 });
+        expect((await scene.store.summary()).events).toMatchObject({ processed: 0, pending: 0 });
         expect(await scene.accept(other)).toEqual([{ status: 'duplicate', conflicting: true }]);
         expect(await scene.openGaps()).toContain('conflicting_content policy pol_1');
       }),
@@ -133,17 +133,17 @@ export function describeRetention(open: OpenEngine): void {
     );
 
     it(
-      'takes rows of events away, none that is pending or dead, and the counts follow',
+      'takes rows of events away, none that is pending or failed, and the counts follow',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
         expect(await whole(scene, 'trimEvents', secondDay)).toBe(3);
         expect((await bodiesOf(scene)).map((row) => row['id'])).toEqual([
-          'old_dead',
+          'old_failed',
           'old_pending',
           'new_ignored',
         ]);
         expect((await scene.store.summary()).events).toEqual({
-          ...{ pending: 1, done: 0, ignored: 1, dead: 1, discarded: 0 },
+          ...{ pending: 1, processed: 0, ignored: 1, failed: 1, discarded: 0 },
         });
       }),
     );

@@ -10,7 +10,7 @@ async function beat(scene: Scene, over: Partial<ServiceFacts> = {}) {
   const facts = {
     eventsOnly: false,
     settleMs: SETTLE_MS,
-    sweepMs: 60 * MINUTE_MS,
+    fullSyncMs: 60 * MINUTE_MS,
     blocked: false,
     unreachable: false,
     access: 'key',
@@ -24,12 +24,16 @@ async function readAll(scene: Scene, access = 'key') {
   for (const kind of KINDS) await scene.store.noteAccess(kind, access, 'read', scene.now());
 }
 
-async function sweepAll(scene: Scene, takesMs = 0) {
+async function fullSyncAll(scene: Scene, takesMs = 0) {
   const ids: number[] = [];
-  for (const kind of KINDS) ids.push((await scene.store.startSweep(kind, 'timer', scene.now())).id);
+  for (const kind of KINDS) ids.push((await scene.store.startSyncRun(kind, 'timer', scene.now())).id);
   scene.pass(takesMs);
   for (const id of ids) {
-    await scene.store.finishSweep(id, { outcome: 'complete', error: null, progress, drift: {} }, scene.now());
+    await scene.store.finishSyncRun(
+      id,
+      { outcome: 'complete', error: null, progress, differences: {} },
+      scene.now(),
+    );
   }
 }
 
@@ -73,12 +77,12 @@ export function describeStatus(open: OpenEngine): void {
       inPresent(open, async (scene) => {
         await beat(scene, { unreachable: true });
         expect((await status(scene)).verdict).toBe('unreachable');
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         expect((await status(scene)).verdict).toBe('unreachable');
         await beat(scene, { unreachable: true, blocked: true });
-        expect((await status(scene)).verdict).toBe('blocked');
+        expect((await status(scene)).verdict).toBe('action_required');
         await beat(scene);
-        expect((await status(scene)).verdict).toBe('in_step');
+        expect((await status(scene)).verdict).toBe('in_sync');
       }),
     );
 
@@ -90,7 +94,7 @@ export function describeStatus(open: OpenEngine): void {
         open,
         async (scene) => {
           await beat(scene);
-          await sweepAll(scene);
+          await fullSyncAll(scene);
           expect(await status(scene)).toMatchObject({
             ...{ verdict: 'catching_up', readable_since: null },
             coverage: 'not read with the present credentials yet',
@@ -103,7 +107,7 @@ export function describeStatus(open: OpenEngine): void {
           scene.pass(1_000);
           await scene.store.noteAccess('policy', 'key', 'read', scene.now());
           await beat(scene);
-          expect(await status(scene)).toMatchObject({ verdict: 'in_step', readable_since: since });
+          expect(await status(scene)).toMatchObject({ verdict: 'in_sync', readable_since: since });
           expect((await status(scene, 'vendor')).verdict).toBe('catching_up');
           await beat(scene, { access: 'a new key' });
           expect(await status(scene)).toMatchObject({ verdict: 'catching_up', readable_since: null });
@@ -120,21 +124,21 @@ export function describeStatus(open: OpenEngine): void {
         async (scene) => {
           const kind = 'risk_assessment';
           await beat(scene);
-          await sweepAll(scene);
+          await fullSyncAll(scene);
           await scene.store.noteAccess(kind, 'key', 'absence', scene.now());
           expect((await status(scene, kind)).verdict).toBe('catching_up');
           await scene.store.noteAccess('vendor', 'another key', 'read', scene.now());
           expect((await status(scene, kind)).verdict).toBe('catching_up');
           await scene.store.noteAccess('vendor', 'key', 'read', scene.now());
           await beat(scene);
-          expect((await status(scene, kind)).verdict).toBe('in_step');
+          expect((await status(scene, kind)).verdict).toBe('in_sync');
           await scene.store.makeKnown(kind, ['ra_1'], scene.now());
           await scene.missing(kind, 'ra_1');
           await scene.store.openGap({ reason: 'unresolved', kind, recordId: 'ra_1' }, null, scene.now());
           expect(await status(scene, kind)).toMatchObject({ verdict: 'catching_up', readable_since: null });
           await scene.store.noteAccess(kind, 'key', 'read', scene.now());
           await beat(scene);
-          expect((await status(scene, kind)).verdict).toBe('in_step');
+          expect((await status(scene, kind)).verdict).toBe('in_sync');
         },
         5_000,
         asked,
@@ -145,82 +149,82 @@ export function describeStatus(open: OpenEngine): void {
       'is blocked by an answer that nobody understands, until that very request is answered',
       inPresent(open, async (scene) => {
         await beat(scene);
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         const gap = { reason: 'unreadable_answer', kind: 'vendor' } as const;
         await scene.store.openGap({ ...gap, recordId: 'ven_1' }, 'a web page', scene.now());
         await scene.store.openGap({ ...gap, recordId: null }, 'a web page', scene.now());
-        expect((await status(scene)).verdict).toBe('in_step');
-        expect((await status(scene, 'vendor')).verdict).toBe('blocked');
-        await sweepAll(scene);
+        expect((await status(scene)).verdict).toBe('in_sync');
+        expect((await status(scene, 'vendor')).verdict).toBe('action_required');
+        await fullSyncAll(scene);
         expect(await scene.openGaps()).toEqual(['unreadable_answer vendor ven_1']);
-        expect((await status(scene, 'vendor')).verdict).toBe('blocked');
+        expect((await status(scene, 'vendor')).verdict).toBe('action_required');
         // By the list, or by its own address: the store cannot know.
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
-        expect((await status(scene, 'vendor')).verdict).toBe('blocked');
+        expect((await status(scene, 'vendor')).verdict).toBe('action_required');
         await scene.store.openGap({ ...gap, recordId: 'ven_2' }, 'a web page', scene.now());
         await scene.store.openGap({ ...gap, recordId: 'ven_1' }, 'a web page', scene.now());
         expect(await scene.store.unreadableRecords('vendor', 9)).toEqual(['ven_2', 'ven_1']);
         expect(await scene.store.unreadableRecords('vendor', 1)).toEqual(['ven_2']);
         expect(await scene.store.unreadableRecords('risk_assessment', 9)).toEqual([]);
         for (const recordId of ['ven_1', 'ven_2'])
-          await scene.store.healGap({ ...gap, recordId }, scene.now());
+          await scene.store.resolveGap({ ...gap, recordId }, scene.now());
         await beat(scene);
-        expect((await status(scene, 'vendor')).verdict).toBe('in_step');
+        expect((await status(scene, 'vendor')).verdict).toBe('in_sync');
       }),
     );
 
     it(
-      'goes from catching up to in step, and says since when',
+      'goes from catching up to in sync, and says since when',
       inPresent(open, async (scene) => {
         await beat(scene);
         expect(await status(scene)).toMatchObject({
           verdict: 'catching_up',
-          last_full_sweep_at: null,
-          ...{ last_full_sweep_seconds: null, coverage: 'what the API lists, not read in full yet' },
+          last_full_sync_at: null,
+          ...{ last_full_sync_seconds: null, coverage: 'what the API lists, not read in full yet' },
         });
-        await sweepAll(scene, 2_500);
+        await fullSyncAll(scene, 2_500);
         await beat(scene);
         const since = isoOf(scene.now().wall);
         scene.pass(1_000);
         await beat(scene);
         expect(await status(scene)).toMatchObject({
-          ...{ verdict: 'in_step', in_step_since: since, last_full_sweep_at: since, open_gaps: 0 },
-          ...{ coverage: 'all 7 the API lists', last_full_sweep_seconds: 2.5, known: 0 },
+          ...{ verdict: 'in_sync', in_sync_since: since, last_full_sync_at: since, open_gaps: 0 },
+          ...{ coverage: 'all 7 the API lists', last_full_sync_seconds: 2.5, known: 0 },
         });
       }),
     );
 
     it(
-      'says since when it is in step before the service has noted it: since now',
+      'says since when it is in sync before the service has noted it: since now',
       inPresent(open, async (scene) => {
         await beat(scene);
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         const sinces: number[] = [Date.now()];
         for (let look = 0; look < 2; look += 1) {
           const [row] = await scene.query("SELECT * FROM sync_status WHERE kind = 'policy'");
-          expect(row).toMatchObject({ verdict: 'in_step', in_step_since: expect.any(String) });
-          sinces.push(Date.parse(String(row?.['in_step_since'])));
+          expect(row).toMatchObject({ verdict: 'in_sync', in_sync_since: expect.any(String) });
+          sinces.push(Date.parse(String(row?.['in_sync_since'])));
         }
         sinces.push(Date.now());
         expect(sinces).toEqual([...sinces].sort((a, b) => a - b));
         await beat(scene);
-        expect((await status(scene)).in_step_since).toBe(isoOf(scene.now().wall));
+        expect((await status(scene)).in_sync_since).toBe(isoOf(scene.now().wall));
       }),
     );
 
     it(
       'is catching up from an event until a read covers it, for its kind alone',
       inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         await scene.accept(scene.event());
         expect(await status(scene)).toMatchObject({
           verdict: 'catching_up',
-          in_step_since: null,
+          in_sync_since: null,
           unverified: 1,
         });
-        expect((await status(scene, 'vendor')).verdict).toBe('in_step');
+        expect((await status(scene, 'vendor')).verdict).toBe('in_sync');
         await beat(scene);
         await scene.work();
         const since = (await scene.row('policy', 'pol_1'))?.unverified_since;
@@ -229,43 +233,43 @@ export function describeStatus(open: OpenEngine): void {
         await scene.show('policy', 'pol_1', { policyId: 'pol_1', name: 'evt_1' });
         await beat(scene);
         expect(await status(scene)).toMatchObject({
-          verdict: 'in_step',
+          verdict: 'in_sync',
           unverified: 0,
           oldest_unverified_at: null,
         });
-        expect((await status(scene)).in_step_since).toBe(isoOf(scene.now().wall));
+        expect((await status(scene)).in_sync_since).toBe(isoOf(scene.now().wall));
       }),
     );
 
     it(
-      'is in step since the end of a sweep that found what nothing had announced, and of no other',
+      'is in sync since the end of a full sync that found what nothing had announced, and of no other',
       inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         const first = isoOf(scene.now().wall);
-        const sweep = async (hasDrift: boolean) => {
+        const fullSync = async (hasDifferences: boolean) => {
           scene.pass(1_000);
-          const { id } = await scene.store.startSweep('policy', 'timer', scene.now());
-          const end = { outcome: 'complete', error: null, progress, hasDrift } as const;
-          await scene.store.finishSweep(id, end, scene.now());
+          const { id } = await scene.store.startSyncRun('policy', 'timer', scene.now());
+          const end = { outcome: 'complete', error: null, progress, hasDifferences } as const;
+          await scene.store.finishSyncRun(id, end, scene.now());
           await beat(scene);
         };
-        await sweep(false);
-        expect((await status(scene)).in_step_since).toBe(first);
-        await sweep(true);
-        expect((await status(scene)).in_step_since).toBe(isoOf(scene.now().wall));
-        expect((await status(scene, 'vendor')).in_step_since).toBe(first);
+        await fullSync(false);
+        expect((await status(scene)).in_sync_since).toBe(first);
+        await fullSync(true);
+        expect((await status(scene)).in_sync_since).toBe(isoOf(scene.now().wall));
+        expect((await status(scene, 'vendor')).in_sync_since).toBe(first);
       }),
     );
 
     it(
       'is catching up while an event waits that names no record',
       inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         await scene.accept(scene.event({ kind: 'vendor', recordId: null }));
         expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'catching_up', unverified: 0 });
-        expect((await status(scene)).verdict).toBe('in_step');
+        expect((await status(scene)).verdict).toBe('in_sync');
       }),
     );
 
@@ -286,7 +290,7 @@ export function describeStatus(open: OpenEngine): void {
     it(
       'does not wait for a record that the API will never show',
       inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
         await scene.work();
@@ -300,7 +304,7 @@ export function describeStatus(open: OpenEngine): void {
         expect((await status(scene, 'risk_assessment')).verdict).toBe('catching_up');
         const found = { through: await scene.store.currentNumber(), event: 0, named: [] };
         await scene.store.noteSearched('risk_assessment', 'risk_7', found, scene.now(), TIMING);
-        expect(await status(scene, 'risk_assessment')).toMatchObject({ verdict: 'in_step', open_gaps: 1 });
+        expect(await status(scene, 'risk_assessment')).toMatchObject({ verdict: 'in_sync', open_gaps: 1 });
         await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
         await scene.work();
         await scene.store.openGap(
@@ -315,7 +319,7 @@ export function describeStatus(open: OpenEngine): void {
     it(
       'does not wait for a record that no request can name, and does not call it verified',
       inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
         await scene.accept(scene.event({ kind: 'vendor', recordId: '..', shows: { name: 'Dots' } }));
@@ -323,20 +327,20 @@ export function describeStatus(open: OpenEngine): void {
         const gap = { reason: 'unaddressable', kind: 'vendor', recordId: '..' } as const;
         await scene.store.openGap(gap, null, scene.now());
         expect(await status(scene, 'vendor')).toMatchObject({
-          ...{ verdict: 'in_step', open_gaps: 1, records: 2, unverified: 0 },
+          ...{ verdict: 'in_sync', open_gaps: 1, records: 2, unverified: 0 },
         });
         expect(await verified(scene, 'vendor')).toBe(1);
       }),
     );
 
     it.each([
-      { reason: 'credentials_rejected', verdict: 'blocked' },
-      { reason: 'deletion_held', verdict: 'blocked' },
+      { reason: 'credentials_rejected', verdict: 'action_required' },
+      { reason: 'deletion_pending', verdict: 'action_required' },
       { reason: 'downtime', verdict: 'catching_up' },
-      { reason: 'silence', verdict: 'in_step' },
+      { reason: 'silence', verdict: 'in_sync' },
     ] as const)('with an open gap "$reason" is $verdict', async ({ reason, verdict }) => {
       await inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
         await scene.store.openGap({ reason, kind: null, recordId: null }, 'x', scene.now());
         expect(await status(scene)).toMatchObject({ verdict, open_gaps: 1 });
@@ -344,30 +348,34 @@ export function describeStatus(open: OpenEngine): void {
     });
 
     it.each([
-      { kind: 'risk_assessment', verdict: 'blocked' },
+      { kind: 'risk_assessment', verdict: 'action_required' },
       { kind: 'policy', verdict: 'catching_up' },
       { kind: 'vendor', verdict: 'catching_up' },
     ] as const)('of $kind is $verdict after a restore', async ({ kind, verdict }) => {
       await inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene);
-        expect((await status(scene, kind)).verdict).toBe('in_step');
+        expect((await status(scene, kind)).verdict).toBe('in_sync');
         await scene.store.openGap({ reason: 'restored', kind, recordId: null }, 'x', scene.now());
         expect(await status(scene, kind)).toMatchObject({ verdict, open_gaps: 1 });
-        await sweepAll(scene);
-        const after = verdict === 'blocked' ? verdict : 'in_step';
+        await fullSyncAll(scene);
+        const after = verdict === 'action_required' ? verdict : 'in_sync';
         expect(await status(scene, kind)).toMatchObject({ verdict: after });
       })();
     });
 
     it.each([
-      { facts: { blocked: true, unreachable: false }, verdict: 'blocked', coverage: 'all 7 the API lists' },
+      {
+        facts: { blocked: true, unreachable: false },
+        verdict: 'action_required',
+        coverage: 'all 7 the API lists',
+      },
       { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
     ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
       await inPresent(open, async (scene) => {
-        await sweepAll(scene);
+        await fullSyncAll(scene);
         await beat(scene, facts);
-        expect(await status(scene)).toMatchObject({ verdict, coverage, in_step_since: null });
+        expect(await status(scene)).toMatchObject({ verdict, coverage, in_sync_since: null });
       })();
     });
 
@@ -376,7 +384,7 @@ export function describeStatus(open: OpenEngine): void {
       inPresent(
         open,
         async (scene) => {
-          await sweepAll(scene);
+          await fullSyncAll(scene);
           await beat(scene);
           expect((await status(scene)).verdict).toBe('stale');
         },
@@ -385,18 +393,18 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
-      'is stale when two sweeps in a row are long overdue, unless none are wanted',
+      'is stale when two full syncs in a row are long overdue, unless none are wanted',
       inPresent(
         open,
         async (scene) => {
-          await sweepAll(scene);
+          await fullSyncAll(scene);
           scene.pass(15 * MINUTE_MS);
-          await beat(scene, { sweepMs: 2 * MINUTE_MS });
+          await beat(scene, { fullSyncMs: 2 * MINUTE_MS });
           expect((await status(scene)).verdict).toBe('stale');
-          await beat(scene, { sweepMs: 3 * MINUTE_MS });
-          expect((await status(scene)).verdict).toBe('in_step');
-          await beat(scene, { sweepMs: 0 });
-          expect((await status(scene)).verdict).toBe('in_step');
+          await beat(scene, { fullSyncMs: 3 * MINUTE_MS });
+          expect((await status(scene)).verdict).toBe('in_sync');
+          await beat(scene, { fullSyncMs: 0 });
+          expect((await status(scene)).verdict).toBe('in_sync');
         },
         15 * MINUTE_MS,
       ),

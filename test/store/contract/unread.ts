@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
-import { sweepOnce } from './sweeps.ts';
+import { fullSyncOnce } from './sync-runs.ts';
 
 const ELSEWHERE = { assessment: { ref: 'ra_1', name: 'One' } };
 const NOWHERE = { note: 'it does not say whose' };
@@ -38,7 +38,14 @@ const verdictOf = async (scene: Scene, kind: Kind) => {
   await scene.store.noteAccess(kind, 'key', 'read', scene.now());
   await scene.store.beat(
     { ...scene.now(), wall: Date.now() },
-    { eventsOnly: false, settleMs: SETTLE_MS, sweepMs: 0, blocked: false, unreachable: false, access: 'key' },
+    {
+      eventsOnly: false,
+      settleMs: SETTLE_MS,
+      fullSyncMs: 0,
+      blocked: false,
+      unreachable: false,
+      access: 'key',
+    },
   );
   return (await scene.store.summary()).kinds.find((one) => one.kind === kind)?.verdict;
 };
@@ -55,23 +62,23 @@ export function describeUnread(open: OpenEngine): void {
     );
 
     it(
-      'about an assessment keeps its kind blocked, whatever is swept, until a person has settled it',
+      'about an assessment keeps its kind blocked, whatever is fully synced, until a person has settled it',
       inScene(open, async (scene) => {
         await unread(scene, 'a');
         await unread(scene, 'b', { data: NOWHERE });
         expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
         for (const kind of ['policy', 'risk_assessment', 'vendor'] as const) {
           scene.pass(SETTLE_MS);
-          await sweepOnce(scene, kind);
+          await fullSyncOnce(scene, kind);
         }
-        expect(await verdictOf(scene, 'risk_assessment')).toBe('blocked');
-        expect(await verdictOf(scene, 'vendor')).toBe('in_step');
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('action_required');
+        expect(await verdictOf(scene, 'vendor')).toBe('in_sync');
         expect(await scene.store.discardEvent('a', scene.now())).toBe(true);
-        expect(await verdictOf(scene, 'risk_assessment')).toBe('blocked');
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('action_required');
         expect(await scene.store.discardEvent('b', scene.now())).toBe(true);
         expect(await scene.openGaps()).toEqual([]);
-        expect(await verdictOf(scene, 'risk_assessment')).toBe('in_step');
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('in_sync');
       }),
     );
 
@@ -80,15 +87,15 @@ export function describeUnread(open: OpenEngine): void {
       (kind) =>
         inScene(open, async (scene) => {
           await unread(scene, 'a', { kind, data: NOWHERE });
-          expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
           scene.pass(SETTLE_MS - 1);
-          await sweepOnce(scene, kind);
+          await fullSyncOnce(scene, kind);
           expect(await scene.openGaps()).toEqual([`no_record_id ${kind} -`]);
           scene.pass(1);
-          expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([kind]);
-          await sweepOnce(scene, kind);
+          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([kind]);
+          await fullSyncOnce(scene, kind);
           expect(await scene.openGaps()).toEqual([]);
-          expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
         })(),
     );
 
@@ -97,11 +104,11 @@ export function describeUnread(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await unread(scene, 'a', { kind: 'vendor', data: NOWHERE });
         scene.pass(SETTLE_MS - 1);
-        await scene.store.rehintUnverified(scene.now(), TIMING);
+        await scene.store.markUnverifiedDirty(scene.now(), TIMING);
         scene.pass(SETTLE_MS - 1);
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual([]);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
         scene.pass(1);
-        expect(await scene.store.kindsWantingSweep(scene.now())).toEqual(['vendor']);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
       }),
     );
 
@@ -109,15 +116,15 @@ export function describeUnread(open: OpenEngine): void {
       'of an unknown type is not ignored: nothing would say that it was not understood',
       inScene(open, async (scene) => {
         await unread(scene, 'a', { type: 'risk.closed' });
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'dead', record_id: null });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'failed', record_id: null });
         expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
         const tried = await scene.store.retryEvent('a', withRef(scene), scene.now());
         expect(tried).toEqual({ outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_1' });
         expect(await scene.store.showEvent('a')).toMatchObject({ state: 'ignored', record_id: 'ra_1' });
         expect((await scene.store.summary()).events).toMatchObject({
           ignored: 1,
-          done: 0,
-          dead: 0,
+          processed: 0,
+          failed: 0,
           pending: 0,
         });
         expect(await scene.openGaps()).toEqual([]);
@@ -137,7 +144,7 @@ export function describeUnread(open: OpenEngine): void {
           outcome: 'failed',
           error: expect.stringContaining('no id of a risk_assessment'),
         });
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'dead', attempts: 2 });
+        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'failed', attempts: 2 });
         expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
       }),
     );
@@ -155,7 +162,7 @@ export function describeUnread(open: OpenEngine): void {
           ...{ name: 'One', last_event_id: 'a', unverified_since: isoOf(scene.now().wall) },
         });
         expect(await scene.store.showEvent('a')).toMatchObject({
-          state: 'done',
+          state: 'processed',
           record_id: 'ra_1',
           error: null,
         });
@@ -173,7 +180,7 @@ export function describeUnread(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a', ...about }), scene.event({ id: 'b', ...about }));
         const outcomes = await scene.work(withRef(scene));
         expect(outcomes.map(({ outcome, event }) => `${outcome} ${event.recordId}`)).toEqual([
-          'hinted ra_1',
+          'marked_dirty ra_1',
           'overtaken ra_1',
         ]);
         expect(await scene.openGaps()).toEqual([]);
@@ -194,11 +201,11 @@ export function describeUnread(open: OpenEngine): void {
         const [event] = await scene.claim();
         const failure = { event: event!, retryAtMs: null, error: 'boom' };
         await scene.store.deferEvents([failure], scene.now(), TIMING);
-        expect(await scene.openGaps()).toEqual(['dead_letter risk_assessment row_17']);
+        expect(await scene.openGaps()).toEqual(['failed_event risk_assessment row_17']);
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
           recordId: 'ra_1',
         });
-        expect(await scene.store.showEvent('a')).toMatchObject({ record_id: 'ra_1', state: 'done' });
+        expect(await scene.store.showEvent('a')).toMatchObject({ record_id: 'ra_1', state: 'processed' });
         expect(await scene.openGaps()).toEqual([]);
       }),
     );
@@ -222,7 +229,7 @@ export function describeUnread(open: OpenEngine): void {
           ...{ outcome: 'failed', error: expect.stringContaining('JSON') },
         });
         expect(await scene.store.showEvent('a')).toMatchObject({
-          ...{ state: 'dead', attempts: 2, error: expect.stringContaining('JSON') },
+          ...{ state: 'failed', attempts: 2, error: expect.stringContaining('JSON') },
         });
       }),
     );
@@ -296,7 +303,7 @@ export function describeUnread(open: OpenEngine): void {
           },
         ]);
         await unread(scene, 'b', { data: { assessment: { ref: 'ra_2' } } });
-        expect(await scene.store.showEvent('b')).toMatchObject({ state: 'done', record_id: 'ra_2' });
+        expect(await scene.store.showEvent('b')).toMatchObject({ state: 'processed', record_id: 'ra_2' });
         expect(await scene.store.failedWithoutRecord(0, 9)).toMatchObject([{ id: 'a' }]);
         expect(await scene.store.retryEvent('a', scene.rules(), scene.now())).toMatchObject({
           recordId: 'ra_1',
@@ -394,11 +401,11 @@ export function describeUnread(open: OpenEngine): void {
         expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual(['row_17']);
         expect(await scene.store.neverShown('risk_assessment', 'row_17', 9)).toEqual([]);
         const retry = (id: string, rules = withRef(scene)) => scene.store.retryEvent(id, rules, scene.now());
-        expect(await retry('ra_1', scene.rules())).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await retry('ra_1', scene.rules())).toEqual({ outcome: 'other_state', state: 'processed' });
 
         expect(await retry('ra_1')).toMatchObject({ outcome: 'processed', recordId: 'ra_1' });
-        expect(await scene.store.showEvent('ra_1')).toMatchObject({ state: 'done', record_id: 'ra_1' });
-        expect(await retry('ra_1')).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(await scene.store.showEvent('ra_1')).toMatchObject({ state: 'processed', record_id: 'ra_1' });
+        expect(await retry('ra_1')).toEqual({ outcome: 'other_state', state: 'processed' });
         expect(await scene.openGaps()).toEqual(['unresolved risk_assessment row_17']);
         await retry('ra_2');
         expect(await retry('odd')).toMatchObject({ outcome: 'processed', recordId: 'ra_3' });
@@ -415,8 +422,8 @@ export function describeUnread(open: OpenEngine): void {
         expect(
           await scene.query('SELECT state, count FROM event_counts WHERE count <> 0 ORDER BY state'),
         ).toEqual([
-          { state: 'done', count: 2 },
           { state: 'ignored', count: 1 },
+          { state: 'processed', count: 2 },
         ]);
       }),
     );
@@ -429,7 +436,7 @@ export function describeUnread(open: OpenEngine): void {
         await scene.show('risk_assessment', 'row_17', { id: 'row_17' });
         expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual([]);
         const tried = await scene.store.retryEvent('ra_1', withRef(scene), scene.now());
-        expect(tried).toEqual({ outcome: 'other_state', state: 'done' });
+        expect(tried).toEqual({ outcome: 'other_state', state: 'processed' });
       }),
     );
 
@@ -462,7 +469,7 @@ export function describeUnread(open: OpenEngine): void {
         await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
         await unread(scene, 'a');
         scene.pass(SETTLE_MS);
-        await sweepOnce(scene, 'risk_assessment');
+        await fullSyncOnce(scene, 'risk_assessment');
         await scene.store.discardEvent('a', scene.now());
         expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
         const [kept] = await scene.store.listQuarantine({ limit: 1 });

@@ -45,7 +45,7 @@ const settingsFor = (directory: string): Record<string, string> => ({
   COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
   CREDENTIALS_KEY: randomBytes(32).toString('base64'),
   SYNC_SETTLE_SECONDS: '0.1',
-  SYNC_SWEEP_MINUTES: '0',
+  SYNC_FULL_MINUTES: '0',
 });
 
 async function signIn(settings: Record<string, string>): Promise<void> {
@@ -77,13 +77,13 @@ async function heldFrom(isIt: () => boolean): Promise<() => void> {
   };
 }
 
-/** Runs `ask` while the service waits for a page of its sweep, and the token both have in hand expires. */
-async function expireUnderBoth<T>(sweeping: () => Promise<unknown>, ask: () => Promise<T>): Promise<T> {
+/** Runs `ask` while the service waits for a page of its full sync, and the token both have in hand expires. */
+async function expireUnderBoth<T>(syncing: () => Promise<unknown>, ask: () => Promise<T>): Promise<T> {
   const before = server.calls.length;
   const held = heldFrom(
     () => server.calls.slice(before).filter(({ path }) => path === '/v1/policies').length === EXPIRES_AT_PAGE,
   );
-  const swept = sweeping();
+  const synced = syncing();
   const release = await held;
   const waiting = server.calls.length;
   const asked = ask();
@@ -93,7 +93,7 @@ async function expireUnderBoth<T>(sweeping: () => Promise<unknown>, ask: () => P
   server.expireAccess();
   release();
   const answer = await asked;
-  await swept;
+  await synced;
   return answer;
 }
 
@@ -106,12 +106,12 @@ const queried = <T>(directory: string, sql: string): T[] => {
   }
 };
 const gapsOf = (directory: string) =>
-  queried<{ reason: string; kind: string; error: string; healed_at: string | null }>(
+  queried<{ reason: string; kind: string; error: string; resolved_at: string | null }>(
     directory,
-    "select reason, kind, error, healed_at from gaps where reason = 'credentials_rejected' and kind = 'policy'",
+    "select reason, kind, error, resolved_at from gaps where reason = 'credentials_rejected' and kind = 'policy'",
   );
-const isSwept = (directory: string) =>
-  queried(directory, "select 1 from sweeps where kind = 'policy' and outcome = 'complete' and seen = 9")
+const isSynced = (directory: string) =>
+  queried(directory, "select 1 from full syncs where kind = 'policy' and outcome = 'complete' and seen = 9")
     .length > 0;
 const live = (directory: string) =>
   queried<{ n: number }>(directory, 'select count(*) as n from policies where deleted_at is null')[0]!.n;
@@ -122,7 +122,7 @@ async function running(settings: Record<string, string>): Promise<Running> {
   return service;
 }
 
-it('a token that expires under a sweep and a command is renewed once between them, and the sweep completes', async () => {
+it('a token that expires under a full sync and a command is renewed once between them, and the full sync completes', async () => {
   await inTemporaryDirectory(async (directory) => {
     const settings = settingsFor(directory);
     await signIn(settings);
@@ -134,14 +134,14 @@ it('a token that expires under a sweep and a command is renewed once between the
       () => cli(['api', 'GET', '/vendors?page=1&perPage=5'], settings),
     );
     expect(asked).toMatchObject({ code: 0, err: '' });
-    await until(() => isSwept(directory));
+    await until(() => isSynced(directory));
     expect(refreshes()).toHaveLength(1);
     expect(live(directory)).toBe(POLICIES.length);
     expect(gapsOf(directory)).toEqual([]);
 
     // The rotated refresh token is the one that is kept: the next renewal uses it, again once for both.
     const again = await expireUnderBoth(
-      () => cli(['sweep', '--kind', 'policy', '--wait'], settings),
+      () => cli(['sync', '--kind', 'policy', '--wait'], settings),
       () => cli(['api', 'GET', '/vendors?page=1&perPage=5'], settings),
     );
     expect(again.code).toBe(0);
@@ -152,19 +152,19 @@ it('a token that expires under a sweep and a command is renewed once between the
   });
 });
 
-it('a refresh token revoked under a sweep leaves a gap that says what to do; nothing stops and nothing is deleted', async () => {
+it('a refresh token revoked under a full sync leaves a gap that says what to do; nothing stops and nothing is deleted', async () => {
   await inTemporaryDirectory(async (directory) => {
     const settings = settingsFor(directory);
     await signIn(settings);
     const service = await running(settings);
-    await until(() => isSwept(directory));
+    await until(() => isSynced(directory));
     expect(live(directory)).toBe(POLICIES.length);
 
     server.revokeRefresh();
-    let sweep: Awaited<ReturnType<typeof cli>> | undefined;
+    let fullSync: Awaited<ReturnType<typeof cli>> | undefined;
     const asked = await expireUnderBoth(
       async () => {
-        sweep = await cli(['sweep', '--kind', 'policy', '--wait'], settings);
+        fullSync = await cli(['sync', '--kind', 'policy', '--wait'], settings);
       },
       async () => {
         // Whoever took the rest of the walk for the truth would find everything gone.
@@ -174,18 +174,18 @@ it('a refresh token revoked under a sweep leaves a gap that says what to do; not
     );
     expect(asked.code).toBe(1);
     expect(asked.err).toContain('compliance-mirror login');
-    expect(sweep!.code).toBe(1);
+    expect(fullSync!.code).toBe(1);
     expect(refreshes()).toHaveLength(1);
     expect(service.child.exitCode).toBeNull();
     expect(live(directory)).toBe(POLICIES.length);
     expect(gapsOf(directory)).toMatchObject([
-      { healed_at: null, error: expect.stringContaining('compliance-mirror login') },
+      { resolved_at: null, error: expect.stringContaining('compliance-mirror login') },
     ]);
 
     server.policies = [...POLICIES];
     await signIn(settings);
-    expect((await cli(['sweep', '--kind', 'policy', '--wait'], settings)).code).toBe(0);
-    expect(gapsOf(directory)).toMatchObject([{ healed_at: expect.any(String) }]);
+    expect((await cli(['sync', '--kind', 'policy', '--wait'], settings)).code).toBe(0);
+    expect(gapsOf(directory)).toMatchObject([{ resolved_at: expect.any(String) }]);
     expect(live(directory)).toBe(POLICIES.length);
     expect(await service.stop()).toBe(0);
   });

@@ -1,10 +1,13 @@
-import type { Drift } from '../ops/context.ts';
+import type { Differences } from '../ops/context.ts';
 import { renderPairs, renderTable } from './table.ts';
 import { printable } from './text.ts';
 
-/** What a reading of the API found to differ, as `sweep --dry-run` and `sweeps show` tell it. Ends with a newline. */
-export function describeDrift(title: string, drift: Drift & { incomplete?: string | null }): string {
-  const { missing, extra, different, repaired, fields, examples, incomplete = null } = drift;
+/** What a reading of the API found to differ, as `sync --dry-run` and `sync-runs show` tell it. Ends with a newline. */
+export function describeDifferences(
+  title: string,
+  differences: Differences & { incomplete?: string | null },
+): string {
+  const { missing, extra, different, repaired, fields, examples, incomplete = null } = differences;
   const figures = `${title}: ${missing} missing, ${extra} extra, ${different} different, ${repaired} repaired\n`;
   const unnamed = missing + extra + different - examples.length;
   const byField = Object.entries(fields).map(

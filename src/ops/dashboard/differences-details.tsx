@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { count, figure } from '../words.ts';
-import { driftOf } from './drift.ts';
+import { differencesOf } from './differences.ts';
 import { RecordLink, Table } from './pieces.tsx';
 
 const WHAT: Readonly<Record<string, string>> = {
@@ -11,17 +11,17 @@ const WHAT: Readonly<Record<string, string>> = {
 };
 
 /** What differed although nothing had announced it. `dry`: nothing was repaired, because nothing was to be. */
-export function DriftDetails({
+export function DifferencesDetails({
   kind,
-  drift,
+  differences,
   dry = false,
 }: {
   kind: Kind;
-  drift: object | null;
+  differences: object | null;
   dry?: boolean;
 }) {
-  const facts = driftOf(drift as JsonObject | null);
-  if (facts === null) return <p class="note">It is known when the sweep has ended.</p>;
+  const facts = differencesOf(differences as JsonObject | null);
+  if (facts === null) return <p class="note">It is known when the full sync has ended.</p>;
   const { missing, extra, different, repaired, fields, examples, incomplete } = facts;
   const caveat =
     incomplete === null ? null : (
@@ -49,7 +49,10 @@ export function DriftDetails({
           : ` By field: ${fields.map(([field, times]) => `${field} in ${count(times, 'record')}`).join(', ')}.`}
       </p>
       {examples.length === 0 ? null : (
-        <Table label="Examples of drift" head={['Record', 'What', 'Fields', ...(dry ? [] : ['Repaired'])]}>
+        <Table
+          label="Examples of differences"
+          head={['Record', 'What', 'Fields', ...(dry ? [] : ['Repaired'])]}
+        >
           {examples.map((example) => (
             <tr>
               <th scope="row">

@@ -1,22 +1,22 @@
 import type { Applied, Conclusion } from '../store/store.ts';
 
-/** What a sweep found to differ from the mirror although nothing had announced it, and whether it is mended. */
-export interface DriftReport {
+/** What a full sync found to differ from the mirror although nothing had announced it, and whether it is mended. */
+export interface DifferencesReport {
   /** Upstream, not here. */
   missing: number;
   /** Here, not upstream. */
   extra: number;
   /** Here and upstream, unlike each other. */
   different: number;
-  /** How many of all these the sweep repaired itself. */
+  /** How many of all these the full sync repaired itself. */
   repaired: number;
   /** By name of column or of field in `data`: in how many records it differed. */
   fields: Record<string, number>;
   /** The first of them. */
-  examples: DriftExample[];
+  examples: DifferencesExample[];
 }
 
-export interface DriftExample {
+export interface DifferencesExample {
   id: string;
   what: 'missing' | 'extra' | 'different';
   fields: string[];
@@ -28,19 +28,26 @@ const EXAMPLES_MAX = 20;
 /** Names of fields come from the upstream: as many as a person would read. */
 const FIELDS_MAX = 100;
 
-export interface Drift {
+export interface Differences {
   read(applied: readonly Applied[]): void;
   concluded(conclusion: Conclusion): void;
-  found(example: DriftExample): void;
-  report(): DriftReport;
+  found(example: DifferencesExample): void;
+  report(): DifferencesReport;
 }
 
-/** Adds up what differed. What an event had announced is no drift: the record was marked unverified already. */
-export function createDrift(): Drift {
-  const report: DriftReport = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+/** Adds up what differed. What an event had announced is no differences: the record was marked unverified already. */
+export function createDifferences(): Differences {
+  const report: DifferencesReport = {
+    missing: 0,
+    extra: 0,
+    different: 0,
+    repaired: 0,
+    fields: {},
+    examples: [],
+  };
   const fields = new Map<string, number>();
 
-  function found(example: DriftExample): void {
+  function found(example: DifferencesExample): void {
     report[example.what] += 1;
     if (example.repaired) report.repaired += 1;
     for (const name of example.fields) {

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { figure } from '../words.ts';
 
-/** The drift report of a sweep, read with distrust: it is JSON from a column. */
-export interface DriftFacts {
+/** The differences report of a full sync, read with distrust: it is JSON from a column. */
+export interface DifferencesFacts {
   missing: number;
   extra: number;
   different: number;
@@ -13,18 +13,19 @@ export interface DriftFacts {
   incomplete: string | null;
 }
 
-/** Null: the sweep has not ended, or ended without one. */
-export function driftOf(drift: JsonObject | null): DriftFacts | null {
-  if (drift === null) return null;
+/** Null: the full sync has not ended, or ended without one. */
+export function differencesOf(differences: JsonObject | null): DifferencesFacts | null {
+  if (differences === null) return null;
   const number = (value: unknown) => (typeof value === 'number' ? value : 0);
-  const fields = typeof drift['fields'] === 'object' && drift['fields'] !== null ? drift['fields'] : {};
-  const examples = Array.isArray(drift['examples']) ? drift['examples'] : [];
+  const fields =
+    typeof differences['fields'] === 'object' && differences['fields'] !== null ? differences['fields'] : {};
+  const examples = Array.isArray(differences['examples']) ? differences['examples'] : [];
   return {
-    missing: number(drift['missing']),
-    extra: number(drift['extra']),
-    different: number(drift['different']),
-    repaired: number(drift['repaired']),
-    incomplete: typeof drift['incomplete'] === 'string' ? drift['incomplete'] : null,
+    missing: number(differences['missing']),
+    extra: number(differences['extra']),
+    different: number(differences['different']),
+    repaired: number(differences['repaired']),
+    incomplete: typeof differences['incomplete'] === 'string' ? differences['incomplete'] : null,
     fields: Object.entries(fields)
       .map(([field, times]): [string, number] => [field, number(times)])
       .sort((a, b) => b[1] - a[1]),
@@ -44,8 +45,14 @@ export function driftOf(drift: JsonObject | null): DriftFacts | null {
 }
 
 /** `2 missing, 1 different`; `nothing` only where all was read, and nothing had drifted. */
-export function driftWords({ drift, outcome }: { drift: JsonObject | null; outcome: string | null }): string {
-  const facts = driftOf(drift);
+export function differencesWords({
+  differences,
+  outcome,
+}: {
+  differences: JsonObject | null;
+  outcome: string | null;
+}): string {
+  const facts = differencesOf(differences);
   if (facts === null) return 'not known';
   const parts = [
     facts.missing > 0 ? `${figure(facts.missing)} missing` : null,

@@ -3,7 +3,7 @@ import { inScene, type OpenEngine, SETTLE_MS } from '../scene.ts';
 
 const progress = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
-export function describeDrift(open: OpenEngine): void {
+export function describeDifferences(open: OpenEngine): void {
   describe('what differs from the API', () => {
     it(
       'is told by comparing, which writes nothing',
@@ -51,14 +51,18 @@ export function describeDrift(open: OpenEngine): void {
     );
 
     it(
-      'stays with the sweep that found it',
+      'stays with the full sync that found it',
       inScene(open, async (scene) => {
-        const { id } = await scene.store.startSweep('vendor', 'timer', scene.now());
-        expect(await scene.store.showSweep(id)).toMatchObject({ drift: null });
-        const drift = { lost: 2, ids: ['a', '__proto__'] };
-        await scene.store.finishSweep(id, { outcome: 'complete', error: null, progress, drift }, scene.now());
-        expect(await scene.store.showSweep(id)).toMatchObject({ drift });
-        expect((await scene.store.listSweeps({ limit: 1 }))[0]).toMatchObject({ drift });
+        const { id } = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+        expect(await scene.store.showSyncRun(id)).toMatchObject({ differences: null });
+        const differences = { lost: 2, ids: ['a', '__proto__'] };
+        await scene.store.finishSyncRun(
+          id,
+          { outcome: 'complete', error: null, progress, differences },
+          scene.now(),
+        );
+        expect(await scene.store.showSyncRun(id)).toMatchObject({ differences });
+        expect((await scene.store.listSyncRuns({ limit: 1 }))[0]).toMatchObject({ differences });
       }),
     );
   });

@@ -24,7 +24,7 @@ beforeAll(async () => {
     COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
     RISK_IDS_FILE: known,
     WEBHOOK_SECRETS: randomBytes(32).toString('hex'),
-    SYNC_SWEEP_MINUTES: '0',
+    SYNC_FULL_MINUTES: '0',
   };
   service = start(['serve'], settings);
   await service.line('Operators: ');
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 it('a cycle over the assessments is not waited for without end while the API refuses every read', async () => {
-  const { code, err } = await cli(['sweep', '--kind', 'risk_assessment', '--wait'], settings);
+  const { code, err } = await cli(['sync', '--kind', 'risk_assessment', '--wait'], settings);
   expect(code).toBe(1);
   expect(err).toContain('not complete: risk_assessment');
   expect(err).toContain('answered 401');

@@ -1,16 +1,16 @@
-import type { SweepReport } from '../../store/reports.ts';
+import type { SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import type { RunningSweep } from '../context.ts';
-import { HELD_SHOWN, type HeldUnderSweep } from '../held.ts';
+import type { RunningSyncRun } from '../context.ts';
+import { HELD_SHOWN, type HeldUnderSyncRun } from '../held.ts';
 import { recordHref } from '../hrefs.ts';
 import { codeWords, count, figure, kindPlural } from '../words.ts';
-import { DriftDetails } from './drift-details.tsx';
+import { DifferencesDetails } from './differences-details.tsx';
 import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Title, Told } from './pieces.tsx';
-import { Running } from './sweeps-tile.tsx';
+import { Running } from './sync-runs-tile.tsx';
 
-export function SweepPage({
-  sweep,
+export function SyncRunPage({
+  syncRun,
   running,
   held,
   identity,
@@ -19,9 +19,9 @@ export function SweepPage({
   next,
   first,
 }: {
-  sweep: SweepReport;
-  running: RunningSweep | null;
-  held: HeldUnderSweep;
+  syncRun: SyncRunReport;
+  running: RunningSyncRun | null;
+  held: HeldUnderSyncRun;
   identity: Identity;
   now: number;
   told: string | null;
@@ -29,50 +29,53 @@ export function SweepPage({
   first: string | null;
 }) {
   return (
-    <Frame title={`Sweep ${sweep.id}`} current="Sweeps" identity={identity} now={now}>
+    <Frame title={`Sync run ${syncRun.id}`} current="Sync runs" identity={identity} now={now}>
       <Title>
-        Sweep {sweep.id} of the {kindPlural(sweep.kind)}
+        SyncRun {syncRun.id} of the {kindPlural(syncRun.kind)}
       </Title>
       <Told text={told} />
       {running === null ? null : (
         <div class="running">
-          <Running sweep={running} />
+          <Running syncRun={running} />
         </div>
       )}
       <Facts
         facts={[
-          ['Why', codeWords(sweep.reason)],
-          ['Began', <Instant at={sweep.started_at} now={now} />],
-          ['Ended', sweep.finished_at === null ? 'not yet' : <Instant at={sweep.finished_at} now={now} />],
-          ['Outcome', sweep.outcome === null ? 'under way' : codeWords(sweep.outcome)],
-          sweep.error === null ? null : ['Error', <span class="warn">{sweep.error}</span>],
-          ['Read', `${count(sweep.seen, 'record')} on ${count(sweep.pages, 'page')}`],
+          ['Why', codeWords(syncRun.reason)],
+          ['Began', <Instant at={syncRun.started_at} now={now} />],
+          [
+            'Ended',
+            syncRun.finished_at === null ? 'not yet' : <Instant at={syncRun.finished_at} now={now} />,
+          ],
+          ['Outcome', syncRun.outcome === null ? 'under way' : codeWords(syncRun.outcome)],
+          syncRun.error === null ? null : ['Error', <span class="warn">{syncRun.error}</span>],
+          ['Read', `${count(syncRun.seen, 'record')} on ${count(syncRun.pages, 'page')}`],
           [
             'Wrote',
-            `${figure(sweep.inserted)} new, ${figure(sweep.updated)} changed, ${figure(sweep.deleted)} deleted; ${figure(sweep.unchanged)} as they were`,
+            `${figure(syncRun.inserted)} new, ${figure(syncRun.updated)} changed, ${figure(syncRun.deleted)} deleted; ${figure(syncRun.unchanged)} as they were`,
           ],
         ]}
       />
       {held.waiting + held.consented === 0 ? null : (
-        <HeldDeletions {...{ sweep, held, identity, now, next, first }} />
+        <PendingDeletions {...{ syncRun, held, identity, now, next, first }} />
       )}
-      <h2>Drift</h2>
+      <h2>Differences</h2>
       <p class="lead">What differed although no delivery had announced it.</p>
-      <DriftDetails kind={sweep.kind} drift={sweep.drift} />
+      <DifferencesDetails kind={syncRun.kind} differences={syncRun.differences} />
     </Frame>
   );
 }
 
-function HeldDeletions({
-  sweep,
+function PendingDeletions({
+  syncRun,
   held,
   identity,
   now,
   next,
   first,
 }: {
-  sweep: SweepReport;
-  held: HeldUnderSweep;
+  syncRun: SyncRunReport;
+  held: HeldUnderSyncRun;
   identity: Identity;
   now: number;
   next: string | null;
@@ -97,7 +100,7 @@ function HeldDeletions({
           </>
         ) : null}
       </p>
-      <ul class="ids held" aria-label="Held deletions">
+      <ul class="ids held" aria-label="Pending deletions">
         {held.shown.map(({ kind, id }) => (
           <li>
             <a href={recordHref(kind, id)}>
@@ -113,13 +116,13 @@ function HeldDeletions({
       ) : null}
       <Pager next={next} first={first} words="More of them" />
       {held.waiting > 0 && identity.role === 'operate' ? (
-        <ActionForm action="/actions/confirm-deletions" csrf={identity.csrf} className="consent">
-          <input type="hidden" name="sweep" value={String(sweep.id)} />
+        <ActionForm action="/actions/approve-deletions" csrf={identity.csrf} className="consent">
+          <input type="hidden" name="sync_run" value={String(syncRun.id)} />
           <input type="hidden" name="ids" value={held.digest} />
           <label>
             <input type="checkbox" name="sure" value="yes" required id="sure" />
             <span>
-              I have made sure that these {figure(held.waiting)} {kindPlural(sweep.kind)} are gone from the
+              I have made sure that these {figure(held.waiting)} {kindPlural(syncRun.kind)} are gone from the
               compliance service.
             </span>
           </label>

@@ -3,9 +3,9 @@ import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { BackfillStore, HintTiming, SweepOutcome, SweepProgress } from '../store/store.ts';
+import type { BackfillStore, DirtyTiming, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
 import type { Conclude, ConclusionRequest } from './conclude.ts';
-import { createDrift, type Drift, type DriftReport } from './drift.ts';
+import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import type { ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
@@ -23,20 +23,20 @@ const PROOF_TRIES = 5;
 /** Walks that each bring something which nobody has told of; then somebody should know. */
 const WALKS_MAX = 5;
 
-/** Records read at the same time by one sweep; the request budget is what really bounds it. */
+/** Records read at the same time by one full sync; the request budget is what really bounds it. */
 const READS_AT_ONCE = 4;
 
-/** A record whose read fails is tried this often within one sweep. */
+/** A record whose read fails is tried this often within one full sync. */
 const TRIES_PER_RECORD = 4;
 
 /** Ids taken from the database at a time. */
 const CYCLE_BATCH = 100;
 
-/** A sweep that takes longer than this says now and then how far it is. */
+/** A full sync that takes longer than this says now and then how far it is. */
 const PROGRESS_EVERY_MS = 10_000;
 
-/** What a running sweep shows of itself. */
-export interface RunningSweep extends SweepProgress, Pace {
+/** What a running full sync shows of itself. */
+export interface RunningSyncRun extends SyncRunProgress, Pace {
   id: number;
   kind: Kind;
   reason: string;
@@ -44,14 +44,14 @@ export interface RunningSweep extends SweepProgress, Pace {
   estimatedTotal: number | null;
 }
 
-export interface SweepResult {
+export interface FullSyncResult {
   kind: Kind;
   id: number;
   reason: string;
-  outcome: SweepOutcome;
+  outcome: SyncRunOutcome;
   error: string | null;
-  progress: SweepProgress;
-  drift: DriftReport;
+  progress: SyncRunProgress;
+  differences: DifferencesReport;
   /**
    * It went on where an interrupted one had stopped, and came to the end: its rows are fresh, and a whole one is still
    * to come.
@@ -62,7 +62,7 @@ export interface SweepResult {
   durationMs: number;
 }
 
-export interface SweeperOptions {
+export interface FullSyncerOptions {
   store: BackfillStore;
   walk: DoWalk;
   refetch: Refetch;
@@ -70,42 +70,42 @@ export interface SweeperOptions {
   conclude: Conclude;
   gaps: GapKeeper;
   clock: Clock;
-  timing: HintTiming;
+  timing: DirtyTiming;
   random: () => number;
   signal: AbortSignal;
-  /** Ids that the sweep reads itself, so that nobody else does at the same time. */
+  /** Ids that the full sync reads itself, so that nobody else does at the same time. */
   reserved: Set<string>;
-  onProgress: (sweep: RunningSweep) => void;
-  onEnded: (result: SweepResult) => void;
+  onProgress: (fullSync: RunningSyncRun) => void;
+  onEnded: (result: FullSyncResult) => void;
 }
 
-export interface Sweeper {
+export interface FullSyncer {
   /**
-   * Brings a whole kind into step, leaving out the first `skip` pages. Resolves with how it went; rejects only when
+   * Brings a whole kind into sync, leaving out the first `skip` pages. Resolves with how it went; rejects only when
    * the store fails.
    */
-  sweep(kind: Kind, reason: string, lane: Lane, skip: number): Promise<SweepResult>;
-  running(): RunningSweep[];
+  fullSync(kind: Kind, reason: string, lane: Lane, skip: number): Promise<FullSyncResult>;
+  running(): RunningSyncRun[];
   /** What the last complete walk of the kind said it holds. */
   total(kind: Kind): number | null;
 }
 
-export function createSweeper(options: SweeperOptions): Sweeper {
+export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
   const { store, clock, timing, gaps, signal } = options;
   const running = new Map<Kind, Running>();
   const totals = new Map<Kind, number>();
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   interface Ending {
-    outcome: SweepOutcome;
+    outcome: SyncRunOutcome;
     error: string | null;
     mismatch?: boolean;
     resumed?: boolean;
   }
 
-  interface Running extends Omit<RunningSweep, keyof Pace> {
+  interface Running extends Omit<RunningSyncRun, keyof Pace> {
     startedAt: number;
-    drift: Drift;
+    differences: Differences;
     number: number;
     hasUnnamed: boolean;
     skip: number;
@@ -114,13 +114,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     unlisted: string[];
   }
 
-  async function sweep(kind: Kind, reason: string, lane: Lane, skip: number): Promise<SweepResult> {
+  async function fullSync(kind: Kind, reason: string, lane: Lane, skip: number): Promise<FullSyncResult> {
     const startedAt = clock.steady();
-    const { id, number, hasUnnamed } = await store.startSweep(kind, reason, now());
+    const { id, number, hasUnnamed } = await store.startSyncRun(kind, reason, now());
     const progress: Running = {
       ...{ id, kind, reason, startedWall: clock.wall(), estimatedTotal: totals.get(kind) ?? null },
       ...{ pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
-      ...{ startedAt, drift: createDrift(), number, hasUnnamed, skip, saidAt: startedAt, unlisted: [] },
+      ...{
+        startedAt,
+        differences: createDifferences(),
+        number,
+        hasUnnamed,
+        skip,
+        saidAt: startedAt,
+        unlisted: [],
+      },
     };
     running.set(kind, progress);
     let ending: Ending;
@@ -135,60 +143,64 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         : { outcome: 'failed', error: describeError(error) };
     }
     running.delete(kind);
-    const drift = progress.drift.report();
-    const hasDrift = drift.missing + drift.extra + drift.different > 0;
-    await store.finishSweep(id, { ...ending, progress, drift: { ...drift }, hasDrift }, now());
-    const result: SweepResult = {
-      ...{ kind, id, reason, progress, drift, resumed: false, mismatch: false, ...ending },
+    const differences = progress.differences.report();
+    const hasDifferences = differences.missing + differences.extra + differences.different > 0;
+    await store.finishSyncRun(
+      id,
+      { ...ending, progress, differences: { ...differences }, hasDifferences },
+      now(),
+    );
+    const result: FullSyncResult = {
+      ...{ kind, id, reason, progress, differences, resumed: false, mismatch: false, ...ending },
       durationMs: clock.steady() - startedAt,
     };
     options.onEnded(result);
     return result;
   }
 
-  async function readList(kind: ListedKind, sweep: Running, lane: Lane): Promise<Ending> {
+  async function readList(kind: ListedKind, fullSync: Running, lane: Lane): Promise<Ending> {
     const lacking = new Set<string>();
     const walkOnce = (seenBefore: ReadonlySet<string>) =>
       options.walk({
         seenBefore,
         kind,
-        sweepId: sweep.id,
+        syncRunId: fullSync.id,
         lane,
-        progress: sweep,
-        skip: seenBefore.size === 0 ? sweep.skip : 0,
+        progress: fullSync,
+        skip: seenBefore.size === 0 ? fullSync.skip : 0,
         onPage: (applied, total) => {
-          sweep.drift.read(applied);
+          fullSync.differences.read(applied);
           // One that differs besides is due anyway, once its own address is sure to show the same.
           for (const { id, lacks, outcome } of applied)
             if (lacks && (outcome === 'unchanged' || outcome === 'refused')) lacking.add(id);
-          sweep.estimatedTotal = total ?? sweep.estimatedTotal;
-          say(sweep);
+          fullSync.estimatedTotal = total ?? fullSync.estimatedTotal;
+          say(fullSync);
         },
       });
-    let first = await walkWhole(walkOnce, sweep.hasUnnamed);
+    let first = await walkWhole(walkOnce, fullSync.hasUnnamed);
     if (!first.complete) {
       const { error, mismatch, ended } = first;
-      return { outcome: 'incomplete', error, mismatch, resumed: sweep.skip > 0 && ended };
+      return { outcome: 'incomplete', error, mismatch, resumed: fullSync.skip > 0 && ended };
     }
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
-      await askAgain(kind, sweep, lane);
-      const failed = await readWhole(kind, sweep, lacking, lane);
+      await askAgain(kind, fullSync, lane);
+      const failed = await readWhole(kind, fullSync, lacking, lane);
       if (failed > 0) {
         const error = `the list leaves out fields of ${lacking.size}, of which ${failed} could not be read by themselves`;
         return { outcome: 'incomplete', error };
       }
     }
 
-    const absent = await store.unseenBy(kind, sweep.id, sweep.number);
+    const absent = await store.unseenBy(kind, fullSync.id, fullSync.number);
     if (absent.length === 0) {
-      await gaps.heal({ reason: 'deletions_unproven', kind, recordId: null });
+      await gaps.resolve({ reason: 'deletions_unproven', kind, recordId: null });
       return { outcome: 'complete', error: null };
     }
     if (kind === 'vendor') {
-      await proveByReading(kind, sweep, absent, lane, true);
-      if (sweep.unlisted.length === 0) return { outcome: 'complete', error: null };
-      const error = `the list leaves out what the mirror holds and still answers: ${listed(sweep.unlisted)}`;
+      await proveByReading(kind, fullSync, absent, lane, true);
+      if (fullSync.unlisted.length === 0) return { outcome: 'complete', error: null };
+      const error = `the list leaves out what the mirror holds and still answers: ${listed(fullSync.unlisted)}`;
       return { outcome: 'incomplete', error, mismatch: first.total !== null };
     }
 
@@ -206,10 +218,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       const agrees = first.steady && second.steady && sameBut(touched, base.ids, second.ids);
       agreeing = agrees ? agreeing + 1 : 0;
       if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
-        // What any of the walks has shown is marked as seen by this sweep.
-        const gone = await store.unseenBy(kind, sweep.id, base.number);
-        await conclude(kind, sweep, { absent: gone, number: base.number });
-        await gaps.heal({ reason: 'deletions_unproven', kind, recordId: null });
+        // What any of the walks has shown is marked as seen by this full sync.
+        const gone = await store.unseenBy(kind, fullSync.id, base.number);
+        await conclude(kind, fullSync, { absent: gone, number: base.number });
+        await gaps.resolve({ reason: 'deletions_unproven', kind, recordId: null });
         return { outcome: 'complete', error: null };
       }
       if (!agrees) base = second;
@@ -223,29 +235,29 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** Every known assessment, one by one: there is no list of them. */
-  async function cycle(sweep: Running, lane: Lane): Promise<Ending> {
+  async function cycle(fullSync: Running, lane: Lane): Promise<Ending> {
     const kind = 'risk_assessment';
-    sweep.estimatedTotal = await store.countKnown(kind);
-    await options.probe(kind, lane, sweep.estimatedTotal);
+    fullSync.estimatedTotal = await store.countKnown(kind);
+    await options.probe(kind, lane, fullSync.estimatedTotal);
     const missing: string[] = [];
     let failed = 0;
     for (;;) {
-      const ids = await store.cycleRecords(kind, sweep.id, CYCLE_BATCH);
+      const ids = await store.cycleRecords(kind, fullSync.id, CYCLE_BATCH);
       if (ids.length === 0) break;
       await inParallel(ids, async (id) => {
         signal.throwIfAborted();
-        const outcome = await readFor(kind, sweep, id, lane, false);
-        await store.markSwept(kind, id, sweep.id);
+        const outcome = await readFor(kind, fullSync, id, lane, false);
+        await store.markSynced(kind, id, fullSync.id);
         if (outcome === 'missing') missing.push(id);
         if (outcome === 'failed') failed += 1;
-        else sweep.seen += 1;
+        else fullSync.seen += 1;
       });
-      await store.progressSweep(sweep.id, sweep);
-      say(sweep);
+      await store.progressSyncRun(fullSync.id, fullSync);
+      say(fullSync);
     }
-    if (missing.length > 0) await proveByReading(kind, sweep, missing, lane, false);
+    if (missing.length > 0) await proveByReading(kind, fullSync, missing, lane, false);
     if (failed === 0) return { outcome: 'complete', error: null };
-    return { outcome: 'incomplete', error: `${failed} of ${sweep.estimatedTotal} could not be read` };
+    return { outcome: 'incomplete', error: `${failed} of ${fullSync.estimatedTotal} could not be read` };
   }
 
   /**
@@ -254,7 +266,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
    */
   async function proveByReading(
     kind: FetchedKind,
-    sweep: Running,
+    fullSync: Running,
     ids: readonly string[],
     lane: Lane,
     absentFromWalk: boolean,
@@ -271,21 +283,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         const again: string[] = [];
         await inParallel(open, async (id) => {
           signal.throwIfAborted();
-          if ((await readFor(kind, sweep, id, lane, absentFromWalk)) === 'missing') again.push(id);
+          if ((await readFor(kind, fullSync, id, lane, absentFromWalk)) === 'missing') again.push(id);
         });
         open = again;
       }
     } finally {
       for (const key of keys) options.reserved.delete(key);
     }
-    await conclude(kind, sweep, null);
+    await conclude(kind, fullSync, null);
   }
 
   /**
    * The list shows these as it shows all others, so that nothing else would have them asked for: whether their own addresses
    * can be read again is found out here. One that cannot is enough to tell, and has its turn again after the others.
    */
-  async function askAgain(kind: 'vendor', sweep: Running, lane: Lane): Promise<void> {
+  async function askAgain(kind: 'vendor', fullSync: Running, lane: Lane): Promise<void> {
     for (const id of await store.unreadableRecords(kind, CYCLE_BATCH)) {
       signal.throwIfAborted();
       const key = `${kind} ${id}`;
@@ -293,7 +305,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       try {
         const { outcome } = await options.refetch({
           ...{ kind, id, lane, absentFromWalk: false, attempts: 0 },
-          ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id },
+          ...{ cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
         });
         if (outcome === 'failed') return;
       } finally {
@@ -305,37 +317,37 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** What the list leaves out of these, nothing but their own addresses shows. How many of those could not be read. */
   async function readWhole(
     kind: 'vendor',
-    sweep: Running,
+    fullSync: Running,
     ids: ReadonlySet<string>,
     lane: Lane,
   ): Promise<number> {
     let failed = 0;
     await inParallel([...ids], async (id) => {
       signal.throwIfAborted();
-      if ((await readFor(kind, sweep, id, lane, false)) === 'failed') failed += 1;
+      if ((await readFor(kind, fullSync, id, lane, false)) === 'failed') failed += 1;
     });
     return failed;
   }
 
-  async function conclude(kind: Kind, sweep: Running, proof: ConclusionRequest['proof']): Promise<void> {
-    const cause = `sweep:${sweep.id}`;
+  async function conclude(kind: Kind, fullSync: Running, proof: ConclusionRequest['proof']): Promise<void> {
+    const cause = `sync:${fullSync.id}`;
     const conclusion = await options.conclude(kind, {
       proof,
       cause,
-      sweepId: sweep.id,
+      syncRunId: fullSync.id,
       onlyAnnounced: false,
     });
-    sweep.deleted += conclusion.deleted.length;
-    sweep.drift.concluded(conclusion);
+    fullSync.deleted += conclusion.deleted.length;
+    fullSync.differences.concluded(conclusion);
   }
 
-  function say(sweep: Running): void {
-    if (clock.steady() - sweep.saidAt < PROGRESS_EVERY_MS) return;
-    sweep.saidAt = clock.steady();
-    options.onProgress(shown(sweep));
+  function say(fullSync: Running): void {
+    if (clock.steady() - fullSync.saidAt < PROGRESS_EVERY_MS) return;
+    fullSync.saidAt = clock.steady();
+    options.onProgress(shown(fullSync));
   }
 
-  function shown(sweep: Running): RunningSweep {
+  function shown(fullSync: Running): RunningSyncRun {
     const {
       id,
       kind,
@@ -348,18 +360,18 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       updated,
       deleted,
       unchanged,
-    } = sweep;
-    const elapsedMs = clock.steady() - sweep.startedAt;
+    } = fullSync;
+    const elapsedMs = clock.steady() - fullSync.startedAt;
     return {
       ...{ id, kind, reason, startedWall, estimatedTotal },
       ...{ pages, seen, inserted, updated, deleted, unchanged },
-      ...paceOf({ seen, pages, skipped: sweep.skip, estimatedTotal, elapsedMs }),
+      ...paceOf({ seen, pages, skipped: fullSync.skip, estimatedTotal, elapsedMs }),
     };
   }
 
   async function readFor(
     kind: FetchedKind,
-    sweep: Running,
+    fullSync: Running,
     id: string,
     lane: Lane,
     absentFromWalk: boolean,
@@ -367,17 +379,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (let tries = 1; ; tries += 1) {
       const result = await options.refetch({
         ...{ kind, id, lane, absentFromWalk, attempts: tries - 1 },
-        ...{ cause: `sweep:${sweep.id}`, sweepId: sweep.id },
+        ...{ cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
       });
       if (result.outcome === 'applied') {
-        tally(sweep, result.applied.outcome);
-        sweep.drift.read([result.applied]);
-        if (absentFromWalk && result.applied.witness && !result.applied.announced) sweep.unlisted.push(id);
+        tally(fullSync, result.applied.outcome);
+        fullSync.differences.read([result.applied]);
+        if (absentFromWalk && result.applied.witness && !result.applied.announced) fullSync.unlisted.push(id);
         return 'shown';
       }
       if (result.outcome === 'missing') {
         if (result.missing === 'held') {
-          sweep.drift.found({ id, what: 'extra', fields: [], repaired: false });
+          fullSync.differences.found({ id, what: 'extra', fields: [], repaired: false });
         }
         return result.missing === 'first' ? 'missing' : 'settled';
       }
@@ -400,11 +412,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   return {
-    sweep,
+    fullSync,
     running: () =>
       KINDS.flatMap((kind) => {
-        const sweep = running.get(kind);
-        return sweep === undefined ? [] : [shown(sweep)];
+        const fullSync = running.get(kind);
+        return fullSync === undefined ? [] : [shown(fullSync)];
       }),
     total: (kind) => totals.get(kind) ?? null,
   };
@@ -432,10 +444,10 @@ async function walkWhole(
   return last;
 }
 
-function tally(sweep: SweepProgress, outcome: string): void {
-  if (outcome === 'inserted') sweep.inserted += 1;
-  else if (outcome === 'updated' || outcome === 'revived') sweep.updated += 1;
-  else if (outcome === 'unchanged') sweep.unchanged += 1;
+function tally(fullSync: SyncRunProgress, outcome: string): void {
+  if (outcome === 'inserted') fullSync.inserted += 1;
+  else if (outcome === 'updated' || outcome === 'revived') fullSync.updated += 1;
+  else if (outcome === 'unchanged') fullSync.unchanged += 1;
 }
 
 function sameBut(ignored: ReadonlySet<string>, one: ReadonlySet<string>, two: ReadonlySet<string>): boolean {

@@ -1,17 +1,17 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { SweepReport } from '../../store/reports.ts';
+import type { SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { DryRun } from '../dry-runs.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
-import { DriftDetails } from './drift-details.tsx';
+import { DifferencesDetails } from './differences-details.tsx';
 import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Table, Title, Told } from './pieces.tsx';
-import { Ended, Running, SWEEP_COLUMNS } from './sweeps-tile.tsx';
+import { Ended, Running, SYNC_RUN_COLUMNS } from './sync-runs-tile.tsx';
 
-export interface SweepsView {
+export interface SyncRunsView {
   snapshot: Snapshot;
-  sweeps: readonly SweepReport[];
+  syncRuns: readonly SyncRunReport[];
   dryRun: DryRun;
   identity: Identity;
   told: string | null;
@@ -19,51 +19,51 @@ export interface SweepsView {
   first: string | null;
 }
 
-export function SweepsPage(view: SweepsView) {
+export function SyncRunsPage(view: SyncRunsView) {
   const { snapshot, identity } = view;
   return (
     <Frame
-      title="Sweeps"
-      current="Sweeps"
+      title="Sync runs"
+      current="Sync runs"
       identity={identity}
       now={snapshot.at}
-      stream={view.first === null ? '/stream/sweeps' : null}
+      stream={view.first === null ? '/stream/sync-runs' : null}
     >
-      <Title note="A sweep compares every record of a kind with the compliance service, and repairs what differs.">
-        Sweeps
+      <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
+        SyncRuns
       </Title>
       <Told text={view.told} />
       {identity.role === 'operate' && !snapshot.live.eventsOnly ? <Start csrf={identity.csrf} /> : null}
-      <SweepsParts {...view} />
+      <SyncRunsParts {...view} />
     </Frame>
   );
 }
 
 /** What the stream sends anew. */
-export function SweepsParts({ snapshot, sweeps, dryRun, next, first }: SweepsView) {
+export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
   const { live, held, at } = snapshot;
-  const running = new Set(live.runningSweeps.map((sweep) => sweep.id));
-  const ended = sweeps.filter((sweep) => !running.has(sweep.id));
+  const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
+  const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id));
   return (
     <>
       <section class="group" data-part="running" aria-label="Running now">
-        {held.map(({ sweepId, kind, count: waiting }) => (
+        {held.map(({ syncRunId, kind, count: waiting }) => (
           <p class="told blocked">
-            <a href={`/sweeps/${sweepId}#held`}>
+            <a href={`/sync-runs/${syncRunId}#held`}>
               {count(waiting, 'deletion')} of {kindPlural(kind)} {waiting === 1 ? 'awaits' : 'await'} consent
             </a>
           </p>
         ))}
-        {live.runningSweeps.length === 0 ? (
+        {live.runningSyncRuns.length === 0 ? (
           <Empty>
             {live.eventsOnly
-              ? 'There are no API credentials, so nothing can be swept.'
+              ? 'There are no API credentials, so nothing can be fully synced.'
               : 'None is running now. One begins at the start, on the timer, and whenever it is asked for.'}
           </Empty>
         ) : (
           <div class="running">
-            {live.runningSweeps.map((sweep) => (
-              <Running sweep={sweep} />
+            {live.runningSyncRuns.map((syncRun) => (
+              <Running syncRun={syncRun} />
             ))}
           </div>
         )}
@@ -74,13 +74,13 @@ export function SweepsParts({ snapshot, sweeps, dryRun, next, first }: SweepsVie
         {ended.length === 0 ? (
           <Empty>None has ended yet. What each found different will stand here.</Empty>
         ) : (
-          <Table label="Ended sweeps" head={SWEEP_COLUMNS} figures={['Seen']}>
-            {ended.map((sweep) => (
-              <Ended sweep={sweep} now={at} />
+          <Table label="Ended full syncs" head={SYNC_RUN_COLUMNS} figures={['Seen']}>
+            {ended.map((syncRun) => (
+              <Ended syncRun={syncRun} now={at} />
             ))}
           </Table>
         )}
-        <Pager next={next} first={first} words="Older sweeps" />
+        <Pager next={next} first={first} words="Older full syncs" />
       </section>
     </>
   );
@@ -88,7 +88,7 @@ export function SweepsParts({ snapshot, sweeps, dryRun, next, first }: SweepsVie
 
 function Start({ csrf }: { csrf: string | null }) {
   return (
-    <ActionForm action="/actions/sweeps" csrf={csrf} className="filters">
+    <ActionForm action="/actions/sync-runs" csrf={csrf} className="filters">
       <fieldset>
         <legend>Which kinds</legend>
         {KINDS.map((kind) => (
@@ -98,8 +98,8 @@ function Start({ csrf }: { csrf: string | null }) {
           </label>
         ))}
       </fieldset>
-      <button class="button" type="submit" name="do" value="sweep" id="start">
-        Sweep now
+      <button class="button" type="submit" name="do" value="sync" id="start">
+        Full sync now
       </button>
       <button class="button" type="submit" name="do" value="compare" id="compare">
         Dry run: compare only
@@ -134,10 +134,10 @@ function Compared({ dryRun, now }: { dryRun: DryRun; now: number }) {
       <h2 id="dry-run-title">
         Dry run <small>{ended}; nothing was written</small>
       </h2>
-      {dryRun.compared.map(({ kind, ...drift }) => (
+      {dryRun.compared.map(({ kind, ...differences }) => (
         <>
           <h3>{kindPlural(kind)}</h3>
-          <DriftDetails kind={kind} drift={drift} dry />
+          <DifferencesDetails kind={kind} differences={differences} dry />
         </>
       ))}
     </section>

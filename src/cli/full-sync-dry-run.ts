@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { withLockedStore, withStore } from './database.ts';
-import { describeDrift } from './drift.ts';
+import { describeDifferences } from './differences.ts';
 import { DifferenceFound } from './exit.ts';
 import { livingReplicas, runningService } from './operator.ts';
 import { printable } from './text.ts';
@@ -30,21 +30,21 @@ export async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?:
     if (service === null) {
       compared.push({ kind, ...(await compareHere(cli, config, kind)) });
     } else {
-      const answer = await service.postPatiently('/api/sweeps', { dry_run: true, kinds: [kind] });
+      const answer = await service.postPatiently('/api/sync-runs', { dry_run: true, kinds: [kind] });
       compared.push(...(answer as { kinds: Compared[] }).kinds);
     }
   }
   const differs = compared.some(({ missing, extra, different }) => missing + extra + different > 0);
   const incomplete = compared.filter((one) => one.incomplete !== null);
-  const inStep = !differs && incomplete.length === 0;
-  if (options.json) writeJson(cli.out, { in_step: inStep, kinds: compared });
-  else for (const drift of compared) cli.out.write(describeDrift(drift.kind, drift));
+  const inSync = !differs && incomplete.length === 0;
+  if (options.json) writeJson(cli.out, { in_sync: inSync, kinds: compared });
+  else for (const differences of compared) cli.out.write(describeDifferences(differences.kind, differences));
   if (differs)
-    throw new DifferenceFound('the mirror differs from the API', 'a sweep without --dry-run repairs it');
+    throw new DifferenceFound('the mirror differs from the API', 'a full sync without --dry-run repairs it');
   if (incomplete.length > 0) {
     const kindsRead = incomplete.map(({ kind }) => kind).join(', ');
     throw new MirrorError('incomplete', `not the whole list: ${kindsRead}`, {
-      hint: 'nothing differs in what was read; a list that moves while it is read can be compared again',
+      remedy: 'nothing differs in what was read; a list that moves while it is read can be compared again',
     });
   }
 }

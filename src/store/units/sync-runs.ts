@@ -1,21 +1,28 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
-import { events, kindState, sweeps } from '../schema.sqlite.ts';
-import type { BackfillStore, SweepProgress } from '../store.ts';
+import { events, kindState, syncRuns } from '../schema.sqlite.ts';
+import type { BackfillStore, SyncRunProgress } from '../store.ts';
 import { readFact, writtenFact } from './facts.ts';
-import { hasUnnamed, healAfterSweep, healGap, kindsWantingSweep, openGap, resolveGap } from './gaps.ts';
+import {
+  hasUnnamed,
+  kindsWantingFullSync,
+  openGap,
+  resolveAfterFullSync,
+  resolveGap,
+  settleGap,
+} from './gaps.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 
-type SweepVerbs = Pick<
+type FullSyncVerbs = Pick<
   BackfillStore,
-  | 'startSweep'
-  | 'progressSweep'
-  | 'finishSweep'
-  | 'interruptSweeps'
+  | 'startSyncRun'
+  | 'progressSyncRun'
+  | 'finishSyncRun'
+  | 'interruptSyncRuns'
   | 'openGap'
-  | 'healGap'
   | 'resolveGap'
-  | 'kindsWantingSweep'
+  | 'settleGap'
+  | 'kindsWantingFullSync'
   | 'noteAccess'
   | 'beat'
   | 'lastBeat'
@@ -25,64 +32,64 @@ type SweepVerbs = Pick<
 /** Fewer deliveries than this say nothing of what is usual. */
 const FEWEST_FOR_USUAL = 10;
 
-/** Sweeps, gaps and the heartbeat: the mirror's own diary. */
-export function createSweepVerbs(database: Database): SweepVerbs {
+/** Sync runs, gaps and the heartbeat: the mirror's own diary. */
+export function createFullSyncVerbs(database: Database): FullSyncVerbs {
   const { sql: statements } = database;
   return {
-    startSweep: (kind, reason, now) =>
+    startSyncRun: (kind, reason, now) =>
       database.transact(async (unit) => {
         const number = unit.numbers.current();
         const startedAt = iso(now.wall);
         await unit.change(
-          sql`UPDATE ${sweeps} SET ${set(sweeps, { finishedAt: startedAt, outcome: 'interrupted' })}
-            WHERE ${sweeps.kind} = ${kind} AND ${sweeps.finishedAt} IS NULL`,
+          sql`UPDATE ${syncRuns} SET ${set(syncRuns, { finishedAt: startedAt, outcome: 'interrupted' })}
+            WHERE ${syncRuns.kind} = ${kind} AND ${syncRuns.finishedAt} IS NULL`,
         );
-        const began = insertInto(sweeps, {
+        const began = insertInto(syncRuns, {
           kind,
           reason,
           startedAt,
           number,
           beganAt: Math.floor(now.steady),
         });
-        const [row] = await unit.query<{ id: number }>(sql`${began} RETURNING ${sweeps.id}`);
+        const [row] = await unit.query<{ id: number }>(sql`${began} RETURNING ${syncRuns.id}`);
         return { id: row!.id, number, hasUnnamed: await hasUnnamed(unit, kind) };
       }),
 
-    async progressSweep(id, progress) {
+    async progressSyncRun(id, progress) {
       await database.transact((unit) => saveProgress(unit, id, progress));
     },
 
-    async finishSweep(id, { outcome, error, progress, drift, hasDrift }, now) {
+    async finishSyncRun(id, { outcome, error, progress, differences, hasDifferences }, now) {
       await database.transact(async (unit) => {
         await saveProgress(unit, id, progress);
         const finishedAt = iso(now.wall);
-        const { kind, number, beganAt } = sweeps;
-        const [sweep] = await unit.query<{ kind: Kind; number: number; beganAt: number }>(
-          sql`UPDATE ${sweeps} SET ${set(sweeps, { finishedAt, outcome, error, drift: unit.dialect.json(drift) })}
-            WHERE ${sweeps.id} = ${id} RETURNING ${as({ kind, number, beganAt })}`,
+        const { kind, number, beganAt } = syncRuns;
+        const [fullSync] = await unit.query<{ kind: Kind; number: number; beganAt: number }>(
+          sql`UPDATE ${syncRuns} SET ${set(syncRuns, { finishedAt, outcome, error, differences: unit.dialect.json(differences) })}
+            WHERE ${syncRuns.id} = ${id} RETURNING ${as({ kind, number, beganAt })}`,
         );
-        if (sweep === undefined) return;
-        if (hasDrift) {
+        if (fullSync === undefined) return;
+        if (hasDifferences) {
           await unit.change(
-            sql`UPDATE ${kindState} SET ${set(kindState, { inStepSince: finishedAt })}
-              WHERE ${kindState.kind} = ${sweep.kind} AND ${kindState.inStepSince} IS NOT NULL`,
+            sql`UPDATE ${kindState} SET ${set(kindState, { inSyncSince: finishedAt })}
+              WHERE ${kindState.kind} = ${fullSync.kind} AND ${kindState.inSyncSince} IS NOT NULL`,
           );
         }
-        if (outcome === 'complete') await healAfterSweep(unit, sweep, finishedAt);
+        if (outcome === 'complete') await resolveAfterFullSync(unit, fullSync, finishedAt);
       });
     },
 
-    interruptSweeps: (now) =>
+    interruptSyncRuns: (now) =>
       database.transact(async (unit) => {
         await unit.change(
-          sql`UPDATE ${sweeps} SET ${set(sweeps, { finishedAt: iso(now.wall), outcome: 'interrupted' })}
-            WHERE ${sweeps.finishedAt} IS NULL`,
+          sql`UPDATE ${syncRuns} SET ${set(syncRuns, { finishedAt: iso(now.wall), outcome: 'interrupted' })}
+            WHERE ${syncRuns.finishedAt} IS NULL`,
         );
         // Those that a stop broke off in good order as well as those that a crash left open: how far the last of a kind had come.
-        const { id, kind, pages } = sweeps;
+        const { id, kind, pages } = syncRuns;
         return await unit.query<{ kind: Kind; pages: number }>(
-          sql`SELECT ${as({ kind, pages })} FROM ${sweeps} WHERE ${id} IN (SELECT max(${id}) FROM ${sweeps} GROUP BY ${kind})
-            AND ${sweeps.outcome} = 'interrupted' ORDER BY ${id}`,
+          sql`SELECT ${as({ kind, pages })} FROM ${syncRuns} WHERE ${id} IN (SELECT max(${id}) FROM ${syncRuns} GROUP BY ${kind})
+            AND ${syncRuns.outcome} = 'interrupted' ORDER BY ${id}`,
         );
       }),
 
@@ -90,13 +97,13 @@ export function createSweepVerbs(database: Database): SweepVerbs {
       await database.transact((unit) => openGap(unit, gap, error, iso(now.wall)));
     },
 
-    async healGap(gap, now) {
-      await database.transact((unit) => healGap(unit, gap, iso(now.wall)));
+    async resolveGap(gap, now) {
+      await database.transact((unit) => resolveGap(unit, gap, iso(now.wall)));
     },
 
-    resolveGap: (id, now) => database.transact((unit) => resolveGap(unit, id, iso(now.wall))),
+    settleGap: (id, now) => database.transact((unit) => settleGap(unit, id, iso(now.wall))),
 
-    kindsWantingSweep: (now) => kindsWantingSweep(statements, now),
+    kindsWantingFullSync: (now) => kindsWantingFullSync(statements, now),
 
     async noteAccess(kind, access, how, now) {
       const name = how === 'read' ? 'readWith' : 'probedWith';
@@ -119,18 +126,18 @@ export function createSweepVerbs(database: Database): SweepVerbs {
           heartbeat: nowIso,
           events_only: service.eventsOnly ? '1' : '0',
           settle_ms: String(service.settleMs),
-          sweep_ms: String(service.sweepMs),
+          full_sync_ms: String(service.fullSyncMs),
           blocked: service.blocked ? '1' : '0',
           unreachable: service.unreachable ? '1' : '0',
           access: service.access,
         };
         for (const [name, value] of Object.entries(facts)) unit.send(writtenFact(name, value));
-        const since = excluded(kindState.inStepSince);
+        const since = excluded(kindState.inSyncSince);
         unit.send(
-          sql`INSERT INTO ${kindState} (kind, in_step_since)
-            SELECT kind, CASE WHEN verdict = 'in_step' THEN ${unit.dialect.instant(nowIso)} END FROM sync_status WHERE true
+          sql`INSERT INTO ${kindState} (kind, in_sync_since)
+            SELECT kind, CASE WHEN verdict = 'in_sync' THEN ${unit.dialect.instant(nowIso)} END FROM sync_status WHERE true
             ON CONFLICT (kind) DO UPDATE SET ${set(kindState, {
-              inStepSince: sql`CASE WHEN ${since} IS NOT NULL THEN coalesce(${kindState.inStepSince}, ${since}) END`,
+              inSyncSince: sql`CASE WHEN ${since} IS NOT NULL THEN coalesce(${kindState.inSyncSince}, ${since}) END`,
             })}`,
         );
       });
@@ -160,9 +167,9 @@ export function createSweepVerbs(database: Database): SweepVerbs {
   };
 }
 
-async function saveProgress(unit: Unit, id: number, progress: SweepProgress): Promise<void> {
+async function saveProgress(unit: Unit, id: number, progress: SyncRunProgress): Promise<void> {
   const { pages, seen, inserted, updated, deleted, unchanged } = progress;
   await unit.change(
-    sql`UPDATE ${sweeps} SET ${set(sweeps, { pages, seen, inserted, updated, deleted, unchanged })} WHERE ${sweeps.id} = ${id}`,
+    sql`UPDATE ${syncRuns} SET ${set(syncRuns, { pages, seen, inserted, updated, deleted, unchanged })} WHERE ${syncRuns.id} = ${id}`,
   );
 }

@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { GapChange, GapKey, GapReason, HintTiming, Now } from './store.ts';
+import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from './store.ts';
 
 /** Which gaps end by what: the same on every engine. */
 
@@ -31,7 +31,7 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   unusable_delivery: ['read', 'full_sync'],
   conflicting_content: ['read', 'full_sync'],
   // Events that were accepted, and what they said is not in. A retry that succeeds and a discard resolve them too.
-  dead_letter: ['read'],
+  failed_event: ['read'],
   no_record_id: ['full_list'],
   // What lists show comes back with them. Of assessments nobody but a person can know that none is missing.
   restored: ['full_list'],
@@ -48,33 +48,33 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   rejected_signatures: [],
   no_signing_secret: [],
   silence: [],
-  deletion_held: [],
+  deletion_pending: [],
 };
 
 const resolvedBy = (resolution: Resolution): readonly GapReason[] =>
   (Object.keys(RESOLVED_BY) as GapReason[]).filter((reason) => RESOLVED_BY[reason].includes(resolution));
 
 /** What a complete reading of the kind makes good, begun after the gap last occurred. */
-const HEALED_BY_SWEEP = resolvedBy('full_sync');
+const RESOLVED_BY_FULL_SYNC = resolvedBy('full_sync');
 
 /** What a verified record makes good. */
-export const HEALED_BY_READ = resolvedBy('read');
+export const RESOLVED_BY_READ = resolvedBy('read');
 
 /** What names no record, and is made good by a list that shows every one. */
-export const HEALED_BY_LIST = resolvedBy('full_list');
+export const RESOLVED_BY_LIST = resolvedBy('full_list');
 
-/** Of which kind a complete full sync makes what good: `kind` is that of the sweep. */
-export function healedBySweepOf(kind: Kind): readonly GapReason[] {
-  return kind === 'risk_assessment' ? HEALED_BY_SWEEP : [...HEALED_BY_SWEEP, ...HEALED_BY_LIST];
+/** Of which kind a complete full sync makes what good: `kind` is that of the full sync. */
+export function resolvedByFullSyncOf(kind: Kind): readonly GapReason[] {
+  return kind === 'risk_assessment' ? RESOLVED_BY_FULL_SYNC : [...RESOLVED_BY_FULL_SYNC, ...RESOLVED_BY_LIST];
 }
 
 /** Of the whole mirror, so that every kind must have been read. */
-export const HEALED_BY_ALL_SWEEPS = HEALED_BY_SWEEP;
+export const RESOLVED_BY_ALL_SYNC_RUNS = RESOLVED_BY_FULL_SYNC;
 
 /** The gap of an event that could not be processed: by its record, where it names one. */
 export function gapOfFailed(kind: Kind | null, recordId: string | null): GapKey {
-  if (kind === null) return { reason: 'dead_letter', kind: null, recordId: null };
-  return { reason: recordId === null ? 'no_record_id' : 'dead_letter', kind, recordId };
+  if (kind === null) return { reason: 'failed_event', kind: null, recordId: null };
+  return { reason: recordId === null ? 'no_record_id' : 'failed_event', kind, recordId };
 }
 
 /** The gap of a delivery that is in quarantine. */
@@ -88,16 +88,16 @@ export function gapOfQuarantined(
 }
 
 /** From when on (steady) a full sync may begin that resolves a gap which opens now: what it reads may be as old as SETTLE. */
-export function coverableAt(gap: GapKey, now: Now, timing: HintTiming): number | null {
+export function coverableAt(gap: GapKey, now: Now, timing: DirtyTiming): number | null {
   return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;
 }
 
-/** A gap that was healed, as the database gives it back. */
-export interface HealedGap extends GapKey {
+/** A gap that was resolved, as the database gives it back. */
+export interface ResolvedGap extends GapKey {
   /** ISO 8601. */
   openedAt: string;
 }
 
-export function healedChange({ openedAt, ...gap }: HealedGap, nowIso: string): GapChange {
-  return { gap, what: 'healed', error: null, openForMs: Date.parse(nowIso) - Date.parse(openedAt) };
+export function resolvedChange({ openedAt, ...gap }: ResolvedGap, nowIso: string): GapChange {
+  return { gap, what: 'resolved', error: null, openForMs: Date.parse(nowIso) - Date.parse(openedAt) };
 }

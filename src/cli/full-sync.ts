@@ -1,10 +1,10 @@
 import { Command, Option } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { MirrorError } from '../errors.ts';
-import type { Drift } from '../ops/context.ts';
-import type { SweepReport } from '../store/reports.ts';
+import type { Differences } from '../ops/context.ts';
+import type { SyncRunReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { describeDrift } from './drift.ts';
+import { describeDifferences } from './differences.ts';
 import { DifferenceFound } from './exit.ts';
 import { withOperator } from './operator.ts';
 import type { OpsClient } from './ops-client.ts';
@@ -12,18 +12,18 @@ import { parseKinds } from './options.ts';
 import { createProgressLine, type Progress } from './progress.ts';
 import { withReports } from './reports.ts';
 
-/** How often a sweep is looked at that a person waits for. Milliseconds. */
+/** How often a full sync is looked at that a person waits for. Milliseconds. */
 const LOOK_EVERY_MS = 500;
-/** Sweeps that may be newer than the one waited for: a page of them is always enough to see back to the request. */
-const NEWEST_SWEEPS = 100;
+/** Sync runs that may be newer than the one waited for: a page of them is always enough to see back to the request. */
+const NEWEST_SYNC_RUNS = 100;
 /**
  * Requests failed one after the other, the last of them under our eyes, after which nobody is kept waiting. A walk ends
  * with its first failing page; the cycle over the assessments tries each of them, ever more slowly: hours, in an outage.
  */
 const FAILURES_WAITED_FOR = 5;
 
-export function sweepCommand(cli: Cli): Command {
-  return new Command('sweep')
+export function fullSyncCommand(cli: Cli): Command {
+  return new Command('sync')
     .description('compare whole kinds with the API and repair them, now')
     .addOption(
       new Option('--kind <kinds>', `${KINDS.join(', ')}; several with commas; default: all`).argParser(
@@ -39,19 +39,19 @@ export function sweepCommand(cli: Cli): Command {
     .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }, command: Command) => {
       if (options.json && !options.dryRun) {
         command.error(
-          "error: option '--json' needs '--dry-run'; how sweeps went, 'sweeps list --json' tells",
+          "error: option '--json' needs '--dry-run'; how full syncs went, 'sync-runs list --json' tells",
         );
       }
       const kinds = options.kind ?? [...KINDS];
-      if (options.dryRun) return await (await import('./sweep-dry-run.ts')).dryRun(cli, kinds, options);
-      await withOperator(cli, async ({ service, requestSweeps, isPaused }) => {
-        const before = await newestSweep(cli);
-        if (!(await requestSweeps(kinds))) {
+      if (options.dryRun) return await (await import('./full-sync-dry-run.ts')).dryRun(cli, kinds, options);
+      await withOperator(cli, async ({ service, requestSyncRuns, isPaused }) => {
+        const before = await newestSyncRun(cli);
+        if (!(await requestSyncRuns(kinds))) {
           throw new MirrorError(
             'not_running',
-            'no service is running on this database, and it is what sweeps',
+            'no service is running on this database, and it is what runs full syncs',
             {
-              hint: 'start it: it sweeps at every start',
+              remedy: 'start it: it runs full syncs at every start',
             },
           );
         }
@@ -60,7 +60,7 @@ export function sweepCommand(cli: Cli): Command {
         if (!options.wait) return;
         if (paused) {
           throw new MirrorError('paused', 'the mirror is paused, so there is no end to wait for', {
-            hint: 'see "resume": what was asked for begins by itself then',
+            remedy: 'see "resume": what was asked for begins by itself then',
           });
         }
         await waitFor(cli, service, kinds, before);
@@ -68,8 +68,8 @@ export function sweepCommand(cli: Cli): Command {
     });
 }
 
-async function newestSweep(cli: Cli): Promise<number> {
-  return await withReports(cli, async (store) => (await store.listSweeps({ limit: 1 }))[0]?.id ?? 0);
+async function newestSyncRun(cli: Cli): Promise<number> {
+  return await withReports(cli, async (store) => (await store.listSyncRuns({ limit: 1 }))[0]?.id ?? 0);
 }
 
 async function waitFor(
@@ -78,27 +78,28 @@ async function waitFor(
   kinds: readonly Kind[],
   before: number,
 ): Promise<void> {
-  const ended = new Map<Kind, SweepReport>();
+  const ended = new Map<Kind, SyncRunReport>();
   const line = createProgressLine(cli.err, () => performance.now());
   /** As it was when first looked at: an outage that is over by then is no reason to go. */
   let failuresBefore: number | undefined;
   await withReports(cli, async (store) => {
     while (ended.size < kinds.length) {
-      for (const sweep of (await store.listSweeps({ limit: NEWEST_SWEEPS })).reverse()) {
-        if (sweep.id <= before || sweep.finished_at === null) continue;
-        if (!kinds.includes(sweep.kind) || ended.has(sweep.kind)) continue;
-        ended.set(sweep.kind, sweep);
+      for (const syncRun of (await store.listSyncRuns({ limit: NEWEST_SYNC_RUNS })).reverse()) {
+        if (syncRun.id <= before || syncRun.finished_at === null) continue;
+        if (!kinds.includes(syncRun.kind) || ended.has(syncRun.kind)) continue;
+        ended.set(syncRun.kind, syncRun);
         line.clear();
-        cli.out.write(`${describe(sweep)}\n`);
-        if (sweep.drift !== null) cli.out.write(describeDrift('  drift', driftOf(sweep)));
+        cli.out.write(`${describe(syncRun)}\n`);
+        if (syncRun.differences !== null)
+          cli.out.write(describeDifferences('  differences', differencesOf(syncRun)));
       }
       if (ended.size < kinds.length) {
         await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-        // Several share the database, and whoever sweeps may change on the way.
+        // Several share the database, and whoever runs full syncs may change on the way.
         if (service === null) continue;
-        // A service that has stopped will end no sweep: its silence is an error here.
+        // A service that has stopped will end no full sync: its silence is an error here.
         const status = (await service.get('/api/status')) as {
-          sweeps: { running: (Progress & { kind: Kind })[] };
+          sync_runs: { running: (Progress & { kind: Kind })[] };
           upstream: { budget_left: number; consecutive_failures: number; last_error: string | null };
         };
         const { consecutive_failures: failures, last_error: lastError } = status.upstream;
@@ -106,42 +107,48 @@ async function waitFor(
         if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
           line.clear();
           const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
-          throw new MirrorError('sweep_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
-            hint: 'it goes on by itself; see "gaps list --open"',
+          throw new MirrorError('sync_run_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
+            remedy: 'it goes on by itself; see "gaps list --open"',
           });
         }
-        const ours = status.sweeps.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
+        const ours = status.sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
         line.show(ours, status.upstream.budget_left);
       }
     }
     line.clear();
-    const failed = [...ended.values()].filter((sweep) => sweep.outcome !== 'complete');
+    const failed = [...ended.values()].filter((syncRun) => syncRun.outcome !== 'complete');
     if (failed.length > 0) {
-      throw new MirrorError('sweep_failed', `not complete: ${failed.map((sweep) => sweep.kind).join(', ')}`, {
-        hint: 'see "gaps list --open"',
-      });
+      throw new MirrorError(
+        'sync_run_failed',
+        `not complete: ${failed.map((syncRun) => syncRun.kind).join(', ')}`,
+        {
+          remedy: 'see "gaps list --open"',
+        },
+      );
     }
-    const held = (await store.listGaps({ open: true }, { limit: NEWEST_SWEEPS })).filter(
-      (gap) => gap.reason === 'deletion_held' && gap.kind !== null && kinds.includes(gap.kind),
+    const held = (await store.listGaps({ open: true }, { limit: NEWEST_SYNC_RUNS })).filter(
+      (gap) => gap.reason === 'deletion_pending' && gap.kind !== null && kinds.includes(gap.kind),
     );
     if (held.length > 0) {
       throw new DifferenceFound('deletions wait for an operator', 'see "gaps list --open"');
     }
-    const differing = [...ended.values()].filter((sweep) => sweep.drift !== null && differs(driftOf(sweep)));
+    const differing = [...ended.values()].filter(
+      (syncRun) => syncRun.differences !== null && differs(differencesOf(syncRun)),
+    );
     if (differing.length > 0) {
-      const kindsNamed = differing.map((sweep) => sweep.kind).join(', ');
+      const kindsNamed = differing.map((syncRun) => syncRun.kind).join(', ');
       throw new DifferenceFound(
         `the mirror differed from the API: ${kindsNamed}`,
-        'see "sweeps show NUMBER"',
+        'see "sync-runs show NUMBER"',
       );
     }
   });
 }
 
-const driftOf = (sweep: SweepReport) => sweep.drift as unknown as Drift;
-const differs = ({ missing, extra, different }: Drift) => missing + extra + different > 0;
+const differencesOf = (syncRun: SyncRunReport) => syncRun.differences as unknown as Differences;
+const differs = ({ missing, extra, different }: Differences) => missing + extra + different > 0;
 
-function describe(sweep: SweepReport): string {
-  const figures = `${sweep.seen} seen, ${sweep.inserted} inserted, ${sweep.updated} updated, ${sweep.deleted} deleted`;
-  return `Sweep ${sweep.id} of ${sweep.kind}: ${sweep.outcome}, ${figures}${sweep.error ? `: ${sweep.error}` : ''}`;
+function describe(syncRun: SyncRunReport): string {
+  const figures = `${syncRun.seen} seen, ${syncRun.inserted} inserted, ${syncRun.updated} updated, ${syncRun.deleted} deleted`;
+  return `Sync run ${syncRun.id} of ${syncRun.kind}: ${syncRun.outcome}, ${figures}${syncRun.error ? `: ${syncRun.error}` : ''}`;
 }

@@ -1,22 +1,26 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
-import type { SweepOutcome } from '../../../src/store/store.ts';
+import type { SyncRunOutcome } from '../../../src/store/store.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
 
 const progress = { pages: 2, seen: 5, inserted: 1, updated: 1, deleted: 0, unchanged: 3 };
 
-export async function sweepOnce(scene: Scene, kind: Kind, outcome: SweepOutcome = 'complete') {
-  const sweep = await scene.store.startSweep(kind, 'timer', scene.now());
-  await scene.store.finishSweep(sweep.id, { outcome, error: null, progress, drift: {} }, scene.now());
+export async function fullSyncOnce(scene: Scene, kind: Kind, outcome: SyncRunOutcome = 'complete') {
+  const fullSync = await scene.store.startSyncRun(kind, 'timer', scene.now());
+  await scene.store.finishSyncRun(
+    fullSync.id,
+    { outcome, error: null, progress, differences: {} },
+    scene.now(),
+  );
 }
 
-export function describeSweeps(open: OpenEngine): void {
-  describe('sweeps', () => {
+export function describeSyncRuns(open: OpenEngine): void {
+  describe('sync-runs', () => {
     it(
       'are told as they begin whether anything is open that names no record and that their list would make good',
       inScene(open, async (scene) => {
         const begin = async (kind: 'vendor' | 'risk_assessment') =>
-          (await scene.store.startSweep(kind, 'timer', scene.now())).hasUnnamed;
+          (await scene.store.startSyncRun(kind, 'timer', scene.now())).hasUnnamed;
         const openGap = (
           reason: 'no_record_id' | 'downtime' | 'unresolved',
           recordId: string | null = null,
@@ -27,7 +31,7 @@ export function describeSweeps(open: OpenEngine): void {
         await openGap('no_record_id');
         expect(await begin('vendor')).toBe(true);
         expect(await begin('risk_assessment')).toBe(false);
-        await scene.store.healGap({ reason: 'no_record_id', kind: 'vendor', recordId: null }, scene.now());
+        await scene.store.resolveGap({ reason: 'no_record_id', kind: 'vendor', recordId: null }, scene.now());
         expect(await begin('vendor')).toBe(false);
       }),
     );
@@ -35,39 +39,39 @@ export function describeSweeps(open: OpenEngine): void {
     it(
       'are written down as they begin, go on and end',
       inScene(open, async (scene) => {
-        const { id } = await scene.store.startSweep('policy', 'demand', scene.now());
+        const { id } = await scene.store.startSyncRun('policy', 'demand', scene.now());
         const started_at = isoOf(scene.now().wall);
         const begun = { id, kind: 'policy', reason: 'demand', started_at, finished_at: null, outcome: null };
-        expect(await scene.store.showSweep(id)).toMatchObject({ ...begun, pages: 0, seen: 0 });
-        await scene.store.progressSweep(id, progress);
-        expect(await scene.store.showSweep(id)).toMatchObject({ ...begun, ...progress });
+        expect(await scene.store.showSyncRun(id)).toMatchObject({ ...begun, pages: 0, seen: 0 });
+        await scene.store.progressSyncRun(id, progress);
+        expect(await scene.store.showSyncRun(id)).toMatchObject({ ...begun, ...progress });
         scene.pass(5_000);
         const result = {
           outcome: 'incomplete',
           error: 'page 3: 503',
           progress: { ...progress, pages: 3 },
-          drift: {},
+          differences: {},
         } as const;
-        await scene.store.finishSweep(id, result, scene.now());
-        expect(await scene.store.showSweep(id)).toMatchObject({
+        await scene.store.finishSyncRun(id, result, scene.now());
+        expect(await scene.store.showSyncRun(id)).toMatchObject({
           ...{ pages: 3, outcome: 'incomplete', error: 'page 3: 503', finished_at: isoOf(scene.now().wall) },
         });
-        expect(await scene.store.showSweep(id + 1)).toBeNull();
+        expect(await scene.store.showSyncRun(id + 1)).toBeNull();
       }),
     );
 
     it(
       'whose end could not be written down are interrupted as the next of their kind begins',
       inScene(open, async (scene) => {
-        const lost = await scene.store.startSweep('policy', 'timer', scene.now());
-        const other = await scene.store.startSweep('vendor', 'timer', scene.now());
+        const lost = await scene.store.startSyncRun('policy', 'timer', scene.now());
+        const other = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         scene.pass(5_000);
-        const next = await scene.store.startSweep('policy', 'again', scene.now());
-        expect(await scene.store.showSweep(lost.id)).toMatchObject({
+        const next = await scene.store.startSyncRun('policy', 'again', scene.now());
+        expect(await scene.store.showSyncRun(lost.id)).toMatchObject({
           ...{ outcome: 'interrupted', finished_at: isoOf(scene.now().wall) },
         });
         for (const { id } of [other, next]) {
-          expect(await scene.store.showSweep(id)).toMatchObject({ outcome: null, finished_at: null });
+          expect(await scene.store.showSyncRun(id)).toMatchObject({ outcome: null, finished_at: null });
         }
       }),
     );
@@ -75,27 +79,27 @@ export function describeSweeps(open: OpenEngine): void {
     it(
       'of an earlier process are interrupted, finished ones are not',
       inScene(open, async (scene) => {
-        await sweepOnce(scene, 'vendor');
-        const { id } = await scene.store.startSweep('policy', 'start', scene.now());
-        await scene.store.progressSweep(id, progress);
-        const older = await scene.store.startSweep('risk_assessment', 'start', scene.now());
-        const newer = await scene.store.startSweep('risk_assessment', 'start', scene.now());
-        await scene.store.progressSweep(older.id, { ...progress, pages: 9 });
-        await scene.store.progressSweep(newer.id, { ...progress, pages: 4 });
+        await fullSyncOnce(scene, 'vendor');
+        const { id } = await scene.store.startSyncRun('policy', 'start', scene.now());
+        await scene.store.progressSyncRun(id, progress);
+        const older = await scene.store.startSyncRun('risk_assessment', 'start', scene.now());
+        const newer = await scene.store.startSyncRun('risk_assessment', 'start', scene.now());
+        await scene.store.progressSyncRun(older.id, { ...progress, pages: 9 });
+        await scene.store.progressSyncRun(newer.id, { ...progress, pages: 4 });
         // How far the last of each kind had come.
-        expect(await scene.store.interruptSweeps(scene.now())).toEqual([
+        expect(await scene.store.interruptSyncRuns(scene.now())).toEqual([
           { kind: 'policy', pages: 2 },
           { kind: 'risk_assessment', pages: 4 },
         ]);
         // Nor does it matter whether a crash left them open or a stop broke them off.
-        expect(await scene.store.interruptSweeps(scene.now())).toHaveLength(2);
-        await sweepOnce(scene, 'policy');
-        expect(await scene.store.interruptSweeps(scene.now())).toEqual([
+        expect(await scene.store.interruptSyncRuns(scene.now())).toHaveLength(2);
+        await fullSyncOnce(scene, 'policy');
+        expect(await scene.store.interruptSyncRuns(scene.now())).toEqual([
           { kind: 'risk_assessment', pages: 4 },
         ]);
-        expect(await scene.store.showSweep(id)).toMatchObject({ outcome: 'interrupted' });
-        expect((await scene.store.showSweep(id))?.finished_at).not.toBeNull();
-        const outcomes = (await scene.store.listSweeps({ limit: 10 })).map((sweep) => sweep.outcome);
+        expect(await scene.store.showSyncRun(id)).toMatchObject({ outcome: 'interrupted' });
+        expect((await scene.store.showSyncRun(id))?.finished_at).not.toBeNull();
+        const outcomes = (await scene.store.listSyncRuns({ limit: 10 })).map((fullSync) => fullSync.outcome);
         expect(outcomes).toEqual(['complete', 'interrupted', 'interrupted', 'interrupted', 'complete']);
       }),
     );
@@ -103,22 +107,24 @@ export function describeSweeps(open: OpenEngine): void {
     it(
       'over assessments try unverified ones first, then the longest unread, tombstones too, each once',
       inScene(open, async (scene) => {
-        for (const id of ['old', 'dead', 'new']) {
+        for (const id of ['old', 'failed', 'new']) {
           await scene.show('risk_assessment', id, { id });
           scene.pass(2 * SETTLE_MS);
           // Any write moves the counter, and with it the order of reads.
           await scene.show('policy', `after ${id}`, { id });
         }
-        await scene.conclude('risk_assessment', { absent: ['dead'] });
-        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'hinted' }));
-        const sweep = await scene.store.startSweep('risk_assessment', 'timer', scene.now());
-        const cycle = (limit: number) => scene.store.cycleRecords('risk_assessment', sweep.id, limit);
-        expect(await cycle(10)).toEqual(['hinted', 'old', 'dead', 'new']);
-        expect(await cycle(2)).toEqual(['hinted', 'old']);
-        await scene.store.markSwept('risk_assessment', 'hinted', sweep.id);
-        await scene.apply('risk_assessment', [{ id: 'old', data: { id: 'old' } }], { sweepId: sweep.id });
-        expect(await cycle(10)).toEqual(['dead', 'new']);
-        const next = await scene.store.startSweep('risk_assessment', 'timer', scene.now());
+        await scene.conclude('risk_assessment', { absent: ['failed'] });
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'marked_dirty' }));
+        const fullSync = await scene.store.startSyncRun('risk_assessment', 'timer', scene.now());
+        const cycle = (limit: number) => scene.store.cycleRecords('risk_assessment', fullSync.id, limit);
+        expect(await cycle(10)).toEqual(['marked_dirty', 'old', 'failed', 'new']);
+        expect(await cycle(2)).toEqual(['marked_dirty', 'old']);
+        await scene.store.markSynced('risk_assessment', 'marked_dirty', fullSync.id);
+        await scene.apply('risk_assessment', [{ id: 'old', data: { id: 'old' } }], {
+          syncRunId: fullSync.id,
+        });
+        expect(await cycle(10)).toEqual(['failed', 'new']);
+        const next = await scene.store.startSyncRun('risk_assessment', 'timer', scene.now());
         expect(await scene.store.cycleRecords('risk_assessment', next.id, 10)).toHaveLength(4);
       }),
     );
@@ -133,7 +139,7 @@ export function describeSweeps(open: OpenEngine): void {
         const facts = {
           eventsOnly: false,
           settleMs: SETTLE_MS,
-          sweepMs: 3_600_000,
+          fullSyncMs: 3_600_000,
           blocked: false,
           unreachable: false,
           access: 'key',
