@@ -148,8 +148,8 @@ export const MUTANTS: readonly Mutant[] = [
       { file: WALK, find: 'if (skipped > 0) {', put: 'if (false) {' },
       {
         file: FULL_SYNC,
-        find: 'skip: seenBefore.size === 0 ? full sync.skip : 0,',
-        put: 'skip: full sync.skip,',
+        find: 'skip: seenBefore.size === 0 ? fullSync.skip : 0,',
+        put: 'skip: fullSync.skip,',
       },
     ],
   },
