@@ -97,7 +97,7 @@ describe('beside a service', () => {
   it('asks the service for a full sync through the database, and waits for it', async () => {
     upstream.records.put('vendors', { id: 'ven-unseen', name: 'Unseen', status: 'active' });
     const { code, out } = await run('sync', '--kind', 'vendor', '--wait');
-    expect(out).toMatch(/Sweep \d+ of vendor: complete/);
+    expect(out).toMatch(/Sync run \d+ of vendor: complete/);
     expect([0, 3]).toContain(code);
     expect(await site.query("SELECT 1 FROM vendors WHERE id = 'ven-unseen'")).toHaveLength(1);
   });
