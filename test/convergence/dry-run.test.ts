@@ -163,7 +163,7 @@ describe('sync --dry-run', () => {
     expect(fullSync.out).toMatch(/ven-3 +different +data.name, name +yes/);
     expect(fullSync.err).toContain('the mirror differed from the API: vendor');
     expect((await cli(['sync', '--kind', 'vendor', '--wait'], service.settings)).code).toBe(0);
-    const id = /Sweep (\d+) of vendor/.exec(fullSync.out)![1]!;
+    const id = /Sync run (\d+) of vendor/.exec(fullSync.out)![1]!;
     const shown = await cli(['sync-runs', 'show', id], service.settings);
     expect(shown.out).toContain('differences: 0 missing, 0 extra, 1 different, 1 repaired');
     expect(shown.out).toMatch(/ven-3 +different +data.name, name +yes/);
