@@ -97,10 +97,10 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
       'From a record becoming unverified to its verification.',
       LAG_SECONDS,
     ),
-    eventsProcessed: tally('events_processed_total', 'Events worked off, by outcome.', 'outcome'),
+    eventsProcessed: tally('events_processed_total', 'Events processed, by outcome.', 'outcome'),
     eventRetries: counter('event_retries_total', 'Events put off after a failure of ours.'),
     events: gauge('events', 'Events kept, by state; failed ones wait for a person.', 'state'),
-    backlogEvents: gauge('backlog_events', 'Events committed and not yet worked off.'),
+    backlogEvents: gauge('backlog_events', 'Events committed and not yet processed.'),
     backlogOldestSeconds: gauge('backlog_oldest_seconds', 'Age of the oldest event of the backlog.'),
     records: gauge(
       'records',

@@ -162,7 +162,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
-    if (reason !== 'hints') plan.lastStartedAt = clock.steady();
+    if (reason !== 'events') plan.lastStartedAt = clock.steady();
     plan.running = runFullSync(kind, reason, lane)
       .catch((error) => {
         options.onError(error);
@@ -252,7 +252,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     );
     if (way === 'walk') {
       const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
-      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'hints', 'live');
+      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events', 'live');
     } else if (way === 'refetch') {
       for (const { id, attempts } of due) repair(kind as FetchedKind, id, attempts);
     }

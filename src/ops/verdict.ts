@@ -156,7 +156,7 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
       'backlog_late',
       `${figure(waiting)} ${waiting === 1 ? 'event waits' : 'events wait'}, the oldest for ${age(now - oldestPending)}.`,
       summary.oldest_pending_at,
-      'They are worked off as they come in; if their number does not fall, look at their errors and at the log.',
+      'They are processed as they come in; if their number does not fall, look at their errors and at the log.',
     );
   }
   if (waiting > 0) {

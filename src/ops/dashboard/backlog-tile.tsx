@@ -11,7 +11,7 @@ export function BacklogTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
       </p>
       <p class="note">
         {summary === null ? null : summary.oldest_pending_at === null ? (
-          'Every event received has been worked off.'
+          'All events are processed.'
         ) : (
           <>
             The oldest was received <Ago at={summary.oldest_pending_at} now={at} />.
@@ -20,7 +20,7 @@ export function BacklogTile({ snapshot: { summary, at } }: { snapshot: Snapshot 
       </p>
       {summary === null ? null : (
         <dl class="pairs">
-          <dt>Worked off</dt>
+          <dt>Processed</dt>
           <dd>{figure(summary.events.processed + summary.events.ignored)}</dd>
           <dt>
             <a href="/events?state=failed">Failed</a>

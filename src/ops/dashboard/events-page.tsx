@@ -173,7 +173,7 @@ function isChangeable({ state }: EventReport): boolean {
 function emptyWords(filter: EventsView['filter']): string {
   if (filter.state === 'failed')
     return 'No failed events. One that cannot be processed would stand here, to be tried again or discarded.';
-  if (filter.state === 'pending') return 'No event waits: each one received has been worked off.';
+  if (filter.state === 'pending') return 'No pending events: all are processed.';
   const filtered = Object.values(filter).some((value) => value !== undefined);
   return filtered
     ? 'No event is like that. Take a filter away to see more.'

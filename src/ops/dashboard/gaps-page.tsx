@@ -49,7 +49,7 @@ export function GapsPage({
       {groups.length === 0 ? (
         <Empty>
           {show === 'open'
-            ? 'None is open: whatever was missed has been found and repaired.'
+            ? 'None open.'
             : 'None is resolved yet. A gap stands here with its history once it is repaired.'}
         </Empty>
       ) : (

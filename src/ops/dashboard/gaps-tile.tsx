@@ -15,11 +15,7 @@ export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapsh
   return (
     <Tile part="gaps" title="Open gaps">
       {groups.length === 0 ? (
-        <p class="note">
-          {summary === null
-            ? 'The database could not be read.'
-            : 'None. Whatever was missed has been found and repaired.'}
-        </p>
+        <p class="note">{summary === null ? 'The database could not be read.' : 'None open.'}</p>
       ) : (
         <ul class="gaps">
           {groups.map(([reason, counted]) => (

@@ -30,7 +30,7 @@ export function RecordsTile({ snapshot }: { snapshot: Snapshot }) {
                 Deleted
               </th>
               <th scope="col">Compared in full</th>
-              <th scope="col">Covered until</th>
+              <th scope="col">Complete through</th>
             </tr>
           </thead>
           <tbody>

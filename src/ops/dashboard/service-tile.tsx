@@ -10,7 +10,7 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
         Version {live.version}, started <Ago at={new Date(live.startedAt).toISOString()} now={at} />.
       </p>
       <dl class="pairs">
-        <dt>Sync runs every</dt>
+        <dt>Full sync every</dt>
         <dd>{live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs)}</dd>
         <dt>Reads settle after</dt>
         <dd>{figure(live.settleMs / 1000)} s</dd>

@@ -30,7 +30,7 @@ export function SyncRunsPage(view: SyncRunsView) {
       stream={view.first === null ? '/stream/sync-runs' : null}
     >
       <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
-        SyncRuns
+        Sync runs
       </Title>
       <Told text={view.told} />
       {identity.role === 'operate' && !snapshot.live.eventsOnly ? <Start csrf={identity.csrf} /> : null}
