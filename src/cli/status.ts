@@ -7,6 +7,7 @@ import { bytes } from '../ops/words.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { databasePath, holderOfDatabase, withStore } from './database.ts';
+import { DifferenceFound } from './exit.ts';
 import { clockOf } from './local-clock.ts';
 import { livingReplicas, runningService } from './operator.ts';
 import { jsonOption } from './options.ts';
@@ -17,37 +18,51 @@ import { printable } from './text.ts';
 export function statusCommand(cli: Cli): Command {
   return new Command('status')
     .description('how far the mirror can be trusted, kind by kind')
+    .option('--check', 'exit with 3 unless every kind is in sync, for scripts')
     .addOption(jsonOption())
-    .action((options: { json?: true }) =>
+    .action((options: { json?: true; check?: true }) =>
       withReports(cli, async (reports) => {
         const summary = await reports.summary();
-        const { remote, databaseUrl } = loadConfig(cli.env);
-        if (remote !== null) {
-          const verdict = await verdictOf(cli);
-          if (options.json) {
-            writeJson(cli.out, { service: { ops_url: remote.url.href, ...verdict }, ...summary });
-          } else {
-            cli.out.write(`Service at ${remote.url.href}\n${sentenceOf(verdict)}\n`);
-            writeSummary(cli, summary, await cycle(reports, summary, true));
-          }
-          return;
-        }
-        const holder = await holderOfDatabase(databaseUrl);
-        const verdict = holder && (await verdictOf(cli));
-        if (options.json) {
-          const { pid, opsUrl, startedAt } = holder ?? {};
-          const service = holder && { pid, ops_url: opsUrl, started_at: startedAt, ...verdict };
-          writeJson(cli.out, { service, ...summary });
-          return;
-        }
-        cli.out.write(
-          holder
-            ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n${sentenceOf(verdict)}\n`
-            : await othersRunning(cli, databaseUrl),
-        );
-        writeSummary(cli, summary, await cycle(reports, summary, holder !== null));
+        await show(reports, summary, options);
+        if (options.check) assertInSync(summary);
       }),
     );
+
+  async function show(reports: Reports, summary: StoreSummary, options: { json?: true }): Promise<void> {
+    const { remote, databaseUrl } = loadConfig(cli.env);
+    if (remote !== null) {
+      const verdict = await verdictOf(cli);
+      if (options.json) {
+        writeJson(cli.out, { service: { ops_url: remote.url.href, ...verdict }, ...summary });
+      } else {
+        cli.out.write(`Service at ${remote.url.href}\n${sentenceOf(verdict)}\n`);
+        writeSummary(cli, summary, await cycle(reports, summary, true));
+      }
+      return;
+    }
+    const holder = await holderOfDatabase(databaseUrl);
+    const verdict = holder && (await verdictOf(cli));
+    if (options.json) {
+      const { pid, opsUrl, startedAt } = holder ?? {};
+      const service = holder && { pid, ops_url: opsUrl, started_at: startedAt, ...verdict };
+      writeJson(cli.out, { service, ...summary });
+      return;
+    }
+    cli.out.write(
+      holder
+        ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n${sentenceOf(verdict)}\n`
+        : await othersRunning(cli, databaseUrl),
+    );
+    writeSummary(cli, summary, await cycle(reports, summary, holder !== null));
+  }
+}
+
+/** Throws DifferenceFound, which exits with 3. */
+function assertInSync({ kinds }: StoreSummary): void {
+  const others = kinds.filter(({ verdict }) => verdict !== 'in_sync');
+  if (others.length === 0) return;
+  const named = others.map(({ kind, verdict }) => `${kind}: ${verdict}`).join(', ');
+  throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
 }
 
 interface Verdict {

@@ -127,6 +127,8 @@ describe('on an empty database with no service running', () => {
     ]);
     expect(status.events).toEqual({ pending: 0, processed: 0, ignored: 0, failed: 0, discarded: 0 });
     expect((await cli(['status'], settings)).out).toContain('No service is running');
+    const { code, err } = await cli(['status', '--check'], settings);
+    expect({ code, err }).toMatchObject({ code: 3, err: expect.stringContaining('not in sync: policy: ') });
   });
 
   it.each([

@@ -111,7 +111,7 @@ const gapsOf = (directory: string) =>
     "select reason, kind, error, resolved_at from gaps where reason = 'credentials_rejected' and kind = 'policy'",
   );
 const isSynced = (directory: string) =>
-  queried(directory, "select 1 from full syncs where kind = 'policy' and outcome = 'complete' and seen = 9")
+  queried(directory, "select 1 from sync_runs where kind = 'policy' and outcome = 'complete' and seen = 9")
     .length > 0;
 const live = (directory: string) =>
   queried<{ n: number }>(directory, 'select count(*) as n from policies where deleted_at is null')[0]!.n;

@@ -78,7 +78,7 @@ describe('the table of differences', () => {
       ['vendor staged', 'status', 'lost delete of a vendor', 2, 'sync:2'],
       ['vendor late', 'status', 'delivery dropped', 2, 'refetch'],
     ]);
-    expect(tally(watch.all)).toBe('1 by refetch, 1 by event, 1 by full sync');
+    expect(tally(watch.all)).toBe('1 by refetch, 1 by event, 1 by sync');
   });
 });
 

@@ -206,7 +206,7 @@ describe('a damaged file', () => {
     await expect(openStore(`file:${path}`)).rejects.toMatchObject(fatal);
   });
 
-  it.each(['INDEX events_failed', 'VIEW sync_status', 'TABLE full syncs'])(
+  it.each(['INDEX events_failed', 'VIEW sync_status', 'TABLE sync_runs'])(
     'that was repaired without its %s is refused for good, and says what it lacks',
     async (part) => {
       const path = freshPath();
