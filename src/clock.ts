@@ -49,7 +49,7 @@ export interface SharedClock extends Clock {
 }
 
 /** Quartz runs off by this much at most, ours and the server's together: 0.4 s an hour. */
-const DIFFERENCES = 200e-6;
+const DRIFT = 200e-6;
 /** Rounding, on either side. */
 const ROUNDING_MS = 1;
 
@@ -67,7 +67,7 @@ export async function sharedClock(
   let held: { wall: number; steady: number; errorMs: number; at: number } | null = null;
   let last = Number.NEGATIVE_INFINITY;
 
-  const errorNow = (at: number) => (held === null ? 0 : held.errorMs + (at - held.at) * DIFFERENCES);
+  const errorNow = (at: number) => (held === null ? 0 : held.errorMs + (at - held.at) * DRIFT);
   const estimate = (at: number) => (held?.steady ?? 0) + at;
 
   function steady(): number {

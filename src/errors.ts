@@ -1,6 +1,6 @@
 /**
  * The service's own errors. Every one says what failed (`code`, stable), whether the same call may succeed
- * later (`retryable`), and what an operator can do about it (`dirty`). `message` never holds a secret.
+ * later (`retryable`), and what an operator can do about it (`remedy`). `message` never holds a secret.
  */
 export class MirrorError extends Error {
   readonly code: string;

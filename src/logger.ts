@@ -18,7 +18,7 @@ export interface LoggerOptions {
  */
 const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
   [
-    'stage kind record_id event_id type seq outcome reason cause error err stack code hint attempts',
+    'stage kind record_id event_id type seq outcome reason cause error err stack code remedy attempts',
     'duration_ms delay_ms lag_ms retry_at count pending bytes status route method host port address path',
     'sync_run_id pages seen total records_per_second left_ms budget_left inserted updated deleted unchanged held verified unverified differences',
     'missing extra different repaired',

@@ -40,7 +40,7 @@ export async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?:
   if (options.json) writeJson(cli.out, { in_sync: inSync, kinds: compared });
   else for (const differences of compared) cli.out.write(describeDifferences(differences.kind, differences));
   if (differs)
-    throw new DifferenceFound('the mirror differs from the API', 'a full sync without --dry-run repairs it');
+    throw new DifferenceFound('the mirror differs from the API', '"sync" without --dry-run repairs it');
   if (incomplete.length > 0) {
     const kindsRead = incomplete.map(({ kind }) => kind).join(', ');
     throw new MirrorError('incomplete', `not the whole list: ${kindsRead}`, {

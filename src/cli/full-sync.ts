@@ -130,7 +130,7 @@ async function waitFor(
       (gap) => gap.reason === 'deletion_pending' && gap.kind !== null && kinds.includes(gap.kind),
     );
     if (held.length > 0) {
-      throw new DifferenceFound('deletions wait for an operator', 'see "gaps list --open"');
+      throw new DifferenceFound('deletions wait for approval', 'see "deletions list"');
     }
     const differing = [...ended.values()].filter(
       (syncRun) => syncRun.differences !== null && differs(differencesOf(syncRun)),

@@ -123,8 +123,8 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
   writeTable(
     cli.out,
     [
-      ...['KIND', 'VERDICT', 'IN STEP SINCE', 'RECORDS', 'UNVERIFIED'],
-      ...['LAST FULL SWEEP', 'COVERED UNTIL', 'OPEN GAPS', 'COVERAGE'],
+      ...['KIND', 'VERDICT', 'IN SYNC SINCE', 'RECORDS', 'UNVERIFIED'],
+      ...['LAST FULL SYNC', 'COMPLETE THROUGH', 'OPEN GAPS', 'COVERAGE'],
     ],
     summary.kinds.map((kind) => [
       kind.kind,

@@ -109,7 +109,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   deletions_unproven: {
     title: 'Deletions could not be proven',
     remedy:
-      'The list kept changing between two walks. Full sync again at a quieter hour, or fetch the records named.',
+      'The list kept changing between two walks. Run a full sync again at a quieter hour, or fetch the records named.',
     needsPerson: true,
   },
   deletion_pending: {

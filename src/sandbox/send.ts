@@ -9,7 +9,7 @@ export interface SendSettings {
   deliveryTimeoutMs: number;
 }
 
-/** Retries of many deliveries must not come in sync: each wait is up to this share shorter or longer. */
+/** Retries of many deliveries must not come all at once: each wait is up to this share shorter or longer. */
 const RETRY_JITTER = 0.2;
 
 /** An acknowledgement's body says nothing to us; more of it than this is not read. */

@@ -81,7 +81,7 @@ describe('status', () => {
 
   it('counts what is covered, says until when, and how long a cycle over the assessments takes', async () => {
     const { out } = await cli(['status'], service.settings);
-    expect(out).toMatch(/LAST FULL SWEEP +COVERED UNTIL +OPEN GAPS +COVERAGE/);
+    expect(out).toMatch(/LAST FULL SYNC +COMPLETE THROUGH +OPEN GAPS +COVERAGE/);
     expect(out).toMatch(/policy .*Z +\d{4}-\S+Z +0 +all 8 the API lists/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
     expect(out).toMatch(/assessments’ cycle +the last took \d+ s\n/);

@@ -3,7 +3,7 @@ import type { Difference } from './compare.ts';
 import type { DeliveryLogEntry } from './upstream.ts';
 import type { Observation } from './watch.ts';
 
-export const TABLE_HEADS = ['RECORD', 'DIFFERED IN', 'WHY', 'SECONDS', 'HEALED BY'] as const;
+export const TABLE_HEADS = ['RECORD', 'DIFFERED IN', 'WHY', 'SECONDS', 'RESOLVED BY'] as const;
 
 /** Beside the staged ones and those open at the end; the rest is counted. Rows. */
 const MAX_ROWS = 40;

@@ -31,7 +31,7 @@ export function SyncRunPage({
   return (
     <Frame title={`Sync run ${syncRun.id}`} current="Sync runs" identity={identity} now={now}>
       <Title>
-        SyncRun {syncRun.id} of the {kindPlural(syncRun.kind)}
+        Sync run {syncRun.id} of the {kindPlural(syncRun.kind)}
       </Title>
       <Told text={told} />
       {running === null ? null : (
@@ -83,7 +83,7 @@ function PendingDeletions({
 }) {
   const until = held.shown.find(({ consent_until }) => consent_until !== null)?.consent_until ?? null;
   return (
-    <section class="group blocked" id="held" aria-labelledby="held-title">
+    <section class="group action_required" id="held" aria-labelledby="held-title">
       <h2 id="held-title">
         {held.waiting > 0
           ? `${count(held.waiting, 'deletion')} ${held.waiting === 1 ? 'awaits' : 'await'} consent`

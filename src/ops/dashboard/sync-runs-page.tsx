@@ -48,7 +48,7 @@ export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncR
     <>
       <section class="group" data-part="running" aria-label="Running now">
         {held.map(({ syncRunId, kind, count: waiting }) => (
-          <p class="told blocked">
+          <p class="told action_required">
             <a href={`/sync-runs/${syncRunId}#held`}>
               {count(waiting, 'deletion')} of {kindPlural(kind)} {waiting === 1 ? 'awaits' : 'await'} consent
             </a>
@@ -57,7 +57,7 @@ export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncR
         {live.runningSyncRuns.length === 0 ? (
           <Empty>
             {live.eventsOnly
-              ? 'There are no API credentials, so nothing can be fully synced.'
+              ? 'There are no API credentials, so there is nothing to compare with.'
               : 'None is running now. One begins at the start, on the timer, and whenever it is asked for.'}
           </Empty>
         ) : (
@@ -124,7 +124,7 @@ function Compared({ dryRun, now }: { dryRun: DryRun; now: number }) {
   const ended = <Ago at={new Date(dryRun.endedAt).toISOString()} now={now} />;
   if (dryRun.state === 'failed') {
     return (
-      <p class="told blocked">
+      <p class="told action_required">
         The dry run failed {ended}: {dryRun.error}
       </p>
     );

@@ -10,7 +10,7 @@ export const VERDICT_WORDS = {
   catching_up: 'Catching up',
   stale: 'Stale',
   unreachable: 'Unreachable',
-  action_required: 'Blocked',
+  action_required: 'Action required',
   unverified: 'Unverified',
 } as const;
 
