@@ -4,7 +4,7 @@ INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || cloc
 --> statement-breakpoint
 INSERT INTO quarantine_count (one, waiting) VALUES (1, 0);
 --> statement-breakpoint
--- Counts are kept by the statement, not by the row: a batch of 256 would leave 256 failed versions of one count behind.
+-- Counts are kept by the statement, not by the row: a batch of 256 would leave 256 dead versions of one count behind.
 -- Writers hold the counter's lock, so no two of them add to a count at once.
 CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

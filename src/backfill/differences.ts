@@ -35,7 +35,7 @@ export interface Differences {
   report(): DifferencesReport;
 }
 
-/** Adds up what differed. What an event had announced is no differences: the record was marked unverified already. */
+/** Adds up what differed. What an event had announced is no difference: the record was marked unverified already. */
 export function createDifferences(): Differences {
   const report: DifferencesReport = {
     missing: 0,

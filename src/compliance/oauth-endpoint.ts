@@ -47,9 +47,9 @@ export class GrantRefused extends UpstreamError {
   }
 }
 
-const CLIENT_HINT =
+const CLIENT_REMEDY =
   'Check COMPLIANCE_CLIENT_ID, COMPLIANCE_CLIENT_SECRET and what the compliance service allows this client.';
-const GRANT_HINT = 'Consent is needed again: run `compliance-mirror login`.';
+const GRANT_REMEDY = 'Consent is needed again: run `compliance-mirror login`.';
 
 /** After an abort a request under way may take this much longer: with its answer a rotated token would be lost. */
 const LAST_WORDS_MS = 2_000;
@@ -158,7 +158,7 @@ function answerOf(reply: Answer | ExchangeFailure, nowWall: number): unknown {
   }
   const reason = reasonIn(parse(reply.body)) ?? `http_${status}`;
   const grantIsOver = reason === 'invalid_grant';
-  throw new GrantRefused(reason, status, grantIsOver ? GRANT_HINT : CLIENT_HINT);
+  throw new GrantRefused(reason, status, grantIsOver ? GRANT_REMEDY : CLIENT_REMEDY);
 }
 
 function parse(body: Uint8Array): unknown {

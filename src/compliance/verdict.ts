@@ -76,8 +76,8 @@ export function judge<T>(
     const remedy =
       expected.isSecret && kind === 'unexpected_status' && !outcomeUnknown
         ? details.excerpt
-          ? HINT_OF_REASON
-          : HINT_OF_HIDDEN_ANSWER
+          ? REMEDY_OF_REASON
+          : REMEDY_OF_HIDDEN_ANSWER
         : remedyFor(outcomeUnknown ? 'cancelled' : kind, context.auth);
     return new UpstreamError(kind, message + (outcomeUnknown ? warning : ''), {
       ...details,
@@ -103,10 +103,10 @@ function isAmbiguous(status: number): boolean {
   return status < 400 || status >= 500;
 }
 
-const HINT_OF_HIDDEN_ANSWER =
+const REMEDY_OF_HIDDEN_ANSWER =
   'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
 
-const HINT_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
+const REMEDY_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
 
 /** What an operator can do about a failure of this kind. */
 function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {

@@ -8,7 +8,7 @@ import { age, figure, kindNoun, kindPlural } from './words.ts';
 const FULL_SYNC_LATENESS_FACTOR = 2;
 const FULL_SYNC_LENGTH_MS = 10 * 60_000;
 
-/** A read falls due six times SETTLE after a hint at the latest; this is far beyond, with room for a tight budget. */
+/** A read falls due six times SETTLE after a dirty mark at the latest; this is far beyond, with room for a tight budget. */
 const UNVERIFIED_SETTLES = 20;
 const UNVERIFIED_FLOOR_MS = 30 * 60_000;
 

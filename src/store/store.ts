@@ -134,7 +134,7 @@ export interface InboxStore {
   failedWithoutRecord(after: number, limit: number): Promise<UnreadEvent[]>;
   /** An operator's verb. False: no such event in a state that allows it. */
   discardEvent(id: string, now: Now): Promise<boolean>;
-  /** Marks it as seen to, and dirty marks its record, or opens a gap on its kind, so that the API is asked. */
+  /** Marks it as seen to, and marks its record dirty, or opens a gap on its kind, so that the API is asked. */
   releaseQuarantined(id: number, now: Now, timing: DirtyTiming): Promise<boolean>;
 }
 
@@ -191,7 +191,7 @@ export interface PreviewRules {
 export interface PreviewOutcome {
   event: ClaimedEvent;
   /**
-   * `previewed`: its payload is in the row. `hinted`: nothing in it to show, the API will be asked. `overtaken`:
+   * `previewed`: its payload is in the row. `marked_dirty`: nothing in it to show, the API will be asked. `overtaken`:
    * something at least as new is in already. `failed`: its data cannot be used.
    */
   outcome: 'previewed' | 'marked_dirty' | 'overtaken' | 'failed';

@@ -150,7 +150,7 @@ describe('the token exchange', () => {
     [200, { token: 'elsewhere' }, 'malformed', 'COMPLIANCE_AUTH_URL'],
     [200, 'no JSON object', 'malformed', 'COMPLIANCE_AUTH_URL'],
     [302, {}, 'malformed', 'COMPLIANCE_AUTH_URL'],
-  ])('fails on %i %j as %s, with a hint and no secret', async (status, body, kind, remedy) => {
+  ])('fails on %i %j as %s, with a remedy and no secret', async (status, body, kind, remedy) => {
     server.failures.push({ status, body, headers: status === 302 ? { location: '/auth/elsewhere' } : {} });
     const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
     const failure = await failureOf(endpoint.exchangeCode({ ...request, verifier: null }, never));

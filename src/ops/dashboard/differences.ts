@@ -44,7 +44,7 @@ export function differencesOf(differences: JsonObject | null): DifferencesFacts 
   };
 }
 
-/** `2 missing, 1 different`; `nothing` only where all was read, and nothing had drifted. */
+/** `2 missing, 1 different`; `nothing` only where all was read, and nothing differed. */
 export function differencesWords({
   differences,
   outcome,

@@ -65,7 +65,7 @@ export function RecordsTile({ snapshot }: { snapshot: Snapshot }) {
                     <Ago at={kind.last_full_sync_at} now={at} />
                   )}
                 </td>
-                <td class="full" data-label="complete through">
+                <td class="full" data-label="Complete through">
                   {kind.complete_through === null ? (
                     <span class="quiet">no instant yet</span>
                   ) : (

@@ -6,7 +6,7 @@ import { UsageError } from '../../errors.ts';
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 
-const HINT =
+const REMEDY =
   'name a file in a folder that the user of the service may write to, such as file:./data/mirror.db';
 
 /**
@@ -38,7 +38,7 @@ export function probePlaceFor(path: string): void {
 /** SQLite calls that an I/O error, as of a broken disk. */
 export function refuseFolder(path: string): void {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
-  throw new UsageError(`DATABASE_URL: ${path} is a folder`, HINT);
+  throw new UsageError(`DATABASE_URL: ${path} is a folder`, REMEDY);
 }
 
 /** Step by step: on file systems that answer ENOENT to a mkdir, such as /proc, Node's own recursion never ends. */
@@ -46,7 +46,7 @@ function makeFolder(folder: string, path: string): void {
   try {
     const found = statSync(folder, { throwIfNoEntry: false });
     if (found?.isDirectory()) return;
-    if (found !== undefined) throw new UsageError(`DATABASE_URL: ${folder} is not a folder`, HINT);
+    if (found !== undefined) throw new UsageError(`DATABASE_URL: ${folder} is not a folder`, REMEDY);
     makeFolder(dirname(folder), path);
     mkdirSync(folder, { mode: FOLDER_MODE });
   } catch (error) {
@@ -61,5 +61,5 @@ function unusable(path: string, error: unknown): unknown {
   const { code } = error as NodeJS.ErrnoException;
   // What may pass by itself is not the setting's fault.
   if (code === undefined || /^(ENOSPC|EDQUOT|EIO|EMFILE|ENFILE|ENOMEM)$/.test(code)) return error;
-  return new UsageError(`DATABASE_URL: ${path} cannot be made or written (${code})`, HINT);
+  return new UsageError(`DATABASE_URL: ${path} cannot be made or written (${code})`, REMEDY);
 }

@@ -111,7 +111,7 @@ export async function previewAll(
   });
   hot.saveFinished(unit, finished, batch.nowIso);
   tally(unit, { ...moves, pending: -outcomes.length });
-  // After the states are saved: a death dirty marks its record, and saving would undo that.
+  // After the states are saved: a failed event marks its record dirty, and saving would undo that.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
   await bury(
     hot,

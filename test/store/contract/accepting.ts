@@ -61,7 +61,7 @@ export function describeAccepting(open: OpenEngine): void {
     });
 
     it(
-      'keeps an id that comes again with other content, dirty marks its record and opens a gap',
+      'keeps an id that comes again with other content, marks its record dirty and opens a gap',
       inScene(open, async (scene) => {
         await scene.show('policy', 'pol_2', { id: 'pol_2', name: 'Two' });
         await scene.accept(scene.event({ id: 'evt_a', recordId: 'pol_1' }));
@@ -80,7 +80,7 @@ export function describeAccepting(open: OpenEngine): void {
     );
 
     it(
-      'stores an unknown type as ignored, and still dirty marks its record',
+      'stores an unknown type as ignored, and still marks its record dirty',
       inScene(open, async (scene) => {
         await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'One' });
         await scene.accept(
