@@ -22,7 +22,8 @@ export interface Walk {
   steady: boolean;
   /**
    * It brought records that nothing had told of, and others like them may have moved over the end of a page unseen: the list
-   * grew shorter or showed a record twice, or says nothing about its length.
+   * grew shorter or showed a record twice, or says nothing about its length, or an event said meanwhile that a record is gone,
+   * which another may have replaced.
    */
   mayLack: boolean;
   ids: Set<string>;
@@ -80,7 +81,9 @@ export function createWalk(options: WalkOptions): DoWalk {
       endedAt: clock.steady(),
       total: null,
     };
+    const beganWall = clock.wall();
     let broughtUntold = false;
+    let isOnPages = false;
     let moved = false;
     try {
       for await (const { objects, meta, read } of pages(request)) {
@@ -92,9 +95,12 @@ export function createWalk(options: WalkOptions): DoWalk {
         progress.pages += 1;
         if (objects.length === 0) {
           Object.assign(walk, judgeEnd(walk, request.skip));
-          walk.mayLack = broughtUntold && (moved || walk.total === null);
+          walk.mayLack =
+            broughtUntold &&
+            (moved || walk.total === null || (isOnPages && (await isShortened(kind, beganWall))));
           break;
         }
+        isOnPages = walk.ids.size > 0;
         if (objects.some((object) => walk.ids.has(object.id))) {
           walk.steady = false;
           moved = true;
@@ -122,6 +128,17 @@ export function createWalk(options: WalkOptions): DoWalk {
     }
     return walk;
   };
+
+  /**
+   * Whether a deletion is known of that may have fallen into the walk: the service serves old pages for the time that it takes
+   * to be consistent, and tells of what happened in about as much.
+   */
+  async function isShortened(kind: Kind, beganWall: number): Promise<boolean> {
+    const { settleMs } = options.timing;
+    await clock.sleep(settleMs, options.signal);
+    options.signal.throwIfAborted();
+    return await store.hasAnnouncedDeletion(kind, beganWall - settleMs);
+  }
 }
 
 /** What nobody can make out of a page; null: that is not what ended the walk. */

@@ -410,6 +410,8 @@ export interface BackfillStore {
   unseenBy(kind: Kind, syncRunId: number, number: number): Promise<string[]>;
   /** Ids of `kind` that were marked dirty or written after `number`. */
   touchedSince(kind: Kind, number: number): Promise<Set<string>>;
+  /** Whether an event that a record of `kind` is gone was accepted at `wall` or later. */
+  hasAnnouncedDeletion(kind: Kind, wall: number): Promise<boolean>;
   /**
    * Turns proven absences into tombstones, or holds them. `absent` adds ids that a pair of complete walks
    * proved gone, as of `number`. With none, judges what refetches have proven. `onlyAnnounced` leaves alone what

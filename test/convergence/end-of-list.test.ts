@@ -85,6 +85,35 @@ it.each([
   },
 );
 
+it('a list that stayed as long as it was is read again where a deletion announced meanwhile may have moved a record over', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
+  const { records } = stage.upstream;
+  // A new one comes last, so that it moves nothing back.
+  const listed = records.newestFirst.bind(records);
+  records.newestFirst = (resource) => listed(resource).toReversed();
+  const [gone, atBorder] = [
+    records.newestFirst('policies')[0]!,
+    records.newestFirst('policies')[POLICIES_PER_PAGE]!,
+  ];
+  let isTold = false;
+  stage.upstream.faultOf = ({ path }) => {
+    if (!path.includes('/policies?') || pageOf(path) !== 2 || isTold) return null;
+    isTold = true;
+    records.remove('policies', gone.id);
+    records.put('policies', { id: 'pol-another', name: 'Another', version: '1', status: 'draft' });
+    return {
+      fault: 'held',
+      until: stage.deliver(eventAbout('policy.deleted', 'policies', gone)).then(() => {}),
+    };
+  };
+  await stage.start();
+  await stage.leapUntil('a complete full sync', async () =>
+    (await policySyncRuns()).some(({ outcome }) => outcome === 'complete'),
+  );
+  expect(isTold).toBe(true);
+  expect(differences().filter((difference) => difference.includes(atBorder.id))).toEqual([]);
+});
+
 it('a list is walked on while each walk brings what nothing had told of, for that may not be all', async () => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
   const { records } = stage.upstream;

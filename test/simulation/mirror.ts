@@ -31,7 +31,16 @@ export const HEARTBEAT_MS = 5_000;
 
 /** Verbs that commit nothing: no crash is aimed at them. */
 export const READING = new Set([
-  ...['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countProofs', 'someLiveRecord'],
+  ...[
+    'currentNumber',
+    'countDue',
+    'nextDueAt',
+    'unseenBy',
+    'touchedSince',
+    'hasAnnouncedDeletion',
+    'countProofs',
+    'someLiveRecord',
+  ],
   ...[
     'cycleRecords',
     'countKnown',

@@ -165,6 +165,7 @@ export const CLASS_OF: Readonly<Record<ThreadVerb, VerbClass>> = {
   countLive: 'reports',
   unseenBy: 'reports',
   touchedSince: 'reports',
+  hasAnnouncedDeletion: 'reports',
   countProofs: 'reports',
   someLiveRecord: 'reports',
   cycleRecords: 'reports',

@@ -1,13 +1,13 @@
-import type { Kind } from '../../compliance/kinds.ts';
+import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
 import { dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import { changes, counter, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
+import { changes, counter, events, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
 import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
 import { readFact } from './facts.ts';
 import { type Records, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { as, excluded, idsOf, iso, set, sql } from './sql.ts';
+import { as, excluded, idsOf, isOneOf, iso, set, sql } from './sql.ts';
 
 type DueVerbs = Pick<
   BackfillStore,
@@ -26,6 +26,7 @@ type DueVerbs = Pick<
   | 'countLive'
   | 'unseenBy'
   | 'touchedSince'
+  | 'hasAnnouncedDeletion'
 >;
 
 /** Somebody has said within this time that the service lives: several of its beats. */
@@ -197,6 +198,17 @@ export function createDueVerbs(
           ? fed
           : await idsOf(statements, sql`SELECT ${rows.id} FROM ${rows} WHERE ${rows.changeSeq} > ${number}`);
       return new Set([...markedDirty, ...written]);
+    },
+
+    async hasAnnouncedDeletion(kind, wall) {
+      const { seq, type, receivedAt } = events;
+      // From the newest back to the time asked about: what is older is not looked at.
+      const [row] = await statements.query(
+        sql`SELECT 1 AS found FROM ${events} WHERE ${events.kind} = ${kind} AND ${isOneOf(type, [...DELETE_TYPES])}
+          AND ${seq} > coalesce((SELECT ${seq} FROM ${events} WHERE ${receivedAt} < ${iso(wall)}
+            ORDER BY ${seq} DESC LIMIT 1), 0) LIMIT 1`,
+      );
+      return row !== undefined;
     },
   };
 }

@@ -456,6 +456,21 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'tells whether a deletion was announced in a time, of one kind and by no other event',
+      inScene(open, async (scene) => {
+        const announced = (kind: Kind) => scene.store.hasAnnouncedDeletion(kind, scene.now().wall - 1_000);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', type: 'vendor.added' }));
+        expect(await announced('vendor')).toBe(false);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', type: 'vendor.removed' }));
+        expect(await announced('vendor')).toBe(true);
+        expect(await announced('policy')).toBe(false);
+        scene.pass(2_000);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', type: 'vendor.updated' }));
+        expect(await announced('vendor')).toBe(false);
+      }),
+    );
+
+    it(
       'tells what was written since, whether or not its changes are kept still',
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', ['a', 'b']);
