@@ -138,7 +138,7 @@ test('the buttons do what they say, by keyboard too, and keep the focus when the
   await toNextPage(() => page.keyboard.press('Enter'));
   await toNextPage(() => page.getByRole('button', { name: 'Resume' }).click());
   await toNextPage(() => page.getByRole('button', { name: 'Full sync now' }).click());
-  expect(h.asked).toEqual(['pause', 'resume', 'full sync policy,risk_assessment,vendor operator:olga']);
+  expect(h.asked).toEqual(['pause', 'resume', 'sync policy,risk_assessment,vendor operator:olga']);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.waitForURL(`${server.url}/sign-in`);
   expect(complaints).toEqual([]);

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import { loadConfig } from '../../src/config.ts';
@@ -55,8 +55,9 @@ async function startMirror(): Promise<typeof mirror> {
   });
   const service = await startService({ config, logger: createLogger({ level: 'silent' }) });
   onTestFinished(() => service.stop());
-  const database = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
-  onTestFinished(() => database.close());
+  // The same SQLite library as the service in this process: two copies of it would undo each other's locks.
+  const database = new Database(path, { readonly: true, timeout: 30_000 });
+  onTestFinished(() => void database.close());
   await sandbox.register(`${service.receiverUrl}/webhooks`, ['policy.*', 'risk.*', 'vendor.*']);
   return {
     fullSync: async () => {
@@ -67,14 +68,14 @@ async function startMirror(): Promise<typeof mirror> {
     rows: (kind) =>
       new Map(
         database
-          .prepare(`select id, data from ${TABLES[kind]} where deleted_at is null`)
+          .prepare<[], Row>(`select id, data from ${TABLES[kind]} where deleted_at is null`)
           .all()
           .map(({ id, data }) => [String(id), JSON.parse(String(data)) as Row]),
       ),
     unverified: () =>
       KINDS.reduce((sum, kind) => {
         const sql = `select count(*) as n from ${TABLES[kind]} where unverified_since is not null`;
-        return sum + Number(database.prepare(sql).get()!['n']);
+        return sum + Number(database.prepare<[], Row>(sql).get()!['n']);
       }, 0),
   };
 }

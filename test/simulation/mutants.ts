@@ -50,7 +50,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'late-hint',
+    name: 'late-dirty-mark',
     tryFirst: 9812,
     without: 'what has waited longer is taken for the latest that gave reason to read a record',
     edits: [

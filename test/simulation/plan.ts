@@ -130,7 +130,7 @@ export function planOf(seed: number): Plan {
   }
   if (chance.happens('full', 0.1))
     add(1, (at) => ({ at, do: 'disk_full', forMs: settleMs * chance.between('full', 1, 5) }));
-  add(chance.between('sync-runs', 0, 4), (at) => ({ at, do: 'sync', kinds: [chance.pick('synced', KINDS)] }));
+  add(chance.between('sweeps', 0, 4), (at) => ({ at, do: 'sync', kinds: [chance.pick('swept', KINDS)] }));
   add(chance.between('refetches', 0, 3), (at) => {
     const kind = chance.pick('refetched', ['vendor', 'risk_assessment'] as const);
     return { at, do: 'refetch', kind, id: idOf(kind, chance.between('refetched', 0, universe[kind])) };

@@ -1,7 +1,7 @@
 /**
  * Chance that can be played again. Draws are named (`latency vendor v3`, for example) and numbered per name, so that
  * taking one operation out of a plan leaves the draws of all others as they were: without that, shrinking would
- * compare unrelated histories.
+ * compare unrelated histories. A name is part of the history that a seed stands for: another name, another history.
  */
 export interface Chance {
   /** In [0, 1), the next draw under this name. */

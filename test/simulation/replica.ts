@@ -31,7 +31,7 @@ const CLAIM_LOOK_MS = 2_000;
 /** One way between a replica and the database's clock takes up to this. Milliseconds. */
 const LONGEST_WAY_MS = 20;
 /** A replica's own clock runs off by up to this. */
-const DIFFERENCES = 100e-6;
+const DRIFT = 100e-6;
 
 /** What all replicas of one world have in common. */
 export interface Site {
@@ -97,7 +97,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
 
   /** The service's own clock, over a database whose time is the world's. */
   async function databaseClock(): Promise<SharedClock> {
-    const differences = (2 * chance.draw(`differences ${name}`) - 1) * DIFFERENCES;
+    const drift = (2 * chance.draw(`drift ${name}`) - 1) * DRIFT;
     const offset = Math.floor(1_000_000 * chance.draw(`uptime ${name}`));
     const way = () => own.sleep(chance.between(`way ${name}`, 0, LONGEST_WAY_MS));
     const read = async () => {
@@ -108,7 +108,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
     };
     return await sharedClock(read, {
       sleep: own.sleep,
-      monotonic: () => offset + world.now() * (1 + differences),
+      monotonic: () => offset + world.now() * (1 + drift),
     });
   }
 
