@@ -1,8 +1,41 @@
+import { globSync } from 'node:fs';
+import { matchesGlob } from 'node:path';
 import { defineConfig } from 'vitest/config';
+
+/** The projects in their order: a file belongs to the first that names it, and to `process` where none does. */
+const PROJECTS: Record<string, readonly string[]> = {
+  browser: ['test/browser/**', 'test/sandbox/browser.test.ts'],
+  postgres: ['test/replicas/**', 'test/simulation/replicas.test.ts', 'test/store/postgres*.test.ts'],
+  store: ['test/store/**'],
+  // In the folders of the units, and yet with processes, a build or long waits.
+  process: [
+    'test/regular-expressions.test.ts',
+    'test/compliance/{client,expiry-during-full-sync,other-record}.test.ts',
+    'test/doctor/diagnosis.test.ts',
+    'test/metrics/{alerts,told}.test.ts',
+    'test/notify/notify.test.ts',
+    'test/ops/{follower-killed,health-service,walk}.test.ts',
+    'test/receive/server.test.ts',
+    'test/service/{forged,log-lines,pause,threads}.test.ts',
+  ],
+  // Neither a build nor another process nor a server of anybody else's, and done in moments.
+  unit: [
+    'test/*.test.ts',
+    'test/{backfill,compliance,doctor,inbox,metrics,mirror,notify,ops,process,receive,retention,service}/**',
+    'test/demo/{compare,shaped,watch}.test.ts',
+    'test/setup/{env-text,paging}.test.ts',
+  ],
+};
+
+const filesOf = Map.groupBy(
+  globSync('test/**/*.test.{ts,tsx}'),
+  (file) =>
+    Object.keys(PROJECTS).find((name) => PROJECTS[name]!.some((glob) => matchesGlob(file, glob))) ??
+    'process',
+);
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts', 'test/**/*.test.tsx'],
     // Most tests listen on loopback or open a file; two workers are what a two-core machine gives.
     maxWorkers: 2,
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
@@ -11,5 +44,11 @@ export default defineConfig({
     hookTimeout: 180_000,
     // Ends what hangs; the default of a second would also end what a busy machine is slow at.
     expect: { poll: { timeout: 40_000 } },
+    // Files of one worker share their modules: to load them anew took longer than the tests of the units. Where modules are
+    // replaced, or services run beside their tests, each file has a process of its own.
+    projects: [...filesOf].map(([name, include]) => ({
+      extends: true,
+      test: { name, include, isolate: name === 'process' },
+    })),
   },
 });

@@ -47,7 +47,7 @@ describe('the documents', () => {
     expect(columns.filter((name) => !section('The tables').includes(`\`${name}\``))).toEqual([]);
   });
 
-  it.each(['README.md', 'ARCHITECTURE.md', 'SECURITY.md', 'CHANGELOG.md'])(
+  it.each(['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'])(
     'link in %s only to what is there',
     (name) => {
       const targets = [...read(name).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, target]) => target!);
@@ -56,9 +56,12 @@ describe('the documents', () => {
     },
   );
 
-  it.each(['ARCHITECTURE.md', 'SECURITY.md'])('name in %s only what is in the tree', (name) => {
-    const named = [...read(name).matchAll(/`((?:src|test|drizzle)\/[\w./-]*)`/g)].map(([, path]) => path!);
-    expect(named.length).toBeGreaterThan(10);
-    expect(named.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
-  });
+  it.each(['ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md'])(
+    'name in %s only what is in the tree',
+    (name) => {
+      const named = [...read(name).matchAll(/`((?:src|test|drizzle)\/[\w./-]*)`/g)].map(([, path]) => path!);
+      expect(named.length).toBeGreaterThan(10);
+      expect(named.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
+    },
+  );
 });
