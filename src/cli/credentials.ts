@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { tokensPlace } from '../compliance/oauth-store.ts';
+import { tokensPlace } from '../compliance/oauth-tokens.ts';
 import { answerPlace, registrationPlace } from '../compliance/registration.ts';
 import { openSecret, type SealedPlace, sealSecret } from '../compliance/secrets.ts';
 import { loadConfig, readCredentialsKey } from '../config.ts';

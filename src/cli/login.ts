@@ -4,12 +4,13 @@ import { type Clock, systemClock } from '../clock.ts';
 import {
   type ConsentAnswer,
   type ConsentAttempt,
+  createTokenEndpoint,
+  GrantRefused,
   readConsent,
   startConsent,
-} from '../compliance/oauth-consent.ts';
-import { createTokenEndpoint, GrantRefused, type TokenEndpoint } from '../compliance/oauth-endpoint.ts';
-import { GRANT, sealTokens } from '../compliance/oauth-store.ts';
-import { scopesFor, type Tokens } from '../compliance/oauth-tokens.ts';
+  type TokenEndpoint,
+} from '../compliance/oauth-endpoint.ts';
+import { GRANT, scopesFor, sealTokens, type Tokens } from '../compliance/oauth-tokens.ts';
 import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
 import { describeError, MirrorError, UsageError } from '../errors.ts';
 import type { Store } from '../store/store.ts';

@@ -4,7 +4,7 @@ import { UsageError } from '../errors.ts';
 import { apiKeyCredentials, type Credentials } from './credentials.ts';
 import { oauthCredentials } from './oauth-credentials.ts';
 import { createTokenEndpoint } from './oauth-endpoint.ts';
-import type { TokenStore } from './oauth-store.ts';
+import type { TokenStore } from './oauth-tokens.ts';
 import { type Needs, scopesFor } from './oauth-tokens.ts';
 import { serviceAccountCredentials } from './service-account.ts';
 

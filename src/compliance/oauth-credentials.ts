@@ -5,8 +5,18 @@ import { MirrorError } from '../errors.ts';
 import type { Credentials } from './credentials.ts';
 import { UpstreamError } from './errors.ts';
 import { GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
-import { GRANT, openTokens, type SealedTokens, sealTokens, type TokenStore } from './oauth-store.ts';
-import { isReadOnly, type Needs, needsRenewal, scopesOf, type Tokens } from './oauth-tokens.ts';
+import {
+  GRANT,
+  isReadOnly,
+  type Needs,
+  needsRenewal,
+  openTokens,
+  type SealedTokens,
+  scopesOf,
+  sealTokens,
+  type TokenStore,
+  type Tokens,
+} from './oauth-tokens.ts';
 
 export interface OauthCredentialsOptions {
   settings: ComplianceSettings;

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Credentials } from './credentials.ts';
 import { GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
-import type { TokenStore } from './oauth-store.ts';
+import type { TokenStore } from './oauth-tokens.ts';
 import { needsRenewal, scopesOf, type Tokens } from './oauth-tokens.ts';
 
 export interface ServiceAccountOptions {

@@ -1,6 +1,6 @@
-import { timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { SignatureSettings, TemplatePart } from '../config.ts';
-import { macOf, type SignedPart } from './mac.ts';
+import { MIN_SIGNING_KEY_BYTES } from '../signing-secret.ts';
 import { parseSignatureHeader, type SignatureHeader } from './signature-header.ts';
 
 /** Value of a request header by its lower-case name, for `{header:NAME}`. */
@@ -126,19 +126,28 @@ function findSigner(
   return -1;
 }
 
-/** The MAC that `secret` gives these bytes, in lower-case hex. Headers go in as the octets that came, which Node reads as Latin-1. */
+/**
+ * The MAC (HMAC, RFC 2104) that `secret` gives these bytes, in lower-case hex. Headers go in as the octets that came, which Node
+ * reads as Latin-1.
+ * @throws Error for a key that anyone could have: no secret that was decoded is one, so whoever hands one in has a fault. A
+ * 5xx follows, and the sender comes again; a pass would let anyone in.
+ */
 export function signatureOf(
   secret: Uint8Array,
   t: string,
   { body, headerOf }: Pick<SignedDelivery, 'body' | 'headerOf'>,
   { algorithm, template }: Pick<SignatureSettings, 'template' | 'algorithm'>,
 ): string {
-  const parts = template.map((part): SignedPart => {
-    if (part.kind === 'body') return body;
-    if (part.kind === 'header') return { text: headerOf(part.name) ?? '', encoding: 'latin1' };
-    return { text: part.kind === 'timestamp' ? t : part.text, encoding: 'utf8' };
-  });
-  return macOf(algorithm, secret, parts);
+  if (secret.length < MIN_SIGNING_KEY_BYTES) {
+    throw new Error(`a signing key of ${secret.length} bytes was about to be used`);
+  }
+  const mac = createHmac(algorithm, secret);
+  for (const part of template) {
+    if (part.kind === 'body') mac.update(body);
+    else if (part.kind === 'header') mac.update(headerOf(part.name) ?? '', 'latin1');
+    else mac.update(part.kind === 'timestamp' ? t : part.text, 'utf8');
+  }
+  return mac.digest('hex');
 }
 
 function lacksSignedHeader(template: readonly TemplatePart[], headerOf: HeaderOf): boolean {

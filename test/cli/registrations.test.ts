@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { tokensPlace } from '../../src/compliance/oauth-store.ts';
+import { tokensPlace } from '../../src/compliance/oauth-tokens.ts';
 import { sealSecret } from '../../src/compliance/secrets.ts';
 import { openStore } from '../../src/store/open.ts';
 import { json, startUpstream } from '../compliance/upstream.ts';

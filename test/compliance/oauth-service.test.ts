@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { createTokenEndpoint } from '../../src/compliance/oauth-endpoint.ts';
-import { GRANT, sealTokens } from '../../src/compliance/oauth-store.ts';
+import { GRANT, sealTokens } from '../../src/compliance/oauth-tokens.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
 import { createLogger } from '../../src/logger.ts';
 import { type Service, startService } from '../../src/service.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MalformedAnswer } from '../../src/compliance/envelope.ts';
-import { challengeOf, readConsent, startConsent } from '../../src/compliance/oauth-consent.ts';
+import { challengeOf, readConsent, startConsent } from '../../src/compliance/oauth-endpoint.ts';
 import {
   isReadOnly,
   needsRenewal,

@@ -297,3 +297,71 @@ describe('whatever the body', () => {
     );
   });
 });
+
+/** RFC 4231, test cases 1, 3 and 6: a short key, a body of one byte repeated, a key longer than any block. The second has four bytes. */
+const CASES = [
+  {
+    key: '0b'.repeat(20),
+    data: '4869205468657265',
+    sha256: 'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
+    sha512:
+      '87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914eeb61f1702e696c203a126854',
+  },
+  {
+    key: 'aa'.repeat(20),
+    data: 'dd'.repeat(50),
+    sha256: '773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe',
+    sha512:
+      'fa73b0089d56a284efb0f0756c890be9b1b5dbdd8ee81a3655f83e33b2279d39bf3e848279a722c806b485a47e67c807b946a337bee8942674278859e13292fb',
+  },
+  {
+    key: 'aa'.repeat(131),
+    data: '54657374205573696e67204c6172676572205468616e20426c6f636b2d53697a65204b6579202d2048617368204b6579204669727374',
+    sha256: '60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
+    sha512:
+      '80b24263c7c1a3ebb71493c1dd7be8b49b46d1f41b4aeec1121b013783f8f3526b56d037e05f2598bd0fd2215d6a1e5295e64f73f63f0aec8b915a985d786598',
+  },
+] as const;
+
+const bodyOnly = (algorithm: 'sha256' | 'sha384' | 'sha512') =>
+  ({ algorithm, template: [{ kind: 'body' }] }) as const;
+const unsaid = () => undefined;
+
+describe('a MAC', () => {
+  it.each(CASES)('is what RFC 4231 says of a key of $key.length digits', ({ key, data, sha256, sha512 }) => {
+    const [secret, body] = [Buffer.from(key, 'hex'), Buffer.from(data, 'hex')];
+    const delivery = { body, headerOf: unsaid };
+    expect(signatureOf(secret, '', delivery, bodyOnly('sha256'))).toBe(sha256);
+    expect(signatureOf(secret, '', delivery, bodyOnly('sha512'))).toBe(sha512);
+  });
+
+  it.each(['sha256', 'sha384', 'sha512'] as const)(
+    'of %s is none under a key that anyone could have',
+    (algorithm) => {
+      for (let bytes = 0; bytes < 16; bytes++) {
+        const secret = new Uint8Array(bytes).fill(7);
+        const delivery = { body: Buffer.from('{}'), headerOf: unsaid };
+        expect(() => signatureOf(secret, '', delivery, bodyOnly(algorithm))).toThrow(`${bytes} bytes`);
+      }
+    },
+  );
+
+  it('is over the octets of a header as they came, and over text as UTF-8', () => {
+    const secret = new Uint8Array(32).fill(9);
+    const template: TemplatePart[] = [
+      { kind: 'header', name: 'x-id' },
+      { kind: 'text', text: 'ü€' },
+      { kind: 'timestamp' },
+      { kind: 'body' },
+    ];
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), fc.uint8Array({ maxLength: 20_000 }), (octets, body) => {
+        const headerOf = () => Buffer.from(octets).toString('latin1');
+        const signed = Buffer.concat([octets, Buffer.from('ü€17', 'utf8'), body]);
+        expect(signatureOf(secret, '17', { body, headerOf }, { algorithm: 'sha384', template })).toBe(
+          createHmac('sha384', secret).update(signed).digest('hex'),
+        );
+      }),
+    );
+  });
+});

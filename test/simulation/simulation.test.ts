@@ -4,7 +4,7 @@ import { run } from './run.ts';
 import { shrink } from './shrink.ts';
 
 /** Takes well under a minute; `npm run simulate` plays as many as one likes. */
-const SEEDS = 120;
+const SEEDS = 60;
 
 describe('the mirror, whatever happens to it', () => {
   it('keeps every invariant and ends equal to the upstream', { timeout: 600_000 }, async () => {
