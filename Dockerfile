@@ -13,6 +13,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
+COPY sandbox ./sandbox
 # Not "npm run build": npm would put the Node of the development packages, which was not installed, first.
 RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json && rm -f dist/.tsbuildinfo
 # From here on only what runs: the packages are installed anew rather than pruned, so that nothing is left over.
@@ -43,5 +44,5 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.PORT || 8080) + '/livez', { signal: AbortSignal.timeout(4000) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 # Exec form: signals reach Node itself.
-ENTRYPOINT ["node", "dist/main.js"]
+ENTRYPOINT ["node", "dist/src/main.js"]
 CMD ["serve"]

@@ -19,6 +19,7 @@ import { createOps } from './ops/routes.ts';
 import { createSnapshots } from './ops/snapshot.ts';
 import { signInLink } from './ops/tokens.ts';
 import { createTraffic } from './ops/traffic.ts';
+import { version } from './package.ts';
 import { createWorker, GATHER_MS } from './process/worker.ts';
 import { prove } from './receive/connections.ts';
 import { createReceiver } from './receive/routes.ts';
@@ -44,7 +45,6 @@ import { keepUp } from './service/upkeep.ts';
 import { createDeliveryWatch, forgeableDistanceMs } from './service/watch.ts';
 import { lockFile } from './store/lock.ts';
 import type { Store } from './store/store.ts';
-import { version } from './version.ts';
 
 /** How often the database's time is asked for again: what it may be off by grows with the time since. */
 const CLOCK_MEASURED_MS = 5_000;

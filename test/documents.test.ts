@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { sandboxSettingNames } from '../src/sandbox/options.ts';
+import { sandboxSettingNames } from '../sandbox/options.ts';
 
 const read = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
 const readme = read('README.md');
@@ -59,7 +59,9 @@ describe('the documents', () => {
   it.each(['ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md'])(
     'name in %s only what is in the tree',
     (name) => {
-      const named = [...read(name).matchAll(/`((?:src|test|drizzle)\/[\w./-]*)`/g)].map(([, path]) => path!);
+      const named = [...read(name).matchAll(/`((?:src|sandbox|test|drizzle)\/[\w./-]*)`/g)].map(
+        ([, path]) => path!,
+      );
       expect(named.length).toBeGreaterThan(10);
       expect(named.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
     },

@@ -16,15 +16,27 @@ const DIRECTIONS: readonly (readonly [
 ])[] = [
   ['src/unlisted/new.ts', ['../errors.ts', '../store/store.ts'], ['./other.ts']],
   ['src/unlisted-root.ts', ['./service.ts', './store/store.ts', './config.ts'], ['./errors.ts']],
-  ['src/main.ts', ['./service.ts', './config.ts', './cli/serve.ts'], ['./cli/run.ts']],
-  ['src/service.ts', ['./cli/run.ts', './sandbox/sandbox.ts'], ['./receive/routes.ts', 'hono']],
-  ['src/service/new.ts', ['../cli/run.ts', '../sandbox/sandbox.ts', '../service.ts'], ['../store/open.ts']],
+  [
+    'src/main.ts',
+    ['./service.ts', './config.ts', './cli/serve.ts', '../sandbox/sandbox.ts'],
+    ['./cli/run.ts'],
+  ],
+  ['src/service.ts', ['./cli/run.ts', '../sandbox/sandbox.ts'], ['./receive/routes.ts', 'hono']],
+  [
+    'src/service/new.ts',
+    ['../cli/run.ts', '../../sandbox/sandbox.ts', '../service.ts'],
+    ['../store/open.ts'],
+  ],
   [
     'src/service/narrator.ts',
     ['../inbox/inbox.ts', '../store/open.ts'],
     ['../store/store.ts', '../metrics.ts'],
   ],
-  ['src/config.ts', ['./store/store.ts', './service.ts'], ['./config-parsers.ts', './signing-secret.ts']],
+  [
+    'src/config.ts',
+    ['./store/store.ts', './service.ts', '../sandbox/options.ts'],
+    ['./config-parsers.ts', './signing-secret.ts'],
+  ],
   [
     'src/receive/new.ts',
     ['../config.ts', '../mirror/merge.ts', '../process/worker.ts', '../compliance/client.ts'],
@@ -48,7 +60,7 @@ const DIRECTIONS: readonly (readonly [
       '../process/worker.ts',
       '../inbox/inbox.ts',
       '../ops/routes.ts',
-      '../sandbox/sandbox.ts',
+      '../../sandbox/sandbox.ts',
     ],
     ['../compliance/client.ts', '../mirror/decide.ts', '../inbox/retry.ts'],
   ],
@@ -72,7 +84,7 @@ const DIRECTIONS: readonly (readonly [
   ['src/notify/new.ts', ['../store/store.ts', '../ops/verdict.ts', '../config.ts'], ['../clock.ts']],
   [
     'src/compliance/new.ts',
-    ['../config.ts', '../store/store.ts', '../backfill/backfill.ts', '../sandbox/state.ts'],
+    ['../config.ts', '../store/store.ts', '../backfill/backfill.ts', '../../sandbox/state.ts'],
     ['zod'],
   ],
   [
@@ -114,31 +126,46 @@ const DIRECTIONS: readonly (readonly [
   [
     'src/cli/new.ts',
     ['hono', 'drizzle-orm', 'pg'],
-    ['../sandbox/sandbox.ts', '../service.ts', '../store/open.ts'],
+    ['../../sandbox/sandbox.ts', '../service.ts', '../store/open.ts'],
   ],
   [
-    'src/cli/demo/new.ts',
-    ['../../service.ts', '../../store/open.ts', '../../sandbox/state.ts'],
-    ['../cli.ts', 'node:sqlite'],
+    'sandbox/new.ts',
+    [
+      '../src/store/store.ts',
+      '../src/receive/signature.ts',
+      '../src/service.ts',
+      '../src/config.ts',
+      '../src/cli/cli.ts',
+    ],
+    ['../src/compliance/kinds.ts', '../src/errors.ts', './page/routes.tsx', 'hono'],
   ],
   [
-    'src/sandbox/new.ts',
-    ['../store/store.ts', '../receive/signature.ts', '../service.ts', '../config.ts', '../logger.ts'],
-    ['../compliance/kinds.ts', '../errors.ts', 'hono'],
+    'sandbox/page/new.tsx',
+    ['../../src/store/store.ts', '../../src/service.ts', '../../src/config.ts'],
+    [
+      '../../src/compliance/kinds.ts',
+      '../../src/errors.ts',
+      '../problems.ts',
+      'hono/jsx',
+      '@hono/zod-openapi',
+    ],
   ],
   [
-    'src/sandbox/page/new.tsx',
-    ['../../store/store.ts', '../../service.ts', '../../config.ts'],
-    ['../../compliance/kinds.ts', '../../errors.ts', '../problems.ts', 'hono/jsx', '@hono/zod-openapi'],
+    'sandbox/demo/new.ts',
+    ['../../src/service.ts', '../../src/store/open.ts', '../../src/cli/cli.ts', '../state.ts', 'pg'],
+    ['../../src/compliance/kinds.ts', './stage.ts', 'node:sqlite', 'hono'],
   ],
 ];
 
 /** Packages with one home each, tried from every folder that is not their home. */
 const SQL = ['drizzle-orm', 'drizzle-orm/sqlite-core', 'better-sqlite3', 'node:sqlite', 'pg'];
 const WEB = ['hono', 'hono/jsx', '@hono/node-server'];
-const FOLDERS = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .map((entry) => entry.name);
+const FOLDERS = [
+  ...readdirSync(join(ROOT, 'src'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => `src/${entry.name}`),
+  'sandbox',
+];
 
 /** Stages that are handed settings, and may name their types. */
 const HANDED_SETTINGS = ['receive', 'inbox', 'process', 'backfill', 'ops', 'compliance'];
@@ -153,10 +180,10 @@ beforeAll(async () => {
     cpSync(join(ROOT, name), join(tree, name));
   for (const [file, refused, allowed] of DIRECTIONS) write(file, [...refused, ...allowed]);
   for (const folder of FOLDERS) {
-    write(`src/${folder}/packages.ts`, [...SQL, ...WEB]);
-    write(`src/${folder}/detour.ts`, [`./../${folder === 'store' ? 'service' : 'store/open'}.ts`]);
-    write(`src/${folder}/environment.ts`, [], 'export const home = process.env["HOME"];');
-    write(`src/${folder}/development.ts`, ['fast-check']);
+    write(`${folder}/packages.ts`, [...SQL, ...WEB]);
+    write(`${folder}/detour.ts`, [`./../${folder === 'src/store' ? 'service' : 'store/open'}.ts`]);
+    write(`${folder}/environment.ts`, [], 'export const home = process.env["HOME"];');
+    write(`${folder}/development.ts`, ['fast-check']);
   }
   for (const folder of HANDED_SETTINGS) {
     write(`src/${folder}/settings.ts`, [], "export type { Config } from '../config.ts';");
@@ -176,12 +203,20 @@ function write(file: string, specifiers: readonly string[], more = ''): void {
 
 /** The linter's findings, as `rule line`; its exit code is 1 where it finds any. */
 function lint(): Promise<Map<string, string[]>> {
-  const args = [BIOME, 'lint', '--vcs-enabled=false', '--reporter=github', '--max-diagnostics=none', 'src'];
+  const args = [
+    BIOME,
+    'lint',
+    '--vcs-enabled=false',
+    '--reporter=github',
+    '--max-diagnostics=none',
+    'src',
+    'sandbox',
+  ];
   return new Promise((resolve) => {
     execFile(process.execPath, args, { cwd: tree, maxBuffer: 2 ** 26 }, (_error, stdout) => {
       const found = new Map<string, string[]>();
       for (const [, rule, file, line] of stdout.matchAll(/title=lint\/\w+\/(\w+),file=(.+?),line=(\d+)/g)) {
-        const name = file!.slice(file!.indexOf('src/'));
+        const name = /(?:src|sandbox)\/.*/.exec(file!)![0];
         found.set(name, [...(found.get(name) ?? []), `${rule} ${line}`]);
       }
       resolve(found);
@@ -205,22 +240,22 @@ describe('the check', () => {
     },
   );
 
-  it.each(FOLDERS)('keeps database drivers and hono out of src/%s unless that is their home', (folder) => {
-    const refused = SQL.filter((name) => folder !== 'store' || name.startsWith('drizzle-orm'));
+  it.each(FOLDERS)('keeps database drivers and hono out of %s unless that is their home', (folder) => {
+    const refused = SQL.filter((name) => folder !== 'src/store' || name.startsWith('drizzle-orm'));
     const sql = refused.map((name) => SQL.indexOf(name) + 1);
-    const web = ['receive', 'ops', 'sandbox'].includes(folder)
+    const web = ['src/receive', 'src/ops', 'sandbox'].includes(folder)
       ? []
       : WEB.map((_, index) => SQL.length + index + 1);
-    expect(refusedLines(`src/${folder}/packages.ts`)).toEqual([...sql, ...web]);
+    expect(refusedLines(`${folder}/packages.ts`)).toEqual([...sql, ...web]);
   });
 
-  it.each(FOLDERS)('sees through a detour in a path written in src/%s', (folder) => {
-    expect(refusedLines(`src/${folder}/detour.ts`)).toEqual([1]);
+  it.each(FOLDERS)('sees through a detour in a path written in %s', (folder) => {
+    expect(refusedLines(`${folder}/detour.ts`)).toEqual([1]);
   });
 
-  it.each(FOLDERS)('refuses the environment and development packages in src/%s', (folder) => {
-    expect(refusals.get(`src/${folder}/environment.ts`)).toContain('noProcessEnv 1');
-    expect(refusals.get(`src/${folder}/development.ts`)).toContain('noUndeclaredDependencies 1');
+  it.each(FOLDERS)('refuses the environment and development packages in %s', (folder) => {
+    expect(refusals.get(`${folder}/environment.ts`)).toContain('noProcessEnv 1');
+    expect(refusals.get(`${folder}/development.ts`)).toContain('noUndeclaredDependencies 1');
   });
 
   it.each(HANDED_SETTINGS)('lets src/%s name the types of settings', (folder) => {
@@ -231,8 +266,8 @@ describe('the check', () => {
     expect(refusals.get('src/mirror/ring-a.ts')).toContain('noImportCycles 1');
   });
 
-  it('knows every folder of src by name', () => {
-    const listed = new Set(DIRECTIONS.map(([file]) => file.split('/')[1]));
-    expect(FOLDERS.filter((folder) => !listed.has(folder))).toEqual([]);
+  it('knows every folder by name', () => {
+    const listed = DIRECTIONS.map(([file]) => dirname(file));
+    expect(FOLDERS.filter((folder) => !listed.includes(folder))).toEqual([]);
   });
 });

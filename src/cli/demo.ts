@@ -1,13 +1,16 @@
 import { randomInt } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { keepRunning } from '../../sandbox/demo/endless.ts';
+import type { Screen } from '../../sandbox/demo/narration.ts';
+import { runOnce } from '../../sandbox/demo/once.ts';
+import { onStage } from '../../sandbox/demo/stage.ts';
 import { MirrorError } from '../errors.ts';
-import type { Cli } from './cli.ts';
-import { keepRunning } from './demo/endless.ts';
-import { runOnce } from './demo/once.ts';
-import { onStage } from './demo/stage.ts';
+import { type Cli, writeTable } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
+import { createOpsClient } from './ops-client.ts';
 import { integerBetween, parseDuration } from './options.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
+import { printable } from './text.ts';
 
 interface DemoOptions {
   for?: number;
@@ -60,7 +63,12 @@ export function demoCommand(cli: Cli): Command {
 
 async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   const stop = stopSignals({ attached: false });
+  const screen: Screen = {
+    write: (...lines) => cli.out.write(lines.map((line) => `${printable(line)}\n`).join('')),
+    table: (heads, rows) => writeTable(cli.out, heads, rows),
+  };
   const settings = {
+    operator: createOpsClient,
     env: cli.env,
     sandboxPort: options.sandboxPort,
     postgres: options.postgres === true,
@@ -81,11 +89,13 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   try {
     await onStage(settings, keep, async (stage) => {
       if (options.for === undefined) {
-        await Promise.race([keepRunning(cli, stage, stop.signal), stage.failed]);
+        await Promise.race([keepRunning(screen, stage, stop.signal), stage.failed]);
         return;
       }
       const run = { runMs: options.for, tamper: options.tamper === true, signal: stop.signal };
-      await Promise.race([runOnce(cli, stage, run), stage.failed, interrupted]);
+      const differing = await Promise.race([runOnce(screen, stage, run), stage.failed, interrupted]);
+      if (differing.length === 0) return;
+      throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
     });
   } finally {
     stop.release();

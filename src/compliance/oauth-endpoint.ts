@@ -2,12 +2,12 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import type { ComplianceSettings } from '../config.ts';
 import { UsageError } from '../errors.ts';
+import { userAgent } from '../package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { type Tokens, tokensIn } from './oauth-tokens.ts';
 import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
 import { type Answer, ExchangeFailure, exchange } from './transport.ts';
-import { userAgent } from './user-agent.ts';
 
 /**
  * Our own small client of the two OAuth addresses, over the same transport as the API. The libraries were

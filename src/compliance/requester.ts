@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { ComplianceSettings } from '../config.ts';
+import { userAgent } from '../package.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
@@ -7,7 +8,6 @@ import { GrantRefused } from './oauth-endpoint.ts';
 import { routeOf, urlFor } from './paths.ts';
 import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
 import { type Answer, ExchangeFailure, exchange } from './transport.ts';
-import { userAgent } from './user-agent.ts';
 import { type Expectation, judge } from './verdict.ts';
 
 /** For a 429 that names no time. Everything waits, since every lane draws on the same allowance. */

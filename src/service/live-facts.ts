@@ -5,7 +5,7 @@ import type { Budget } from '../compliance/budget.ts';
 import type { Config } from '../config.ts';
 import type { LiveFacts, UpstreamFacts } from '../ops/context.ts';
 import type { Traffic } from '../ops/traffic.ts';
-import { version } from '../version.ts';
+import { version } from '../package.ts';
 import type { Pause } from './pause.ts';
 import type { SecretUse } from './secret-use.ts';
 import type { StoredSecrets } from './stored-secrets.ts';

@@ -8,7 +8,7 @@ import type { Usage } from './probe.ts';
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
-export const MAIN = here('../../dist/main.js');
+export const MAIN = here('../../dist/src/main.js');
 export const BASELINE = here('./baseline.ts');
 
 /** A token of our own: signing in by a link is for people. */

@@ -217,7 +217,7 @@ describe('on an empty database with no service running', () => {
   });
 
   it('a reader that has gone away is no failure', () => {
-    const main = new URL('../../dist/main.js', import.meta.url).pathname;
+    const main = new URL('../../dist/src/main.js', import.meta.url).pathname;
     const command = `"${process.execPath}" "${main}" status --json 2>&1 | :; echo "\${PIPESTATUS[0]}"`;
     const text = execFileSync('bash', ['-c', command], {
       env: { ...process.env, ...settings },

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { Asked } from './resident.ts';
 
 /** The built executable: what users run, not what the tests' own loader makes of the sources. */
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
 const RESIDENT = fileURLToPath(new URL('./resident.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -63,7 +63,7 @@ export async function cli(
   settings: Record<string, string> = {},
   options: { node?: string; nodeArgs?: readonly string[]; cwd?: string; own?: boolean } = {},
 ): Promise<Finished> {
-  if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
+  if (!existsSync(MAIN)) throw new Error('dist/src/main.js is missing: run "npm run build" first');
   const cwd = options.cwd ?? tmpdir();
   const isOwn = options.own ?? (options.node !== undefined || options.nodeArgs !== undefined);
   if (!isOwn && !isBusy) return await byResident({ args, env: environment(settings), cwd });
@@ -111,7 +111,7 @@ function run(
   settings: Record<string, string>,
   cwd: string,
 ): Running {
-  if (!existsSync(MAIN)) throw new Error('dist/main.js is missing: run "npm run build" first');
+  if (!existsSync(MAIN)) throw new Error('dist/src/main.js is missing: run "npm run build" first');
   const child = spawn(program, args, {
     cwd,
     env: environment(settings),

@@ -9,7 +9,7 @@ import { afterAll, expect, it, onTestFinished } from 'vitest';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
 import { cli } from './executable.ts';
 
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
 const SECRET = 'a-secret-of-the-flooded-one';
 const WRONG = 'a-secret-that-was-mistyped';
 /** What a flood of 20,000 may write. */

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
  * A process that runs one command of the built executable after the other, each as if it were alone: to start a process and
  * load the program costs half a second of processor time, most commands take a tenth of that. Started by executable.ts.
  */
-const RUN = new URL('../../dist/cli/run.js', import.meta.url).pathname;
+const RUN = new URL('../../dist/src/cli/run.js', import.meta.url).pathname;
 const { run } = createRequire(import.meta.url)(RUN) as { run: (args: readonly string[]) => Promise<number> };
 
 export interface Asked {

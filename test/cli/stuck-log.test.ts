@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it, onTestFinished } from 'vitest';
 import { header, nowSeconds } from '../receive/sign.ts';
 
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
 const SECRET = 'a-secret-of-the-stuck-log';
 /** Two lines each, of some 200 bytes: several times what a pipe holds. */
 const DELIVERIES = 1_000;

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Sandbox } from '../../sandbox/sandbox.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createBudget } from '../../src/compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../../src/compliance/client.ts';
@@ -9,7 +10,6 @@ import { credentialsFor } from '../../src/compliance/credentials-for.ts';
 import { createTokenEndpoint, readConsent, startConsent } from '../../src/compliance/oauth-endpoint.ts';
 import { GRANT, sealTokens } from '../../src/compliance/oauth-tokens.ts';
 import { loadConfig } from '../../src/config.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openStore } from '../../src/store/open.ts';
 import { consent } from './consent.ts';
 

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { signatureHeader } from '../../sandbox/signature.ts';
 import { EVENT_TYPES, type EventType, kindOfType } from '../../src/compliance/kinds.ts';
 import { recordIdIn } from '../../src/compliance/pointers.ts';
 import { loadConfig } from '../../src/config.ts';
-import { signatureHeader } from '../../src/sandbox/signature.ts';
 import { request, testReceiver, testSandbox } from '../sandbox/support.ts';
 import { consent } from './consent.ts';
 import { makeHappen } from './happenings.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type Sandbox, startSandbox } from '../../sandbox/sandbox.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { EVENT_TYPES, type EventType } from '../../src/compliance/kinds.ts';
 import { loadConfig } from '../../src/config.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
 import { readSignature, verifySignature } from '../../src/receive/signature.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { request, testReceiver } from '../sandbox/support.ts';
 import { type Connection, connect, WAYS, type Way } from './clients.ts';
 import { makeHappen } from './happenings.ts';

@@ -1,6 +1,6 @@
-import { seededRandom } from '../../src/sandbox/random.ts';
-import type { IdShape, ShapesPatch } from '../../src/sandbox/shapes.ts';
-import { drawShapes } from '../../src/sandbox/shapes-draw.ts';
+import { seededRandom } from '../../sandbox/random.ts';
+import type { IdShape, ShapesPatch } from '../../sandbox/shapes.ts';
+import { drawShapes } from '../../sandbox/shapes-draw.ts';
 import type { Expected, Kind, Shape } from './matrix.ts';
 
 /** Shapes that fit the specification, one difference from the sandbox's own at a time, and what must come of each. */

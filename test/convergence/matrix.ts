@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pino from 'pino';
+import { startSandbox } from '../../sandbox/sandbox.ts';
+import type { ShapesPatch } from '../../sandbox/shapes.ts';
 import { loadConfig } from '../../src/config.ts';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import type { ShapesPatch } from '../../src/sandbox/shapes.ts';
 import { startService } from '../../src/service.ts';
 import { freePorts } from '../support/ports.ts';
 

@@ -7,7 +7,7 @@ import {
   type UpstreamRecords,
   unknowableAssessments,
   unverifiedRows,
-} from '../../src/cli/demo/compare.ts';
+} from '../../sandbox/demo/compare.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 

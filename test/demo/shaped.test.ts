@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { compare, type MirrorRow } from '../../src/cli/demo/compare.ts';
-import { comparable } from '../../src/cli/demo/shaped.ts';
+import { compare, type MirrorRow } from '../../sandbox/demo/compare.ts';
+import { comparable } from '../../sandbox/demo/shaped.ts';
+import { valueIn } from '../../sandbox/places.ts';
+import { seededRandom } from '../../sandbox/random.ts';
+import { changedShapes, DEFAULT_SHAPES, type Shapes } from '../../sandbox/shapes.ts';
+import { drawShapes } from '../../sandbox/shapes-draw.ts';
+import { shapedRecord, withShownIds } from '../../sandbox/shaping.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { valueIn } from '../../src/sandbox/places.ts';
-import { seededRandom } from '../../src/sandbox/random.ts';
-import { changedShapes, DEFAULT_SHAPES, type Shapes } from '../../src/sandbox/shapes.ts';
-import { drawShapes } from '../../src/sandbox/shapes-draw.ts';
-import { shapedRecord, withShownIds } from '../../src/sandbox/shaping.ts';
 
 const KEPT: Readonly<Record<Kind, JsonObject>> = {
   policy: { policyId: 'policy-0007', name: 'Backup', version: '1.2', status: 'in_review', owner: 'Legal' },

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Difference } from '../../src/cli/demo/compare.ts';
-import type { Change } from '../../src/cli/demo/mirror-tables.ts';
-import { differenceRows, isInTransit, resolverOf, tally } from '../../src/cli/demo/report.ts';
-import { STORIES, schedule } from '../../src/cli/demo/script.ts';
-import { Watch } from '../../src/cli/demo/watch.ts';
+import type { Difference } from '../../sandbox/demo/compare.ts';
+import type { Change } from '../../sandbox/demo/mirror-tables.ts';
+import { differenceRows, isInTransit, resolverOf, tally } from '../../sandbox/demo/report.ts';
+import { STORIES, schedule } from '../../sandbox/demo/script.ts';
+import { Watch } from '../../sandbox/demo/watch.ts';
 
 function differs(id: string, field = 'status'): Difference {
   return { kind: 'vendor', id, fields: [{ field, mirror: 'a', upstream: 'b' }] };

@@ -8,7 +8,7 @@ import { SECRET } from '../receive/sign.ts';
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The built executable: what users run. */
-const MAIN = here('../../dist/main.js');
+const MAIN = here('../../dist/src/main.js');
 
 export interface Start {
   database: string;
@@ -129,5 +129,5 @@ export function buildWithMigration(folder: string, sql: readonly string[]): stri
     join(dirname(journalPath), '..', `${entry.tag}.sql`),
     sql.join('\n--> statement-breakpoint\n'),
   );
-  return join(folder, 'dist/main.js');
+  return join(folder, 'dist/src/main.js');
 }

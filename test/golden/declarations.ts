@@ -1,11 +1,11 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
+import { resolveOptions, sandboxSettingNames } from '../../sandbox/options.ts';
 import { EXPORTED_TABLES } from '../../src/cli/export/tables.ts';
 import { EVENT_TYPES, KINDS } from '../../src/compliance/kinds.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { resolveOptions, sandboxSettingNames } from '../../src/sandbox/options.ts';
 import { openStore } from '../../src/store/open.ts';
 import { bearer, type Harness, opsHarness, READ } from '../ops/harness.ts';
 import { startPostgres } from '../postgres/server.ts';
@@ -92,7 +92,7 @@ export async function tables(): Promise<string> {
   return [...seen].map(([key, types]) => `${key}: ${types.join(' / ')}\n`).join('');
 }
 
-const SOURCES = new URL('../../src/', import.meta.url);
+const ROOT = new URL('../../', import.meta.url);
 /** What a column, a label or an answer may say, where a type closes the set. */
 const WORDS = [
   ...['EventState', 'KindVerdict', 'OverallVerdict', 'GapReason', 'ChangeOperation', 'SyncRunOutcome'],
@@ -102,9 +102,8 @@ const WORDS = [
 
 /** From the sources' text, since types are gone at run time. */
 export async function words(): Promise<string> {
-  const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' });
-  const texts = files.filter((path) => /\.tsx?$/.test(path));
-  const source = texts.map((path) => readFileSync(new URL(path, SOURCES), 'utf8')).join('\n');
+  const files = globSync('{src,sandbox}/**/*.{ts,tsx}', { cwd: ROOT });
+  const source = files.map((path) => readFileSync(new URL(path, ROOT), 'utf8')).join('\n');
   const sets = WORDS.map((type) => {
     const union = new RegExp(`^(?:export )?type ${type} =([^;]+);`, 'm').exec(source)?.[1];
     if (union === undefined) throw new Error(`there is no type ${type} any more: name what took its place`);

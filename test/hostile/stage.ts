@@ -18,7 +18,7 @@ import type { Arrangement, Command, Target } from './attack.ts';
 import type { Bystander } from './bystanders.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const MAIN = here('../../dist/main.js');
+const MAIN = here('../../dist/src/main.js');
 
 /** Of the operators: as random as a token should be. */
 const TOKEN = 'Wq7xJ2nVb9TzLk4RfGh8Ys3PmDc6Ea1u';

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { Grants } from '../../src/sandbox/oauth/grants.ts';
+import { Grants } from '../../sandbox/oauth/grants.ts';
 import { consent } from '../contract/consent.ts';
 import { type Answer, API_KEY, request, type TestSandbox, testSandbox } from './support.ts';
 

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { introduction } from '../../sandbox/introduction.ts';
+import { resolveOptions, sandboxOptionsFromEnv, sandboxSettingNames } from '../../sandbox/options.ts';
+import { startSandbox } from '../../sandbox/sandbox.ts';
+import { loadSeed } from '../../sandbox/seed.ts';
 import { UsageError } from '../../src/errors.ts';
-import { introduction } from '../../src/sandbox/introduction.ts';
-import { resolveOptions, sandboxOptionsFromEnv, sandboxSettingNames } from '../../src/sandbox/options.ts';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { loadSeed } from '../../src/sandbox/seed.ts';
 import { testSandbox } from './support.ts';
 
 function file(content: string): string {

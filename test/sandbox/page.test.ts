@@ -1,6 +1,6 @@
 import { request as send } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { ownPath } from '../../src/sandbox/page/routes.tsx';
+import { ownPath } from '../../sandbox/page/routes.tsx';
 import { testReceiver, testSandbox } from './support.ts';
 
 const TOKEN = 'a-token-of-the-sandbox';

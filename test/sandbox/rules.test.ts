@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { BUILTIN_SEED } from '../../sandbox/builtin.ts';
+import { Deliveries } from '../../sandbox/deliveries.ts';
+import { FaultSwitch, NO_FAULTS } from '../../sandbox/faults.ts';
+import { nextMutation } from '../../sandbox/lively.ts';
+import { isAllowed, MACHINES, nextVersion, operationNamed } from '../../sandbox/machines.ts';
+import { resolveOptions } from '../../sandbox/options.ts';
+import { seededRandom } from '../../sandbox/random.ts';
+import { Registrations } from '../../sandbox/registrations.ts';
+import { retryDelayMs } from '../../sandbox/send.ts';
+import { DEFAULT_SHAPES, ShapeSwitch } from '../../sandbox/shapes.ts';
+import { RecordState } from '../../sandbox/state.ts';
+import { ScaledTimers } from '../../sandbox/time.ts';
+import { Upstream } from '../../sandbox/upstream.ts';
 import { EVENT_TYPES, KINDS, kindOfType } from '../../src/compliance/kinds.ts';
-import { BUILTIN_SEED } from '../../src/sandbox/builtin.ts';
-import { Deliveries } from '../../src/sandbox/deliveries.ts';
-import { FaultSwitch, NO_FAULTS } from '../../src/sandbox/faults.ts';
-import { nextMutation } from '../../src/sandbox/lively.ts';
-import { isAllowed, MACHINES, nextVersion, operationNamed } from '../../src/sandbox/machines.ts';
-import { resolveOptions } from '../../src/sandbox/options.ts';
-import { seededRandom } from '../../src/sandbox/random.ts';
-import { Registrations } from '../../src/sandbox/registrations.ts';
-import { retryDelayMs } from '../../src/sandbox/send.ts';
-import { DEFAULT_SHAPES, ShapeSwitch } from '../../src/sandbox/shapes.ts';
-import { RecordState } from '../../src/sandbox/state.ts';
-import { ScaledTimers } from '../../src/sandbox/time.ts';
-import { Upstream } from '../../src/sandbox/upstream.ts';
 
 describe('the status machines', () => {
   test.each([

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { sandboxOptionsFromEnv } from '../../sandbox/options.ts';
+import { valueIn } from '../../sandbox/places.ts';
+import { seededRandom } from '../../sandbox/random.ts';
+import { changedShapes, DEFAULT_SHAPES, type ShapesPatch } from '../../sandbox/shapes.ts';
+import { drawShapes } from '../../sandbox/shapes-draw.ts';
+import { shapedRecord } from '../../sandbox/shaping.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';
-import { sandboxOptionsFromEnv } from '../../src/sandbox/options.ts';
-import { valueIn } from '../../src/sandbox/places.ts';
-import { seededRandom } from '../../src/sandbox/random.ts';
-import { changedShapes, DEFAULT_SHAPES, type ShapesPatch } from '../../src/sandbox/shapes.ts';
-import { drawShapes } from '../../src/sandbox/shapes-draw.ts';
-import { shapedRecord } from '../../src/sandbox/shaping.ts';
 import { request, testReceiver, testSandbox } from './support.ts';
 
 const seed = {

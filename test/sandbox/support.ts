@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { GivenOptions } from '../../src/sandbox/options.ts';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { GivenOptions } from '../../sandbox/options.ts';
+import { startSandbox } from '../../sandbox/sandbox.ts';
 
 export const API_KEY = 'key-for-these-tests';
 

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { seededRandom } from '../../sandbox/random.ts';
+import { startSandbox } from '../../sandbox/sandbox.ts';
+import { drawShapes } from '../../sandbox/shapes-draw.ts';
 import { withEnvText } from '../../src/cli/env-file.ts';
 import type { Asker } from '../../src/cli/setup/asker.ts';
 import { nobody } from '../../src/cli/setup/asker.ts';
@@ -12,9 +15,6 @@ import { isKeepingUp } from '../../src/cli/setup/trial.ts';
 import { setup } from '../../src/cli/setup.ts';
 import { loadConfig } from '../../src/config.ts';
 import { UsageError } from '../../src/errors.ts';
-import { seededRandom } from '../../src/sandbox/random.ts';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { drawShapes } from '../../src/sandbox/shapes-draw.ts';
 import {
   ACCESS_PREFIX,
   CLIENT_ID,

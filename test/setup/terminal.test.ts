@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePorts } from '../support/ports.ts';
 import { KEY, PLAIN, type Shape, type ShapedUpstream, startShaped } from './shaped-upstream.ts';
 
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
 
 /** That of util-linux; others have other options. */
 const hasScript = spawnSync('script', ['--version']).stdout?.toString().includes('util-linux') ?? false;

@@ -60,7 +60,15 @@ interface Counts {
 /** How the tests of that title fare over a copy of the code with these edits. */
 async function outcome(title: string, mutant: Mutant): Promise<Counts> {
   const copy = dirname(freshPath());
-  for (const each of ['src', 'test', 'drizzle', 'package.json', 'tsconfig.json', 'vitest.config.ts']) {
+  for (const each of [
+    'src',
+    'sandbox',
+    'test',
+    'drizzle',
+    'package.json',
+    'tsconfig.json',
+    'vitest.config.ts',
+  ]) {
     cpSync(join(ROOT, each), join(copy, each), { recursive: true });
   }
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));

@@ -1,4 +1,4 @@
-import { freePort } from '../../src/cli/demo/children.ts';
+import { freePort } from '../../sandbox/demo/children.ts';
 
 /** Of 127.0.0.1, each another; free a moment ago, and as good as certain to stay so. */
 export async function freePorts(count: number): Promise<number[]> {

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import type pg from 'pg';
 import { MirrorError, UsageError } from '../../errors.ts';
+import { packagePath } from '../../package.ts';
 import { type Database, quoted } from './connection.ts';
 import { reasonOf, translate } from './failures.ts';
 
-const MIGRATIONS = fileURLToPath(new URL('../../../drizzle/postgres', import.meta.url));
+const MIGRATIONS = packagePath('drizzle/postgres');
 
 /** Of one step, which may rewrite a table of years: the limits of everyday statements do not hold for it. */
 const STEP_TIMEOUT_MS = 60 * 60_000;

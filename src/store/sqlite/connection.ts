@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
 import { contentHashOf } from '../../inbox/content.ts';
+import { packagePath } from '../../package.ts';
 import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';
@@ -22,7 +22,7 @@ const CHECKPOINT_PAGES = 16_000;
  */
 const PAGE_CACHE_KIB = 16_384;
 
-const MIGRATIONS = fileURLToPath(new URL('../../../drizzle/sqlite', import.meta.url));
+const MIGRATIONS = packagePath('drizzle/sqlite');
 
 export type Connection = Database.Database;
 

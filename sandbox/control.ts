@@ -1,0 +1,189 @@
+import { type Context, Hono } from 'hono';
+import { z } from 'zod';
+import { KINDS, type Kind } from '../src/compliance/kinds.ts';
+import { type FaultSwitch, faultsPatchSchema } from './faults.ts';
+import type { Clients } from './oauth/clients.ts';
+import type { Grants } from './oauth/grants.ts';
+import { tokenSeconds } from './oauth/options.ts';
+import { type Access, requireOwnOrigin } from './page/access.ts';
+import { noSuchGrant } from './page/actions.ts';
+import { parseOrRefuse, readBody } from './problems.ts';
+import { seededRandom } from './random.ts';
+import { recordId } from './records.ts';
+import type { Registrations } from './registrations.ts';
+import { type Scenarios, scenarioSchema } from './scenarios.ts';
+import { type ShapeSwitch, shapesPatchSchema } from './shapes.ts';
+import { drawShapes } from './shapes-draw.ts';
+import { keptId, shownId, withShownIds } from './shaping.ts';
+import { type ScaledTimers, timeScaleSchema } from './time.ts';
+import type { Upstream } from './upstream.ts';
+
+interface ControlParts {
+  upstream: Upstream;
+  registrations: Registrations;
+  faults: FaultSwitch;
+  shapes: ShapeSwitch;
+  scenarios: Scenarios;
+  timers: ScaledTimers;
+  clients: Clients;
+  grants: Grants;
+  seedNumber: number;
+  access: Access;
+}
+
+const DEFAULT_QUIESCE_TIMEOUT_MS = 30_000;
+const MAX_QUIESCE_TIMEOUT_MS = 600_000;
+
+const mutateSchema = z.strictObject({
+  kind: z.enum(KINDS),
+  op: z.string(),
+  id: z.string().optional(),
+  fields: z.record(z.string(), z.unknown()).optional(),
+  /** The change happens and nobody is told. */
+  silent: z.boolean().default(false),
+});
+const timeSchema = z.strictObject({ scale: timeScaleSchema });
+const quiesceSchema = z.strictObject({
+  timeoutMs: z.int().min(0).max(MAX_QUIESCE_TIMEOUT_MS).default(DEFAULT_QUIESCE_TIMEOUT_MS),
+});
+/** The same number, the same shapes. */
+const drawSchema = z.strictObject({ seed: z.int().min(0) });
+const oauthSchema = z.strictObject({ accessTokenSeconds: tokenSeconds });
+const grantSchema = z.strictObject({ grant: z.string().optional() });
+const deliveriesQuerySchema = z.strictObject({
+  outcome: z.string().optional(),
+  eventId: z.string().optional(),
+  registrationId: z.string().optional(),
+  recordId: z.string().optional(),
+  limit: z
+    .string()
+    .regex(/^[1-9]\d{0,8}$/, 'a whole number from 1 on')
+    .transform(Number)
+    .optional(),
+});
+
+/** Below `/_sandbox`: what a test or a demonstration does to the stand-in. Not part of the specification. */
+export function controlRoutes(parts: ControlParts): Hono {
+  const { upstream, registrations, faults, shapes, scenarios, timers } = parts;
+  const { state, deliveries } = upstream;
+  const routes = new Hono();
+  routes.use(parts.access.required());
+  // On loopback without a token any web page in a local browser could send these requests.
+  routes.use(requireOwnOrigin());
+
+  const held = (kind: Kind) => state.list(kind).map((record) => withShownIds(kind, record, shapes.current));
+
+  routes.get('/state', (c) =>
+    c.json({
+      // In fields of the sandbox's own, whatever the shapes are; only ids are as readers see them.
+      policies: held('policy'),
+      riskAssessments: held('risk_assessment'),
+      vendors: held('vendor'),
+      // Those of which no event was ever delivered: unless another record names one, nobody can know it.
+      unannouncedRiskAssessments: state
+        .list('risk_assessment')
+        .map((record) => recordId('risk_assessment', record))
+        .filter((id) => !deliveries.announced.has(`risk_assessment/${id}`))
+        .map((id) => String(shownId('risk_assessment', id, shapes.current))),
+      registrations: registrations.list(),
+      deliveries: deliveries.open,
+      faults: faults.current,
+      shapes: shapes.current,
+      scenario: scenarios.status,
+      timeScale: timers.scale,
+      seedNumber: parts.seedNumber,
+    }),
+  );
+
+  routes.post('/mutate', async (c) => {
+    const { silent, ...mutation } = await readBody(c, mutateSchema);
+    const { kind, id } = mutation;
+    const kept = { ...mutation, id: id === undefined ? id : keptId(kind, id, shapes.current) };
+    const { change, announced } = upstream.perform(kept, { silent });
+    return c.json({
+      kind,
+      id: String(shownId(kind, change.id, shapes.current)),
+      record: change.record === null ? null : withShownIds(kind, change.record, shapes.current),
+      event: announced?.event ?? null,
+    });
+  });
+
+  routes.get('/faults', (c) => c.json(faults.current));
+  routes.on(['POST', 'PATCH'], '/faults', async (c) =>
+    c.json(faults.change(await readBody(c, faultsPatchSchema))),
+  );
+
+  routes.get('/shapes', (c) => c.json(shapes.current));
+  routes.on(['POST', 'PATCH'], '/shapes', async (c) =>
+    c.json(shapes.change(await readBody(c, shapesPatchSchema))),
+  );
+  /** What is left out is as at the start: `{}` undoes every change. */
+  routes.put('/shapes', async (c) => c.json(shapes.replace(await readBody(c, shapesPatchSchema))));
+  routes.post('/shapes/draw', async (c) => {
+    const { seed } = await readBody(c, drawSchema);
+    return c.json(shapes.replace(drawShapes(seededRandom(seed))));
+  });
+
+  routes.get('/deliveries', (c) => {
+    const { limit, ...wanted } = parseOrRefuse(deliveriesQuerySchema, c.req.query());
+    const matching = deliveries.log
+      .list()
+      .filter((delivery) =>
+        Object.entries(wanted).every(([field, value]) => delivery[field as keyof typeof wanted] === value),
+      );
+    const data = (limit === undefined ? matching : matching.slice(-limit)).map((delivery) => ({
+      ...delivery,
+      recordId: String(shownId(delivery.kind, delivery.recordId, shapes.current)),
+    }));
+    return c.json({ data, meta: { total: matching.length } });
+  });
+
+  routes.post('/scenario', async (c) => c.json(await scenarios.run(await readBody(c, scenarioSchema))));
+
+  routes.get('/time', (c) => c.json({ scale: timers.scale }));
+  routes.post('/time', async (c) => {
+    timers.scale = (await readBody(c, timeSchema)).scale;
+    return c.json({ scale: timers.scale });
+  });
+
+  routes.get('/oauth', (c) => c.json(oauthView(parts)));
+  routes.on(['POST', 'PATCH'], '/oauth', async (c) => {
+    parts.grants.accessTokenSeconds = (await readBody(c, oauthSchema)).accessTokenSeconds;
+    return c.json(oauthView(parts));
+  });
+  routes.post('/oauth/expire', async (c) => {
+    for (const id of await grantsIn(c)) parts.grants.expireAccessTokens(id);
+    return c.json(oauthView(parts));
+  });
+  routes.post('/oauth/revoke', async (c) => {
+    for (const id of await grantsIn(c)) parts.grants.revoke(id);
+    return c.json(oauthView(parts));
+  });
+  /** The grant that is named, or all of them. */
+  async function grantsIn(c: Context): Promise<string[]> {
+    const { grant } = await readBody(c, grantSchema, '{}');
+    const known = parts.grants.list().map(({ id }) => id);
+    if (grant === undefined) return known;
+    if (!known.includes(grant)) throw noSuchGrant();
+    return [grant];
+  }
+
+  routes.post('/quiesce', async (c) => {
+    const { timeoutMs } = await readBody(c, quiesceSchema, '{}');
+    await scenarios.stop();
+    const quiet = await deliveries.whenQuiet(timeoutMs);
+    return c.json({ quiet, ...deliveries.open });
+  });
+  return routes;
+}
+
+/** Who may ask for tokens and what was granted, without any secret. */
+function oauthView({ clients, grants }: Pick<ControlParts, 'clients' | 'grants'>) {
+  const { id, redirectUri } = clients.application;
+  return {
+    client: { id, redirectUri },
+    serviceAccounts: clients.serviceAccounts.map((account) => ({ id: account.id, scopes: account.scopes })),
+    accessTokenSeconds: grants.accessTokenSeconds,
+    grants: grants.list(),
+  };
+}

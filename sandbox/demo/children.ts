@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { describeError, MirrorError } from '../../src/errors.ts';
+
+/** One of our own commands, running as a process of its own. */
+export interface Child {
+  /** Rejects when the process ends before `stop` was called. */
+  failed: Promise<never>;
+  /** The first line of its output that has `part` in it. */
+  line(part: string): Promise<string>;
+  /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
+  stop(): Promise<void>;
+}
+
+/** A service drains within 10 s; what takes longer than this is stuck. */
+const STOP_TIMEOUT_MS = 12_000;
+/** How a command's last words on stderr begin. */
+const COMPLAINT = 'compliance-mirror: ';
+
+/** The executable, as source or as built, like this file. */
+const MAIN = fileURLToPath(
+  new URL(`../../src/main${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
+);
+
+/**
+ * Starts `compliance-mirror ARGS --attached`: its standard input is a pipe that we hold and never write to. When
+ * we end, however we end, the pipe closes, and the child stops by itself. It has a process group of its own, so
+ * that Ctrl-C reaches only us, and we end things in order.
+ */
+export function startChild(
+  name: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  logPath: string,
+): Child {
+  const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
+    env,
+    // Not where a .env may lie: the demo has nothing configured.
+    cwd: dirname(logPath),
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const output = collectOutput(child, logPath);
+  const gone = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(describeError(error)));
+    child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  let stopping = false;
+  const failed = gone.then((how): never | Promise<never> => {
+    if (stopping) return new Promise<never>(() => {});
+    const why = output.complaint() ?? how;
+    throw new MirrorError('child_ended', `the ${name} ended unexpectedly: ${why}`, {
+      remedy: `its output is in ${logPath}`,
+    });
+  });
+  // Whoever waits for something races it against this; until then it must not count as unhandled.
+  failed.catch(() => {});
+
+  return {
+    failed,
+    line: (part) => Promise.race([output.line(part), failed]),
+    async stop() {
+      stopping = true;
+      child.stdin?.end();
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+      await gone;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Runs one of our commands to its end in a folder of its own; rejects with its own message unless it exits 0. `heard` is told all that it has said so far. */
+export async function runCommand(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  { cwd, heard }: { cwd: string; heard: (text: string) => void },
+): Promise<void> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+      heard(text);
+    });
+  }
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  if (code === 0) return;
+  throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
+}
+
+/** Below those that the system gives to whoever asks for any: one of those may be somebody's before it is used. */
+const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
+/** So many taken in a row are no chance: nothing can be listened on. */
+const PORT_TRIES = 100;
+
+/** A port of 127.0.0.1 that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  for (let tries = 1; ; tries += 1) {
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    const server = createServer();
+    try {
+      await once(server.listen(port, '127.0.0.1'), 'listening');
+    } catch (error) {
+      if (tries === PORT_TRIES) throw error;
+      continue;
+    }
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
+}
+
+function collectOutput(child: ChildProcess, logPath: string) {
+  const log = createWriteStream(logPath, { mode: 0o600 });
+  const waiting: { part: string; resolve: (line: string) => void }[] = [];
+  let complaint: string | null = null;
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue;
+    createInterface({ input: stream }).on('line', (line) => {
+      log.write(`${line}\n`);
+      if (line.startsWith(COMPLAINT)) complaint = line.slice(COMPLAINT.length);
+      for (const waiter of [...waiting]) {
+        if (!line.includes(waiter.part)) continue;
+        waiting.splice(waiting.indexOf(waiter), 1);
+        waiter.resolve(line);
+      }
+    });
+  }
+  child.once('close', () => log.end());
+  return {
+    complaint: () => complaint,
+    line: (part: string) => new Promise<string>((resolve) => waiting.push({ part, resolve })),
+  };
+}

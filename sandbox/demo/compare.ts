@@ -1,0 +1,122 @@
+import { isDeepStrictEqual } from 'node:util';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+
+/** A row of one of the mirror's three tables, as far as it is compared. */
+export interface MirrorRow {
+  id: string;
+  name: string | null;
+  /** Policies only. */
+  version: string | null;
+  status: string | null;
+  data: JsonObject;
+  verified_at: string | null;
+  unverified_since: string | null;
+  deleted_at: string | null;
+}
+
+export type MirrorRecords = Readonly<Record<Kind, ReadonlyMap<string, MirrorRow>>>;
+export type UpstreamRecords = Readonly<Record<Kind, ReadonlyMap<string, JsonObject>>>;
+
+export interface Difference {
+  kind: Kind;
+  id: string;
+  /** `(missing)`, `deleted_at`, a column, or `data.FIELD`. */
+  fields: { field: string; mirror: unknown; upstream: unknown }[];
+}
+
+/** The mirror has never held it. */
+const MISSING = '(missing)';
+
+/**
+ * Record by record and field by field, both ways: what upstream holds and the mirror lacks, what the mirror shows
+ * alive and upstream does not hold, and where both hold it, every field of either. `unknowable` are
+ * assessments that nothing ever told of; they count as different only if the mirror holds them all the same.
+ */
+export function compare(
+  mirror: MirrorRecords,
+  upstream: UpstreamRecords,
+  unknowable: ReadonlySet<string>,
+): Difference[] {
+  return KINDS.flatMap((kind) => {
+    const ids = new Set([...upstream[kind].keys(), ...mirror[kind].keys()]);
+    return [...ids].sort().flatMap((id) => {
+      const row = mirror[kind].get(id);
+      const record = upstream[kind].get(id);
+      if (row === undefined && kind === 'risk_assessment' && unknowable.has(id)) return [];
+      const fields = compareRecord(kind, row, record);
+      return fields.length > 0 ? [{ kind, id, fields }] : [];
+    });
+  });
+}
+
+function compareRecord(
+  kind: Kind,
+  row: MirrorRow | undefined,
+  record: JsonObject | undefined,
+): Difference['fields'] {
+  if (record === undefined) {
+    const isGone = row === undefined || row.deleted_at !== null;
+    return isGone ? [] : [{ field: 'deleted_at', mirror: null, upstream: 'deleted' }];
+  }
+  if (row === undefined) return [{ field: MISSING, mirror: undefined, upstream: 'exists' }];
+  if (row.deleted_at !== null) return [{ field: 'deleted_at', mirror: row.deleted_at, upstream: 'exists' }];
+
+  const columns =
+    kind === 'policy' ? (['name', 'version', 'status'] as const) : (['name', 'status'] as const);
+  const inColumns = columns
+    .map((column) => ({ field: column as string, mirror: row[column], upstream: textOf(record[column]) }))
+    .filter(({ mirror, upstream }) => mirror !== upstream);
+  const inData = [...new Set([...Object.keys(record), ...Object.keys(row.data)])]
+    .filter((field) => !isDeepStrictEqual(ownField(row.data, field), ownField(record, field)))
+    // A column is drawn from its field: the same difference is named once.
+    .filter((field) => !inColumns.some((column) => column.field === field))
+    .map((field) => ({
+      field: `data.${field}`,
+      mirror: ownField(row.data, field),
+      upstream: ownField(record, field),
+    }));
+  return [...inColumns, ...inData];
+}
+
+function ownField(object: JsonObject, field: string): unknown {
+  return Object.hasOwn(object, field) ? object[field] : undefined;
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+/** Current rows that the API has still to confirm. */
+export function unverifiedRows(mirror: MirrorRecords): { kind: Kind; id: string }[] {
+  return KINDS.flatMap((kind) =>
+    [...mirror[kind].values()]
+      .filter((row) => row.deleted_at === null)
+      .filter((row) => row.verified_at === null || row.unverified_since !== null)
+      .map((row) => ({ kind, id: row.id })),
+  );
+}
+
+/**
+ * Assessments that no client can find, since nothing lists them: no event of theirs was delivered (`unannounced`),
+ * they are not in our list of ids, and no other record names them.
+ */
+export function unknowableAssessments(
+  upstream: UpstreamRecords,
+  unannounced: Iterable<string>,
+  listed: ReadonlySet<string>,
+): Set<string> {
+  const named = new Set<string>();
+  for (const kind of ['policy', 'vendor'] as const) {
+    for (const record of upstream[kind].values()) {
+      for (const field of ASSESSMENT_REFERENCES) {
+        const id = ownField(record, field);
+        if (typeof id === 'string') named.add(id);
+      }
+    }
+  }
+  return new Set([...unannounced].filter((id) => !listed.has(id) && !named.has(id)));
+}
+
+/** Where a policy or a vendor names an assessment, by the default of ID_POINTERS_RISK_ASSESSMENT. */
+const ASSESSMENT_REFERENCES = ['riskAssessmentId', 'assessmentId', 'riskId'];

@@ -1,0 +1,197 @@
+import { KINDS } from '../../src/compliance/kinds.ts';
+import { MirrorError } from '../../src/errors.ts';
+import { unverifiedRows } from './compare.ts';
+import {
+  createLookout,
+  intoStep,
+  isEqual,
+  LOOK_EVERY_MS,
+  type Lookout,
+  type Sight,
+  until,
+} from './lookout.ts';
+import { introduce, pause, type Screen } from './narration.ts';
+import { describeDifferences, differenceRows, isInTransit, TABLE_HEADS, tally } from './report.ts';
+import { FAULTS, LIVELY_PER_SECOND, NO_FAULTS, STORIES, schedule } from './script.ts';
+import type { Stage } from './stage.ts';
+
+export interface RunSettings {
+  runMs: number;
+  tamper: boolean;
+  signal: AbortSignal;
+}
+
+/** The longest delay and the longest wait for an overtaking delivery are below 4 s. */
+const QUIESCE_TIMEOUT_MS = 30_000;
+/** Two walks or two 404 answers a second apart, and the reads between; several times that on a busy machine. */
+const SETTLE_TIMEOUT_MS = 90_000;
+/** As many as the listener gives at once: those of the last minutes are always among them. */
+const NEWEST_SYNC_RUNS = 500;
+/** How often pending deletions and full syncs are looked for, while settling. */
+const STATUS_EVERY_MS = 500;
+
+/** One run of a given length. Resolves to what differs at its end, a line each: none where mirror and upstream are equal. */
+export async function runOnce(screen: Screen, stage: Stage, settings: RunSettings): Promise<string[]> {
+  const say = narrator(screen);
+  introduce(screen, stage);
+  const lookout = createLookout(stage);
+  const first = await intoStep(lookout, settings.signal);
+  say(`in sync after the first full sync: ${countText(first)}`);
+
+  await play(stage, lookout, settings, say);
+
+  say('quiescing: no more changes, deliveries under way are let through');
+  await stage.sandbox.setFaults(NO_FAULTS);
+  if (!(await stage.sandbox.quiesce(QUIESCE_TIMEOUT_MS))) {
+    throw new MirrorError('demo', 'the sandbox still has deliveries under way');
+  }
+  const before = await lookout.look();
+  const differing = before.differences.length;
+  const differ = differing === 1 ? '1 record differs' : `${differing} records differ`;
+  say(`quiet; ${differ} before the last repair, full syncs are asked for`);
+  const syncRunsBefore = new Set((await syncRunsOf(stage)).map((fullSync) => fullSync.id));
+  await stage.ops.post('/api/sync-runs', {});
+  let sight = await settle(stage, lookout, { syncRunsBefore, signal: settings.signal }, say);
+
+  await writeHistory(screen, stage, lookout);
+  if (settings.tamper) {
+    const edited = await stage.tables.tamper();
+    if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
+    say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
+    sight = await lookout.look();
+  }
+  return conclude(screen, sight);
+}
+
+/** The lively scenario with its faults, and the staged stories each at its time. */
+async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: Say): Promise<void> {
+  const { runMs, signal } = settings;
+  await stage.sandbox.setFaults(FAULTS);
+  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
+  const startedMs = Date.now();
+  const stories = schedule(runMs);
+  // Longer than asked for where a machine is too slow to tell them all: one left out would look like one that resolved unseen.
+  while ((Date.now() < startedMs + runMs || stories.length > 0) && !signal.aborted) {
+    const next = stories[0];
+    if (next !== undefined && Date.now() >= startedMs + next.atMs) {
+      stories.shift();
+      say(`${next.story.told}: ${(await lookout.tell(next.story)) ?? 'no record is left for it'}`);
+    } else {
+      await lookout.look();
+    }
+    await pause(LOOK_EVERY_MS, signal);
+  }
+}
+
+/**
+ * Until nothing differs, waits or is unverified, and each kind has been fully synced once more, since a full sync might also break
+ * what was whole. Consents to pending deletions, as an operator would.
+ */
+async function settle(
+  stage: Stage,
+  lookout: Lookout,
+  request: { syncRunsBefore: ReadonlySet<number>; signal: AbortSignal },
+  say: Say,
+): Promise<Sight> {
+  let nextStatusMs = 0;
+  let synced = false;
+  const sight = await until(lookout, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
+    if (Date.now() >= nextStatusMs) {
+      nextStatusMs = Date.now() + STATUS_EVERY_MS;
+      await consent(stage, say);
+      const ended = (await syncRunsOf(stage)).filter((fullSync) => fullSync.finished_at !== null);
+      synced = KINDS.every((kind) =>
+        ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
+      );
+    }
+    return synced && isSettled(current);
+  });
+  say(isSettled(sight) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
+  return sight;
+}
+
+async function syncRunsOf(stage: Stage): Promise<{ id: number; kind: string; finished_at: string | null }[]> {
+  const { items } = (await stage.ops.get(`/api/sync-runs?limit=${NEWEST_SYNC_RUNS}`)) as {
+    items: { id: number; kind: string; finished_at: string | null }[];
+  };
+  return items;
+}
+
+async function consent(stage: Stage, say: Say): Promise<void> {
+  const status = (await stage.ops.get('/api/status')) as {
+    pending_deletions?: { sync_run_id: number; kind: string; count: number }[];
+  };
+  for (const { sync_run_id, kind, count } of status.pending_deletions ?? []) {
+    const done = await stage.ops.postIfFound(`/api/sync-runs/${sync_run_id}/approve-deletions`);
+    if (done !== null) say(`${count} deletions (${kind}) were held; agreed to, as an operator`);
+  }
+}
+
+function isSettled(sight: Sight): boolean {
+  return isEqual(sight) && sight.pendingEvents === 0 && unverifiedRows(sight.mirror).length === 0;
+}
+
+/** What differed on the way, and what ended each difference. */
+async function writeHistory(screen: Screen, stage: Stage, lookout: Lookout): Promise<void> {
+  const observations = lookout.watch.all;
+  const { rows, left } = differenceRows(observations, await stage.sandbox.deliveries());
+  screen.write('', 'Before repair these differed:', '');
+  screen.table(TABLE_HEADS, rows);
+  if (left.length > 0) screen.write(`and ${left.length} more, ended ${tally(left)}`);
+  const inTransit = observations.filter(isInTransit);
+  if (inTransit.length > 0) {
+    screen.write(`Besides, ${inTransit.length} differed only until their own event arrived.`);
+  }
+  const { events, redeliveries } = await stage.tables.countEvents();
+  screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
+
+  const untold = STORIES.filter(
+    (story) => story.differs && !observations.some((observation) => observation.story === story.told),
+  );
+  if (untold.length > 0) {
+    const names = untold.map((story) => story.told).join(', ');
+    throw new MirrorError('demo', `staged, and never seen to differ: ${names}`);
+  }
+}
+
+function conclude(screen: Screen, sight: Sight): string[] {
+  const lines = describeDifferences(sight.differences);
+  const unverified = unverifiedRows(sight.mirror);
+  for (const { kind, id } of unverified) lines.push(`${kind} ${id}: not verified`);
+  if (sight.pendingEvents > 0) lines.push(`${sight.pendingEvents} events are still pending`);
+  const silent = sight.unknowable.size;
+  const were =
+    silent === 1
+      ? '1 risk assessment was never announced and is unknowable'
+      : `${silent} risk assessments were never announced and are unknowable`;
+  const unknowable = `${were}, since nothing lists them.`;
+  if (lines.length === 0) {
+    screen.write(`Equal, record by record and field by field: ${countText(sight)}.`, unknowable);
+  } else {
+    screen.write(`Compared ${countText(sight)}.`, unknowable);
+  }
+  return lines;
+}
+
+function countText(sight: Sight): string {
+  return KINDS.map((kind) => {
+    const rows = [...sight.mirror[kind].values()];
+    const deleted = rows.filter((row) => row.deleted_at !== null).length;
+    const tombstones = deleted > 0 ? ` and ${deleted} deleted` : '';
+    return `${rows.length - deleted} ${NAMES[kind]}${tombstones}`;
+  }).join(', ');
+}
+
+const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor: 'vendors' } as const;
+
+type Say = (line: string) => void;
+
+/** Lines with the seconds since the first one. */
+function narrator(screen: Screen): Say {
+  const startedMs = Date.now();
+  return (line) => {
+    const seconds = ((Date.now() - startedMs) / 1000).toFixed(1).padStart(5);
+    screen.write(`${seconds} s  ${line}`);
+  };
+}

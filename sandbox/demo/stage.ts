@@ -1,0 +1,242 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { startBalancer } from './balancer.ts';
+import { type Child, freePort, runCommand, startChild } from './children.ts';
+import { type MirrorTables, openMirrorTables } from './mirror-tables.ts';
+import { startDatabase } from './postgres.ts';
+import { demoSeed } from './seed.ts';
+import type { Shapes } from './shaped.ts';
+import { type SandboxControls, sandboxControls } from './upstream.ts';
+
+/** Both services, running, and every way in which the demo reaches them. */
+export interface Stage {
+  sandbox: SandboxControls;
+  tables: MirrorTables;
+  ops: Operator;
+  /** Of the status page. */
+  signInLink: string;
+  sandboxUrl: string;
+  listedAssessments: ReadonlySet<string>;
+  /** Rejects when one of the processes ends by itself. */
+  failed: Promise<never>;
+  /** The form of the stand-in's answers and events, and the number that draws it. */
+  shapes: Shapes;
+  shapesNumber: number;
+  /** Settings that the mirror needs for it, as setup has found them out. */
+  found: readonly string[];
+}
+
+/** What the demo asks of the operators' listener. */
+export interface Operator {
+  get(path: string): Promise<unknown>;
+  /** Rejects unless answered 2xx. */
+  post(path: string, body: unknown): Promise<unknown>;
+  /** Null when the answer is that there is no such thing, or that its state does not allow it. */
+  postIfFound(path: string): Promise<unknown>;
+}
+
+export interface StageSettings {
+  operator(listener: { url: string; token: string }): Operator;
+  /** The shell's; of it only what any program needs is passed on. */
+  env: NodeJS.ProcessEnv;
+  /** 0: any free one. */
+  sandboxPort: number;
+  /** Two mirrors over one PostgreSQL, instead of one over a file. */
+  postgres: boolean;
+  /** 0: only at the start and on demand. */
+  fullSyncMinutes: number;
+  /** Draws the form of the stand-in's answers and events. */
+  shapes: number;
+}
+
+/** The demo's own pace: an upstream that is consistent within a second, and does not mind being asked often. */
+const SETTLE_SECONDS = '1';
+const REQUESTS_PER_MINUTE = '3000';
+/** The sandbox's retries come this many times sooner than a real sender's. */
+const RETRY_SPEED = '10';
+/** For its first delivery, and for its first full syncs: seconds, and many times that on a busy machine. */
+const SETUP_WAIT = '60s';
+const READY_TIMEOUT_MS = 60_000;
+const LOOK_EVERY_MS = 100;
+
+/**
+ * Starts the sandbox and the mirror, or two of it, as processes on loopback, with keys made for this run and files in a
+ * directory of their own, runs `act`, and ends both, whatever happens. The directory is removed unless `keep`, told
+ * of a failure and where the logs are, wants it.
+ */
+export async function onStage<T>(
+  settings: StageSettings,
+  keep: (error: unknown, directory: string) => boolean,
+  act: (stage: Stage) => Promise<T>,
+): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-demo-'));
+  const closers: (() => Promise<void> | void)[] = [];
+  try {
+    const result = await act(await setUp(settings, directory, closers));
+    await tearDown(closers);
+    rmSync(directory, { recursive: true, force: true });
+    return result;
+  } catch (error) {
+    await tearDown(closers);
+    if (!keep(error, directory)) rmSync(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function tearDown(closers: (() => Promise<void> | void)[]): Promise<void> {
+  for (const close of closers.splice(0).reverse()) await close();
+}
+
+async function setUp(
+  settings: StageSettings,
+  directory: string,
+  closers: (() => Promise<void> | void)[],
+): Promise<Stage> {
+  const seed = demoSeed();
+  const riskIdsPath = join(directory, 'risk-ids');
+  const seedPath = join(directory, 'seed.json');
+  const { unlistedAssessments, ...records } = seed;
+  writeFileSync(seedPath, JSON.stringify(records));
+  mkdirSync(join(directory, 'data'));
+
+  const apiKey = randomBytes(24).toString('base64url');
+  const token = randomBytes(24).toString('base64url');
+  const sandboxPort = settings.sandboxPort || (await freePort());
+  const database = settings.postgres ? await startDatabase(directory) : null;
+  if (database !== null) closers.push(() => database.stop());
+  const databasePath = join(directory, 'data', 'mirror.db');
+  const base = inherited(settings.env);
+  const mirrorEnv: NodeJS.ProcessEnv = {
+    ...base,
+    DATABASE_URL: database?.url ?? `file:${databasePath}`,
+    COMPLIANCE_BASE_URL: `http://127.0.0.1:${sandboxPort}/v1`,
+    COMPLIANCE_API_KEY: apiKey,
+    COMPLIANCE_REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE,
+    CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+    RISK_IDS_FILE: riskIdsPath,
+    SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
+    SYNC_FULL_MINUTES: String(settings.fullSyncMinutes),
+    // What replicas share must be given to each.
+    OPS_TOKENS: `demo:operate:${token}`,
+  };
+  const start = (name: string, args: string[], env: NodeJS.ProcessEnv): Child => {
+    const child = startChild(name, args, env, join(directory, `${name}.log`));
+    closers.push(() => child.stop());
+    return child;
+  };
+
+  const sandboxUrl = `http://127.0.0.1:${sandboxPort}`;
+  const sandboxEnv = {
+    ...{ ...base, SANDBOX_API_KEY: apiKey, SANDBOX_TIME_SCALE: RETRY_SPEED },
+    SANDBOX_SHAPES: `draw:${settings.shapes}`,
+  };
+  const sandbox = start(
+    'sandbox',
+    ['sandbox', '--port', String(sandboxPort), '--seed', seedPath],
+    sandboxEnv,
+  );
+  await answering(`${sandboxUrl}/_sandbox/faults`, sandbox);
+  const controls = sandboxControls(sandboxUrl);
+  const shapes = await controls.shapes();
+  // As its readers see their ids.
+  const assessments = [...(await controls.state()).records.risk_assessment.keys()];
+  const listedAssessments = assessments.slice(0, -unlistedAssessments);
+  writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
+
+  const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
+  // Where several share the work something stands in front of them; until then setup alone takes what comes.
+  const own = replicas.length > 1 ? { port: await freePort(), opsPort: await freePort() } : replicas[0]!;
+  const found = await setUpMirror(
+    { ...mirrorEnv, PORT: String(own.port), OPS_PORT: String(own.opsPort) },
+    {
+      receiverUrl: `http://127.0.0.1:${own.port}/webhooks`,
+      ...{ directory, controls, secretAt: shapes.registration.secret },
+    },
+  );
+  if (replicas.length > 1) {
+    const ports = replicas.map(({ port }) => port);
+    const balancer = await startBalancer(own.port, ports);
+    closers.push(() => balancer.close());
+  }
+  const mirrors = replicas.map(({ name, port, opsPort }) => {
+    const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
+    return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
+  });
+  // The last one: what it is asked for another may have to do.
+  const mirror = mirrors.at(-1);
+  if (mirror === undefined) throw new Error('there is no mirror');
+  const { opsUrl } = mirror;
+  for (const { child, opsUrl: url } of mirrors) await answering(`${url}/readyz`, child);
+  const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
+  closers.push(() => tables.close());
+
+  const failed = Promise.race([sandbox.failed, ...mirrors.map(({ child }) => child.failed)]);
+  failed.catch(() => {});
+  return {
+    sandbox: controls,
+    tables,
+    ops: settings.operator({ url: opsUrl, token }),
+    signInLink: `${opsUrl}/sign-in#token=${token}`,
+    sandboxUrl,
+    listedAssessments: new Set(listedAssessments),
+    failed,
+    ...{ shapes, shapesNumber: settings.shapes, found },
+  };
+}
+
+/** Registers, and finds out what the mirror needs to be told of this stand-in: the settings that went into its `.env`. */
+async function setUpMirror(
+  env: NodeJS.ProcessEnv,
+  {
+    directory,
+    receiverUrl,
+    controls,
+    secretAt,
+  }: { directory: string; receiverUrl: string; controls: SandboxControls; secretAt: string | null },
+): Promise<string[]> {
+  const place = secretAt === null ? [] : ['--secret-at', secretAt];
+  let touched: Promise<void> | null = null;
+  await runCommand(['setup', '--yes', '--url', receiverUrl, ...place, '--wait', SETUP_WAIT], env, {
+    cwd: directory,
+    heard: (text) => {
+      if (touched !== null || !text.includes('Waiting for a first delivery')) return;
+      touched = controls.touch();
+      // Told below; until then it must not count as unhandled.
+      touched.catch(() => {});
+    },
+  });
+  await touched;
+  const path = join(directory, '.env');
+  const written = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  return Object.entries(written).map(([name, value]) => `${name}=${value}`);
+}
+
+async function portsOf(names: readonly string[]): Promise<{ name: string; port: number; opsPort: number }[]> {
+  const replicas = [];
+  for (const name of names) replicas.push({ name, port: await freePort(), opsPort: await freePort() });
+  return replicas;
+}
+
+/** Whatever else the shell has set is for the mirror that its owner runs, not for this one. */
+function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_V8_COVERAGE'];
+  return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
+}
+
+async function answering(url: string, child: Child): Promise<void> {
+  const deadline = Date.now() + READY_TIMEOUT_MS;
+  while (Date.now() < deadline) {
+    try {
+      const response = await Promise.race([fetch(url), child.failed]);
+      await response.body?.cancel();
+      if (response.ok) return;
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+    }
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS)), child.failed]);
+  }
+  throw new Error(`${url} did not answer within ${READY_TIMEOUT_MS / 1000} s`);
+}

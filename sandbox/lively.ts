@@ -1,0 +1,139 @@
+import type { Kind } from '../src/compliance/kinds.ts';
+import type { JsonObject } from '../src/compliance/pointers.ts';
+import { isAllowed, operationNamed } from './machines.ts';
+import type { Random } from './random.ts';
+import { recordId } from './records.ts';
+import type { Mutation, Upstream } from './upstream.ts';
+
+export interface LivelySettings {
+  perSecond: number;
+  /** Per kind; at this many, creates give way to other changes. */
+  maxRecords: number;
+}
+
+/** Below this many of a kind nothing more is deleted, so that there is always something to look at. */
+const MIN_RECORDS = 4;
+
+/** How far the pause between two changes strays from its average, as a share of it. */
+const PAUSE_SPREAD = 0.5;
+
+/** Parts of a hundred: roughly what a working day looks like, many edits and few deletions. */
+const WEIGHTS: readonly { kind: Kind; op: string; weight: number }[] = [
+  { kind: 'policy', op: 'create', weight: 7 },
+  { kind: 'policy', op: 'update', weight: 14 },
+  { kind: 'policy', op: 'submit', weight: 5 },
+  { kind: 'policy', op: 'approve', weight: 4 },
+  { kind: 'policy', op: 'redraft', weight: 3 },
+  { kind: 'policy', op: 'archive', weight: 1 },
+  { kind: 'policy', op: 'delete', weight: 3 },
+  { kind: 'risk_assessment', op: 'create', weight: 9 },
+  { kind: 'risk_assessment', op: 'assess', weight: 12 },
+  { kind: 'risk_assessment', op: 'mitigate', weight: 7 },
+  { kind: 'risk_assessment', op: 'escalate', weight: 3 },
+  { kind: 'vendor', op: 'create', weight: 7 },
+  { kind: 'vendor', op: 'update', weight: 14 },
+  { kind: 'vendor', op: 'assess', weight: 8 },
+  { kind: 'vendor', op: 'delete', weight: 3 },
+];
+
+const OWNERS = ['Security', 'Legal', 'People', 'Engineering', 'Operations', 'Procurement'];
+const SUBJECTS = [
+  'Access',
+  'Backups',
+  'Contracts',
+  'Devices',
+  'Encryption',
+  'Incidents',
+  'Privacy',
+  'Training',
+];
+const WORDS = ['Amber', 'Birch', 'Copper', 'Dune', 'Ember', 'Flint', 'Grove', 'Harbour', 'Indigo', 'Juniper'];
+const TRADES = ['Logistics', 'Hosting', 'Payroll', 'Analytics', 'Catering', 'Translations', 'Couriers'];
+
+/** Makes one change after another until `signal` aborts. Rejects only if the sandbox itself is broken. */
+export async function runLively(
+  upstream: Upstream,
+  random: Random,
+  settings: LivelySettings,
+  reserved: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const mutation = nextMutation(upstream, random, settings.maxRecords, reserved);
+    if (mutation !== null) upstream.announce(upstream.apply(mutation));
+    await pause((1000 / settings.perSecond) * random.between(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD), signal);
+  }
+}
+
+/** A change that the records as they stand allow; null if the one drawn finds no record. */
+export function nextMutation(
+  upstream: Upstream,
+  random: Random,
+  maxRecords: number,
+  reserved: ReadonlySet<string>,
+): Mutation | null {
+  const { kind, op } = drawWeighted(random);
+  const { state } = upstream;
+  const operation = operationNamed(kind, op)!;
+  if (operation.effect === 'create') {
+    if (state.count(kind) >= maxRecords) return null;
+    return { kind, op, fields: newRecord(kind, random) };
+  }
+  if (operation.effect === 'delete' && state.count(kind) <= MIN_RECORDS) return null;
+  const record = random.pick(
+    state
+      .list(kind)
+      .filter((candidate) => isAllowed(operation, candidate.status))
+      .filter((candidate) => !reserved.has(`${kind}/${recordId(kind, candidate)}`)),
+  );
+  if (record === undefined) return null;
+  const fields = operation.effect === 'delete' ? {} : edit(kind, op, random);
+  return { kind, op, id: recordId(kind, record), fields };
+}
+
+function drawWeighted(random: Random): { kind: Kind; op: string } {
+  let left = random.between(
+    0,
+    WEIGHTS.reduce((sum, { weight }) => sum + weight, 0),
+  );
+  for (const entry of WEIGHTS) {
+    left -= entry.weight;
+    if (left < 0) return entry;
+  }
+  return WEIGHTS[0]!;
+}
+
+function newRecord(kind: Kind, random: Random): JsonObject {
+  if (kind === 'policy') return { name: `${random.pick(SUBJECTS)} policy`, owner: random.pick(OWNERS) };
+  if (kind === 'vendor') {
+    const trade = random.pick(TRADES)!;
+    return { name: `${random.pick(WORDS)} ${random.pick(WORDS)} ${trade}`, category: trade.toUpperCase() };
+  }
+  return { name: `${random.pick(SUBJECTS)} at risk`, category: random.pick(OWNERS) };
+}
+
+/** Nothing here judges: a seed may hold real companies, and no rating of one is to be invented. */
+function edit(kind: Kind, op: string, random: Random): JsonObject {
+  const owner = random.pick(OWNERS);
+  if (kind === 'policy') {
+    return op === 'update' ? { owner, reviewIntervalMonths: random.integer(3, 24) } : { owner };
+  }
+  if (kind === 'vendor') {
+    return op === 'assess'
+      ? { lastAssessedAt: new Date().toISOString() }
+      : { owner, notes: random.id('note ') };
+  }
+  return { likelihood: random.integer(1, 5), impact: random.integer(1, 5), owner };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+  });
+}

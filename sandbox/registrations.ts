@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { FAMILIES, isKnownType } from '../src/compliance/kinds.ts';
+import { registrationRequestSchema } from '../src/compliance/schemas.ts';
+import { isLoopbackHost } from './loopback.ts';
+import { Problem } from './problems.ts';
+import type { Random } from './random.ts';
+
+export interface Registration {
+  id: string;
+  url: string;
+  events: readonly string[];
+  description: string;
+  secret: string;
+  /** Set by a receiver's 410; nothing more is sent to it. */
+  disabled: boolean;
+}
+
+/** A bound on the work of one event. */
+const MAX_REGISTRATIONS = 100;
+const SECRET_BYTES = 32;
+
+/** `secret` is ours: the specification does not say how the two sides come to share one. */
+export const registrationBodySchema = registrationRequestSchema
+  .extend({
+    url: z.url().refine(isDeliverable, 'an https address, or http on loopback, without credentials in it'),
+    events: z
+      .array(
+        z.string().refine(isKnownPattern, 'one of the twelve event types, or policy.*, risk.* or vendor.*'),
+      )
+      .min(1),
+    secret: z.string().min(16).max(255).optional().meta({ description: 'Assumed; one is made without it.' }),
+  })
+  .meta({ id: 'WebhookRegistrationRequest' });
+
+export class Registrations {
+  readonly #registrations: Registration[] = [];
+  readonly #random: Random;
+  readonly #defaultSecret: string | null;
+
+  /** `defaultSecret` null: one is made for each registration. */
+  constructor(random: Random, defaultSecret: string | null) {
+    this.#random = random;
+    this.#defaultSecret = defaultSecret;
+  }
+
+  add(request: z.infer<typeof registrationBodySchema>): Registration {
+    if (this.#registrations.length >= MAX_REGISTRATIONS) {
+      throw new Problem(422, 'limit_reached', `There can be at most ${MAX_REGISTRATIONS} registrations.`);
+    }
+    const registration: Registration = {
+      id: this.#random.id('webhook-'),
+      url: request.url,
+      events: request.events,
+      description: request.description,
+      secret: request.secret ?? this.#defaultSecret ?? `whsec_${randomBytes(SECRET_BYTES).toString('hex')}`,
+      disabled: false,
+    };
+    this.#registrations.push(registration);
+    return registration;
+  }
+
+  subscribedTo(type: string): Registration[] {
+    return this.#registrations.filter(({ disabled, events }) => !disabled && subscribes(events, type));
+  }
+
+  /** Without their secrets. */
+  list(): Omit<Registration, 'secret'>[] {
+    return this.#registrations.map(({ secret: _, ...shown }) => shown);
+  }
+}
+
+function subscribes(patterns: readonly string[], type: string): boolean {
+  const family = `${type.slice(0, type.indexOf('.'))}.*`;
+  return patterns.some((pattern) => pattern === type || pattern === family);
+}
+
+function isKnownPattern(pattern: string): boolean {
+  if (isKnownType(pattern)) return true;
+  return pattern.endsWith('.*') && Object.hasOwn(FAMILIES, pattern.slice(0, -2));
+}
+
+function isDeliverable(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '') return false;
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackHost(url.hostname));
+}

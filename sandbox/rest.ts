@@ -1,0 +1,119 @@
+import { OpenAPIHono } from '@hono/zod-openapi';
+import { z } from 'zod';
+import type { Kind } from '../src/compliance/kinds.ts';
+import type { JsonObject } from '../src/compliance/pointers.ts';
+import type {
+  policyAnswerSchema,
+  policyListSchema,
+  registrationEnvelopeSchema,
+  vendorAnswerSchema,
+  vendorListSchema,
+} from '../src/compliance/schemas.ts';
+import { type Authenticator, type AuthVariables, authenticate } from './authentication.ts';
+import type { FaultSwitch } from './faults.ts';
+import * as operations from './operations.ts';
+import { pageOf } from './paging.ts';
+import { Problem } from './problems.ts';
+import type { Random } from './random.ts';
+import type { Registrations } from './registrations.ts';
+import { restFaults } from './rest-faults.ts';
+import type { ShapeSwitch } from './shapes.ts';
+import { keptId, listAnswer, recordAnswer, registrationAnswer, shapedRecord, shownId } from './shaping.ts';
+import type { Upstream } from './upstream.ts';
+
+interface RestParts {
+  upstream: Upstream;
+  registrations: Registrations;
+  faults: FaultSwitch;
+  random: Random;
+  authenticators: readonly Authenticator[];
+  shapes: ShapeSwitch;
+  stopping: AbortSignal;
+}
+
+type PolicyList = z.infer<typeof policyListSchema>;
+type PolicyAnswer = z.infer<typeof policyAnswerSchema>;
+type VendorList = z.infer<typeof vendorListSchema>;
+/** Of an assessment and of a vendor: both are specified as an object with an id. */
+type RecordAnswer = z.infer<typeof vendorAnswerSchema>;
+type RegistrationEnvelope = z.infer<typeof registrationEnvelopeSchema>;
+
+/** The seven operations of the specification, below `/v1`. */
+export function restRoutes(parts: RestParts): OpenAPIHono<AuthVariables> {
+  const { upstream, registrations, faults, random, shapes } = parts;
+  const routes = new OpenAPIHono<AuthVariables>({
+    defaultHook: (result) => {
+      if (!result.success) throw new Problem(422, 'validation_failed', z.prettifyError(result.error));
+    },
+  });
+  routes.use(authenticate(parts.authenticators));
+  routes.use(restFaults(faults, random, parts.stopping));
+
+  /** The moment whose state this request sees. */
+  const asOfMs = () => upstream.state.now() - random.between(0, faults.current.staleMs);
+
+  const list = (kind: Kind, query: Readonly<Record<string, string>>) => {
+    const { rows, meta } = pageOf(upstream.state.list(kind, asOfMs()), query, shapes.current.paging);
+    const isTruncated = random.chance(faults.current.truncatedPages) && rows.length > 0;
+    const shown = isTruncated ? rows.slice(0, random.integer(0, rows.length - 1)) : rows;
+    return listAnswer(
+      kind,
+      shown.map((record) => shapedRecord(kind, record, 'rows', shapes.current)),
+      meta,
+      shapes.current,
+    );
+  };
+
+  const read = (kind: Kind, id: string) => {
+    const record = upstream.state.get(kind, keptId(kind, id, shapes.current), asOfMs());
+    if (record === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
+    return recordAnswer(kind, shapedRecord(kind, record, 'read', shapes.current), shapes.current);
+  };
+
+  const create = (kind: Kind, fields: JsonObject) => {
+    const change = upstream.apply({ kind, op: 'create', fields });
+    upstream.announce(change);
+    // A new record is whole.
+    const record = shapedRecord(kind, change.record!, 'rows', shapes.current);
+    return {
+      id: shownId(kind, change.id, shapes.current),
+      answer: recordAnswer(kind, record, shapes.current),
+    };
+  };
+
+  // The routes' types are those of the shapes by default; the switches are there to answer otherwise.
+  routes.openapi(operations.listPolicies, (c) => c.json(list('policy', c.req.query()) as PolicyList, 200));
+  routes.openapi(operations.createPolicy, (c) =>
+    c.json(create('policy', c.req.valid('json')).answer as PolicyAnswer, 201),
+  );
+  routes.openapi(operations.getRiskAssessment, (c) =>
+    c.json(read('risk_assessment', c.req.valid('param').id) as RecordAnswer, 200),
+  );
+  routes.openapi(operations.createRiskAssessment, (c) => {
+    const { answer, id } = create('risk_assessment', c.req.valid('json'));
+    const location = `/v1/risk-assessments/${encodeURIComponent(id)}`;
+    return c.json(answer as RecordAnswer, 201, { location });
+  });
+  routes.openapi(operations.listVendors, (c) => c.json(list('vendor', c.req.query()) as VendorList, 200));
+  routes.openapi(operations.getVendor, (c) =>
+    c.json(read('vendor', c.req.valid('param').id) as RecordAnswer, 200),
+  );
+  routes.openapi(operations.registerWebhook, (c) => {
+    const { disabled: _, ...registration } = registrations.add(c.req.valid('json'));
+    const number = registrations.list().length;
+    const answer = registrationAnswer({ ...registration, number }, shapes.current.registration);
+    return c.json(answer as RegistrationEnvelope, 201);
+  });
+
+  const allow = (path: string, methods: string) =>
+    routes.all(path, () => {
+      throw new Problem(405, 'method_not_allowed', `Allowed here: ${methods}.`, { allow: methods });
+    });
+  allow('/policies', 'GET, POST');
+  allow('/risk-assessments/:id', 'GET');
+  allow('/risk-assessments', 'POST');
+  allow('/vendors', 'GET');
+  allow('/vendors/:id', 'GET');
+  allow('/webhooks', 'POST');
+  return routes;
+}

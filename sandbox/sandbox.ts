@@ -1,0 +1,190 @@
+import { isUtf8 } from 'node:buffer';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { getRequestListener } from '@hono/node-server';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { methodNotAllowed } from 'hono/method-not-allowed';
+import { describeError, UsageError } from '../src/errors.ts';
+import { apiKeyAuthenticator, tokenAuthenticator } from './authentication.ts';
+import { controlRoutes } from './control.ts';
+import { Deliveries } from './deliveries.ts';
+import { FaultSwitch } from './faults.ts';
+import { Clients } from './oauth/clients.ts';
+import { consentRoutes } from './oauth/consent-routes.tsx';
+import { Grants } from './oauth/grants.ts';
+import type { OauthOptions } from './oauth/options.ts';
+import { tokenRoutes } from './oauth/token-routes.ts';
+import { describeDeliveries, openApiDocument } from './openapi.ts';
+import { type GivenOptions, resolveOptions, type SandboxOptions } from './options.ts';
+import { Access, requireLoopbackName } from './page/access.ts';
+import { assetRoutes } from './page/assets.ts';
+import { pageRoutes, requireSignIn } from './page/routes.tsx';
+import { Problem, problemResponse, toProblem } from './problems.ts';
+import { type Random, seededRandom } from './random.ts';
+import type { SeedData } from './records.ts';
+import { Registrations } from './registrations.ts';
+import { restRoutes } from './rest.ts';
+import { Scenarios } from './scenarios.ts';
+import { ShapeSwitch } from './shapes.ts';
+import { RecordState } from './state.ts';
+import { ScaledTimers } from './time.ts';
+import { Upstream } from './upstream.ts';
+
+export interface Sandbox {
+  /** `http://host:port`, without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
+  url: string;
+  port: number;
+  /** As given, or the one that was made. */
+  apiKeys: readonly string[];
+  /** Likewise. */
+  oauth: OauthOptions;
+  seedNumber: number;
+  /** Cuts open connections and forgets deliveries still to be sent. */
+  close(): Promise<void>;
+}
+
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** Starts the stand-in. Throws a UsageError when its options or its address cannot be used. */
+export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
+  const options = resolveOptions(given);
+  const stopping = new AbortController();
+  const timers = new ScaledTimers(options.timeScale);
+  const random = seededRandom(options.seedNumber);
+  const { app, deliveries, scenarios } = assemble(options, random, timers, stopping.signal);
+
+  const server = createServer(getRequestListener(app.fetch));
+  await listen(server, options);
+  const { port } = server.address() as AddressInfo;
+  const host = options.host.includes(':') ? `[${options.host.replace(/^\[|\]$/g, '')}]` : options.host;
+  let closing: Promise<void> | null = null;
+  const close = async () => {
+    stopping.abort();
+    await scenarios.stop();
+    timers.clear();
+    await deliveries.stop();
+    await closeServer(server);
+  };
+  return {
+    url: `http://${host}:${port}`,
+    port,
+    apiKeys: options.apiKeys,
+    oauth: options.oauth,
+    seedNumber: options.seedNumber,
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers, stopping: AbortSignal) {
+  const faults = new FaultSwitch(options.faults);
+  const shapes = new ShapeSwitch(options.shapes);
+  const state = seeded(options.seed);
+  const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
+  const deliveries = new Deliveries({
+    settings: {
+      concurrency: options.deliveryConcurrency,
+      retryDelaysMs: options.retryDelaysMs,
+      deliveryTimeoutMs: options.deliveryTimeoutMs,
+      signatureHeader: options.signing.header,
+      signatureAlgorithm: options.signing.algorithm,
+    },
+    registrations,
+    faults,
+    random: random.fork('deliveries'),
+    timers,
+  });
+  const upstream = new Upstream({ state, deliveries, faults, shapes, random: random.fork('upstream') });
+  const scenarios = new Scenarios(upstream, random.fork('scenarios'));
+
+  const { oauth, seedNumber, token } = options;
+  const clients = new Clients(oauth.application, oauth.serviceAccounts);
+  const grants = new Grants(oauth.accessTokenSeconds);
+  const access = new Access(token);
+  const page = { upstream, registrations, faults, shapes, scenarios, timers, clients, grants, seedNumber };
+
+  const rest = restRoutes({
+    ...{ upstream, registrations, faults, shapes, stopping },
+    random: random.fork('rest'),
+    authenticators: [apiKeyAuthenticator(options.apiKeys), tokenAuthenticator(grants)],
+  });
+  describeDeliveries(rest, options.signing.header);
+
+  const app = new Hono();
+  app.use(requireLoopbackName(token));
+  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  app.use(requireUtf8);
+  app.use(
+    methodNotAllowed({
+      app,
+      onMethodNotAllowed(c, methods) {
+        const allow = methods.join(', ');
+        return problemResponse(
+          c,
+          new Problem(405, 'method_not_allowed', `Allowed here: ${allow}.`, { allow }),
+        );
+      },
+    }),
+  );
+  app.route('/v1', rest);
+  app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
+  app.use('/oauth/authorize', requireSignIn(access));
+  app.route('/oauth', consentRoutes(clients, grants));
+  app.route('/oauth', tokenRoutes(clients, grants));
+  app.route('/_sandbox', controlRoutes({ ...page, access }));
+  app.route('/', assetRoutes());
+  app.route('/', pageRoutes(page, access, stopping));
+  app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
+  app.onError((error, c) => {
+    const problem = toProblem(error);
+    if (problem.code === 'internal_error') console.error(error);
+    return problemResponse(c, problem);
+  });
+  return { app, deliveries, scenarios };
+}
+
+/** Decoders put U+FFFD for what is no UTF-8, so that another record would be stored than was sent. */
+const requireUtf8: MiddlewareHandler = async (c, next) => {
+  if (c.req.raw.body !== null && !isUtf8(new Uint8Array(await c.req.arrayBuffer()))) {
+    throw new Problem(400, 'invalid_utf8', 'The request body is not UTF-8.');
+  }
+  await next();
+};
+
+function tooLarge(): never {
+  throw new Problem(413, 'too_large', `A request body may have at most ${MAX_BODY_BYTES} bytes.`, {
+    // What follows on this connection is the rest of a body that nobody reads.
+    connection: 'close',
+  });
+}
+
+function seeded(seed: SeedData): RecordState {
+  const state = new RecordState();
+  for (const record of seed.policies) state.seed('policy', record);
+  for (const record of seed.riskAssessments) state.seed('risk_assessment', record);
+  for (const record of seed.vendors) state.seed('vendor', record);
+  return state;
+}
+
+async function listen(server: Server, { host, port }: SandboxOptions): Promise<void> {
+  server.listen(port, host.replace(/^\[|\]$/g, ''));
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw new UsageError(
+      `The sandbox cannot listen on ${host}:${port}: ${describeError(error)}`,
+      'Set SANDBOX_HOST or SANDBOX_PORT.',
+    );
+  }
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.close((error) => (error ? reject(error) : resolve()));
+    server.closeAllConnections();
+  });
+}

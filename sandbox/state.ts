@@ -1,0 +1,91 @@
+import type { Kind } from '../src/compliance/kinds.ts';
+import type { JsonObject } from '../src/compliance/pointers.ts';
+import { recordId } from './records.ts';
+
+/** The furthest back that a stale read may look; older versions are forgotten. */
+export const MAX_STALE_MS = 60_000;
+
+interface Version {
+  atMs: number;
+  /** Null: deleted. */
+  record: JsonObject | null;
+}
+
+/**
+ * The upstream's records, in memory, with enough of their past to answer as a lagging replica would. A record
+ * is replaced, never changed in place: what was handed out stays as it was.
+ */
+export class RecordState {
+  readonly #versions: Record<Kind, Map<string, Version[]>> = {
+    policy: new Map(),
+    risk_assessment: new Map(),
+    vendor: new Map(),
+  };
+  readonly #counts: Record<Kind, number> = { policy: 0, risk_assessment: 0, vendor: 0 };
+  /** Deletions in order of time, to be forgotten when no stale read can see before them. */
+  #deletions: { kind: Kind; id: string; atMs: number }[] = [];
+
+  /** Monotonic milliseconds; what `asOfMs` is measured in. */
+  now(): number {
+    return performance.now();
+  }
+
+  get(kind: Kind, id: string, asOfMs = Number.POSITIVE_INFINITY): JsonObject | null {
+    return latest(this.#versions[kind].get(id) ?? [], asOfMs);
+  }
+
+  /** In order of creation. */
+  list(kind: Kind, asOfMs = Number.POSITIVE_INFINITY): JsonObject[] {
+    const records: JsonObject[] = [];
+    for (const versions of this.#versions[kind].values()) {
+      const record = latest(versions, asOfMs);
+      if (record !== null) records.push(record);
+    }
+    return records;
+  }
+
+  count(kind: Kind): number {
+    return this.#counts[kind];
+  }
+
+  put(kind: Kind, record: JsonObject): void {
+    const id = recordId(kind, record);
+    if (this.get(kind, id) === null) this.#counts[kind] += 1;
+    this.#append(kind, id, record);
+  }
+
+  /** Puts it there as if it had always been there: a stale read sees it too. */
+  seed(kind: Kind, record: JsonObject): void {
+    const id = recordId(kind, record);
+    if (!this.#versions[kind].has(id)) this.#counts[kind] += 1;
+    this.#versions[kind].set(id, [{ atMs: Number.NEGATIVE_INFINITY, record }]);
+  }
+
+  delete(kind: Kind, id: string): void {
+    if (this.get(kind, id) === null) return;
+    this.#counts[kind] -= 1;
+    this.#append(kind, id, null);
+    this.#deletions.push({ kind, id, atMs: this.now() });
+    this.#forget();
+  }
+
+  #append(kind: Kind, id: string, record: JsonObject | null): void {
+    const now = this.now();
+    const versions = this.#versions[kind].get(id) ?? [];
+    const needed = versions.findLastIndex((version) => version.atMs <= now - MAX_STALE_MS);
+    this.#versions[kind].set(id, [...versions.slice(Math.max(needed, 0)), { atMs: now, record }]);
+  }
+
+  #forget(): void {
+    const horizonMs = this.now() - MAX_STALE_MS;
+    const kept = this.#deletions.findIndex((deletion) => deletion.atMs > horizonMs);
+    for (const { kind, id } of this.#deletions.splice(0, kept === -1 ? this.#deletions.length : kept)) {
+      // It may have been created anew meanwhile.
+      if (this.get(kind, id) === null) this.#versions[kind].delete(id);
+    }
+  }
+}
+
+function latest(versions: readonly Version[], asOfMs: number): JsonObject | null {
+  return versions.findLast((version) => version.atMs <= asOfMs)?.record ?? null;
+}

@@ -1,0 +1,210 @@
+import { z } from 'zod';
+import type { EventType, Kind } from '../src/compliance/kinds.ts';
+import { isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
+import type { Deliveries, EventAbout } from './deliveries.ts';
+import { eventData } from './events.ts';
+import type { Fate, FaultSwitch } from './faults.ts';
+import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
+import { Problem } from './problems.ts';
+import type { Random } from './random.ts';
+import {
+  EVENT_ID_FIELDS,
+  ID_FIELDS,
+  ID_PREFIXES,
+  isTooDeep,
+  MAX_RECORD_DEPTH,
+  MAX_RECORDS_PER_KIND,
+  misreadId,
+  RECORD_SCHEMAS,
+} from './records.ts';
+import type { ShapeSwitch, Shapes } from './shapes.ts';
+import { idOfNumber } from './shaping.ts';
+import type { RecordState } from './state.ts';
+
+export interface Mutation {
+  kind: Kind;
+  /** An operation of the kind's machine, or one of its other names. */
+  op: string;
+  /** Which record; a create without it gets one. */
+  id?: string | undefined;
+  /** Set on the record, over what it has. */
+  fields?: JsonObject | undefined;
+}
+
+export interface Change {
+  kind: Kind;
+  id: string;
+  /** Null: deleted. */
+  record: JsonObject | null;
+  /** Null: the specification has no event for this change. */
+  type: EventType | null;
+  /** What an event about it says. */
+  described: JsonObject;
+}
+
+/** Of ids that are numbers: many times as many as there can be records. */
+const LARGEST_NUMBER = 999_999_999;
+
+/** The service's business: changes records by the rules of their machines, and announces the changes. */
+export class Upstream {
+  readonly state: RecordState;
+  readonly deliveries: Deliveries;
+  readonly #faults: FaultSwitch;
+  readonly #shapes: ShapeSwitch;
+  readonly #random: Random;
+
+  constructor(parts: {
+    state: RecordState;
+    deliveries: Deliveries;
+    faults: FaultSwitch;
+    shapes: ShapeSwitch;
+    random: Random;
+  }) {
+    this.state = parts.state;
+    this.deliveries = parts.deliveries;
+    this.#faults = parts.faults;
+    this.#shapes = parts.shapes;
+    this.#random = parts.random;
+  }
+
+  get shapes(): Shapes {
+    return this.#shapes.current;
+  }
+
+  /** Changes a record and, unless `silent`, tells its subscribers. Throws as `apply` does. */
+  perform(mutation: Mutation, { silent }: { silent: boolean }) {
+    const change = this.apply(mutation);
+    return { change, announced: silent ? null : this.announce(change) };
+  }
+
+  /** Changes a record and tells nobody. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
+  apply(mutation: Mutation): Change {
+    const operation = operationNamed(mutation.kind, mutation.op);
+    if (operation === null) {
+      const known = Object.keys(MACHINES[mutation.kind].operations).join(', ');
+      throw new Problem(422, 'unknown_operation', `A ${mutation.kind} knows these operations: ${known}.`);
+    }
+    if (operation.effect === 'create') return this.#create(mutation, operation);
+    return this.#change(mutation, operation);
+  }
+
+  /** Sends the change's event; null where it has none. `clockSkewMs` is added to the event's `created`. */
+  announce(
+    change: Change,
+    options: { fate?: Fate; afterEventId?: string; clockSkewMs?: number } = {},
+  ): EventAbout | null {
+    if (change.type === null) return null;
+    const eventId = this.#random.id('evt-');
+    const { payloads } = this.#faults.current;
+    const about: EventAbout = {
+      event: {
+        id: eventId,
+        type: change.type,
+        created: new Date(Date.now() + (options.clockSkewMs ?? 0)).toISOString(),
+        data: eventData(change.kind, change.described, { payloads, shapes: this.#shapes.current, eventId }),
+      },
+      kind: change.kind,
+      recordId: change.id,
+    };
+    this.deliveries.dispatch(about, options.fate ?? null, options.afterEventId ?? null);
+    return about;
+  }
+
+  #create({ kind, id: given, fields }: Mutation, operation: Operation): Change {
+    if (given !== undefined && !isUsableId(given)) {
+      throw new Problem(422, 'validation_failed', 'An id is 1 to 255 characters without control characters.');
+    }
+    if (given !== undefined && this.state.get(kind, given) !== null) {
+      throw new Problem(409, 'already_exists', `There is a ${kind} with this id already.`);
+    }
+    if (this.state.count(kind) >= MAX_RECORDS_PER_KIND) {
+      throw new Problem(422, 'limit_reached', `There can be at most ${MAX_RECORDS_PER_KIND} of a kind.`);
+    }
+    const status = fields?.['status'];
+    if (status !== undefined && status !== operation.to) {
+      throw new Problem(
+        422,
+        'validation_failed',
+        `A new ${kind} is ${operation.to}: leave status away, and change it by its operations.`,
+      );
+    }
+    const id = given ?? this.#newId(kind);
+    const at = new Date().toISOString();
+    const defaults = kind === 'policy' ? { version: '1.0' } : {};
+    const record = checked(kind, {
+      [ID_FIELDS[kind]]: id,
+      ...defaults,
+      status: operation.to,
+      createdAt: at,
+      ...withoutId(kind, fields),
+      updatedAt: at,
+    });
+    this.state.put(kind, record);
+    return { kind, id, record, type: operation.event, described: record };
+  }
+
+  #newId(kind: Kind): string {
+    if (!this.#shapes.current.ids[kind].numbers) return this.#random.id(ID_PREFIXES[kind]);
+    for (;;) {
+      const id = idOfNumber(kind, this.#random.integer(1, LARGEST_NUMBER));
+      if (this.state.get(kind, id) === null) return id;
+    }
+  }
+
+  #change({ kind, op, id, fields = {} }: Mutation, operation: Operation): Change {
+    if (id === undefined) throw new Problem(422, 'validation_failed', `${op} needs the record's id.`);
+    const before = this.state.get(kind, id);
+    if (before === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
+    if (!isAllowed(operation, before.status)) {
+      const from = operation.from?.join(', ');
+      throw new Problem(
+        409,
+        'impossible_transition',
+        `${op} is possible from ${from}; this ${kind} is ${String(before.status)}.`,
+      );
+    }
+    if (operation.effect === 'delete') {
+      this.state.delete(kind, id);
+      return { kind, id, record: null, type: operation.event, described: before };
+    }
+    if (Object.hasOwn(fields, 'status')) {
+      throw new Problem(422, 'validation_failed', 'A status changes by its operation, not as a field.');
+    }
+    const record = checked(kind, {
+      ...before,
+      ...(operation.newVersion ? { version: nextVersion(String(before.version)) } : {}),
+      ...withoutId(kind, fields),
+      ...(operation.to === null ? {} : { status: operation.to }),
+      updatedAt: new Date().toISOString(),
+    });
+    this.state.put(kind, record);
+    return { kind, id, record, type: operation.event, described: record };
+  }
+}
+
+/** Refuses fields that readers would take for the record's id. */
+function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
+  for (const field of [ID_FIELDS[kind], EVENT_ID_FIELDS[kind]]) {
+    if (Object.hasOwn(fields, field)) {
+      throw new Problem(422, 'validation_failed', `${field} is given by the service, not as a field.`);
+    }
+  }
+  return fields;
+}
+
+function checked(kind: Kind, record: JsonObject): JsonObject {
+  if (isTooDeep(record)) {
+    throw new Problem(422, 'validation_failed', `A record nests at most ${MAX_RECORD_DEPTH} deep.`);
+  }
+  const parsed = RECORD_SCHEMAS[kind].safeParse(record);
+  if (!parsed.success) throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
+  const names = misreadId(kind, record);
+  if (names !== null) {
+    throw new Problem(
+      422,
+      'validation_failed',
+      `Readers would take one of these fields for the ${kind}'s id, so no field may be called: ${names}.`,
+    );
+  }
+  return record;
+}

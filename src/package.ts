@@ -1,0 +1,25 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * Path of a file or folder that stands beside package.json. Asked of Node, since the sources and what is built of them
+ * lie at different depths.
+ */
+export function packagePath(name: string): string {
+  return fileURLToPath(new URL(name, import.meta.resolve('#package.json')));
+}
+
+function manifest(): { name: string; version: string } {
+  return JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as { name: string; version: string };
+}
+
+/** As package.json says. */
+export function version(): string {
+  return manifest().version;
+}
+
+/** Name and version, as the upstream's operators see us in their logs. */
+export function userAgent(): string {
+  const { name, version } = manifest();
+  return `${name}/${version}`;
+}
