@@ -1,15 +1,23 @@
+import type { Clock } from '../clock.ts';
 import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import { problem } from '../problem.ts';
-import type { RecordReport } from '../store/reports.ts';
+import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
-import type { OpsStore } from './context.ts';
+import type { OpsContext, OpsStore } from './context.ts';
 import { type FeedCursor, parseQuery, queries, readFeedCursor } from './query.ts';
 
 type FeedStore = Pick<
   OpsStore,
   'listChanges' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber' | 'epoch'
 >;
+/** Changes of other kinds are passed over up to so many in one answer; `next` stands behind them. */
+const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
+/** How often the counter is looked at for all that wait. */
+const LOOK_MS = 250;
+
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
+
+type FeedContext = Pick<OpsContext, 'clock' | 'signal'> & { store: FeedStore };
 
 /** Where the next page of a snapshot goes on. `seq` is the first page's, which a follower starts from. */
 interface SnapshotCursor extends FeedCursor {
@@ -22,7 +30,9 @@ interface SnapshotCursor extends FeedCursor {
  * on, loses nothing: every page is at least as new as that number, and laying a change over a row that has it already
  * changes nothing, because changes carry values and not differences.
  */
-export function createFeed(store: FeedStore) {
+export function createFeed({ store, clock, signal }: FeedContext) {
+  const counter = createCounter(store, clock);
+
   async function expired({ seq, epoch }: FeedCursor, present: string): Promise<Response | null> {
     if (epoch !== null && epoch !== present) {
       return gone('A backup was put back since: its numbers mean other changes.');
@@ -43,12 +53,24 @@ export function createFeed(store: FeedStore) {
     changes: async (c) => {
       const query = parseQuery(c, queries.changes);
       if (!query.ok) return query.response;
-      const { after, limit } = query.value;
-      const items = await store.listChanges(after.seq, limit);
-      const epoch = await store.epoch();
-      // Asked after they were read: what was trimmed in between is found missing, never passed over.
-      const refusal = await expired(after, epoch);
-      return refusal ?? c.json({ epoch, items, next: `${epoch}.${items.at(-1)?.seq ?? after.seq}` });
+      const { after, limit, kind, wait } = query.value;
+      const until = clock.steady() + wait * 1000;
+      const ended = AbortSignal.any([signal, c.req.raw.signal]);
+      for (let from = after; ; ) {
+        // Before the changes: what is made between the two is looked for once more.
+        const seen = wait > 0 ? await counter.number() : 0;
+        const { items, through } = await changesAfter(store, from.seq, limit, kind);
+        const epoch = await store.epoch();
+        // Asked after they were read: what was trimmed in between is found missing, never passed over.
+        const refusal = await expired(from, epoch);
+        if (refusal !== null) return refusal;
+        if (items.length > 0 || clock.steady() >= until || ended.aborted) {
+          return c.json({ epoch, items, next: `${epoch}.${through}` });
+        }
+        if (through === from.seq) await counter.past(seen, until, ended);
+        // A backup that is put back meanwhile begins another epoch.
+        from = { seq: through, epoch };
+      }
     },
 
     snapshot: async (c) => {
@@ -80,6 +102,63 @@ export function createFeed(store: FeedStore) {
       });
     },
   } satisfies Record<string, Handler>;
+}
+
+/** The next changes of a kind, or of all, oldest first, and the number up to which there are no others. */
+async function changesAfter(
+  store: FeedStore,
+  after: number,
+  limit: number,
+  kind: Kind | undefined,
+): Promise<{ items: ChangeReport[]; through: number }> {
+  if (kind === undefined) {
+    const items = await store.listChanges(after, limit);
+    return { items, through: items.at(-1)?.seq ?? after };
+  }
+  const items: ChangeReport[] = [];
+  let through = after;
+  for (let passed = 0; passed < PASSED_OVER_MAX; passed += PAGE_LIMIT_MAX) {
+    const page = await store.listChanges(through, PAGE_LIMIT_MAX);
+    for (const change of page) {
+      if (change.kind === kind && items.length === limit) return { items, through };
+      through = change.seq;
+      if (change.kind === kind) items.push(change);
+    }
+    if (items.length === limit || page.length < PAGE_LIMIT_MAX) break;
+  }
+  return { items, through };
+}
+
+/** The counter, looked at once for all that wait. */
+function createCounter(store: Pick<FeedStore, 'currentNumber'>, clock: Clock) {
+  let known = { number: 0, at: Number.NEGATIVE_INFINITY };
+  let look: Promise<void> | null = null;
+
+  /** As of the last LOOK_MS. */
+  async function number(): Promise<number> {
+    if (clock.steady() - known.at < LOOK_MS) return known.number;
+    look ??= store
+      .currentNumber()
+      .then((read) => {
+        known = { number: read, at: clock.steady() };
+      })
+      .finally(() => {
+        look = null;
+      });
+    await look;
+    return known.number;
+  }
+
+  return {
+    number,
+    /** Until it has passed `seen`, `until` has come (steady), or `signal` aborts. */
+    async past(seen: number, until: number, signal: AbortSignal): Promise<void> {
+      while (clock.steady() < until && !signal.aborted) {
+        await clock.sleep(Math.min(LOOK_MS, until - clock.steady()), signal);
+        if (signal.aborted || (await number()) > seen) return;
+      }
+    },
+  };
 }
 
 function gone(why: string): Response {

@@ -5,6 +5,8 @@ import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
+/** Proxies give up on an answer after a minute as a rule. Seconds. */
+const WAIT_MAX = 30;
 /** Keys are ids or numbers; an id has at most 255 characters. */
 const CURSOR_MAX_LENGTH = 255;
 
@@ -45,6 +47,15 @@ export const queries = {
   changes: z.strictObject({
     limit,
     after: feedCursor.default('0').transform((text): FeedCursor => readFeedCursor(text)!),
+    kind: kind.optional(),
+    wait: z.coerce
+      .number('a number of seconds')
+      .min(0, 'a number of seconds')
+      .default(0)
+      .transform((wanted) => Math.min(wanted, WAIT_MAX))
+      .describe(
+        `Seconds to wait for a change where there is none yet. More than ${WAIT_MAX} count as ${WAIT_MAX}.`,
+      ),
   }),
   snapshot: z.strictObject({
     limit,

@@ -43,7 +43,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   const forms = createForms(context, operations, dryRuns);
   const api = createApi(context, snapshots);
   const changes = createApiChanges(operations);
-  const feed = createFeed(context.store);
+  const feed = createFeed(context);
   const stream = createStream(context, access.stillSignedIn);
 
   const app = new Hono<OpsEnv>();

@@ -5,6 +5,7 @@ import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { OpsEnv } from '../../src/ops/access.ts';
@@ -21,8 +22,10 @@ const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor
 let folder: string;
 let scene: Scene;
 let closing: () => Promise<void>;
+let draining = new AbortController();
 
 async function open(): Promise<void> {
+  draining = new AbortController();
   folder = mkdtempSync(join(tmpdir(), 'feed-'));
   const path = join(folder, 'mirror.db');
   scene = await createScene(async () => {
@@ -44,7 +47,7 @@ async function open(): Promise<void> {
 }
 
 async function get(path: string): Promise<{ status: number; body: JsonObject }> {
-  const feed = createFeed(scene.store);
+  const feed = createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal });
   const app = new Hono<OpsEnv>().get('/api/changes', feed.changes).get('/api/snapshot', feed.snapshot);
   const response = await app.request(path);
   return { status: response.status, body: (await response.json()) as JsonObject };
@@ -213,6 +216,62 @@ describe('the feed', () => {
     const vendors = (await get('/api/snapshot?kind=vendor')).body;
     expect((vendors['items'] as JsonObject[]).map((row) => row['id'])).toEqual(['a', 'b', 'c', 'd']);
     expect(vendors['next']).toBeNull();
+  });
+
+  it('of one kind passes over the others, page by page, and of all kinds together is the whole', async () => {
+    const steps = fc.array(step, { minLength: 1, maxLength: 40 });
+    await fc.assert(
+      fc.asyncProperty(steps, fc.integer({ min: 1, max: 5 }), async (history, limit) => {
+        await closing();
+        await open();
+        for (const { verb, kind, n, fields: shows } of history) await take(verb, kind, n, shows);
+        const whole = (await get('/api/changes?limit=500')).body['items'] as JsonObject[];
+        for (const kind of KINDS) {
+          const followed: JsonObject[] = [];
+          for (let after = '0', isMore = true; isMore; ) {
+            const { items, next } = (await get(`/api/changes?kind=${kind}&limit=${limit}&after=${after}`))
+              .body;
+            isMore = after !== next;
+            after = String(next);
+            followed.push(...(items as JsonObject[]));
+          }
+          expect(followed).toEqual(whole.filter((change) => change['kind'] === kind));
+        }
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  it('that is waited for answers once there is a change of the kind, and not for another kind', async () => {
+    await threeVendors();
+    const { next } = (await get('/api/changes')).body;
+    let isAnswered = false;
+    const asked = get(`/api/changes?after=${next}&kind=policy&wait=30`).finally(() => {
+      isAnswered = true;
+    });
+    await scene.show('vendor', 'd', { id: 'd', name: 'd' });
+    expect((await get(`/api/changes?after=${next}&wait=30`)).body['items']).toMatchObject([
+      { record_id: 'd' },
+    ]);
+    expect(isAnswered).toBe(false);
+    await scene.show('policy', 'p', { id: 'p', name: 'P' });
+    expect((await asked).body['items']).toMatchObject([{ kind: 'policy', record_id: 'p' }]);
+  });
+
+  it('that is waited for in vain is empty, behind what was passed over, as is one that the service ends', async () => {
+    await threeVendors();
+    const { next } = (await get('/api/changes')).body;
+    expect(await get(`/api/changes?kind=policy&wait=0.3`)).toMatchObject({
+      status: 200,
+      body: { items: [], next },
+    });
+    const asked = get(`/api/changes?after=${next}&wait=30`);
+    draining.abort();
+    expect(await asked).toMatchObject({ status: 200, body: { items: [], next } });
+  });
+
+  it.each(['-1', 'x', ''])('does not wait for %j seconds', async (wait) => {
+    expect((await get(`/api/changes?wait=${wait}`)).status).toBe(wait === '' ? 200 : 400);
   });
 
   it.each(['x', '1', '1:vendor', '1:person:a', '-1:vendor:a', '1:vendor:'])(
