@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { startBalancer } from './balancer.ts';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
 import { type MirrorTables, openMirrorTables } from './mirror-tables.ts';
 import { startDatabase } from './postgres.ts';
@@ -158,8 +158,7 @@ async function setUp(
   );
   if (replicas.length > 1) {
     const ports = replicas.map(({ port }) => port);
-    const balancer = await startBalancer(own.port, ports);
-    closers.push(() => balancer.close());
+    closers.push(await balance(own.port, ports));
   }
   const mirrors = replicas.map(({ name, port, opsPort }) => {
     const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
@@ -212,6 +211,26 @@ async function setUpMirror(
   const path = join(directory, '.env');
   const written = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
   return Object.entries(written).map(([name, value]) => `${name}=${value}`);
+}
+
+/** Passes each delivery on to the next of the receivers; all on 127.0.0.1. Resolves to what ends it. */
+async function balance(own: number, ports: readonly number[]): Promise<() => void> {
+  // Here and not above: a run with one mirror, and `--help`, need no web server.
+  const [{ serve }, { Hono }, { proxy }] = await Promise.all([
+    import('@hono/node-server'),
+    import('hono'),
+    import('hono/proxy'),
+  ]);
+  let turn = 0;
+  const app = new Hono()
+    .all('*', (c) =>
+      proxy(`http://127.0.0.1:${ports[turn++ % ports.length]}${c.req.path}`, { raw: c.req.raw }),
+    )
+    // One that does not answer: the sender tries again, and it is another one's turn.
+    .onError((_error, c) => c.body(null, 502));
+  const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: own });
+  await once(server, 'listening');
+  return () => void server.close();
 }
 
 async function portsOf(names: readonly string[]): Promise<{ name: string; port: number; opsPort: number }[]> {
