@@ -17,8 +17,8 @@ import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import type { Registrations } from './registrations.ts';
 import { restFaults } from './rest-faults.ts';
-import type { ShapeSwitch } from './shapes.ts';
-import { keptId, listAnswer, recordAnswer, registrationAnswer, shapedRecord, shownId } from './shaping.ts';
+import { registrationAnswer, type ShapeSwitch } from './shapes.ts';
+import { keptId, listAnswer, recordAnswer, shapedRecord, shownId } from './shaping.ts';
 import type { Upstream } from './upstream.ts';
 
 interface RestParts {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Kind } from '../src/compliance/kinds.ts';
-import { areNested, valueIn } from './places.ts';
+import type { JsonObject } from '../src/compliance/pointers.ts';
+import { areNested, valueIn, withAt } from './places.ts';
 import { parseOrRefuse } from './problems.ts';
-import { registrationAnswer } from './shaping.ts';
 
 /**
  * What the specification leaves open about the form of answers and events, as switches. The defaults are what the
@@ -191,4 +191,22 @@ export class ShapeSwitch {
     this.#shapes = changedShapes(this.#initial, patch);
     return this.#shapes;
   }
+}
+
+interface RegistrationParts {
+  id: string;
+  /** Its place among the registrations, from 1. */
+  number: number;
+  secret: string;
+  url: string;
+  events: readonly string[];
+  description: string;
+}
+
+/** The answer of POST /webhooks. */
+export function registrationAnswer(parts: RegistrationParts, shape: Shapes['registration']): JsonObject {
+  const { id, number, secret, ...rest } = parts;
+  let answer: JsonObject = shape.rest === '' ? rest : withAt({}, shape.rest, rest);
+  if (shape.id !== null) answer = withAt(answer, shape.id, shape.idNumber ? number : id);
+  return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
 }

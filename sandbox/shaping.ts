@@ -113,21 +113,3 @@ export function recordAnswer(kind: Kind, record: JsonObject, shapes: Shapes): un
   const { record: place, recordInArray } = shapes.envelope;
   return enveloped(kind, recordInArray ? [record] : record, place, SINGLE, shapes);
 }
-
-interface RegistrationParts {
-  id: string;
-  /** Its place among the registrations, from 1. */
-  number: number;
-  secret: string;
-  url: string;
-  events: readonly string[];
-  description: string;
-}
-
-/** The answer of POST /webhooks. */
-export function registrationAnswer(parts: RegistrationParts, shape: Shapes['registration']): JsonObject {
-  const { id, number, secret, ...rest } = parts;
-  let answer: JsonObject = shape.rest === '' ? rest : withAt({}, shape.rest, rest);
-  if (shape.id !== null) answer = withAt(answer, shape.id, shape.idNumber ? number : id);
-  return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
-}

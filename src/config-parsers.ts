@@ -1,7 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
 import { z } from 'zod';
-import type { OpsToken, TemplatePart } from './config.ts';
 import {
   decodeSigningSecret,
   decodeWhole,
@@ -11,6 +10,19 @@ import {
   type SecretEncoding,
 } from './signing-secret.ts';
 import { estimatedBits, TOKEN_MIN_BITS } from './token-strength.ts';
+
+/** One piece of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
+export type TemplatePart =
+  | { kind: 'text'; text: string }
+  | { kind: 'timestamp' }
+  | { kind: 'body' }
+  | { kind: 'header'; name: string };
+
+export interface OpsToken {
+  name: string;
+  role: 'read' | 'operate';
+  token: string;
+}
 
 /** What the environment holds: `process.env`, or a plain object in a test. */
 export type Environment = Readonly<Record<string, string | undefined>>;

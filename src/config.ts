@@ -3,9 +3,12 @@ import type { BlockList } from 'node:net';
 import querystring from 'node:querystring';
 import type { PagingSettings } from './compliance/paging.ts';
 import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
+import type { OpsToken, TemplatePart } from './config-parsers.ts';
 import * as parse from './config-parsers.ts';
 import { UsageError } from './errors.ts';
 import type { SecretEncoding } from './signing-secret.ts';
+
+export type { OpsToken, TemplatePart };
 
 /** How deliveries are signed. One object per process; `secrets()` is asked anew for each delivery. */
 export interface SignatureSettings {
@@ -19,20 +22,7 @@ export interface SignatureSettings {
   toleranceSeconds: number;
 }
 
-/** One piece of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
-export type TemplatePart =
-  | { kind: 'text'; text: string }
-  | { kind: 'timestamp' }
-  | { kind: 'body' }
-  | { kind: 'header'; name: string };
-
-export interface OpsToken {
-  name: string;
-  role: 'read' | 'operate';
-  token: string;
-}
-
-/** Every setting of CONTRACT's table, parsed. Units are in the names. */
+/** Every setting of the README's table, parsed. Units are in the names. */
 export interface Config {
   host: string;
   port: number;

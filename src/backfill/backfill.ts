@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
+import type { FetchedKind } from '../compliance/paths.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -12,7 +13,7 @@ import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import type { GapKeeper } from './gaps.ts';
 import { FULL_SYNC_BACKOFF, fullSyncDueAt, walkCost, wayToVerify } from './plan.ts';
-import { createRefetch, type FetchedKind } from './refetch.ts';
+import { createRefetch } from './refetch.ts';
 import { createUpstream, type UpstreamHealth } from './upstream.ts';
 import { createWalk } from './walk.ts';
 

@@ -2,12 +2,12 @@ import type { Clock } from '../clock.ts';
 import { type Candidate, everyIdIn, idCandidatesIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { DELETE_TYPES } from '../compliance/kinds.ts';
+import type { FetchedKind } from '../compliance/paths.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { PreviewRules, RepairStore, UnreadEvent } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
-import type { FetchedKind } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Events whose record is sought in one go; then other work has its turn. */

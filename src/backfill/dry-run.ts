@@ -3,6 +3,7 @@ import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
+import type { FetchedKind } from '../compliance/paths.ts';
 import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -11,7 +12,6 @@ import { createDifferences, type DifferencesReport } from './differences.ts';
 import { SILENT_GAPS } from './gaps.ts';
 import { contradiction, createPages, type ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
-import type { FetchedKind } from './refetch.ts';
 import { createUpstream, type Lane } from './upstream.ts';
 
 /** Ids taken from the database at a time. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { FetchedKind } from '../compliance/paths.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
@@ -10,7 +11,7 @@ import { type GapKeeper, listed } from './gaps.ts';
 import type { ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
-import type { FetchedKind, Refetch } from './refetch.ts';
+import type { Refetch } from './refetch.ts';
 import type { Lane, Upstream } from './upstream.ts';
 import type { DoWalk, Walk } from './walk.ts';
 

@@ -4,6 +4,7 @@ import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { isOffset, type PagingSettings } from '../compliance/paging.ts';
+import type { FetchedKind } from '../compliance/paths.ts';
 import {
   type IdPointers,
   isAddressable,
@@ -18,8 +19,6 @@ import type { Discovery } from './discovery.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Lane, Upstream } from './upstream.ts';
-
-export type FetchedKind = 'risk_assessment' | 'vendor';
 
 export type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }

@@ -1,6 +1,26 @@
-import type { EventState, Paging, StoreSummary, TrimmedChanges } from '../store/reports.ts';
+import type { EventState, Paging, ReportStore, StoreSummary, TrimmedChanges } from '../store/reports.ts';
 import type { OpsClient } from './ops-client.ts';
-import type { Reports } from './reports.ts';
+
+/** What commands read with: all of it can be had from the database and through an operators' listener alike. */
+export type Reports = Pick<
+  ReportStore,
+  | 'summary'
+  | 'listEvents'
+  | 'showEvent'
+  | 'listRecords'
+  | 'showRecord'
+  | 'recordHistory'
+  | 'listChanges'
+  | 'trimmedChanges'
+  | 'listGaps'
+  | 'listSyncRuns'
+  | 'showSyncRun'
+  | 'listQuarantine'
+  | 'showQuarantined'
+  | 'listRejections'
+  | 'showRejection'
+  | 'listAudit'
+>;
 
 type Value = string | number | boolean | undefined;
 

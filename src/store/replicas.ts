@@ -1,11 +1,16 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { Now } from './store.ts';
 
 /**
  * What several processes over one database share: who lives, who does what one of them does at a time, what was asked
  * of whichever of them, and the request budget. Instants are the steady clock's, which on PostgreSQL is the database's
  * time. A SQLite file has one process: there every answer is the obvious one.
  */
+
+/** Both clocks, read together. Units: milliseconds since 1970. */
+export interface Now {
+  wall: number;
+  steady: number;
+}
 
 /** Leave to do work that one process does at a time. Over when another has taken it: then its fence is higher. */
 export interface Lease {

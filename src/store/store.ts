@@ -1,6 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/pointers.ts';
-import type { Lease, ReplicaStore } from './replicas.ts';
+import type { Lease, Now, ReplicaStore } from './replicas.ts';
 import type { EventState, ReportStore, TrafficReport } from './reports.ts';
 
 /**
@@ -13,11 +13,7 @@ import type { EventState, ReportStore, TrafficReport } from './reports.ts';
  * instants for people are wall-clock milliseconds and say so.
  */
 
-/** Both clocks, read together. Units: milliseconds since 1970. */
-export interface Now {
-  wall: number;
-  steady: number;
-}
+export type { Now };
 
 // ─── inbox ──────────────────────────────────────────────────────────────────────────────────────────────
 

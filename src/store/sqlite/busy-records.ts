@@ -1,11 +1,38 @@
 import type { Kind } from '../../compliance/kinds.ts';
+import type { RecordState } from '../../mirror/decide.ts';
+import type { Held } from '../units/records.ts';
 import type { Connection } from './connection.ts';
-import type { StoredHeld as Held } from './records.ts';
 
 const RECORDS_KEPT = 2_048;
 
 /** As its column has it. A larger document is read again each time: so that they are some megabytes in all, whatever comes. */
 const LARGEST_DOCUMENT_CHARACTERS = 8_192;
+
+export interface TableRow {
+  name: string | null;
+  version: string | null;
+  status: string | null;
+  data: string;
+  first_seen_at: string;
+  synced_at: string;
+  verified_at: string | null;
+  unverified_since: string | null;
+  deleted_at: string | null;
+  last_event_id: string | null;
+  last_event_at: string | null;
+  cause: string;
+  change_seq: number;
+  previewed_created: number | null;
+  shown: string | null;
+}
+
+export interface StoredHeld extends Held {
+  /** As the file has it. Null: not there. */
+  stored: { state: RecordState | null; row: StoredKeys | null };
+}
+
+/** The columns of a row that an index holds. */
+export type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_since'>;
 
 /**
  * Records as the last previews of this process left them, so that the next event about one need not read it again:
@@ -16,9 +43,9 @@ const LARGEST_DOCUMENT_CHARACTERS = 8_192;
 export interface BusyRecords {
   /** At the start of a transaction that will ask. */
   check(): void;
-  get(kind: Kind, id: string): Held | undefined;
+  get(kind: Kind, id: string): StoredHeld | undefined;
   /** Just as it was saved, with a document of so many characters. */
-  keep(held: Held, characters: number): void;
+  keep(held: StoredHeld, characters: number): void;
   /** A dirty mark has moved these two, and nothing else of it. */
   markedDirty(kind: Kind, id: string, number: number, at: number): void;
   drop(kind: Kind, id: string): void;
@@ -26,7 +53,7 @@ export interface BusyRecords {
 }
 
 export function createBusyRecords(db: Connection): BusyRecords {
-  const kept = new Map<string, Held>();
+  const kept = new Map<string, StoredHeld>();
   const dataVersion = db.prepare('PRAGMA data_version').pluck();
   let version: unknown = null;
 

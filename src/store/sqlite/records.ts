@@ -8,7 +8,7 @@ import type { DirtyTiming, Now } from '../store.ts';
 import type { Change, Held, LastEvent, Records } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
 import { createBlockSearch } from './blocks.ts';
-import { createBusyRecords } from './busy-records.ts';
+import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
@@ -17,14 +17,6 @@ type HeldRow = RowContent & RowMarks;
 
 /** Above any number of events, and of rows. */
 const ALL = 2 ** 52;
-
-export interface StoredHeld extends Held {
-  /** As the file has it. Null: not there. */
-  stored: { state: RecordState | null; row: StoredKeys | null };
-}
-
-/** The columns of a row that an index holds. */
-type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_since'>;
 
 interface StateRow {
   dirty: number;
@@ -43,24 +35,6 @@ interface StateRow {
   refusals: number;
   attempts: number;
   due_at: number | null;
-}
-
-interface TableRow {
-  name: string | null;
-  version: string | null;
-  status: string | null;
-  data: string;
-  first_seen_at: string;
-  synced_at: string;
-  verified_at: string | null;
-  unverified_since: string | null;
-  deleted_at: string | null;
-  last_event_id: string | null;
-  last_event_at: string | null;
-  cause: string;
-  change_seq: number;
-  previewed_created: number | null;
-  shown: string | null;
 }
 
 const STATE_COLUMNS =
