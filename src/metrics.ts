@@ -115,7 +115,7 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
     ),
     verdict: gauge('verdict', 'What the status page says, as 1 beside the verdict that holds.', 'verdict'),
     paused: gauge('paused', '1 while an operator has stopped processing and repairs.'),
-    deletionsHeld: gauge('deletions_held', 'Deletions that wait for an operator’s consent.', 'kind'),
+    deletionsPending: gauge('deletions_pending', 'Deletions that wait for an operator’s approval.', 'kind'),
     lastDelivery: gauge('last_delivery_timestamp_seconds', 'When a delivery last came in, new or not.'),
     quarantined: gauge('quarantined_deliveries', 'Signed deliveries in quarantine, not released.'),
     gapsOpen: gauge('gaps_open', 'Gaps open now.', 'reason'),

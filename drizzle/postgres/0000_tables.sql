@@ -119,8 +119,8 @@ CREATE TABLE "pending_deletions" (
 	"kind" text COLLATE "C" NOT NULL,
 	"id" text COLLATE "C" NOT NULL,
 	"sync_run_id" bigint NOT NULL,
-	"held_at" timestamp with time zone NOT NULL,
-	"consent_until" timestamp with time zone,
+	"pending_since" timestamp with time zone NOT NULL,
+	"approved_until" timestamp with time zone,
 	CONSTRAINT "pending_deletions_kind_id_pk" PRIMARY KEY("kind","id")
 );
 --> statement-breakpoint

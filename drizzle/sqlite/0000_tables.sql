@@ -121,8 +121,8 @@ CREATE TABLE `pending_deletions` (
 	`kind` text NOT NULL,
 	`id` text NOT NULL,
 	`sync_run_id` integer NOT NULL,
-	`held_at` text NOT NULL,
-	`consent_until` text,
+	`pending_since` text NOT NULL,
+	`approved_until` text,
 	PRIMARY KEY(`kind`, `id`)
 );
 --> statement-breakpoint

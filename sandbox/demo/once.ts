@@ -86,7 +86,7 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
 
 /**
  * Until nothing differs, waits or is unverified, and each kind has been fully synced once more, since a full sync might also break
- * what was whole. Consents to pending deletions, as an operator would.
+ * what was whole. Approves pending deletions, as an operator would.
  */
 async function settle(
   stage: Stage,
@@ -99,7 +99,7 @@ async function settle(
   const sight = await until(lookout, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
     if (Date.now() >= nextStatusMs) {
       nextStatusMs = Date.now() + STATUS_EVERY_MS;
-      await consent(stage, say);
+      await approve(stage, say);
       const ended = (await syncRunsOf(stage)).filter((fullSync) => fullSync.finished_at !== null);
       synced = KINDS.every((kind) =>
         ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
@@ -118,13 +118,14 @@ async function syncRunsOf(stage: Stage): Promise<{ id: number; kind: string; fin
   return items;
 }
 
-async function consent(stage: Stage, say: Say): Promise<void> {
-  const status = (await stage.ops.get('/api/status')) as {
-    pending_deletions?: { sync_run_id: number; kind: string; count: number }[];
+async function approve(stage: Stage, say: Say): Promise<void> {
+  const { sync_runs: pending } = (await stage.ops.get('/api/deletions?limit=1')) as {
+    sync_runs: { kind: string; waiting: number; digest: string | null }[];
   };
-  for (const { sync_run_id, kind, count } of status.pending_deletions ?? []) {
-    const done = await stage.ops.postIfFound(`/api/sync-runs/${sync_run_id}/approve-deletions`);
-    if (done !== null) say(`${count} deletions (${kind}) were held; agreed to, as an operator`);
+  for (const { kind, waiting, digest } of pending) {
+    if (digest === null) continue;
+    const done = await stage.ops.postIfFound('/api/deletions/approve', { digest });
+    if (done !== null) say(`${waiting} deletions (${kind}) waited for approval; approved, as an operator`);
   }
 }
 

@@ -90,7 +90,7 @@ interface FullSyncPlan {
 }
 
 /** A person stands behind it. */
-const isAsked = (reason: string) => /^(operator|consent)\b/.test(reason);
+const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
 
 /** Looks for what is due, repairs it the cheaper way, and runs a full sync for what only a whole reading can repair. */
 export function createBackfill(options: BackfillOptions): Backfill {

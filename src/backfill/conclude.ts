@@ -26,13 +26,13 @@ export function createConclude(options: {
     const conclusion = await store.concludeDeletions(kind, proof, context, now);
     options.onConcluded(kind, conclusion, request.cause);
     const gap = { reason: 'deletion_pending', kind, recordId: null } as const;
-    if (conclusion.held.length > 0) {
+    if (conclusion.pending.length > 0) {
       await gaps.open(
         gap,
-        `${conclusion.held.length} at once, without a delete event: ${listed(conclusion.held)}`,
+        `${conclusion.pending.length} at once, without a delete event: ${listed(conclusion.pending)}`,
       );
     } else if (conclusion.waiting === 0) {
-      // Not when consent is given: until the next proof has come, nothing is deleted yet.
+      // Not once they are approved: until the next proof has come, nothing is deleted yet.
       await gaps.resolve(gap);
     }
     return conclusion;

@@ -72,11 +72,11 @@ export function createDifferences(): Differences {
         });
       }
     },
-    concluded({ deleted, held }) {
+    concluded({ deleted, pending }) {
       for (const { id, cause } of deleted) {
         if (cause === 'absence') found({ id, what: 'extra', fields: [], repaired: true });
       }
-      for (const id of held) found({ id, what: 'extra', fields: [], repaired: false });
+      for (const id of pending) found({ id, what: 'extra', fields: [], repaired: false });
     },
     // Object.fromEntries defines own properties: a field called __proto__ stays a name.
     report: () => ({ ...report, fields: Object.fromEntries(fields) }),

@@ -389,7 +389,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
         return 'shown';
       }
       if (result.outcome === 'missing') {
-        if (result.missing === 'held') {
+        if (result.missing === 'pending') {
           fullSync.differences.found({ id, what: 'extra', fields: [], repaired: false });
         }
         return result.missing === 'first' ? 'missing' : 'settled';

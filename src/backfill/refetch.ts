@@ -22,8 +22,8 @@ import type { Lane, Upstream } from './upstream.ts';
 
 export type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
-  /** `held`: gone on two reads, and nothing alive can be read that would show the credentials still see. */
-  | { outcome: 'missing'; missing: MissingOutcome | 'held' }
+  /** `pending`: gone on two reads, and nothing alive can be read that would show the credentials still see. */
+  | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
   | { outcome: 'failed'; error: string };
 
 /** So often a witness is looked for in vain before a person is asked: what is unverified for a moment is none either. */
@@ -168,15 +168,15 @@ export function createRefetch(options: RefetchOptions): Refetch {
   }
 
   /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
-  async function holdFor(request: RefetchRequest): Promise<RefetchOutcome> {
+  async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id, syncRunId, attempts } = request;
-    await store.holdForApproval(kind, id, syncRunId, now());
+    await store.addPendingDeletion(kind, id, syncRunId, now());
     await gaps.open(
       { reason: 'deletion_pending', kind, recordId: null },
       `nothing that lives could be read to compare with: ${id}`,
     );
     await later(request, 'no witness', backoffMs(READ_BACKOFF, attempts + 1, options.random()));
-    return { outcome: 'missing', missing: 'held' };
+    return { outcome: 'missing', missing: 'pending' };
   }
 
   async function refetch(request: RefetchRequest, seeksWitness = true): Promise<RefetchOutcome> {
@@ -207,7 +207,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         // Nothing lives that could be compared with: then what an event has announced is believed without.
         if (witness === 'none') outcome = await missing(request, read, false);
         if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
-          return await holdFor(request);
+          return await askForApproval(request);
         }
       }
       if (outcome === 'unwitnessed') {

@@ -4,15 +4,8 @@ import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
-import { heldUnder } from '../ops/held.ts';
-import {
-  CONSENT_MS,
-  idsOf,
-  type RetriedAll,
-  retryAllWithoutRecord,
-  settleGap,
-  whyNot,
-} from '../ops/operations.ts';
+import { APPROVAL_MS, pendingBySyncRun } from '../ops/deletions.ts';
+import { type RetriedAll, retryAllWithoutRecord, settleGap, whyNot } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
 import { REPLICA_LIFE_MS } from '../service/replicas.ts';
@@ -39,12 +32,10 @@ export interface Operator {
   releaseQuarantined(id: number): Promise<boolean>;
   /** `done`, or why not, in a sentence; null: there is no such gap. */
   settleGap(id: number): Promise<'done' | { whyNot: string } | null>;
-  /** How many wait for a consent, by the full sync that found them. */
-  listPendingDeletions(): Promise<PendingDeletionsOfRun[]>;
-  /** What waits for a consent under that full sync; null: there is no such full sync. */
-  pendingDeletions(syncRunId: number): Promise<HeldForConsent | null>;
-  /** Consent to exactly what `digest` names. Rejects when something else is held by now. */
-  approveDeletions(syncRunId: number, digest: string): Promise<string[]>;
+  /** What waits for approval of what that full sync found; null: nothing does. */
+  pendingDeletions(syncRunId: number): Promise<DeletionsToApprove | null>;
+  /** Approves exactly these. Rejects when others wait by now. */
+  approveDeletions(pending: DeletionsToApprove): Promise<string[]>;
   refetch(kind: Kind, ids: string[]): Promise<void>;
   /** Everything known of the kind: by a full sync of the service's, or noted as due for its next start. */
   refetchAll(kind: Kind): Promise<void>;
@@ -53,14 +44,8 @@ export interface Operator {
   isPaused(): Promise<boolean>;
 }
 
-/** As `/api/status` has it. */
-export interface PendingDeletionsOfRun {
-  sync_run_id: number;
-  kind: Kind;
-  count: number;
-}
-
-export interface HeldForConsent {
+export interface DeletionsToApprove {
+  syncRunId: number;
   ids: string[];
   /** Names exactly these ids. */
   digest: string;
@@ -147,13 +132,9 @@ function remoteOperator(service: OpsClient): Operator {
       const answer = await service.postOrWhyNot(`/api/gaps/${id}/resolve`);
       return answer === null || 'whyNot' in answer ? answer : 'done';
     },
-    async listPendingDeletions() {
-      const status = (await service.get('/api/status')) as { pending_deletions: PendingDeletionsOfRun[] };
-      return status.pending_deletions;
-    },
-    pendingDeletions: (syncRunId) => heldAfar(service, syncRunId),
-    async approveDeletions(syncRunId, digest) {
-      const answer = await service.post(`/api/sync-runs/${syncRunId}/approve-deletions`, { digest });
+    pendingDeletions: (syncRunId) => pendingAfar(service, syncRunId),
+    async approveDeletions({ digest }) {
+      const answer = await service.post('/api/deletions/approve', { digest });
       return (answer as { ids: string[] }).ids;
     },
     async refetch(kind, ids) {
@@ -224,24 +205,17 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
       if (done.status === 'missing') return null;
       return done.status === 'done' ? 'done' : { whyNot: done.detail };
     },
-    async listPendingDeletions() {
-      const waiting = Map.groupBy(await store.pendingDeletions(clock.wall()), ({ syncRunId }) => syncRunId);
-      return [...waiting].map(([id, of]) => ({ sync_run_id: id, kind: of[0]!.kind, count: of.length }));
-    },
     async pendingDeletions(syncRunId) {
-      if ((await store.showSyncRun(syncRunId)) === null) return null;
-      return await heldUnder(store, syncRunId, clock.wall());
+      const [pending] = await pendingBySyncRun(store, clock.wall(), syncRunId);
+      return pending === undefined || pending.digest === null ? null : { ...pending, digest: pending.digest };
     },
-    async approveDeletions(syncRunId, digest) {
-      const agreed = await idsOf(store, syncRunId, clock.wall(), digest);
-      if (agreed === null) {
-        throw new MirrorError('held_changed', 'the pending deletions have changed since they were shown', {
-          remedy: `look at them again: deletions approve ${syncRunId}`,
-        });
-      }
-      const { kind, ids } = await store.approveDeletions(syncRunId, clock.wall() + CONSENT_MS, agreed);
-      // Consent deletes nothing by itself; a service that starts later runs full syncs anyway.
-      if (isServed) await store.requestSyncRuns([kind], `consent:${syncRunId}`, now());
+    async approveDeletions({ syncRunId, digest }) {
+      const [pending] = await pendingBySyncRun(store, clock.wall(), syncRunId);
+      if (pending?.digest !== digest) throw deletionsChanged(syncRunId);
+      const until = clock.wall() + APPROVAL_MS;
+      const { kind, ids } = await store.approveDeletions(syncRunId, until, pending.ids);
+      // An approval deletes nothing by itself; a service that starts later runs full syncs anyway.
+      if (isServed) await store.requestSyncRuns([kind], `approval:${syncRunId}`, now());
       await store.notify('work');
       await audit(
         'approve_deletions',
@@ -276,27 +250,31 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
   };
 }
 
-/** The digest is of the first page that is read: what changes after it is refused with it. */
-async function heldAfar(service: OpsClient, syncRunId: number): Promise<HeldForConsent | null> {
-  const path = `/api/sync-runs/${syncRunId}/pending-deletions`;
+export const deletionsChanged = (syncRunId: number): MirrorError =>
+  new MirrorError('deletions_changed', 'the pending deletions have changed since they were shown', {
+    remedy: `look at them again: deletions approve ${syncRunId}`,
+  });
+
+/** The digest is of the first page that is read: what changes after it is rejected with it. */
+async function pendingAfar(service: OpsClient, syncRunId: number): Promise<DeletionsToApprove | null> {
   let digest: string | null = null;
   const ids: string[] = [];
   for (let after: string | null = null; ; ) {
-    const query = after === null ? '' : `?${new URLSearchParams({ after })}`;
-    const page = (await service.getIfFound(path + query)) as HeldAnswer | null;
-    if (page === null) return null;
-    digest ??= page.digest;
+    const query: Record<string, string> = { sync_run: String(syncRunId), limit: String(PAGE_LIMIT_MAX) };
+    if (after !== null) query['after'] = after;
+    const page = (await service.get(`/api/deletions?${new URLSearchParams(query)}`)) as DeletionsAnswer;
+    digest ??= page.sync_runs[0]?.digest ?? null;
+    if (digest === null) return null;
     const now = Date.now();
-    const waiting = page.items.filter((item) => !(Date.parse(item.consent_until ?? '') > now));
+    const waiting = page.items.filter((item) => !(Date.parse(item.approved_until ?? '') > now));
     ids.push(...waiting.map((item) => item.id));
-    if (page.next === null) return { ids: page.waiting === 0 ? [] : ids, digest };
+    if (page.next === null) return { syncRunId, ids, digest };
     after = page.next;
   }
 }
 
-interface HeldAnswer {
-  waiting: number;
-  digest: string;
-  items: { id: string; consent_until: string | null }[];
+interface DeletionsAnswer {
+  sync_runs: { digest: string | null }[];
+  items: { id: string; approved_until: string | null }[];
   next: string | null;
 }

@@ -13,7 +13,7 @@ export interface OpsClient {
   /** The same for what takes as long as it takes: it waits for an answer for ever. */
   postPatiently(path: string, body: unknown): Promise<unknown>;
   /** Null when the answer is that there is no such thing, or that its state does not allow it. */
-  postIfFound(path: string): Promise<unknown>;
+  postIfFound(path: string, body?: unknown): Promise<unknown>;
   /** What it answers, or why its state does not allow it. Null when the answer is that there is no such thing. */
   postOrWhyNot(path: string): Promise<{ done: unknown } | { whyNot: string } | null>;
 }
@@ -66,8 +66,8 @@ export function createOpsClient(options: { url: string; token: string }): OpsCli
       await response.body?.cancel();
       return null;
     },
-    async postIfFound(path) {
-      const response = await send('POST', path, {});
+    async postIfFound(path, body = {}) {
+      const response = await send('POST', path, body);
       if (response.status === 404 || response.status === 409) {
         await response.body?.cancel();
         return null;

@@ -13,6 +13,7 @@ export type Reports = Pick<
   | 'listChanges'
   | 'trimmedChanges'
   | 'listGaps'
+  | 'listPendingDeletions'
   | 'listSyncRuns'
   | 'showSyncRun'
   | 'listQuarantine'
@@ -56,6 +57,8 @@ export function remoteReports(service: OpsClient): Reports {
       return trimmed;
     },
     listGaps: (filter, paging) => list('/api/gaps', { ...filter, ...paged(paging) }),
+    listPendingDeletions: ({ syncRunId }, paging) =>
+      list('/api/deletions', { sync_run: syncRunId, ...paged(paging) }),
     listSyncRuns: (paging) => list('/api/sync-runs', paged(paging)),
     showSyncRun: (fullSync) => one(`/api/sync-runs/${fullSync}`),
     listQuarantine: (paging) => list('/api/quarantine', paged(paging)),

@@ -90,10 +90,10 @@ const LONGEST_WAIT_IN_SETTLES = 6;
  */
 const REFUSALS_BEFORE_APPLYING = 3;
 
-/** A deletion without a delete event is held when more than this many records of a kind go at once … */
-const HOLD_ABOVE_COUNT = 2;
+/** A deletion without a delete event waits for a person when more than this many records of a kind go at once … */
+const ASK_ABOVE_COUNT = 2;
 /** … and they are more than this share of the live ones. A service that forgot its data looks like this. */
-const HOLD_ABOVE_SHARE = 0.2;
+const ASK_ABOVE_SHARE = 0.2;
 
 /** When a record with outstanding dirty marks is to be read; null when nothing is outstanding. */
 export function dueAt(
@@ -456,28 +456,28 @@ export function decideMissing(
 
 /**
  * Which of the proven absences become tombstones. `candidates` without a delivered delete event and without an
- * operator's consent go only if there are few of them; otherwise all of those wait together. `heldAlready` counts
+ * operator's approval go only if there are few of them; otherwise all of those wait together. `pendingAlready` counts
  * those that wait from before: a list that loses its records a few at a time must not slip through.
  */
 export function decideDeletions(
-  candidates: readonly { id: string; announced: boolean; consented: boolean }[],
+  candidates: readonly { id: string; announced: boolean; approved: boolean }[],
   live: number,
-  heldAlready = 0,
-): { deleted: string[]; held: string[] } {
-  const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.consented);
-  const count = doubtful.length + heldAlready;
-  const many = count > HOLD_ABOVE_COUNT && count > HOLD_ABOVE_SHARE * live;
+  pendingAlready = 0,
+): { deleted: string[]; pending: string[] } {
+  const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.approved);
+  const count = doubtful.length + pendingAlready;
+  const many = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
   // Even of one alone: an empty list is what a service looks like that has lost its data, or shows none to us.
   const all = count >= live && (live > 0 || count >= 2);
-  const held = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
+  const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
   return {
-    deleted: candidates.filter((candidate) => !held.has(candidate.id)).map((candidate) => candidate.id),
-    held: [...held].sort(),
+    deleted: candidates.filter((candidate) => !pending.has(candidate.id)).map((candidate) => candidate.id),
+    pending: [...pending].sort(),
   };
 }
 
 /**
- * By what a proven absence became a deletion, before it is buried. Null: it was not shown alive and no event spoke of
+ * By what a proven absence became a deletion, before it is a tombstone. Null: it was not shown alive and no event spoke of
  * it, as with an id that somebody asked for by hand, so nothing is deleted.
  */
 export function causeOfDeletion({
@@ -492,7 +492,7 @@ export function causeOfDeletion({
 }
 
 /** A proven absence becomes a tombstone, and verified with it; one that already is becomes verified. */
-export function decideBurial(
+export function decideTombstone(
   kind: Kind,
   { state, row }: { state: RecordState; row: RowContent | null },
   now: { steady: number },

@@ -4,7 +4,7 @@ import { problem } from '../problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import { idParam, notFound, numberParam, withKind } from './api.ts';
 import type { Compared, Done, Operations } from './operations.ts';
-import { consentRequest, parseBody, retryRequest, syncRequest } from './query.ts';
+import { approveRequest, parseBody, retryRequest, syncRequest } from './query.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
@@ -48,13 +48,11 @@ export function createApiChanges(operations: Operations) {
       );
     },
     approveDeletions: async (c) => {
-      const id = numberParam(c);
-      if (id === null) return notFound();
-      const body = await parseBody(c, consentRequest);
+      const body = await parseBody(c, approveRequest);
       if (!body.ok) return body.response;
-      const digest = body.value.digest ?? null;
-      return answer(await operations.approveDeletions(actor(c), id, digest), (consent) =>
-        c.json({ status: 'confirmed', ...consent }),
+      return answer(
+        await operations.approveDeletions(actor(c), body.value.digest),
+        ({ syncRunId: sync_run_id, ...approved }) => c.json({ status: 'approved', sync_run_id, ...approved }),
       );
     },
     refetch: async (c) =>

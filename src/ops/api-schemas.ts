@@ -186,12 +186,27 @@ export const events = table({
     .describe('A page looks at a bounded number of events. When it ended there: the oldest came in then.'),
 });
 
-export const held = table({
-  kind,
-  waiting: whole.describe('How many have no consent that still holds.'),
-  consented: whole,
-  digest: text.describe('Of exactly the ids that wait; what a consent names.'),
-  items: z.array(table({ kind, id: text, held_at: instant, consent_until: instant.nullable() })),
+export const deletions = table({
+  sync_runs: z
+    .array(
+      table({
+        sync_run_id: whole,
+        kind,
+        waiting: whole.describe('How many wait for a person.'),
+        approved: whole.describe('How many are approved, and wait for one more proof.'),
+        digest: text
+          .nullable()
+          .describe('Names exactly the ids that wait, to approve them. Null: none waits.'),
+      }),
+    )
+    .describe('The sync runs that found them.'),
+  items: z.array(
+    table({
+      ...{ kind, id: text, name: text.nullable(), status: text.nullable(), sync_run_id: whole },
+      pending_since: instant,
+      approved_until: instant.nullable().describe('Null: nobody has approved it.'),
+    }),
+  ),
   next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
 });
 
@@ -222,7 +237,13 @@ export const done = {
   }),
   discarded: table({ status: z.literal('discarded'), id: text }),
   fullSync: table({ status: z.literal('queued'), kinds: z.array(kind) }),
-  confirmed: table({ status: z.literal('confirmed'), kind, ids: z.array(text), until: instant }),
+  approved: table({
+    status: z.literal('approved'),
+    sync_run_id: whole,
+    kind,
+    ids: z.array(text),
+    until: instant,
+  }),
   refetch: table({ status: z.literal('queued'), queued: whole }),
   released: table({ status: z.literal('released'), id: whole }),
   resolved: table({ status: z.literal('resolved'), id: whole }),

@@ -1,9 +1,10 @@
 import type { z } from 'zod';
 import { isKind, type Kind } from '../compliance/kinds.ts';
 import { problem } from '../problem.ts';
+import { pendingDeletionKey } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext } from './context.ts';
-import { heldUnder } from './held.ts';
+import { pendingBySyncRun } from './deletions.ts';
 import { parseQuery, queries } from './query.ts';
 import type { Snapshots } from './snapshot.ts';
 import { statusReport } from './status-report.ts';
@@ -68,15 +69,18 @@ export function createApi({ store, clock }: Pick<OpsContext, 'store' | 'clock'>,
       const id = numberParam(c);
       return found(c, id === null ? null : await store.showSyncRun(id));
     },
-    held: async (c) => {
-      const query = parseQuery(c, queries.held);
+    deletions: async (c) => {
+      const query = parseQuery(c, queries.deletions);
       if (!query.ok) return query.response;
-      const id = numberParam(c);
-      const fullSync = id === null ? null : await store.showSyncRun(id);
-      if (fullSync === null) return notFound();
-      const held = await heldUnder(store, fullSync.id, clock.wall(), query.value.after);
-      const { waiting, consented, digest, shown, next } = held;
-      return c.json({ kind: fullSync.kind, waiting, consented, digest, items: shown, next });
+      const { sync_run: syncRunId, limit, after } = query.value;
+      const pending = await pendingBySyncRun(store, clock.wall(), syncRunId);
+      const items = await store.listPendingDeletions({ syncRunId }, { limit, after });
+      return c.json({
+        sync_runs: pending.map(({ syncRunId: sync_run_id, kind, waiting, approved, digest }) => ({
+          ...{ sync_run_id, kind, waiting, approved, digest },
+        })),
+        ...pageOf(items, limit, pendingDeletionKey),
+      });
     },
     quarantine: byNumber(store.listQuarantine.bind(store), (delivery) => delivery.id),
     quarantined: async (c) => {
@@ -109,8 +113,12 @@ function listed<Row>(
   limit: number,
   key: (row: Row) => unknown,
 ): Response {
+  return c.json(pageOf(items, limit, key));
+}
+
+function pageOf<Row>(items: Row[], limit: number, key: (row: Row) => unknown) {
   const last = items.length < limit ? undefined : items.at(-1);
-  return c.json({ items, next: last === undefined ? null : String(key(last)) });
+  return { items, next: last === undefined ? null : String(key(last)) };
 }
 
 export async function withKind(

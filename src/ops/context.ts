@@ -62,7 +62,7 @@ export interface Comparison extends Differences {
   incomplete: string | null;
 }
 
-/** Deletions that wait for a person's consent, by the full sync that proved them. */
+/** Deletions that wait for a person, by the full sync that proved them. */
 export interface PendingDeletions {
   syncRunId: number;
   kind: Kind;

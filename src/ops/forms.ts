@@ -111,22 +111,22 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
 
     async approveDeletions(c: OpsHandlerContext): Promise<Response> {
       const fields = await formFields(c);
-      const fullSync = numberIn(fields.get('sync_run'));
-      if (fullSync === null || fields.get('sure') !== 'yes') {
+      if (fields.get('sure') !== 'yes') {
         return invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
-      // Consent is for the ids that were on the page, not for what has come to them since.
-      const done = await operations.approveDeletions(actor(c), fullSync, fields.get('ids') ?? '');
-      if (done.status === 'conflict' && done.code === 'held_changed') {
+      // Of the ids that were on the page, not of what has come to them since.
+      const done = await operations.approveDeletions(actor(c), fields.get('digest') ?? '');
+      if (done.status === 'conflict' && done.code === 'deletions_changed') {
         return problem(
           409,
-          'held_changed',
+          'deletions_changed',
           'The pending deletions have changed since the page was made.',
           'Go back, reload the page, and look at them again.',
         );
       }
-      if (done.status !== 'done') return afterOne(c, done, `/sync-runs/${fullSync}`, null);
-      return back(c, `/sync-runs/${fullSync}`, { what: 'consented', done: done.value.ids.length, not: 0 });
+      if (done.status !== 'done') return afterOne(c, done, '/sync-runs', null);
+      const { syncRunId, ids } = done.value;
+      return back(c, `/sync-runs/${syncRunId}`, { what: 'approved', done: ids.length, not: 0 });
     },
   };
 }

@@ -113,9 +113,9 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
     needsPerson: true,
   },
   deletion_pending: {
-    title: 'Deletions await consent',
+    title: 'Deletions wait for approval',
     remedy:
-      'An unusual share of the records is gone upstream, or the last one of all. Make sure of that there, then consent here.',
+      'An unusual share of the records is gone upstream, or the last one of all. Make sure of that there, then approve them here.',
     needsPerson: true,
   },
   restored: {

@@ -1,6 +1,6 @@
 import { isKind, type Kind } from '../compliance/kinds.ts';
 import { problem } from '../problem.ts';
-import type { Paging } from '../store/reports.ts';
+import { type Paging, pendingDeletionKey } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext } from './context.ts';
 import { AuditPage } from './dashboard/audit-page.tsx';
@@ -17,13 +17,16 @@ import { RecordPage } from './dashboard/record-page.tsx';
 import { RecordsPage } from './dashboard/records-page.tsx';
 import { SyncRunPage } from './dashboard/sync-run-page.tsx';
 import { SyncRunsPage, SyncRunsParts } from './dashboard/sync-runs-page.tsx';
+import { pendingBySyncRun } from './deletions.ts';
 import type { DryRuns } from './dry-runs.ts';
-import { heldUnder } from './held.ts';
 import { eventHref } from './hrefs.ts';
 import { nextPath, PAGE_ROWS, pageQueries, pageQuery, TOLD } from './page-query.ts';
 import { page } from './pages.tsx';
 import type { Snapshots } from './snapshot.ts';
 import { toldText } from './told.ts';
+
+/** Ids of pending deletions on one page: they stand close together. */
+const PENDING_SHOWN = 200;
 
 /** The pages that list what is stored, and show one thing of it. Reading only. */
 export function createListPages(context: OpsContext, snapshots: Snapshots, dryRuns: DryRuns) {
@@ -151,19 +154,27 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       String(<SyncRunsParts {...(await syncRunsView(c, undefined))} />),
 
     async syncRun(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.byText);
+      const query = pageQuery(c, pageQueries.deletions);
       if (!query.ok) return query.response;
       const id = numbered(c);
       const syncRun = id === null ? null : await store.showSyncRun(id);
       if (syncRun === null) return missing('There is no full sync of this number.');
-      const held = await heldUnder(store, syncRun.id, clock.wall(), query.value.after);
+      const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
+      const shown =
+        pending === undefined
+          ? []
+          : await store.listPendingDeletions(
+              { syncRunId: syncRun.id },
+              { limit: PENDING_SHOWN, after: query.value.after },
+            );
       const running = context.facts().runningSyncRuns.find((each) => each.id === syncRun.id) ?? null;
       return c.html(
         page(
           <SyncRunPage
-            {...{ syncRun, held, running }}
+            {...{ syncRun, running }}
+            pending={pending === undefined ? null : { ...pending, shown }}
             {...shared(c)}
-            next={nextPath(c, held.next)}
+            next={nextPath(c, shown.length < PENDING_SHOWN ? null : pendingDeletionKey(shown.at(-1)!))}
             first={firstPath(c)}
           />,
         ),

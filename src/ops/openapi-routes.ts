@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
 import * as schemas from './api-schemas.ts';
-import { consentRequest, queries, retryRequest, syncRequest } from './query.ts';
+import { approveRequest, queries, retryRequest, syncRequest } from './query.ts';
 
 export interface DescribedRoute {
   method: 'get' | 'post';
@@ -107,11 +107,9 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: answer(schemas.fullSync, 'The full sync.'),
     problems: [404],
   }),
-  read('/api/sync-runs/{id}/pending-deletions', 'listPendingDeletions', 'Deletions held under a full sync', {
-    params: { id: rowId },
-    query: queries.held,
-    answers: answer(schemas.held, 'One page of them, in the order of their ids.'),
-    problems: [404],
+  read('/api/deletions', 'listPendingDeletions', 'Deletions that wait for a person', {
+    query: queries.deletions,
+    answers: answer(schemas.deletions, 'One page, by kind and id.'),
   }),
   read('/api/quarantine', 'listQuarantine', 'Signed deliveries that no event could be made of', {
     query: queries.byNumber,
@@ -160,17 +158,11 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
     answers: queued(schemas.done.fullSync),
     problems: [409],
   }),
-  change(
-    '/api/sync-runs/{id}/approve-deletions',
-    'approveDeletions',
-    'Agree to the deletions held under a full sync',
-    {
-      params: { id: rowId },
-      body: consentRequest,
-      answers: answer(schemas.done.confirmed),
-      problems: [404, 409],
-    },
-  ),
+  change('/api/deletions/approve', 'approveDeletions', 'Approve exactly the deletions that a digest names', {
+    body: approveRequest,
+    answers: answer(schemas.done.approved),
+    problems: [409],
+  }),
   change('/api/records/{kind}/{id}/refetch', 'refetch', 'Read one record again', {
     params: { kind, id },
     answers: queued(schemas.done.refetch),

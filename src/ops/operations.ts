@@ -2,13 +2,10 @@ import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
 import type { AuditLog } from './audit.ts';
 import type { Comparison, OpsContext } from './context.ts';
+import { APPROVAL_MS, namedBy } from './deletions.ts';
 import { gapText } from './gap-texts.ts';
-import { heldUnder } from './held.ts';
 import { isEndedByPerson } from './verdict-facts.ts';
 import { kindPlural } from './words.ts';
-
-/** An operator's consent to pending deletions lasts this long: time for one more proof, not for another day's surprise. */
-export const CONSENT_MS = 60 * 60_000;
 
 export type Done<T> =
   | { status: 'done'; value: T }
@@ -22,6 +19,15 @@ export interface RetriedAll {
   failed: number;
   /** The first of those that failed again. */
   errors: { id: string; error: string }[];
+}
+
+export interface ApprovedDeletions {
+  /** That found them. */
+  syncRunId: number;
+  kind: Kind;
+  ids: string[];
+  /** ISO 8601 UTC. */
+  until: string;
 }
 
 export interface Compared extends Comparison {
@@ -38,12 +44,8 @@ export interface Operations {
   fullSync(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
   /** Compares and writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
   dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Done<Compared[]>>;
-  /** With the digest of `heldUnder`: for exactly those ids, or a conflict. With null: for all that is held now. */
-  approveDeletions(
-    actor: string,
-    syncRunId: number,
-    digest: string | null,
-  ): Promise<Done<{ kind: Kind; ids: string[]; until: string }>>;
+  /** Exactly the ids that were shown with this digest, or a conflict. */
+  approveDeletions(actor: string, digest: string): Promise<Done<ApprovedDeletions>>;
   refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
   releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
   /** For a gap that a person's word ends. Of any other a conflict says what ends it. */
@@ -115,16 +117,13 @@ export async function settleGap(
 
 const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
 
-/** The ids that were shown under this digest, of those that wait now; null: others wait by now. */
-export async function idsOf(
-  store: Parameters<typeof heldUnder>[0],
-  syncRunId: number,
-  wall: number,
-  digest: string,
-): Promise<string[] | null> {
-  const held = await heldUnder(store, syncRunId, wall);
-  return held.waiting === 0 || held.digest === digest ? held.ids : null;
-}
+const NOT_APPROVED = {
+  changed: {
+    code: 'deletions_changed',
+    detail: 'The pending deletions have changed since they were shown. Look at them again.',
+  },
+  none: { code: 'nothing_pending', detail: 'No deletion waits for approval.' },
+} as const;
 
 export function createOperations(context: OpsContext, audit: AuditLog): Operations {
   const { store, actions, clock } = context;
@@ -212,31 +211,22 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       }
     },
 
-    async approveDeletions(actor, syncRunId, digest) {
-      if ((await store.showSyncRun(syncRunId)) === null) return { status: 'missing' };
-      const agreed = digest === null ? undefined : await idsOf(store, syncRunId, clock.wall(), digest);
-      if (agreed === null) {
-        const detail = 'The pending deletions have changed since they were shown. Look at them again.';
-        return { status: 'conflict', code: 'held_changed', detail };
-      }
-      const until = clock.wall() + CONSENT_MS;
-      const { kind, ids } = await audit.change(
+    async approveDeletions(actor, digest) {
+      const named = await namedBy(store, digest, clock.wall());
+      if (typeof named === 'string') return { status: 'conflict', ...NOT_APPROVED[named] };
+      const { syncRunId, kind } = named;
+      const until = clock.wall() + APPROVAL_MS;
+      const { ids } = await audit.change(
         actor,
         'approve_deletions',
         String(syncRunId),
-        () => store.approveDeletions(syncRunId, until, agreed),
-        (confirmed) => (confirmed.ids.length > 0 ? `ok:${confirmed.ids.length}` : 'not_possible'),
+        () => store.approveDeletions(syncRunId, until, named.ids),
+        (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
       );
-      if (ids.length === 0) {
-        return {
-          status: 'conflict',
-          code: 'nothing_held',
-          detail: 'No deletion of this full sync awaits consent.',
-        };
-      }
-      // Consent deletes nothing by itself, and would lapse before a slow timer's next proof.
-      await actions.requestFullSync([kind], `consent:${syncRunId}`);
-      return { status: 'done', value: { kind, ids, until: new Date(until).toISOString() } };
+      if (ids.length === 0) return { status: 'conflict', ...NOT_APPROVED.changed };
+      // An approval deletes nothing by itself, and would lapse before a slow timer's next proof.
+      await actions.requestFullSync([kind], `approval:${syncRunId}`);
+      return { status: 'done', value: { syncRunId, kind, ids, until: new Date(until).toISOString() } };
     },
 
     async refetch(actor, kind, id) {

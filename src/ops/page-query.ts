@@ -38,7 +38,13 @@ export const pageQueries = {
   }),
   gaps: z.strictObject({ after: numberCursor, show: z.enum(['open', 'resolved']).default('open') }),
   byNumber: z.strictObject({ after: numberCursor }),
-  byText: z.strictObject({ after: text }),
+  /** Of a sync run: a kind stands before the id. */
+  deletions: z.strictObject({
+    after: z
+      .string()
+      .max(TEXT_MAX_LENGTH + 100)
+      .optional(),
+  }),
 };
 
 /** Says what a form did, on the page that follows it: `retried.12.1`. Never a text of its own, which a link could forge. */

@@ -58,7 +58,7 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
 }
 
 /** What the database says; left as it was where it cannot be read. */
-function setStored(metrics: Metrics, { held, at }: Snapshot, summary: StoreSummary): void {
+function setStored(metrics: Metrics, { pending, at }: Snapshot, summary: StoreSummary): void {
   const ageSeconds = (instant: string | null) =>
     instant === null ? 0 : Math.max(0, at - Date.parse(instant)) / 1000;
   for (const [state, count] of Object.entries(summary.events)) metrics.events.set({ state }, count);
@@ -79,8 +79,8 @@ function setStored(metrics: Metrics, { held, at }: Snapshot, summary: StoreSumma
     if (kind.last_full_sync_at !== null) {
       metrics.lastFullSync.set({ kind: kind.kind }, Date.parse(kind.last_full_sync_at) / 1000);
     }
-    const waiting = held.filter((one) => one.kind === kind.kind);
-    metrics.deletionsHeld.set(
+    const waiting = pending.filter((one) => one.kind === kind.kind);
+    metrics.deletionsPending.set(
       { kind: kind.kind },
       waiting.reduce((sum, one) => sum + one.count, 0),
     );

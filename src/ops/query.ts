@@ -18,6 +18,7 @@ const limit = z.coerce
   .default(PAGE_LIMIT_DEFAULT)
   .transform((wanted) => Math.min(wanted, PAGE_LIMIT_MAX))
   .describe(`More than ${PAGE_LIMIT_MAX} count as ${PAGE_LIMIT_MAX}.`);
+const numberWords = 'the number of a sync run';
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);
 /** Keys of lists that are ordered by a number. */
@@ -69,7 +70,16 @@ export const queries = {
   }),
   gaps: z.strictObject({ ...pagedByNumber, open: flag.optional() }),
   byNumber: z.strictObject(pagedByNumber),
-  held: z.strictObject({ after: textCursor.optional() }),
+  deletions: z.strictObject({
+    limit,
+    // A kind stands before the id.
+    after: z
+      .string()
+      .regex(/^[a-z_]+\//, 'the value of `next` from the page before')
+      .max(CURSOR_MAX_LENGTH + 100)
+      .optional(),
+    sync_run: z.coerce.number(numberWords).int(numberWords).min(1, numberWords).optional(),
+  }),
 };
 
 export interface FeedCursor {
@@ -101,9 +111,9 @@ export const retryRequest = z.strictObject({
   failed_for: z.literal('no_record_id'),
 });
 
-export const consentRequest = z.strictObject({
-  /** As the pending deletions were shown under; absent: for all that is held at that moment. */
-  digest: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+export const approveRequest = z.strictObject({
+  /** As the pending deletions were shown with. */
+  digest: z.string().min(1).max(CURSOR_MAX_LENGTH),
 });
 
 type Parsed<T> = { ok: true; value: T } | { ok: false; response: Response };

@@ -145,7 +145,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.get('/api/gaps', api.gaps);
   app.get('/api/sync-runs', api.syncRuns);
   app.get('/api/sync-runs/:id', api.fullSync);
-  app.get('/api/sync-runs/:id/pending-deletions', api.held);
+  app.get('/api/deletions', api.deletions);
   app.get('/api/quarantine', api.quarantine);
   app.get('/api/quarantine/:id', api.quarantined);
   app.get('/api/rejections', api.rejections);
@@ -156,7 +156,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/api/events/:id/retry', changes.retryEvent);
   app.post('/api/events/:id/discard', changes.discardEvent);
   app.post('/api/sync-runs', changes.fullSync);
-  app.post('/api/sync-runs/:id/approve-deletions', changes.approveDeletions);
+  app.post('/api/deletions/approve', changes.approveDeletions);
   app.post('/api/records/:kind/:id/refetch', changes.refetch);
   app.post('/api/quarantine/:id/release', changes.releaseQuarantined);
   app.post('/api/gaps/:id/resolve', changes.settleGap);

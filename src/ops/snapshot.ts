@@ -13,7 +13,7 @@ export interface Snapshot {
   summary: StoreSummary | null;
   /** The newest open ones, at most `GAPS_READ`; how many there are, and of what, is in the summary. */
   gaps: GapReport[];
-  held: PendingDeletions[];
+  pending: PendingDeletions[];
   /** Newest first. */
   syncRuns: SyncRunReport[];
   verdict: Verdict;
@@ -44,16 +44,16 @@ export function createSnapshots(context: OpsContext): Snapshots {
 
   const readStore = async () => {
     try {
-      const [summary, gaps, held, syncRuns] = await Promise.all([
+      const [summary, gaps, pending, syncRuns] = await Promise.all([
         store.summary(),
         store.listGaps({ open: true }, { limit: GAPS_READ }),
         context.pendingDeletions(),
         store.listSyncRuns({ limit: SYNC_RUNS_SHOWN }),
       ]);
-      return { summary, gaps, held, syncRuns };
+      return { summary, gaps, pending, syncRuns };
     } catch (error) {
       logger.error({ outcome: 'failed', error: describeError(error) }, 'status could not be read');
-      return { summary: null, gaps: [], held: [], syncRuns: [] };
+      return { summary: null, gaps: [], pending: [], syncRuns: [] };
     }
   };
 

@@ -3,7 +3,7 @@ import { cycleOf } from './cycle.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
-export function statusReport({ at, live, summary, gaps, held, syncRuns, verdict }: Snapshot) {
+export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdict }: Snapshot) {
   const { upstream } = live;
   return {
     at: instant(at),
@@ -42,7 +42,7 @@ export function statusReport({ at, live, summary, gaps, held, syncRuns, verdict 
             newest: gaps.slice(0, GAPS_SHOWN),
           },
     learned_pointers: summary === null ? null : pointersToSet(summary.learned_pointers, live.idPointers),
-    pending_deletions: held.map(({ syncRunId, kind, count }) => ({ sync_run_id: syncRunId, kind, count })),
+    pending_deletions: pending.map(({ syncRunId, kind, count }) => ({ sync_run_id: syncRunId, kind, count })),
     sync_runs: {
       running: live.runningSyncRuns.map((fullSync) => ({
         id: fullSync.id,
@@ -78,10 +78,10 @@ export function statusReport({ at, live, summary, gaps, held, syncRuns, verdict 
 }
 
 export function cycleIn({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>) {
-  const held = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
+  const assessments = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
   const running = live.runningSyncRuns.find(({ kind }) => kind === 'risk_assessment');
   const way = running === undefined ? null : { ...running, total: running.estimatedTotal };
-  return cycleOf(held?.last_full_sync_seconds ?? null, way, at);
+  return cycleOf(assessments?.last_full_sync_seconds ?? null, way, at);
 }
 
 /** The rest is under `/api/gaps`. */

@@ -2,7 +2,7 @@ import { count } from './words.ts';
 
 /** What a form did, carried by the address that it leads back to, as words of our own and numbers only. */
 export interface Outcome {
-  what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'consented' | 'resolved';
+  what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
   done: number;
   /** Asked for, and not possible any more. */
   not: number;
@@ -34,6 +34,6 @@ const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   refetched: () => 'The record will be fetched again.',
   released: () => 'Released: what it was about is asked of the API.',
   resolved: () => 'The gap is resolved.',
-  consented: (done) =>
-    `Consent given to ${count(done, 'deletion')}, for one hour. A full sync proves them once more first.`,
+  approved: (done) =>
+    `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first.`,
 };

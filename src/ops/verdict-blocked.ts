@@ -8,7 +8,7 @@ import { count, kindPlural } from './words.ts';
 const UNWRITABLE_BLOCKS_MS = 6_000;
 
 /** What only a person can mend. */
-export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdict | null {
+export function blocked({ summary, gaps, pending, live, now }: VerdictInput): Verdict | null {
   const say = (reason: string, sentence: string, remedy: string, rest: Partial<Verdict> = {}): Verdict => ({
     verdict: 'action_required',
     reason,
@@ -61,13 +61,13 @@ export function blocked({ summary, gaps, held, live, now }: VerdictInput): Verdi
       { since: rejected },
     );
   }
-  const heldCount = held.reduce((sum, one) => sum + one.count, 0);
-  if (heldCount > 0) {
+  const pendingCount = pending.reduce((sum, one) => sum + one.count, 0);
+  if (pendingCount > 0) {
     return say(
       'deletion_pending',
-      `${count(heldCount, 'deletion')} ${heldCount === 1 ? 'awaits' : 'await'} your consent.`,
+      `${count(pendingCount, 'deletion')} ${pendingCount === 1 ? 'waits' : 'wait'} for your approval.`,
       GAP_TEXTS.deletion_pending.remedy,
-      { action: 'consent', since: openSince(gaps, 'deletion_pending') },
+      { action: 'approve', since: openSince(gaps, 'deletion_pending') },
     );
   }
   const unreadable = openSince(gaps, 'unreadable_answer');

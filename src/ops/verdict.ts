@@ -15,7 +15,7 @@ export type OverallVerdict =
   | 'unverified';
 
 /** The one button that may end it, where one does. */
-export type RemedyAction = 'resume' | 'sync' | 'consent' | 'retry' | 'resolve' | null;
+export type RemedyAction = 'resume' | 'sync' | 'approve' | 'retry' | 'resolve' | null;
 
 export interface Verdict {
   verdict: OverallVerdict;
@@ -35,7 +35,7 @@ export interface VerdictInput {
   summary: StoreSummary | null;
   /** All that are open. */
   gaps: readonly OpenGaps[];
-  held: readonly PendingDeletions[];
+  pending: readonly PendingDeletions[];
   live: Pick<
     LiveFacts,
     | 'state'

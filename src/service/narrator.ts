@@ -77,8 +77,8 @@ export function createNarrator(options: {
       for (const { id: record_id, cause: reason } of conclusion.deleted) {
         backfill.info({ kind, record_id, outcome: 'deleted', reason, cause }, 'deletion');
       }
-      if (conclusion.held.length > 0) {
-        backfill.warn({ kind, outcome: 'held', count: conclusion.held.length, cause }, 'deletion');
+      if (conclusion.pending.length > 0) {
+        backfill.warn({ kind, outcome: 'pending', count: conclusion.pending.length, cause }, 'deletion');
       }
     },
 

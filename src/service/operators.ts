@@ -75,8 +75,8 @@ export function operatorsActions(stages: Stages): OpsActions {
   };
 }
 
-/** What still waits for a consent, by the full sync that found it. */
+/** What still waits for a person, by the full sync that found it. */
 export async function pendingDeletions(store: Pick<Store, 'pendingDeletions'>, wall: number) {
-  const byFullSync = Map.groupBy(await store.pendingDeletions(wall), (held) => held.syncRunId);
-  return [...byFullSync].map(([syncRunId, held]) => ({ syncRunId, kind: held[0]!.kind, count: held.length }));
+  const byFullSync = Map.groupBy(await store.pendingDeletions(wall), (one) => one.syncRunId);
+  return [...byFullSync].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
 }

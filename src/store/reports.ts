@@ -220,13 +220,22 @@ export interface TrafficReport {
   max_ms: number;
 }
 
-/** A deletion that waits for an operator's consent, or has it. */
+/** A deletion that waits for a person, or is approved and waits for its proof. */
 export interface PendingDeletionReport {
   kind: Kind;
   id: string;
-  held_at: string;
-  consent_until: string | null;
+  /** As the mirror shows it; null: it has no row, or no name. */
+  name: string | null;
+  status: string | null;
+  /** The sync run that found it gone. */
+  sync_run_id: number;
+  pending_since: string;
+  /** Null: nobody has approved it yet. */
+  approved_until: string | null;
 }
+
+/** What `after` takes to go on behind it. A kind holds no slash. */
+export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
 /** Keyset paging: `after` is the key of the last row of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
 export interface Paging {
@@ -300,8 +309,11 @@ export interface ReportStore {
   listRejections(paging: Paging): Promise<RejectionReport[]>;
   showRejection(id: number): Promise<RejectionReport | null>;
   listAudit(paging: Paging): Promise<AuditReport[]>;
-  /** Ids held under that full sync, in order; the key is the id. */
-  listPendingDeletions(syncRunId: number, paging: Paging): Promise<PendingDeletionReport[]>;
+  /** Of one sync run or of all, by kind and id; the key is `pendingDeletionKey`. */
+  listPendingDeletions(
+    filter: { syncRunId?: number | undefined },
+    paging: Paging,
+  ): Promise<PendingDeletionReport[]>;
   /** The bytes of a delivery in quarantine; null: no such delivery, or trimmed. */
   readQuarantinedBody(id: number): Promise<Uint8Array | null>;
   /** Minutes from `since` (wall-clock milliseconds) on, oldest first. */

@@ -43,7 +43,7 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   // that a list shows the record as well says nothing of the address, which nobody would ask again then.
   unreadable_answer: ['full_sync'],
   unaddressable: [],
-  // By the first read that is accepted; the first delivery; a consent.
+  // By the first read that is accepted; the first delivery; an approval.
   credentials_rejected: [],
   rejected_signatures: [],
   no_signing_secret: [],

@@ -225,8 +225,8 @@ export const pendingDeletions = pgTable(
     kind: key('kind').notNull(),
     id: key('id').notNull(),
     syncRunId: number('sync_run_id').notNull(),
-    heldAt: instant('held_at').notNull(),
-    consentUntil: instant('consent_until'),
+    pendingSince: instant('pending_since').notNull(),
+    approvedUntil: instant('approved_until'),
   },
   (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
 );

@@ -208,8 +208,8 @@ export const pendingDeletions = sqliteTable(
     kind: text('kind').notNull(),
     id: text('id').notNull(),
     syncRunId: integer('sync_run_id').notNull(),
-    heldAt: text('held_at').notNull(),
-    consentUntil: text('consent_until'),
+    pendingSince: text('pending_since').notNull(),
+    approvedUntil: text('approved_until'),
   },
   (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
 );

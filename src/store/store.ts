@@ -280,8 +280,8 @@ export interface Conclusion {
   /** Without ids that neither a row shown alive nor an event knew of: of these, only the state is settled. */
   deleted: { id: string; cause: 'event' | 'absence' }[];
   /** Too many at once: an operator must agree. Sorted. */
-  held: string[];
-  /** How many deletions of the kind are held after this, with a consent or without: agreed to is not yet done. */
+  pending: string[];
+  /** How many deletions of the kind are pending after this, approved or not: approved is not yet done. */
   waiting: number;
 }
 
@@ -409,7 +409,7 @@ export interface BackfillStore {
   /** Whether an event that a record of `kind` is gone was accepted at `wall` or later. */
   hasAnnouncedDeletion(kind: Kind, wall: number): Promise<boolean>;
   /**
-   * Turns proven absences into tombstones, or holds them. `absent` adds ids that a pair of complete walks
+   * Turns proven absences into tombstones, or into pending deletions. `absent` adds ids that a pair of complete walks
    * proved gone, as of `number`. With none, judges what refetches have proven. `onlyAnnounced` leaves alone what
    * no delivered event has announced, while others still await their second 404: those are judged together.
    */
@@ -425,10 +425,10 @@ export interface BackfillStore {
     },
     now: Now,
   ): Promise<Conclusion>;
-  /** Holds one deletion that nothing alive can witness, under `syncRunId`, or with null the last full sync of its kind. */
-  holdForApproval(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void>;
+  /** One deletion that nothing alive can witness waits for a person, under `syncRunId`, or with null the last full sync of its kind. */
+  addPendingDeletion(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void>;
   /**
-   * An operator's consent for exactly the ids now held under that full sync, or those of them among `ids`, until
+   * Approves exactly the deletions now pending under that full sync, or those of them among `ids`, until
    * `untilWall`. Returns the ids.
    */
   approveDeletions(
@@ -451,7 +451,7 @@ export interface BackfillStore {
   unreadableRecords(kind: Kind, limit: number): Promise<string[]>;
   /** Kinds with an open gap that only a whole reading resolves, that would do so now, and none has begun since. */
   kindsWantingFullSync(now: Now): Promise<Kind[]>;
-  /** What is held for an operator's consent and has none at `wall`, with the full sync that found it. */
+  /** Pending deletions that nobody has approved at `wall`, with the full sync that found each. */
   pendingDeletions(wall: number): Promise<{ kind: Kind; id: string; syncRunId: number }[]>;
 
   /**

@@ -30,7 +30,11 @@ const EMPTY = [
   '/rejections',
   '/audit',
 ];
-const pagesOf = ({ held, synced, quarantined }: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
+const pagesOf = ({
+  pending,
+  synced,
+  quarantined,
+}: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
   ['events', '/events'],
   ['events-failed', '/events?state=failed&told=retried.3.1'],
   ['event', '/events/evt_0007'],
@@ -40,7 +44,7 @@ const pagesOf = ({ held, synced, quarantined }: Awaited<ReturnType<typeof fillDa
   ['gaps-resolved', '/gaps?show=resolved'],
   ['sync-runs', '/sync-runs'],
   ['sync', `/sync-runs/${synced}`],
-  ['full-sync-held', `/sync-runs/${held}`],
+  ['full-sync-pending', `/sync-runs/${pending}`],
   ['quarantine', '/quarantine'],
   ['quarantined', `/quarantine/${quarantined}`],
   ['rejections', '/rejections'],

@@ -86,7 +86,7 @@ const PAGES = [
   '/records/vendor/ven_0',
   '/gaps',
   '/sync-runs',
-  'full-sync-held',
+  'full-sync-pending',
   '/quarantine/1',
   '/rejections/1',
   '/audit',
@@ -96,7 +96,7 @@ test.each(PAGES)('Tab reaches every control of %s in its order, and each shows i
   // No stream: a tile that is replaced on the way takes the focus's place with it. It is held open and not refused,
   // after which the page would load anew.
   await page.route(STREAM, () => undefined);
-  await page.goto(`${server.url}${path === 'full-sync-held' ? `/sync-runs/${day.held}` : path}`);
+  await page.goto(`${server.url}${path === 'full-sync-pending' ? `/sync-runs/${day.pending}` : path}`);
   const names = await mark();
   const stops = await walk();
   const reached = new Set(stops.map((stop) => stop.index));

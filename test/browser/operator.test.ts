@@ -162,22 +162,22 @@ test('an operator ticks failed events, tries them again, and discards one', asyn
   expect(complaints).toEqual([]);
 });
 
-test('an operator sees which deletions are held, consents, and they are carried out', async () => {
+test('an operator sees which deletions wait, approves them, and they are carried out', async () => {
   await syncedOnce();
   const gone = [...service.vendors.keys()].slice(-10);
   for (const id of gone) service.vendors.delete(id);
   await signIn();
   await page.getByRole('button', { name: 'Full sync now' }).click();
-  await page.getByRole('heading', { name: '10 deletions await your consent.' }).waitFor();
+  await page.getByRole('heading', { name: '10 deletions wait for your approval.' }).waitFor();
   await page.getByRole('link', { name: 'Look at the 10 deletions' }).click();
-  const held = page.getByRole('list', { name: 'Pending deletions' });
-  expect((await held.getByRole('listitem').allTextContents()).map((text) => text.trim())).toEqual(gone);
-  await page.getByRole('button', { name: 'Consent to 10 deletions' }).click();
+  const pending = page.getByRole('list', { name: 'Pending deletions' });
+  expect((await pending.getByRole('listitem').allTextContents()).map((text) => text.trim())).toEqual(gone);
+  await page.getByRole('button', { name: 'Approve 10 deletions' }).click();
   // The browser itself asks for the box first.
-  expect(await page.getByText('Consent given').count()).toBe(0);
+  expect(await page.getByText('approved, for one hour').count()).toBe(0);
   await page.getByRole('checkbox').check();
-  await page.getByRole('button', { name: 'Consent to 10 deletions' }).click();
-  await page.getByText('Consent given to 10 deletions, for one hour.').waitFor();
+  await page.getByRole('button', { name: 'Approve 10 deletions' }).click();
+  await page.getByText('10 deletions approved, for one hour.').waitFor();
   await expect
     .poll(async () => {
       await page.goto(`${service.opsUrl}/records/vendor?deleted=yes`);

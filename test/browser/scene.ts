@@ -23,7 +23,7 @@ const RISKS = ['Lost laptop', 'Phishing of finance staff', 'Outage of the paymen
 const TIMING = { settleMs: 1000 };
 
 /** A service in the middle of its day, with one of everything that a page can show. Returns the ids it made. */
-export async function fillDay(h: Harness): Promise<{ held: number; synced: number; quarantined: number }> {
+export async function fillDay(h: Harness): Promise<{ pending: number; synced: number; quarantined: number }> {
   await fillRecords(h);
   const synced = await fillSyncRuns(h);
   await fillEvents(h);
@@ -73,8 +73,8 @@ export async function fillDay(h: Harness): Promise<{ held: number; synced: numbe
     h.now(),
   );
   await h.store.audit({ actor: 'service', action: 'token_refresh', outcome: 'ok', target: 'oauth' }, h.now());
-  const held = await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
-  return { held, synced, quarantined: 1 };
+  const pending = await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
+  return { pending, synced, quarantined: 1 };
 }
 
 async function fillRecords(h: Harness): Promise<void> {

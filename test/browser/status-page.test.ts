@@ -150,7 +150,7 @@ test('a form that somebody fills in stays as it is while the page changes', asyn
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.getByRole('checkbox', { name: 'vendors' }).uncheck();
   await h.hold('policy', ['p1', 'p2', 'p3']);
-  await page.getByText('3 deletions of policies await consent').waitFor();
+  await page.getByText('3 deletions of policies wait for approval').waitFor();
   expect(await page.getByRole('checkbox', { name: 'vendors' }).isChecked()).toBe(false);
 });
 

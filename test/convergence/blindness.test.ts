@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { approveDeletions } from '../support/approve-deletions.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { fill } from '../support/independent-upstream-records.ts';
 import { alive, compare } from './compare.ts';
@@ -78,7 +79,7 @@ function expectEverythingAlive(): void {
   }).toEqual(COUNTS);
 }
 
-describe('without a delete event or consent nothing is deleted', () => {
+describe('without a delete event or approval nothing is deleted', () => {
   it.each([
     { what: '401 to everything', status: 401, gap: 'credentials_rejected' },
     { what: '403 to everything', status: 403, gap: 'credentials_rejected' },
@@ -109,8 +110,8 @@ describe('without a delete event or consent nothing is deleted', () => {
     await fullSync('policy', 'vendor', 'risk_assessment');
 
     expectEverythingAlive();
-    const { pending_deletions: held } = await service.get<{ pending_deletions: unknown[] }>('/api/status');
-    expect(held).toEqual([{ sync_run_id: expect.any(Number), kind: 'policy', count: COUNTS.policies }]);
+    const { pending_deletions: pending } = await service.get<{ pending_deletions: unknown[] }>('/api/status');
+    expect(pending).toEqual([{ sync_run_id: expect.any(Number), kind: 'policy', count: COUNTS.policies }]);
 
     upstream.listsAreEmpty = false;
     await service.post('/api/sync-runs');
@@ -133,19 +134,19 @@ describe('without a delete event or consent nothing is deleted', () => {
   });
 });
 
-it('an operator’s consent deletes exactly what was held', async () => {
+it('an operator’s approval deletes exactly what was pending', async () => {
   for (const id of upstream.records.ids('policies').slice(0, 3)) upstream.records.remove('policies', id);
   await service.post('/api/sync-runs', { kinds: ['policy'] });
-  const held = await eventually('pending deletions', async () => {
+  const pending = await eventually('pending deletions', async () => {
     const status = await service.get<{ pending_deletions: { sync_run_id: number; count: number }[] }>(
       '/api/status',
     );
     return status.pending_deletions[0] ?? null;
   });
-  expect(held.count).toBe(3);
+  expect(pending.count).toBe(3);
   expect(alive(service.database, 'policies')).toBe(COUNTS.policies);
 
-  await service.post(`/api/sync-runs/${held.sync_run_id}/approve-deletions`);
-  await eventually('equality after consent', () => inSync());
+  expect(await approveDeletions(service)).toBe(3);
+  await eventually('equality after approval', () => inSync());
   expect(alive(service.database, 'policies')).toBe(COUNTS.policies - 3);
 });

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { approveDeletions } from '../support/approve-deletions.ts';
 import { type Fault, startIndependentUpstream } from '../support/independent-upstream.ts';
 import {
   fill,
@@ -128,7 +129,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     let comparison = compare(service.database, upstream.records, named);
     let resolvedAfterMs: number | null = null;
     while (performance.now() - quietSince < options.resolvingMs) {
-      await agreeToPendingDeletions(service, options.tell);
+      // Others may wait since they were read.
+      const approved = await approveDeletions(service).catch(() => 0);
+      if (approved > 0) options.tell(`approved ${approved} pending deletions`);
       await pause(250);
       comparison = compare(service.database, upstream.records, named);
       if (comparison.differences.length > 0) resolvedAfterMs = null;
@@ -147,21 +150,6 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     sender.close();
     await service.end();
     await upstream.close();
-  }
-}
-
-/** As an operator does who has looked at the upstream. */
-async function agreeToPendingDeletions(
-  service: Awaited<ReturnType<typeof createService>>,
-  tell: (line: string) => void,
-): Promise<void> {
-  const { pending_deletions: held } = await service.get<{
-    pending_deletions: { sync_run_id: number; count: number }[];
-  }>('/api/status');
-  for (const { sync_run_id, count } of held) {
-    tell(`agreed to ${count} pending deletions`);
-    // It may have been settled since the status was read.
-    await service.post(`/api/sync-runs/${sync_run_id}/approve-deletions`).catch(() => undefined);
   }
 }
 

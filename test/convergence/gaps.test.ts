@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
 import type { GapReason } from '../../src/store/store.ts';
+import { approveDeletions } from '../support/approve-deletions.ts';
 import { eventAbout, signature } from '../support/independent-upstream-sender.ts';
 import { createStage, type GapSeen, type Stage } from './stage.ts';
 
@@ -225,8 +226,7 @@ const CASES: readonly Case[] = [
       await fullSync(stage, 'policy');
     },
     async resolve(stage) {
-      const status = await stage.get<{ pending_deletions: { sync_run_id: number }[] }>('/api/status');
-      await stage.post(`/api/sync-runs/${status.pending_deletions[0]!.sync_run_id}/approve-deletions`);
+      expect(await approveDeletions(stage)).toBe(10);
     },
   },
   {

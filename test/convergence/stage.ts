@@ -63,7 +63,7 @@ export interface Stage {
 const PATIENCE_MS = 60_000;
 /**
  * Real requests take real time. Where they take long there is more of it between two leaps, instead of more leaps: else the
- * hour for which a consent holds would be over before they are answered.
+ * hour for which an approval lasts would be over before they are answered.
  */
 const BETWEEN_LOOKS_MS = { first: 15, more: 0.25, most: 100 };
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { approveDeletions } from '../support/approve-deletions.ts';
 import { createStage, type Stage } from './stage.ts';
 
 interface Status {
@@ -371,13 +372,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
     stage.upstream.records.remove('assessments', 'RA-1');
     await stage.post('/api/sync-runs', { kinds: ['risk_assessment'] });
-    const held = await stage.leapUntil(
-      'the pending deletion',
-      async () =>
-        (await stage.get<{ pending_deletions: { sync_run_id: number }[] }>('/api/status'))
-          .pending_deletions[0] ?? null,
-    );
-    await stage.post(`/api/sync-runs/${held.sync_run_id}/approve-deletions`);
+    await stage.leapUntil('the approval', async () => (await approveDeletions(stage)) === 1);
     await settledWhole();
     await stage.deliver(about('RA-1', 'row-1'));
     await stage.leapUntil('the gap', () => isOpen('unproven_id'));

@@ -34,7 +34,7 @@ const COMMANDS = [
 /** The shape of every JSON that is read, from the API and from commands; one that several share stands there once. */
 export async function answers(): Promise<string> {
   const h = await listener();
-  const held = await fill(h);
+  const pending = await fill(h);
   const sources = new Map<string, string[]>();
   const note = (source: string, value: unknown) => {
     const shape = [...shapeOf(value)].map(([path, types]) => `  ${path}: ${[...types].sort().join(' | ')}\n`);
@@ -47,7 +47,7 @@ export async function answers(): Promise<string> {
     if (method !== 'get' || path === '/openapi.json' || told[200]?.schema === 'text') continue;
     const about = path.replace('{kind}/{id}', 'vendor/ven_0').replace('{kind}', 'vendor');
     const tried = await Promise.all(
-      ['evt_0000', 1, 3, held].map((id) => get(about.replace('{id}', `${id}`))),
+      ['evt_0000', 1, 3, pending].map((id) => get(about.replace('{id}', `${id}`))),
     );
     const found = await Promise.all(tried.filter(({ ok }) => ok).map((response) => response.json()));
     if (found.length === 0) throw new Error(`${path}: the scene has nothing to show there`);
@@ -80,9 +80,9 @@ export async function answers(): Promise<string> {
   return [...sources].map(([text, all]) => `${all.join('\n')}\n${text}\n`).join('');
 }
 
-/** What is there for `answers` to show. Returns the number of the full sync that holds deletions. */
+/** What is there for `answers` to show. Returns the number of the full sync whose deletions are pending. */
 async function fill(h: Harness): Promise<number> {
-  const { held } = await fillDay(h);
+  const { pending } = await fillDay(h);
   await h.store.saveRegistration({
     ...{ upstreamId: 'wh_1', url: 'https://mirror.example/webhooks', description: 'golden', createdWall: 0 },
     ...{ events: ['policy.*'], delivers: ['policy.*'], sealedSecret: null },
@@ -96,7 +96,7 @@ async function fill(h: Harness): Promise<number> {
     one,
     { ...one, kind: 'risk_assessment' },
   ]);
-  return held;
+  return pending;
 }
 
 /** The types that stand at each path. What is in a list stands at one path together. */

@@ -93,9 +93,9 @@ it('a scrape between two looks at the database knows when a secret was last used
   expect((await scraped())('secret_last_used_timestamp_seconds{position="1"}')).toBe(1_800_000_000);
 });
 
-it('a scrape tells of deletions that wait for consent', async () => {
+it('a scrape tells of deletions that wait for approval', async () => {
   await h.hold('vendor', ['a', 'b', 'c']);
-  expect((await scraped())('deletions_held{kind="vendor"}')).toBe(3);
+  expect((await scraped())('deletions_pending{kind="vendor"}')).toBe(3);
 });
 
 it('a database that cannot be read does not keep the rest from being scraped', async () => {

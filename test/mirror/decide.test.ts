@@ -6,10 +6,10 @@ import {
   compareRead,
   covered,
   decideApply,
-  decideBurial,
   decideDeletions,
   decideMissing,
   decidePreview,
+  decideTombstone,
   dueAt,
   type PreviewInput,
   type RecordState,
@@ -705,62 +705,62 @@ describe('a 404', () => {
 });
 
 describe('how many may go at once', () => {
-  const some = (count: number, over: { announced?: boolean; consented?: boolean } = {}) =>
+  const some = (count: number, over: { announced?: boolean; approved?: boolean } = {}) =>
     Array.from({ length: count }, (_, n) => ({
-      id: `${over.announced ? 'a' : over.consented ? 'c' : 'd'}${n}`,
+      id: `${over.announced ? 'a' : over.approved ? 'c' : 'd'}${n}`,
       announced: false,
-      consented: false,
+      approved: false,
       ...over,
     }));
 
   it.each([
-    { gone: 0, live: 0, held: 0 },
-    { gone: 1, live: 1, held: 1 },
-    { gone: 2, live: 2, held: 2 },
-    { gone: 2, live: 3, held: 0 },
-    { gone: 3, live: 3, held: 3 },
-    { gone: 3, live: 14, held: 3 },
-    { gone: 3, live: 15, held: 0 },
-    { gone: 20, live: 100, held: 0 },
-    { gone: 21, live: 100, held: 21 },
-  ])('of $gone among $live live ones $held are held', ({ gone, live, held }) => {
+    { gone: 0, live: 0, pending: 0 },
+    { gone: 1, live: 1, pending: 1 },
+    { gone: 2, live: 2, pending: 2 },
+    { gone: 2, live: 3, pending: 0 },
+    { gone: 3, live: 3, pending: 3 },
+    { gone: 3, live: 14, pending: 3 },
+    { gone: 3, live: 15, pending: 0 },
+    { gone: 20, live: 100, pending: 0 },
+    { gone: 21, live: 100, pending: 21 },
+  ])('of $gone among $live live ones $pending wait', ({ gone, live, pending }) => {
     const verdict = decideDeletions(some(gone), live);
-    expect(verdict.held).toHaveLength(held);
-    expect(verdict.deleted).toHaveLength(gone - held);
+    expect(verdict.pending).toHaveLength(pending);
+    expect(verdict.deleted).toHaveLength(gone - pending);
   });
 
   it.each([
-    { gone: 1, before: 1, live: 10, held: 0 },
-    { gone: 1, before: 2, live: 15, held: 0 },
-    { gone: 1, before: 2, live: 14, held: 1 },
-    { gone: 2, before: 1, live: 14, held: 2 },
-    { gone: 1, before: 1, live: 2, held: 1 },
+    { gone: 1, before: 1, live: 10, pending: 0 },
+    { gone: 1, before: 2, live: 15, pending: 0 },
+    { gone: 1, before: 2, live: 14, pending: 1 },
+    { gone: 2, before: 1, live: 14, pending: 2 },
+    { gone: 1, before: 1, live: 2, pending: 1 },
   ])(
-    'counts $before held from before: of $gone more among $live, $held are held',
-    ({ gone, before, live, held }) => {
-      expect(decideDeletions(some(gone), live, before).held).toHaveLength(held);
+    'counts $before pending from before: of $gone more among $live, $pending wait',
+    ({ gone, before, live, pending }) => {
+      expect(decideDeletions(some(gone), live, before).pending).toHaveLength(pending);
     },
   );
 
-  it('lets the announced and the agreed go, and counts neither among the doubtful', () => {
-    const candidates = [...some(50, { announced: true }), ...some(50, { consented: true }), ...some(2)];
-    expect(decideDeletions(candidates, 102).held).toEqual([]);
+  it('lets the announced and the approved go, and counts neither among the doubtful', () => {
+    const candidates = [...some(50, { announced: true }), ...some(50, { approved: true }), ...some(2)];
+    expect(decideDeletions(candidates, 102).pending).toEqual([]);
     const more = [...some(5, { announced: true }), ...some(9)];
-    expect(decideDeletions(more, 14).held).toEqual(some(9).map((one) => one.id));
+    expect(decideDeletions(more, 14).pending).toEqual(some(9).map((one) => one.id));
     expect(decideDeletions(more, 14).deleted).toEqual(some(5, { announced: true }).map((one) => one.id));
   });
 
-  it('deletes or holds each once, the held in order, and never holds what needs no consent', () => {
-    const candidate = fc.record({ id: fc.string(), announced: fc.boolean(), consented: fc.boolean() });
+  it('deletes each or lets it wait, once, the pending in order, and never lets wait what needs no approval', () => {
+    const candidate = fc.record({ id: fc.string(), announced: fc.boolean(), approved: fc.boolean() });
     fc.assert(
       fc.property(
         fc.uniqueArray(candidate, { selector: (one) => one.id }),
         fc.nat(30),
         (candidates, live) => {
-          const { deleted, held } = decideDeletions(candidates, live);
-          expect([...deleted, ...held].sort()).toEqual(candidates.map((one) => one.id).sort());
-          expect(held).toEqual([...held].sort());
-          for (const one of candidates) if (one.announced || one.consented) expect(deleted).toContain(one.id);
+          const { deleted, pending } = decideDeletions(candidates, live);
+          expect([...deleted, ...pending].sort()).toEqual(candidates.map((one) => one.id).sort());
+          expect(pending).toEqual([...pending].sort());
+          for (const one of candidates) if (one.announced || one.approved) expect(deleted).toContain(one.id);
         },
       ),
     );
@@ -801,7 +801,7 @@ describe('a proven absence', () => {
     { what: 'of a tombstone leaves it', held: tomb, deletedAt: null, operation: null },
     { what: 'of a record without a row makes none', held: null, deletedAt: null, operation: null },
   ])('$what', ({ held, deletedAt, operation }) => {
-    const { row: shown, change } = decideBurial(
+    const { row: shown, change } = decideTombstone(
       'policy',
       { state: given, row: held },
       { steady: 200 },
@@ -813,7 +813,7 @@ describe('a proven absence', () => {
   });
 
   it('leaves nothing outstanding and nothing missing, and is no sign that the API has ever shown the record', () => {
-    const after = decideBurial('policy', { state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
+    const after = decideTombstone('policy', { state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
     expect(after).toEqual({
       ...given,
       ...VERIFIED,
@@ -822,7 +822,7 @@ describe('a proven absence', () => {
     });
     const later = { ...given, readEndedAt: 300 };
     expect(
-      decideBurial('policy', { state: later, row: alive }, { steady: 200 }, NOW_ISO).state.readEndedAt,
+      decideTombstone('policy', { state: later, row: alive }, { steady: 200 }, NOW_ISO).state.readEndedAt,
     ).toBe(300);
   });
 });

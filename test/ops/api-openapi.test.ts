@@ -1,5 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { pendingBySyncRun } from '../../src/ops/deletions.ts';
 import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
 import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness, READ } from './harness.ts';
 
@@ -87,7 +88,12 @@ it('what is answered is what the document says', async () => {
   const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SYNCED };
   await h.store.finishSyncRun(fullSync.id, { ...result, differences: { missing: 0 } }, h.now());
   await h.store.audit({ actor: 'olga', action: 'pause', outcome: 'ok', target: null }, h.now());
-  const held = await h.hold('vendor', ['h1', 'h2', 'h3']);
+  await h.hold('vendor', ['h1', 'h2', 'h3']);
+  const [pending] = await pendingBySyncRun(h.store, Date.now());
+  const bodies: Record<string, object> = {
+    '/api/events/retry': { failed_for: 'no_record_id' },
+    '/api/deletions/approve': { digest: pending!.digest },
+  };
   const lost = { reason: 'restored', kind: 'risk_assessment', recordId: null } as const;
   await h.store.openGap(lost, 'x', h.now());
   const [restored] = await h.store.listGaps({}, { limit: 1 });
@@ -98,8 +104,6 @@ it('what is answered is what the document says', async () => {
     '/api/events/{id}/retry': '/api/events/evt_1/retry',
     '/api/events/{id}/discard': '/api/events/evt_2/discard',
     '/api/sync-runs/{id}': `/api/sync-runs/${fullSync.id}`,
-    '/api/sync-runs/{id}/pending-deletions': `/api/sync-runs/${held}/pending-deletions`,
-    '/api/sync-runs/{id}/approve-deletions': `/api/sync-runs/${held}/approve-deletions`,
     '/api/rejections/{id}': '/api/rejections/1',
     '/api/quarantine/{id}': '/api/quarantine/1',
     '/api/quarantine/{id}/release': '/api/quarantine/1/release',
@@ -115,7 +119,7 @@ it('what is answered is what the document says', async () => {
     const response = await h.app.request(path, {
       method: route.method.toUpperCase(),
       headers: bearer(OPERATE),
-      ...(path === '/api/events/retry' ? { body: '{"failed_for":"no_record_id"}' } : {}),
+      ...(bodies[path] === undefined ? {} : { body: JSON.stringify(bodies[path]) }),
     });
     const described = route.answers[response.status];
     expect(described, `${route.method} ${path} answered ${response.status}`).toBeDefined();

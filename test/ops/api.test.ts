@@ -5,7 +5,7 @@ import { isUsableId } from '../../src/compliance/pointers.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
-import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness } from './harness.ts';
+import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -29,6 +29,12 @@ async function post(path: string, body?: unknown): Promise<{ status: number; bod
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   });
   return { status: response.status, body: await response.json() };
+}
+
+/** What its pending deletions were shown with. */
+async function digestOf(syncRun: number): Promise<string> {
+  const { body } = await get(`/api/deletions?sync_run=${syncRun}`);
+  return body.sync_runs[0].digest;
 }
 
 const mirrorVendor = (id: string, data: Record<string, unknown>) => h.mirror('vendor', id, data);
@@ -315,49 +321,87 @@ describe('changes', () => {
     expect(h.asked).toEqual([]);
   });
 
-  test('consent to pending deletions is for their full sync, and asks for the proof that uses it', async () => {
+  test('pending deletions of all kinds are told with what is mirrored, by whom they were found, and in pages', async () => {
+    const [vendors, policies] = [
+      await h.hold('vendor', ['v1', 'v2', 'v3']),
+      await h.hold('policy', ['p/1', 'p2']),
+    ];
+    await h.store.addPendingDeletion('vendor', 'never shown', vendors, h.now());
+    const { body } = await get('/api/deletions');
+    expect(body.sync_runs).toMatchObject([
+      { sync_run_id: policies, kind: 'policy', waiting: 2, approved: 0 },
+      { sync_run_id: vendors, kind: 'vendor', waiting: 4, approved: 0 },
+    ]);
+    expect(body.items[0]).toEqual({
+      ...{ kind: 'policy', id: 'p/1', name: 'p/1', status: null, sync_run_id: policies },
+      ...{ pending_since: expect.stringMatching(/Z$/), approved_until: null },
+    });
+    const named = body.items.map(({ kind, id, name }: Record<string, string>) => `${kind} ${id} ${name}`);
+    expect(named).toEqual([
+      ...['policy p/1 p/1', 'policy p2 p2'],
+      ...['vendor never shown null', 'vendor v1 v1', 'vendor v2 v2', 'vendor v3 v3'],
+    ]);
+    const paged: string[] = [];
+    for (let after = ''; after !== null; ) {
+      const page = (await get(`/api/deletions?limit=1${after && `&${new URLSearchParams({ after })}`}`)).body;
+      paged.push(...page.items.map(({ kind, id, name }: Record<string, string>) => `${kind} ${id} ${name}`));
+      after = page.next;
+    }
+    expect(paged).toEqual(named);
+    const ofOne = (await get(`/api/deletions?sync_run=${vendors}&limit=2`)).body;
+    expect(ofOne).toMatchObject({
+      sync_runs: [{ kind: 'vendor', waiting: 4 }],
+      items: [{ id: 'never shown' }, { id: 'v1' }],
+    });
+    for (const bad of ['sync_run=x', 'sync_run=0', 'after=v1', 'kind=vendor']) {
+      expect((await get(`/api/deletions?${bad}`)).status, bad).toBe(400);
+    }
+  });
+
+  test('approval is for one sync run’s deletions, and asks for the proof that uses it', async () => {
     const ids = ['v1', 'v2', 'v3'];
     const fullSync = await h.hold('vendor', ids);
-    expect((await get('/api/status')).body.pending_deletions).toEqual([
-      { sync_run_id: fullSync, kind: 'vendor', count: 3 },
+    await h.hold('policy', ['p1', 'p2']);
+    const digest = await digestOf(fullSync);
+    const { status, body } = await post('/api/deletions/approve', { digest });
+    expect([status, body]).toEqual([
+      200,
+      { status: 'approved', sync_run_id: fullSync, kind: 'vendor', ids, until: expect.any(String) },
     ]);
-    const { status, body } = await post(`/api/sync-runs/${fullSync}/approve-deletions`);
-    expect([status, body.kind, body.ids]).toEqual([200, 'vendor', ids]);
     expect(Date.parse(body.until)).toBeGreaterThan(Date.now());
-    expect(h.asked).toEqual([`sync vendor consent:${fullSync}`]);
+    expect(h.asked).toEqual([`sync vendor approval:${fullSync}`]);
+    expect((await get('/api/deletions')).body.sync_runs).toMatchObject([
+      { kind: 'policy', waiting: 2, approved: 0 },
+      { kind: 'vendor', waiting: 0, approved: 3, digest: null },
+    ]);
+    expect((await post('/api/deletions/approve', { digest })).body.code).toBe('deletions_changed');
   });
 
-  test('consent that names what was shown is refused once something else is held', async () => {
+  test('approval of what was shown is rejected once something else waits', async () => {
     const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
-    const path = `/api/sync-runs/${fullSync}`;
-    const shown = (await get(`${path}/pending-deletions`)).body;
-    expect(shown).toMatchObject({ kind: 'vendor', waiting: 3, consented: 0, next: null });
-    expect(shown.items.map((item: { id: string }) => item.id)).toEqual(['v1', 'v2', 'v3']);
-    const { digest } = shown;
-
-    await h.store.holdForApproval('vendor', 'v4', fullSync, h.now());
-    const refused = await post(`${path}/approve-deletions`, { digest });
-    expect([refused.status, refused.body.code]).toEqual([409, 'held_changed']);
-    expect((await post(`${path}/approve-deletions`, { digets: digest })).status).toBe(400);
+    const digest = await digestOf(fullSync);
+    await h.store.addPendingDeletion('vendor', 'v4', fullSync, h.now());
+    const rejected = await post('/api/deletions/approve', { digest });
+    expect([rejected.status, rejected.body.code]).toEqual([409, 'deletions_changed']);
+    for (const bad of [{ digets: digest }, {}, { digest: null }, { digest: '' }]) {
+      expect((await post('/api/deletions/approve', bad)).status).toBe(400);
+    }
     expect(h.asked).toEqual([]);
-    const now = (await get(`${path}/pending-deletions`)).body;
-    expect(now).toMatchObject({ waiting: 4, consented: 0 });
-    expect((await post(`${path}/approve-deletions`, { digest: now.digest })).status).toBe(200);
-    expect((await get(`${path}/pending-deletions`)).body).toMatchObject({ waiting: 0, consented: 4 });
-    expect((await get('/api/sync-runs/99/pending-deletions')).status).toBe(404);
+    expect(
+      (await post('/api/deletions/approve', { digest: await digestOf(fullSync) })).body.ids,
+    ).toHaveLength(4);
   });
 
-  test('consent where nothing is held is refused', async () => {
-    const fullSync = await h.store.startSyncRun('vendor', 'test', h.now());
-    await h.store.finishSyncRun(
-      fullSync.id,
-      { outcome: 'complete', error: null, progress: NOTHING_SYNCED },
-      h.now(),
-    );
-    expect((await post(`/api/sync-runs/${fullSync.id}/approve-deletions`)).body).toMatchObject({
-      code: 'nothing_held',
-    });
-    expect((await post('/api/sync-runs/99/approve-deletions')).status).toBe(404);
+  test('approval holds for the same ids when a later sync run has found them again', async () => {
+    const digest = await digestOf(await h.hold('vendor', ['v1', 'v2', 'v3']));
+    const later = (await h.store.startSyncRun('vendor', 'test', h.now())).id;
+    for (const id of ['v1', 'v2', 'v3']) await h.store.addPendingDeletion('vendor', id, later, h.now());
+    expect((await post('/api/deletions/approve', { digest })).body.sync_run_id).toBe(later);
+  });
+
+  test('approval where nothing waits is rejected', async () => {
+    const rejected = await post('/api/deletions/approve', { digest: 'any' });
+    expect([rejected.status, rejected.body.code]).toEqual([409, 'nothing_pending']);
     expect(h.asked).toEqual([]);
   });
 

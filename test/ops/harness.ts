@@ -146,7 +146,7 @@ export async function opsHarness(
     facts: () => ({ ...live }),
     pendingDeletions: async () => {
       const groups = Map.groupBy(await store.pendingDeletions(clock.wall()), ({ syncRunId }) => syncRunId);
-      return [...groups].map(([syncRunId, held]) => ({ syncRunId, kind: held[0]!.kind, count: held.length }));
+      return [...groups].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
     },
     credentials: async () => ({ auth: 'api_key', expiresAt: null, refusal: null }),
     traffic: (since) => store.listTraffic(since),

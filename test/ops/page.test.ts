@@ -93,37 +93,36 @@ test('what is open is named with its remedy, what needs a person first', async (
   expect(html).toContain('data is not usable');
 });
 
-test('deletions on hold lead to where their ids can be seen, and consent is for those', async () => {
+test('pending deletions lead to where their ids can be seen, and only those are approved', async () => {
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
   const html = await page();
-  expect(html).toContain('3 deletions await your consent.');
-  expect(html).toContain(`href="/sync-runs/${fullSync}#held"`);
+  expect(html).toContain('3 deletions wait for your approval.');
+  expect(html).toContain(`href="/sync-runs/${fullSync}#pending"`);
 
   const shown = async (token: string) =>
     (await h.app.request(`/sync-runs/${fullSync}`, { headers: bearer(token) })).text();
-  const held = await shown(OPERATE);
-  for (const id of ['v1', 'v2', 'v3']) expect(held).toContain(`<code>${id}</code>`);
-  expect(held).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
+  const pending = await shown(OPERATE);
+  for (const id of ['v1', 'v2', 'v3']) expect(pending).toContain(`<code>${id}</code>`);
+  expect(pending).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
   expect(await shown(READ)).not.toContain('type="checkbox"');
-  const ids = /name="ids" value="([^"]+)"/.exec(held)![1]!;
+  const digest = /name="digest" value="([^"]+)"/.exec(pending)![1]!;
 
-  const consent = (fields: Record<string, string>) =>
+  const approve = (fields: Record<string, string>) =>
     h.app.request('/actions/approve-deletions', {
       method: 'POST',
       headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
       body: new URLSearchParams(fields),
     });
-  const all = { sync_run: String(fullSync), sure: 'yes', ids };
-  expect((await consent({ ...all, sure: '' })).status).toBe(400);
-  expect((await consent({ ...all, sync_run: 'x' })).status).toBe(400);
-  expect((await consent({ ...all, ids: 'of another page' })).status).toBe(409);
+  const all = { sure: 'yes', digest };
+  expect((await approve({ ...all, sure: '' })).status).toBe(400);
+  expect((await approve({ ...all, digest: 'of another page' })).status).toBe(409);
   expect(h.asked).toEqual([]);
-  const done = await consent(all);
+  const done = await approve(all);
   expect([done.status, done.headers.get('location')]).toEqual([
     303,
-    `/sync-runs/${fullSync}?told=consented.3.0`,
+    `/sync-runs/${fullSync}?told=approved.3.0`,
   ]);
-  expect(h.asked).toEqual([`sync vendor consent:${fullSync}`]);
+  expect(h.asked).toEqual([`sync vendor approval:${fullSync}`]);
 });
 
 test('a running full sync shows its bar, one of unknown length an endless one', async () => {

@@ -14,7 +14,7 @@ const BOUNDED = [
   /INDEXED BY "\w+_(outstanding|deleted)" WHERE "\w+"."name" COLLATE NOCASE >= .*\s+ORDER BY "\w+"."name"/,
   /SELECT count\(\*\) AS n FROM \(SELECT 1 FROM .* LIMIT \?\)/,
 ];
-/** Steps that read a partial index whole: what is open, pending or held now, and not what was ever stored. */
+/** Steps that read a partial index whole: what is open or pending now, and not what was ever stored. */
 const PRESENT = /USING (COVERING )?INDEX (gaps_open|gaps_open_newest|events_pending|quarantine_waiting)\b/;
 
 let h: Harness;

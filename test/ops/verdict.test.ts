@@ -56,7 +56,7 @@ function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['liv
   return {
     summary: summary(),
     gaps: [],
-    held: [],
+    pending: [],
     now: NOW,
     live: { ...liveFacts({ startedAt: NOW - 600 * MINUTE }), ...live },
     ...over,
@@ -154,11 +154,11 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /rejects our credentials/,
   ],
   [
-    'deletions are held',
-    input({ held: [{ syncRunId: 4, kind: 'vendor', count: 7 }] }),
+    'deletions are pending',
+    input({ pending: [{ syncRunId: 4, kind: 'vendor', count: 7 }] }),
     'action_required',
     'deletion_pending',
-    /^7 deletions await your consent/,
+    /^7 deletions wait for your approval/,
   ],
   [
     'the upstream gives no usable answer',
@@ -382,7 +382,7 @@ test('it is in sync since the last kind came into sync', () => {
 
 test.each([
   ['resume', input({}, { paused: true })],
-  ['consent', input({ held: [{ syncRunId: 1, kind: 'policy', count: 3 }] })],
+  ['approve', input({ pending: [{ syncRunId: 1, kind: 'policy', count: 3 }] })],
   ['sync', input({ summary: summary({}, { last_full_sync_at: ago(500) }) })],
 ])('the button %s stands beside the verdict that it ends', (action, given) => {
   expect(judge(given).action).toBe(action);

@@ -1,6 +1,7 @@
 import type { Comparison } from '../convergence/compare.ts';
 import { randomOf } from '../convergence/random.ts';
 import { eventually } from '../convergence/service.ts';
+import { approveDeletions } from '../support/approve-deletions.ts';
 import { startIndependentUpstream } from '../support/independent-upstream.ts';
 import { fill, type Resource } from '../support/independent-upstream-records.ts';
 import {
@@ -159,7 +160,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     let resolvedAfterMs: number | null = null;
     while (performance.now() - quietSince < options.resolvingMs && resolvedAfterMs === null) {
       // A replica that finds the database back a little later answers 503 until then.
-      await agreeToPendingDeletions(site.replicas[0]!).catch(() => undefined);
+      await approveDeletions(site.replicas[0]!).catch(() => undefined);
       await pause(250);
       comparison = await site.compare(upstream.records, named);
       const [waiting] = await site.query("SELECT 1 FROM events WHERE state = 'pending' LIMIT 1");
@@ -216,17 +217,6 @@ async function restart({ server }: Site, n: number, tell: (line: string) => void
   tell(`the database is down (${how})`);
   await pause(1_000);
   await server.start();
-}
-
-/** As an operator does who has looked at the upstream. */
-async function agreeToPendingDeletions(replica: Replica): Promise<void> {
-  const { pending_deletions: held } = await replica.get<{ pending_deletions: { sync_run_id: number }[] }>(
-    '/api/status',
-  );
-  for (const { sync_run_id } of held) {
-    // It may have been settled since the status was read.
-    await replica.post(`/api/sync-runs/${sync_run_id}/approve-deletions`).catch(() => undefined);
-  }
 }
 
 const CHANGES: Readonly<Record<Resource, EventType>> = {

@@ -96,7 +96,7 @@ export interface Mirror {
   crash(): void;
   requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
-  consent(syncRunId: number): Promise<void>;
+  approve(syncRunId: number): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
 }
@@ -212,9 +212,9 @@ export function startMirror(options: MirrorOptions): Mirror {
           trace(`apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
         }
       },
-      onConcluded: (kind, { deleted, held }) => {
-        if (deleted.length + held.length === 0) return;
-        trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] held [${held}]`);
+      onConcluded: (kind, { deleted, pending }) => {
+        if (deleted.length + pending.length === 0) return;
+        trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
       },
       onProgress: () => undefined,
       onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
@@ -309,7 +309,7 @@ export function startMirror(options: MirrorOptions): Mirror {
     crash: die,
     requestFullSync: (kinds) => running?.backfill.requestFullSync(kinds, 'operator'),
     refetch: (kind, id) => void running?.backfill.refetch(kind, [id]).catch(onError),
-    async consent(syncRunId) {
+    async approve(syncRunId) {
       const { kind, ids } = await store.approveDeletions(syncRunId, clock.wall() + 3_600_000);
       if (ids.length > 0) running?.backfill.requestFullSync([kind], 'operator');
     },

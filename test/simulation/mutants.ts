@@ -190,8 +190,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: DECIDE,
-        find: 'const held = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);',
-        put: 'const held = new Set<string>();',
+        find: 'const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);',
+        put: 'const pending = new Set<string>();',
       },
     ],
   },

@@ -58,7 +58,7 @@ export interface Stages {
   deliver(sent: Sent, signedWall: number): Promise<Answer>;
   requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
-  consent(syncRunId: number): Promise<void>;
+  approve(syncRunId: number): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
 }
@@ -159,9 +159,9 @@ export function startStages(site: Site, name: string, life: object, store: Store
             trace(`${name} apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
           }
         },
-        onConcluded: (kind, { deleted, held }) => {
-          if (deleted.length + held.length === 0) return;
-          trace(`${name} conclude ${kind} deleted [${deleted.map((one) => one.id)}] held [${held}]`);
+        onConcluded: (kind, { deleted, pending }) => {
+          if (deleted.length + pending.length === 0) return;
+          trace(`${name} conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
         },
         onProgress: () => undefined,
         onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
@@ -260,7 +260,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
     },
     requestFullSync: (kinds) => running?.held.requestFullSync(kinds, 'operator'),
     refetch: (kind, recordId) => void running?.held.refetch(kind, [recordId]).catch(onError),
-    async consent(syncRunId) {
+    async approve(syncRunId) {
       const { kind, ids } = await store.approveDeletions(syncRunId, world.trueWall() + 3_600_000);
       if (ids.length > 0) await running?.held.askForFullSync([kind], 'operator');
     },

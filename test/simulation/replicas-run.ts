@@ -367,7 +367,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
       }
       await witness.look();
       for (const syncRunId of surelyGone(invariants, model)) {
-        someone('asked')?.stages.consent(syncRunId).catch(askedFor);
+        someone('asked')?.stages.approve(syncRunId).catch(askedFor);
       }
       // None of it is awaited: a verb's way takes the world's time, which goes on with the next round.
       for (const id of invariants.hopeless()) {

@@ -270,7 +270,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       mirror?.requestFullSync(KINDS);
       continue;
     }
-    for (const syncRunId of surelyGone(invariants, model)) await mirror?.consent(syncRunId);
+    for (const syncRunId of surelyGone(invariants, model)) await mirror?.approve(syncRunId);
     for (const id of invariants.hopeless()) {
       invariants.settledByPerson(id);
       await mirror?.discard(id);

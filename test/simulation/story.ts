@@ -110,7 +110,7 @@ export function standingInQuiet(
   ];
 }
 
-/** Pending deletions that nobody can doubt: who knows the upstream consents. */
+/** Pending deletions that nobody can doubt: who knows the upstream approves them. */
 export const surelyGone = (invariants: Invariants, model: Model): number[] =>
   invariants
     .quiet()

@@ -117,7 +117,7 @@ it('what is missing is found among what is missing, however many records there a
   expect(plans).toEqual([walked, walked]);
 });
 
-it('deletions are held by one statement, however many they are', async () => {
+it('deletions become pending by one statement, however many they are', async () => {
   let sent = 0;
   const { db, database, records } = overheard(undefined, () => {
     sent += 1;
@@ -128,8 +128,8 @@ it('deletions are held by one statement, however many they are', async () => {
     SELECT id, '{}', '', '', '' FROM record_state`);
   const verbs = createDeletionVerbs(database, records);
   const context = { cause: 'walk', syncRunId: 7, onlyAnnounced: false };
-  const { held } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
-  expect([...held].sort()).toEqual(ids);
+  const { pending } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
+  expect([...pending].sort()).toEqual(ids);
   expect(sent).toBe(1);
   expect(await verbs.pendingDeletions(NOW.wall)).toEqual(
     ids.map((id) => ({ kind: 'vendor', id, syncRunId: 7 })),

@@ -57,8 +57,8 @@ main:focus { outline: none }
 .button:hover { border-color: var(--soft) }
 .button.first { background: var(--accent); border-color: var(--accent); color: var(--paper) }
 .button.first:hover { filter: brightness(1.08) }
-.consent { flex-basis: 100%; display: grid; gap: .9rem; justify-items: start; padding: 1.1rem 1.25rem; border-left: 3px solid var(--accent); background: var(--card); border-radius: 0 .55rem .55rem 0 }
-.consent label { display: flex; gap: .65rem; align-items: baseline }
+.approval { flex-basis: 100%; display: grid; gap: .9rem; justify-items: start; padding: 1.1rem 1.25rem; border-left: 3px solid var(--accent); background: var(--card); border-radius: 0 .55rem .55rem 0 }
+.approval label { display: flex; gap: .65rem; align-items: baseline }
 input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
 
 .grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 1px; background: var(--line); border: 1px solid var(--line); border-radius: .9rem; overflow: hidden }
@@ -120,7 +120,7 @@ details { margin-top: 1rem } summary { cursor: pointer; color: var(--soft); font
 .causes { display: grid; gap: 1rem; margin-top: .9rem } .causes li { padding-left: 1.1rem; border-left: 3px solid var(--stale) }
 main > .actions { margin-top: 1.5rem } .bulk { align-items: center } .bulk .note { margin: 0 }
 .ids a { text-decoration: none } .ids a:hover { text-decoration: underline }
-.held.ids { gap: .4rem 1rem; margin: 1rem 0 } .group.action_required { --accent: var(--blocked); margin-top: 2rem } .group.action_required .consent { margin-top: 1.25rem }
+.pending.ids { gap: .4rem 1rem; margin: 1rem 0 } .group.action_required { --accent: var(--blocked); margin-top: 2rem } .group.action_required .approval { margin-top: 1.25rem }
 .scroll { overflow-x: auto; margin-top: .9rem }
 td.gone { padding: 0 }
 table { width: 100%; border-collapse: collapse; font-size: .9375rem }

@@ -1,7 +1,7 @@
-import type { SyncRunReport } from '../../store/reports.ts';
+import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { RunningSyncRun } from '../context.ts';
-import { HELD_SHOWN, type HeldUnderSyncRun } from '../held.ts';
+import type { PendingOfSyncRun } from '../deletions.ts';
 import { recordHref } from '../hrefs.ts';
 import { codeWords, count, figure, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences-details.tsx';
@@ -9,10 +9,15 @@ import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Title, Told } from './pieces.tsx';
 import { Running } from './sync-runs-tile.tsx';
 
+export interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
+  /** One page of both. */
+  shown: readonly PendingDeletionReport[];
+}
+
 export function SyncRunPage({
   syncRun,
   running,
-  held,
+  pending,
   identity,
   now,
   told,
@@ -21,7 +26,7 @@ export function SyncRunPage({
 }: {
   syncRun: SyncRunReport;
   running: RunningSyncRun | null;
-  held: HeldUnderSyncRun;
+  pending: PendingOnPage | null;
   identity: Identity;
   now: number;
   told: string | null;
@@ -56,9 +61,7 @@ export function SyncRunPage({
           ],
         ]}
       />
-      {held.waiting + held.consented === 0 ? null : (
-        <PendingDeletions {...{ syncRun, held, identity, now, next, first }} />
-      )}
+      {pending === null ? null : <PendingDeletions {...{ syncRun, pending, identity, now, next, first }} />}
       <h2>Differences</h2>
       <p class="lead">What differed although no delivery had announced it.</p>
       <DifferencesDetails kind={syncRun.kind} differences={syncRun.differences} />
@@ -68,40 +71,40 @@ export function SyncRunPage({
 
 function PendingDeletions({
   syncRun,
-  held,
+  pending,
   identity,
   now,
   next,
   first,
 }: {
   syncRun: SyncRunReport;
-  held: HeldUnderSyncRun;
+  pending: PendingOnPage;
   identity: Identity;
   now: number;
   next: string | null;
   first: string | null;
 }) {
-  const until = held.shown.find(({ consent_until }) => consent_until !== null)?.consent_until ?? null;
+  const until = pending.shown.find(({ approved_until }) => approved_until !== null)?.approved_until ?? null;
   return (
-    <section class="group action_required" id="held" aria-labelledby="held-title">
-      <h2 id="held-title">
-        {held.waiting > 0
-          ? `${count(held.waiting, 'deletion')} ${held.waiting === 1 ? 'awaits' : 'await'} consent`
-          : `${count(held.consented, 'deletion')} consented to`}
+    <section class="group action_required" id="pending" aria-labelledby="pending-title">
+      <h2 id="pending-title">
+        {pending.waiting > 0
+          ? `${count(pending.waiting, 'deletion')} ${pending.waiting === 1 ? 'waits' : 'wait'} for approval`
+          : `${count(pending.approved, 'deletion')} approved`}
       </h2>
       <p class="lead">
-        {held.waiting > 0
+        {pending.waiting > 0
           ? 'These are gone from the compliance service’s list, and they are too many to believe without a person. Nothing has been deleted here. Make sure of it there first.'
           : 'The next proof that they are gone deletes exactly these.'}
-        {held.consented > 0 && until !== null ? (
+        {pending.approved > 0 && until !== null ? (
           <>
             {' '}
-            The consent holds until <Instant at={until} now={now} />.
+            The approval lasts until <Instant at={until} now={now} />.
           </>
         ) : null}
       </p>
-      <ul class="ids held" aria-label="Pending deletions">
-        {held.shown.map(({ kind, id }) => (
+      <ul class="ids pending" aria-label="Pending deletions">
+        {pending.shown.map(({ kind, id }) => (
           <li>
             <a href={recordHref(kind, id)}>
               <code>{id}</code>
@@ -109,25 +112,24 @@ function PendingDeletions({
           </li>
         ))}
       </ul>
-      {held.waiting + held.consented > HELD_SHOWN ? (
+      {next !== null || first !== null ? (
         <p class="note">
-          {figure(HELD_SHOWN)} of {figure(held.waiting + held.consented)} stand on this page.
+          {figure(pending.shown.length)} of {figure(pending.waiting + pending.approved)} stand on this page.
         </p>
       ) : null}
       <Pager next={next} first={first} words="More of them" />
-      {held.waiting > 0 && identity.role === 'operate' ? (
-        <ActionForm action="/actions/approve-deletions" csrf={identity.csrf} className="consent">
-          <input type="hidden" name="sync_run" value={String(syncRun.id)} />
-          <input type="hidden" name="ids" value={held.digest} />
+      {pending.waiting > 0 && identity.role === 'operate' ? (
+        <ActionForm action="/actions/approve-deletions" csrf={identity.csrf} className="approval">
+          <input type="hidden" name="digest" value={pending.digest ?? ''} />
           <label>
             <input type="checkbox" name="sure" value="yes" required id="sure" />
             <span>
-              I have made sure that these {figure(held.waiting)} {kindPlural(syncRun.kind)} are gone from the
-              compliance service.
+              I have made sure that these {figure(pending.waiting)} {kindPlural(syncRun.kind)} are gone from
+              the compliance service.
             </span>
           </label>
-          <button class="button first" id="consent" type="submit">
-            Consent to {count(held.waiting, 'deletion')}
+          <button class="button first" id="approve" type="submit">
+            Approve {count(pending.waiting, 'deletion')}
           </button>
         </ActionForm>
       ) : null}

@@ -41,16 +41,17 @@ export function SyncRunsPage(view: SyncRunsView) {
 
 /** What the stream sends anew. */
 export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
-  const { live, held, at } = snapshot;
+  const { live, pending, at } = snapshot;
   const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
   const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id));
   return (
     <>
       <section class="group" data-part="running" aria-label="Running now">
-        {held.map(({ syncRunId, kind, count: waiting }) => (
+        {pending.map(({ syncRunId, kind, count: waiting }) => (
           <p class="told action_required">
-            <a href={`/sync-runs/${syncRunId}#held`}>
-              {count(waiting, 'deletion')} of {kindPlural(kind)} {waiting === 1 ? 'awaits' : 'await'} consent
+            <a href={`/sync-runs/${syncRunId}#pending`}>
+              {count(waiting, 'deletion')} of {kindPlural(kind)} {waiting === 1 ? 'waits' : 'wait'} for
+              approval
             </a>
           </p>
         ))}

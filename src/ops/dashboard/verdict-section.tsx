@@ -41,12 +41,18 @@ export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; ide
   );
 }
 
-function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapshot; csrf: string | null }) {
+function Actions({
+  snapshot: { verdict, live, pending },
+  csrf,
+}: {
+  snapshot: Snapshot;
+  csrf: string | null;
+}) {
   const first = (action: string) => (verdict.action === action ? 'button first' : 'button');
   return (
     <div class="actions">
-      {held.map((deletions) => (
-        <Held deletions={deletions} />
+      {pending.map((deletions) => (
+        <Pending deletions={deletions} />
       ))}
       {live.paused ? (
         <ActionForm action="/actions/resume" csrf={csrf}>
@@ -85,11 +91,11 @@ function Actions({ snapshot: { verdict, live, held }, csrf }: { snapshot: Snapsh
   );
 }
 
-/** Consent is given where the ids can be seen: on the full sync's page. */
-function Held({ deletions: { syncRunId, kind, count: held } }: { deletions: PendingDeletions }) {
+/** They are approved where the ids can be seen: on the full sync's page. */
+function Pending({ deletions: { syncRunId, kind, count: pending } }: { deletions: PendingDeletions }) {
   return (
-    <a class="button first" id={`held-${syncRunId}`} href={`/sync-runs/${syncRunId}#held`}>
-      Look at the {count(held, 'deletion')} of {kindPlural(kind)}
+    <a class="button first" id={`pending-${syncRunId}`} href={`/sync-runs/${syncRunId}#pending`}>
+      Look at the {count(pending, 'deletion')} of {kindPlural(kind)}
     </a>
   );
 }

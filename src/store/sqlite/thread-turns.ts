@@ -128,7 +128,7 @@ export const CLASS_OF: Readonly<Record<ThreadVerb, VerbClass>> = {
   recordMissing: 'syncs',
   recordReadFailure: 'syncs',
   concludeDeletions: 'syncs',
-  holdForApproval: 'syncs',
+  addPendingDeletion: 'syncs',
   markSynced: 'syncs',
   startSyncRun: 'syncs',
   progressSyncRun: 'syncs',

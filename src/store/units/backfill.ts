@@ -7,7 +7,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import { gapOfFailed } from '../resolving.ts';
 import { events, gaps, learnedPointers as pointers, recordState as states } from '../schema.sqlite.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
-import { isConsented, letGo } from './deletions.ts';
+import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
 import { resolveRecords, tellMoreOfGap } from './gaps.ts';
 import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
@@ -55,7 +55,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
           records.save(unit, loaded.values(), changes, nowIso);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
           await resolveRecords(unit, kind, verified, nowIso);
-          await letGo(unit, kind, verified, nowIso);
+          await dropPending(unit, kind, verified, nowIso);
           const named = objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));
           await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
           return applied;
@@ -84,7 +84,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
           records.save(unit, [held], [], nowIso);
           return decision.outcome;
         },
-        (first: Sql) => Promise.all([records.load(first, kind, [id]), isConsented(first, kind, id, nowIso)]),
+        (first: Sql) => Promise.all([records.load(first, kind, [id]), isApproved(first, kind, id, nowIso)]),
       );
     },
 

@@ -1,8 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../errors.ts';
-import { causeOfDeletion, decideBurial, decideDeletions } from '../../mirror/decide.ts';
+import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { pendingDeletions as held, leases, recordState as states, syncRuns } from '../schema.sqlite.ts';
+import { leases, pendingDeletions as pending, recordState as states, syncRuns } from '../schema.sqlite.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';
@@ -12,7 +12,7 @@ import { as, excluded, iso, set, sql } from './sql.ts';
 type DeletionVerbs = Pick<
   BackfillStore,
   | 'concludeDeletions'
-  | 'holdForApproval'
+  | 'addPendingDeletion'
   | 'approveDeletions'
   | 'countProofs'
   | 'someLiveRecord'
@@ -24,7 +24,7 @@ type Context = Parameters<BackfillStore['concludeDeletions']>[2];
 /** What is asked of the newest records, to find one that lives. */
 const LIVE_LOOKED_AT = 20;
 
-/** The verbs that turn proven absences into tombstones, or hold them for an operator. */
+/** The verbs that turn proven absences into tombstones, or let them wait for an operator. */
 export function createDeletionVerbs(database: Database, records: Records): DeletionVerbs {
   const { sql: statements } = database;
 
@@ -36,16 +36,16 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
     now: Now,
   ): Promise<Conclusion> {
     const nowIso = iso(now.wall);
-    const agreed = await consented(unit, kind, [...candidates.keys()], nowIso);
+    const agreed = await approvedAmong(unit, kind, [...candidates.keys()], nowIso);
     const waiting = await unit.query<{ id: string }>(
-      sql`SELECT ${held.id} FROM ${held} WHERE ${held.kind} = ${kind} AND ${hasNoConsent(nowIso)}`,
+      sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${isNotApproved(nowIso)}`,
     );
     const verdict = decideDeletions(
       [...candidates.values()].map(({ id, state, row }) => ({
         id,
-        // What is not shown alive needs nobody's consent to stay that way.
+        // What is not shown alive needs nobody's approval to stay that way.
         announced: state.deleteEvent !== null || row === null || row.deletedAt !== null,
-        consented: agreed.has(id),
+        approved: agreed.has(id),
       })),
       await countLive(unit, kind),
       waiting.filter(({ id }) => !candidates.has(id)).length,
@@ -54,23 +54,23 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
     const deleted = verdict.deleted.flatMap((id) => {
       const candidate = candidates.get(id)!;
       const cause = causeOfDeletion(candidate);
-      const change = bury(candidate, context.cause, now, unit);
+      const change = makeTombstone(candidate, context.cause, now, unit);
       if (change !== null) changes.push(change);
       return cause === null ? [] : [{ id, cause }];
     });
-    for (const id of verdict.held) {
+    for (const id of verdict.pending) {
       const candidate = candidates.get(id)!;
       const undecided = { missingSince: null, missingNumber: null, proven: false, dueAt: null };
       candidate.state = { ...candidate.state, ...undecided };
       candidate.state.unverifiedSince ??= now.wall;
     }
-    const judged = [...verdict.deleted, ...verdict.held].map((id) => candidates.get(id)!);
+    const judged = [...verdict.deleted, ...verdict.pending].map((id) => candidates.get(id)!);
     records.save(unit, judged, changes, nowIso);
-    await letGo(unit, kind, verdict.deleted, nowIso);
+    await dropPending(unit, kind, verdict.deleted, nowIso);
     await resolveRecords(unit, kind, verdict.deleted, nowIso);
     const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
-    hold(unit, kind, verdict.held, syncRunId, nowIso);
-    return { deleted, held: verdict.held, waiting: await countHeld(unit, kind) };
+    addPending(unit, kind, verdict.pending, syncRunId, nowIso);
+    return { deleted, pending: verdict.pending, waiting: await countPending(unit, kind) };
   }
 
   async function candidatesOf(
@@ -104,22 +104,23 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
       database.transact(async (unit) => {
         await requireLease(unit, context);
         const candidates = await candidatesOf(unit, kind, proof, context.onlyAnnounced);
-        if (candidates.size === 0) return { deleted: [], held: [], waiting: await countHeld(unit, kind) };
+        if (candidates.size === 0)
+          return { deleted: [], pending: [], waiting: await countPending(unit, kind) };
         return await conclude(unit, kind, candidates, context, now);
       }),
 
-    async holdForApproval(kind, id, syncRunId, now) {
+    async addPendingDeletion(kind, id, syncRunId, now) {
       await database.transact(async (unit) =>
-        hold(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall)),
+        addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall)),
       );
     },
 
     approveDeletions: (syncRunId, untilWall, ids) =>
       database.transact(async (unit) => {
-        const among = ids === undefined ? sql`true` : unit.dialect.isAmong(held.id, ids);
+        const among = ids === undefined ? sql`true` : unit.dialect.isAmong(pending.id, ids);
         const rows = await unit.query<{ kind: Kind; id: string }>(
-          sql`UPDATE ${held} SET ${set(held, { consentUntil: iso(untilWall) })} WHERE ${held.syncRunId} = ${syncRunId} AND ${among}
-            RETURNING ${as({ kind: held.kind, id: held.id })}`,
+          sql`UPDATE ${pending} SET ${set(pending, { approvedUntil: iso(untilWall) })} WHERE ${pending.syncRunId} = ${syncRunId} AND ${among}
+            RETURNING ${as({ kind: pending.kind, id: pending.id })}`,
         );
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
       }),
@@ -147,40 +148,45 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
 
     pendingDeletions: (wall) =>
       statements.query<{ kind: Kind; id: string; syncRunId: number }>(
-        sql`SELECT ${as({ kind: held.kind, id: held.id, syncRunId: held.syncRunId })} FROM ${held}
-          WHERE ${hasNoConsent(iso(wall))} ORDER BY ${held.kind}, ${held.id}`,
+        sql`SELECT ${as({ kind: pending.kind, id: pending.id, syncRunId: pending.syncRunId })} FROM ${pending}
+          WHERE ${isNotApproved(iso(wall))} ORDER BY ${pending.kind}, ${pending.id}`,
       ),
   };
 }
 
-const hasNoConsent = (nowIso: string) =>
-  sql`(${held.consentUntil} IS NULL OR ${held.consentUntil} <= ${nowIso})`;
+const isNotApproved = (nowIso: string) =>
+  sql`(${pending.approvedUntil} IS NULL OR ${pending.approvedUntil} <= ${nowIso})`;
 
-/** Has an operator agreed to the deletion of the record? */
-export async function isConsented(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
-  return (await consented(unit, kind, [id], nowIso)).has(id);
+/** Has an operator approved the deletion of the record? */
+export async function isApproved(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
+  return (await approvedAmong(unit, kind, [id], nowIso)).has(id);
 }
 
-async function consented(
+async function approvedAmong(
   unit: Sql,
   kind: Kind,
   ids: readonly string[],
   nowIso: string,
 ): Promise<Set<string>> {
   const rows = await unit.query<{ id: string }>(
-    sql`SELECT ${held.id} FROM ${held} WHERE ${held.kind} = ${kind} AND ${unit.dialect.isAmong(held.id, ids)}
-      AND ${held.consentUntil} > ${nowIso}`,
+    sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}
+      AND ${pending.approvedUntil} > ${nowIso}`,
   );
   return new Set(rows.map((row) => row.id));
 }
 
-/** Nothing is held of these records any more; with the last one of the kind, nothing is left to ask anybody. */
-export async function letGo(unit: Unit, kind: Kind, ids: readonly string[], nowIso: string): Promise<void> {
+/** The deletions of these records wait no more; with the last one of the kind, nothing is left to ask anybody. */
+export async function dropPending(
+  unit: Unit,
+  kind: Kind,
+  ids: readonly string[],
+  nowIso: string,
+): Promise<void> {
   if (ids.length === 0) return;
   const gone = await unit.change(
-    sql`DELETE FROM ${held} WHERE ${held.kind} = ${kind} AND ${unit.dialect.isAmong(held.id, ids)}`,
+    sql`DELETE FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
   );
-  if (gone === 0 || (await countHeld(unit, kind)) > 0) return;
+  if (gone === 0 || (await countPending(unit, kind)) > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
 }
 
@@ -199,9 +205,9 @@ async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
 const isUntouchedSince = ({ state }: Held, number: number | null) =>
   number !== null && state.dirty <= number && state.write <= number;
 
-function bury(candidate: Held, cause: string, now: Now, { numbers }: Unit): Change | null {
+function makeTombstone(candidate: Held, cause: string, now: Now, { numbers }: Unit): Change | null {
   const nowIso = iso(now.wall);
-  const { row, change, state } = decideBurial(candidate.kind, candidate, now, nowIso);
+  const { row, change, state } = decideTombstone(candidate.kind, candidate, now, nowIso);
   candidate.state = state;
   const written =
     row === null || change === null ? null : writeContent(candidate, row, change, { cause, nowIso, numbers });
@@ -210,13 +216,19 @@ function bury(candidate: Held, cause: string, now: Now, { numbers }: Unit): Chan
 }
 
 /** In one statement: a service that lost its data has as many as it had records. */
-function hold(unit: Unit, kind: Kind, ids: readonly string[], syncRunId: number, heldAt: string): void {
+function addPending(
+  unit: Unit,
+  kind: Kind,
+  ids: readonly string[],
+  syncRunId: number,
+  pendingSince: string,
+): void {
   if (ids.length === 0) return;
   const { dialect } = unit;
   unit.send(
-    sql`INSERT INTO ${held} (kind, id, sync_run_id, held_at)
-      SELECT ${kind}, listed.id, CAST(${syncRunId} AS bigint), ${dialect.instant(heldAt)} FROM ${dialect.listed(ids)} WHERE true
-      ON CONFLICT (kind, id) DO UPDATE SET ${set(held, { syncRunId: excluded(held.syncRunId) })}`,
+    sql`INSERT INTO ${pending} (kind, id, sync_run_id, pending_since)
+      SELECT ${kind}, listed.id, CAST(${syncRunId} AS bigint), ${dialect.instant(pendingSince)} FROM ${dialect.listed(ids)} WHERE true
+      ON CONFLICT (kind, id) DO UPDATE SET ${set(pending, { syncRunId: excluded(pending.syncRunId) })}`,
   );
 }
 
@@ -228,9 +240,9 @@ async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Pro
   return row?.last ?? 0;
 }
 
-async function countHeld(unit: Sql, kind: Kind): Promise<number> {
+async function countPending(unit: Sql, kind: Kind): Promise<number> {
   const [row] = await unit.query<{ n: number }>(
-    sql`SELECT count(*) AS n FROM ${held} WHERE ${held.kind} = ${kind}`,
+    sql`SELECT count(*) AS n FROM ${pending} WHERE ${pending.kind} = ${kind}`,
   );
   return row!.n;
 }

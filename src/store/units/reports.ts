@@ -43,6 +43,7 @@ const DAY_MS = 86_400_000;
 
 const { audit, changes, counter, events, gaps, pendingDeletions, quarantine, rejections, syncRuns, traffic } =
   tables;
+const { policies, riskAssessments: assessments, vendors } = tables;
 const CHANGE_COLUMNS = columns(
   ...[changes.seq, changes.kind, changes.recordId, changes.operation],
   ...[changes.before, changes.after, changes.cause, changes.at],
@@ -200,11 +201,25 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       return row?.body ?? null;
     },
 
-    listPendingDeletions(syncRunId, paging) {
-      const { kind, id, heldAt, consentUntil } = pendingDeletions;
+    listPendingDeletions(filter, paging) {
+      const { kind, id, syncRunId, pendingSince, approvedUntil } = pendingDeletions;
+      const after = paging.after ?? '';
+      const slash = after.indexOf('/');
+      const [afterKind, afterId] = [after.slice(0, Math.max(0, slash)), after.slice(slash + 1)];
+      // One sync run is of one kind: its index is in the order of the ids.
+      const [where, order] =
+        filter.syncRunId === undefined
+          ? [sql`(${kind}, ${id}) > (${afterKind}, ${afterId})`, sql`${kind}, ${id}`]
+          : [sql`${syncRunId} = ${filter.syncRunId} AND ${id} > ${afterId}`, sql`${id}`];
       return query<PendingDeletionReport>(
-        sql`SELECT ${columns(kind, id, heldAt, consentUntil)} FROM ${pendingDeletions}
-          WHERE ${pendingDeletions.syncRunId} = ${syncRunId} AND ${id} > ${paging.after ?? ''} ORDER BY ${id} LIMIT ${limitOf(paging)}`,
+        sql`SELECT ${columns(kind, id, syncRunId, pendingSince, approvedUntil)},
+            coalesce(${policies.name}, ${assessments.name}, ${vendors.name}) AS name,
+            coalesce(${policies.status}, ${assessments.status}, ${vendors.status}) AS status
+          FROM ${pendingDeletions}
+          LEFT JOIN ${policies} ON ${kind} = 'policy' AND ${policies.id} = ${id}
+          LEFT JOIN ${assessments} ON ${kind} = 'risk_assessment' AND ${assessments.id} = ${id}
+          LEFT JOIN ${vendors} ON ${kind} = 'vendor' AND ${vendors.id} = ${id}
+          WHERE ${where} ORDER BY ${order} LIMIT ${limitOf(paging)}`,
       );
     },
 

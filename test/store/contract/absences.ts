@@ -21,7 +21,7 @@ async function prove(scene: Scene, kind: Kind, ids: readonly string[]) {
 
 const live = async (scene: Scene, kind: Kind) =>
   (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).map((row) => row.id);
-const held = async (scene: Scene) =>
+const pending = async (scene: Scene) =>
   (await scene.store.pendingDeletions(scene.now().wall)).map((one) => one.id);
 
 export function describeAbsences(open: OpenEngine): void {
@@ -38,7 +38,7 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.store.makeKnown('risk_assessment', ['risk_8'], scene.now());
         scene.pass(2 * SETTLE_MS);
         expect(await scene.missing('risk_assessment', 'risk_8')).toBe('unresolved');
-        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], held: [], waiting: 0 });
+        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], pending: [], waiting: 0 });
       }),
     );
 
@@ -63,7 +63,7 @@ export function describeAbsences(open: OpenEngine): void {
 
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'ven_1', cause: 'absence' }],
-          held: [],
+          pending: [],
           waiting: 0,
         });
         const at = isoOf(scene.now().wall);
@@ -104,7 +104,7 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
         await prove(scene, 'vendor', ['ven_1']);
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 0 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
         expect(await live(scene, 'vendor')).toContain('ven_1');
       }),
     );
@@ -117,7 +117,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await prove(scene, 'vendor', ['ven_1']);
         await scene.work();
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 0 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
       }),
     );
 
@@ -133,7 +133,7 @@ export function describeAbsences(open: OpenEngine): void {
           expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('first');
           scene.pass(SETTLE_MS);
           expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('unwitnessed');
-          expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 0 });
+          expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
           expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
         })();
       },
@@ -155,7 +155,7 @@ export function describeAbsences(open: OpenEngine): void {
         const deletedAt = (await scene.row('vendor', 'ven_1'))?.deleted_at;
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'ven_1', cause: 'event' }],
-          held: [],
+          pending: [],
           waiting: 0,
         });
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
@@ -214,26 +214,26 @@ export function describeAbsences(open: OpenEngine): void {
   describe('many deletions at once', () => {
     it.each([
       { live: 3, gone: 1, holds: false, rule: 'one is deleted' },
-      { live: 1, gone: 1, holds: true, rule: 'the only one is held' },
+      { live: 1, gone: 1, holds: true, rule: 'the only one waits' },
       { live: 3, gone: 2, holds: false, rule: 'two of three are deleted' },
-      { live: 2, gone: 2, holds: true, rule: 'both of two are held' },
+      { live: 2, gone: 2, holds: true, rule: 'both of two wait' },
       { live: 15, gone: 3, holds: false, rule: 'three that are exactly a fifth are deleted' },
-      { live: 14, gone: 3, holds: true, rule: 'three that are more than a fifth are held' },
+      { live: 14, gone: 3, holds: true, rule: 'three that are more than a fifth wait' },
       { live: 30, gone: 6, holds: false, rule: 'six of thirty are deleted' },
-      { live: 30, gone: 7, holds: true, rule: 'seven of thirty are held' },
-      { live: 4, gone: 4, holds: true, rule: 'all of four are held' },
+      { live: 30, gone: 7, holds: true, rule: 'seven of thirty wait' },
+      { live: 4, gone: 4, holds: true, rule: 'all of four wait' },
     ])('$rule', async (example) => {
       await inScene(open, async (scene) => {
         await showAll(scene, 'vendor', named(example.live));
         const gone = named(example.gone);
         await prove(scene, 'vendor', gone);
         const conclusion = await scene.conclude('vendor');
-        expect(conclusion.held).toEqual(example.holds ? gone : []);
+        expect(conclusion.pending).toEqual(example.holds ? gone : []);
         expect(conclusion.deleted.map((one) => one.id).sort()).toEqual(example.holds ? [] : gone);
         expect(await live(scene, 'vendor')).toHaveLength(
           example.holds ? example.live : example.live - example.gone,
         );
-        expect(await held(scene)).toEqual(example.holds ? gone : []);
+        expect(await pending(scene)).toEqual(example.holds ? gone : []);
       })();
     });
 
@@ -248,9 +248,9 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.work();
         scene.pass(SETTLE_MS);
         await prove(scene, 'vendor', named(4));
-        const { deleted, held } = await scene.conclude('vendor');
+        const { deleted, pending } = await scene.conclude('vendor');
         expect(deleted.map((one) => one.cause)).toEqual(['event', 'event', 'event', 'event']);
-        expect(held).toEqual([]);
+        expect(pending).toEqual([]);
       }),
     );
 
@@ -267,7 +267,7 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', ['ven_0', 'ven_1']);
         expect(await scene.conclude('vendor', { onlyAnnounced: true })).toEqual({
           deleted: [{ id: 'ven_0', cause: 'event' }],
-          held: [],
+          pending: [],
           waiting: 0,
         });
         expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
@@ -276,12 +276,12 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
-      'waits for consent to exactly the held ids, and for an hour only',
+      'waits for approval of exactly the pending ids, and for an hour only',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
-        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).held).toEqual(named(4));
+        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).pending).toEqual(named(4));
         expect(await scene.store.approveDeletions(fullSync.id + 1, scene.now().wall + HOUR_MS)).toMatchObject(
           {
             ids: [],
@@ -295,21 +295,21 @@ export function describeAbsences(open: OpenEngine): void {
         });
         expect(await live(scene, 'vendor')).toHaveLength(10);
         // Agreed to is not yet done.
-        expect(await held(scene)).toEqual([]);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 4 });
+        expect(await pending(scene)).toEqual([]);
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 4 });
 
-        // The next proof deletes; three more that nobody consented to are held by themselves.
+        // The next proof deletes; three more that nobody approved wait by themselves.
         await prove(scene, 'vendor', named(7));
         const next = await scene.conclude('vendor', { syncRunId: fullSync.id });
         expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
-        expect(next.held).toEqual(['ven_4', 'ven_5', 'ven_6']);
-        expect(await held(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
+        expect(next.pending).toEqual(['ven_4', 'ven_5', 'ven_6']);
+        expect(await pending(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
         expect(next.waiting).toBe(3);
       }),
     );
 
     it(
-      'takes a consent for those of them alone that it names',
+      'takes an approval for those of them alone that it names',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', named(10));
@@ -323,13 +323,13 @@ export function describeAbsences(open: OpenEngine): void {
           'ven_3',
         ]);
         expect(agreed).toEqual({ kind: 'vendor', ids: ['ven_1', 'ven_3'] });
-        expect(await held(scene)).toEqual(['ven_0', 'ven_2']);
+        expect(await pending(scene)).toEqual(['ven_0', 'ven_2']);
         expect((await scene.store.approveDeletions(fullSync.id, until, [])).ids).toEqual([]);
       }),
     );
 
     it(
-      'that nothing alive can witness waits for consent, and then goes without a witness',
+      'that nothing alive can witness waits for approval, and then goes without a witness',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', ['last']);
@@ -338,25 +338,25 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.missing('vendor', 'last', blind)).toBe('first');
         scene.pass(SETTLE_MS);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
-        await scene.store.holdForApproval('vendor', 'last', null, scene.now());
+        await scene.store.addPendingDeletion('vendor', 'last', null, scene.now());
         expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([
           { kind: 'vendor', id: 'last', syncRunId: fullSync.id },
         ]);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: [], waiting: 1 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 1 });
 
         await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS, ['last']);
         expect(await scene.missing('vendor', 'last', blind)).toBe('proven');
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'last', cause: 'absence' }],
-          held: [],
+          pending: [],
           waiting: 0,
         });
       }),
     );
 
     it(
-      'takes no consent that has run out',
+      'takes no approval that has run out',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await showAll(scene, 'vendor', named(10));
@@ -365,7 +365,7 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS);
         scene.pass(HOUR_MS - SETTLE_MS);
         await prove(scene, 'vendor', named(4));
-        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).held).toEqual(named(4));
+        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).pending).toEqual(named(4));
       }),
     );
 
@@ -374,9 +374,9 @@ export function describeAbsences(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(3));
-        expect((await scene.conclude('vendor')).held).toEqual(named(3));
+        expect((await scene.conclude('vendor')).pending).toEqual(named(3));
         await prove(scene, 'vendor', ['ven_8']);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], held: ['ven_8'], waiting: 4 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: ['ven_8'], waiting: 4 });
       }),
     );
 
@@ -393,11 +393,11 @@ export function describeAbsences(open: OpenEngine): void {
         );
         scene.pass(SETTLE_MS);
         await showAll(scene, 'vendor', ['ven_0']);
-        expect(await held(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
+        expect(await pending(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
         expect(await scene.openGaps()).toContain('deletion_pending vendor -');
         await showAll(scene, 'vendor', named(4));
-        expect(await held(scene)).toEqual([]);
+        expect(await pending(scene)).toEqual([]);
         // Nothing is left to ask an operator.
         expect(await scene.openGaps()).toEqual([]);
       }),
@@ -413,7 +413,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await scene.accept(scene.event({ recordId: 'b' }));
         const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
-        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], held: [], waiting: 0 });
+        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], pending: [], waiting: 0 });
         expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
       }),
     );
@@ -429,7 +429,7 @@ export function describeAbsences(open: OpenEngine): void {
         const changes = await scene.changes();
         expect(await scene.conclude('vendor', { absent: ['a', 'b', 'ghost'] })).toEqual({
           deleted: [{ id: 'b', cause: 'absence' }],
-          held: [],
+          pending: [],
           waiting: 0,
         });
         expect(await scene.row('vendor', 'ghost')).toBeNull();

@@ -149,8 +149,8 @@ export function describeGaps(open: OpenEngine): void {
     it(
       'that a reading cannot make good are left to whatever can',
       inScene(open, async (scene) => {
-        const held = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
-        await scene.store.openGap(held, 'x', scene.now());
+        const pending = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
+        await scene.store.openGap(pending, 'x', scene.now());
         expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
         await fullSyncOnce(scene, 'policy');
         expect(await scene.openGaps()).toEqual(['deletion_pending policy -']);
@@ -298,14 +298,14 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
-      'is told once, as nothing is held any more, since all of it is shown again or gone with consent',
+      'is told once, as nothing waits any more, since all of it is shown again or gone with approval',
       inScene(open, async (scene) => {
-        const held = { reason: 'deletion_pending', kind: 'vendor', recordId: null } as const;
+        const pending = { reason: 'deletion_pending', kind: 'vendor', recordId: null } as const;
         await scene.apply('vendor', vendors(2));
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await proveGone(scene, ['ven_0', 'ven_1']);
-        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).held).toHaveLength(2);
-        await scene.store.openGap(held, 'x', scene.now());
+        expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).pending).toHaveLength(2);
+        await scene.store.openGap(pending, 'x', scene.now());
         scene.toldOfGaps();
         await scene.apply('vendor', vendors(1));
         expect(scene.toldOfGaps()).toEqual([]);

@@ -95,17 +95,17 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
-      'of pending deletions name each id once, page by page, with its consent',
+      'of pending deletions name each id once, page by page, with its approval',
       inScene(open, async (scene) => {
         for (const id of ['a', 'b', 'c', 'd']) await scene.show('policy', id, { id });
-        const { held } = await scene.conclude('policy', { absent: ['a', 'b', 'c'] });
-        expect(held).toEqual(['a', 'b', 'c']);
+        const { pending } = await scene.conclude('policy', { absent: ['a', 'b', 'c'] });
+        expect(pending).toEqual(['a', 'b', 'c']);
         const [{ syncRunId } = { syncRunId: 0 }] = await scene.store.pendingDeletions(scene.now().wall);
         const page = async (after?: string) =>
-          (await scene.store.listPendingDeletions(syncRunId, { limit: 2, after })).map(
-            ({ id, consent_until }) => [id, consent_until],
+          (await scene.store.listPendingDeletions({ syncRunId }, { limit: 2, after })).map(
+            ({ id, approved_until }) => [id, approved_until],
           );
-        expect([await page(), await page('b')]).toEqual([
+        expect([await page(), await page('policy/b')]).toEqual([
           [
             ['a', null],
             ['b', null],
@@ -114,8 +114,10 @@ export function describeLists(open: OpenEngine): void {
         ]);
         const until = scene.now().wall + 1000;
         await scene.store.approveDeletions(syncRunId, until);
-        expect(await page('b')).toEqual([['c', isoOf(until)]]);
-        expect(await scene.store.listPendingDeletions(syncRunId + 1, { limit: 2 })).toEqual([]);
+        expect(await page('policy/b')).toEqual([['c', isoOf(until)]]);
+        expect(await scene.store.listPendingDeletions({ syncRunId: syncRunId + 1 }, { limit: 2 })).toEqual(
+          [],
+        );
       }),
     );
 

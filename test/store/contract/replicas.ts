@@ -59,11 +59,11 @@ export function describeReplicas(open: OpenEngine): void {
         const conclude = (lease: Lease) =>
           store.concludeDeletions('policy', { absent: [], number: 0 }, { ...context, lease }, now());
         const { isTakeover: _, ...lost } = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
-        expect(await conclude(lost)).toMatchObject({ deleted: [], held: [] });
+        expect(await conclude(lost)).toMatchObject({ deleted: [], pending: [] });
         pass(LEASE_MS);
         const { isTakeover: __, ...held } = (await store.takeLease('backfill', 'b', LEASE_MS, now()))!;
         await expect(conclude(lost)).rejects.toMatchObject({ code: 'lease_lost' });
-        expect(await conclude(held)).toMatchObject({ deleted: [], held: [] });
+        expect(await conclude(held)).toMatchObject({ deleted: [], pending: [] });
       });
     });
   });

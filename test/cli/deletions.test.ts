@@ -6,7 +6,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { cli, type Running, start } from './executable.ts';
 
-const TOKEN = 'consenting-operator-0123456789';
+const TOKEN = 'approving-operator-0123456789';
 
 let folder: string;
 let settings: Record<string, string>;
@@ -25,19 +25,19 @@ async function withStore<T>(work: (store: Store) => Promise<T>): Promise<T> {
 }
 const hold = (...ids: string[]) =>
   withStore(async (store) => {
-    for (const id of ids) await store.holdForApproval('vendor', id, fullSync, now());
+    for (const id of ids) await store.addPendingDeletion('vendor', id, fullSync, now());
   });
 const waiting = () =>
   withStore(async (store) => (await store.pendingDeletions(Date.now())).map((one) => one.id));
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-consent-'));
+  folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-deletions-'));
   settings = {
     DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
     PORT: '0',
     OPS_PORT: '0',
     OPS_TOKENS: `olga:operate:${TOKEN}`,
-    WEBHOOK_SECRETS: 'consent-secret-0123456789',
+    WEBHOOK_SECRETS: 'deletions-secret-0123456789',
     LOG_LEVEL: 'fatal',
   };
   running = null;
@@ -60,11 +60,18 @@ describe.each(['without a service', 'beside a running service'])('deletions appr
 
   it('is what the list leads to', async () => {
     const listed = await cli(['deletions', 'list', '--json'], settings);
-    expect(JSON.parse(listed.out)).toEqual([{ sync_run_id: fullSync, kind: 'vendor', count: 2 }]);
-    expect((await cli(['deletions', 'list'], settings)).out).toMatch(/vendor +2/);
+    const { items, next } = JSON.parse(listed.out);
+    expect({ items, next }).toMatchObject({
+      items: [
+        { sync_run_id: fullSync, kind: 'vendor', id: 'ven-1', approved_until: null },
+        { sync_run_id: fullSync, kind: 'vendor', id: 'ven-2', approved_until: null },
+      ],
+      next: null,
+    });
+    expect((await cli(['deletions', 'list'], settings)).out).toMatch(/vendor +ven-1/);
   });
 
-  it('shows what is held, and agrees to nothing where nobody can be asked', async () => {
+  it('shows what is pending, and approves nothing where nobody can be asked', async () => {
     const { code, out, err } = await confirm();
     expect(code).toBe(2);
     expect(out).toContain('  ven-1\n  ven-2\n');
@@ -72,7 +79,7 @@ describe.each(['without a service', 'beside a running service'])('deletions appr
     expect(await waiting()).toEqual(['ven-1', 'ven-2']);
   });
 
-  it('takes the digest of what was shown for consent, until something else is held', async () => {
+  it('takes the digest of what was shown, until something else waits', async () => {
     const digest = /--yes ([^\s)]+)/.exec((await confirm()).err)![1]!;
     await hold('ven-3');
     const refused = await confirm('--yes', digest);

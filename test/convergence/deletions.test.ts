@@ -1,5 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { approveDeletions } from '../support/approve-deletions.ts';
 import { eventAbout } from '../support/independent-upstream-sender.ts';
 import { alive } from './compare.ts';
 import { createStage, type Stage } from './stage.ts';
@@ -11,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-const held = async () =>
+const pending = async () =>
   (
     await stage.get<{ pending_deletions: { sync_run_id: number; kind: string; count: number }[] }>(
       '/api/status',
@@ -30,23 +31,23 @@ async function syncRunsEnded(): Promise<boolean> {
   return items.length >= 3 && items.every(({ outcome }) => outcome !== null);
 }
 
-it('the gap of pending deletions stays open from the consent to the deletion', async () => {
+it('the gap of pending deletions stays open from the approval to the deletion', async () => {
   await startInSync();
   const { records } = stage.upstream;
   const gone = ['ven-0', 'ven-1', 'ven-2', 'ven-3', 'ven-4'];
   for (const id of gone) records.remove('vendors', id);
   await stage.post('/api/sync-runs', { kinds: ['vendor'] });
-  const { sync_run_id } = await stage.leapUntil('pending deletions', held);
+  await stage.leapUntil('pending deletions', pending);
   await stage.leapUntil('the gap', gapIsOpen);
   await stage.leapUntil('end of the full sync', syncRunsEnded);
 
-  // The proof that would use the consent cannot be had, while that of another record can.
+  // The proof that would use the approval cannot be had, while that of another record can.
   stage.upstream.faultOf = ({ path }) =>
     path.includes('/vendors?') || gone.some((id) => path.endsWith(`/${id}`))
       ? { fault: 'status', status: 503 }
       : null;
-  await stage.post(`/api/sync-runs/${sync_run_id}/approve-deletions`);
-  await stage.leapUntil('the consent', async () => (await held()) === null);
+  await approveDeletions(stage);
+  await stage.leapUntil('the approval', async () => (await pending()) === null);
   const other = records.find('vendors', 'ven-9')!;
   records.remove('vendors', 'ven-9');
   await stage.deliver(eventAbout('vendor.removed', 'vendors', other));
@@ -69,7 +70,7 @@ function verifiedTombstones(): number {
   }
 }
 
-it('the last record of all waits for an operator’s consent, and goes with it', async () => {
+it('the last record of all waits for an operator’s approval, and goes with it', async () => {
   const { records } = stage.upstream;
   for (const id of records.ids('policies')) records.remove('policies', id);
   for (const id of records.ids('vendors').slice(1)) records.remove('vendors', id);
@@ -78,12 +79,12 @@ it('the last record of all waits for an operator’s consent, and goes with it',
 
   for (const id of records.ids('vendors')) records.remove('vendors', id);
   await stage.post('/api/sync-runs', { kinds: ['vendor'] });
-  const waiting = await stage.leapUntil('the pending deletion', held);
+  const waiting = await stage.leapUntil('the pending deletion', pending);
   expect(waiting).toMatchObject({ kind: 'vendor', count: 1 });
   await stage.leapUntil('end of the full sync', syncRunsEnded);
   expect(alive(stage.database, 'vendors')).toBe(1);
 
-  await stage.post(`/api/sync-runs/${waiting.sync_run_id}/approve-deletions`);
+  await approveDeletions(stage);
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
   await stage.leapUntil('the resolving', async () => !(await gapIsOpen()));
   expect((await stage.gaps()).filter((gap) => gap.resolved_at === null)).toEqual([]);
@@ -99,10 +100,10 @@ it('the last record of all that was only out of sight is let go of', async () =>
 
   records.remove('vendors', last!);
   await stage.post('/api/sync-runs', { kinds: ['vendor'] });
-  await stage.leapUntil('the pending deletion', held);
+  await stage.leapUntil('the pending deletion', pending);
   records.put('vendors', content);
   await stage.leapUntil('the resolving', async () => !(await gapIsOpen()));
   // What `/api/status` tells may be a second old.
-  await stage.leapUntil('nothing held any more', async () => (await held()) === null);
+  await stage.leapUntil('nothing pending any more', async () => (await pending()) === null);
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
 });

@@ -1,0 +1,70 @@
+import { createHash, type Hash } from 'node:crypto';
+import type { Kind } from '../compliance/kinds.ts';
+import { PAGE_LIMIT_MAX, pendingDeletionKey } from '../store/reports.ts';
+import type { OpsStore } from './context.ts';
+
+/** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
+export const APPROVAL_MS = 60 * 60_000;
+
+/** Pending deletions of one kind that the same sync run found. */
+export interface PendingOfSyncRun {
+  syncRunId: number;
+  kind: Kind;
+  /** How many wait for a person, and how many are approved and wait for their proof. */
+  waiting: number;
+  approved: number;
+  /** Names exactly the ids that wait, so that nothing is approved but what was shown. Null: none waits. */
+  digest: string | null;
+  /** Those, in order. */
+  ids: string[];
+}
+
+/** All of them, or those of one sync run, each read once for the digest. */
+export async function pendingBySyncRun(
+  store: Pick<OpsStore, 'listPendingDeletions'>,
+  wall: number,
+  syncRunId?: number,
+): Promise<PendingOfSyncRun[]> {
+  const bySyncRun = new Map<number, PendingOfSyncRun & { hash: Hash }>();
+  for (let after: string | undefined; ; ) {
+    const rows = await store.listPendingDeletions({ syncRunId }, { limit: PAGE_LIMIT_MAX, after });
+    for (const { sync_run_id: found, kind, id, approved_until } of rows) {
+      let of = bySyncRun.get(found);
+      if (of === undefined) {
+        of = {
+          syncRunId: found,
+          kind,
+          waiting: 0,
+          approved: 0,
+          digest: null,
+          ids: [],
+          hash: createHash('sha256'),
+        };
+        bySyncRun.set(found, of);
+      }
+      if (approved_until !== null && Date.parse(approved_until) > wall) of.approved += 1;
+      else {
+        of.waiting += 1;
+        of.ids.push(id);
+        of.hash.update(JSON.stringify([kind, id]));
+      }
+    }
+    if (rows.length < PAGE_LIMIT_MAX) break;
+    after = pendingDeletionKey(rows.at(-1)!);
+  }
+  return [...bySyncRun.values()].map(({ hash, ...of }) => ({
+    ...of,
+    digest: of.waiting === 0 ? null : hash.digest('base64url'),
+  }));
+}
+
+/** What a digest names: all that waits of one sync run. Else: other deletions wait by now, or none. */
+export async function namedBy(
+  store: Pick<OpsStore, 'listPendingDeletions'>,
+  digest: string,
+  wall: number,
+): Promise<PendingOfSyncRun | 'changed' | 'none'> {
+  const pending = await pendingBySyncRun(store, wall);
+  const named = pending.find((of) => of.digest === digest);
+  return named ?? (pending.some(({ waiting }) => waiting > 0) ? 'changed' : 'none');
+}
