@@ -87,9 +87,9 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
       'When a signing secret last matched, by its position in the configuration, from 1.',
       'position',
     ),
-    previewLagSeconds: histogram(
-      'preview_lag_seconds',
-      'From an event’s arrival to its preview.',
+    provisionalLagSeconds: histogram(
+      'provisional_lag_seconds',
+      'From an event’s arrival to its provisional row.',
       LAG_SECONDS,
     ),
     verificationLagSeconds: histogram(
@@ -129,7 +129,7 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
     ),
     syncRunRecords: counter(
       'sync_run_records_total',
-      'Records that full syncs read, by what it did to the mirror.',
+      'Records that full syncs read, by their effect on the mirror.',
       'kind',
       'effect',
     ),

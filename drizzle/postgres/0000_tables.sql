@@ -139,7 +139,7 @@ CREATE TABLE "policies" (
 	"last_event_at" timestamp with time zone,
 	"cause" text NOT NULL,
 	"change_seq" bigint DEFAULT 0 NOT NULL,
-	"previewed_created" bigint,
+	"provisional_created" bigint,
 	"shown" jsonb
 );
 --> statement-breakpoint
@@ -174,7 +174,7 @@ CREATE TABLE "record_state" (
 	"dirty_at" bigint,
 	"first_dirty_at" bigint,
 	"unverified_since" timestamp with time zone,
-	"previewed_created" bigint,
+	"provisional_created" bigint,
 	"read_number" bigint DEFAULT 0 NOT NULL,
 	"read_ended_at" bigint,
 	"returned" boolean DEFAULT false NOT NULL,
@@ -244,7 +244,7 @@ CREATE TABLE "risk_assessments" (
 	"last_event_at" timestamp with time zone,
 	"cause" text NOT NULL,
 	"change_seq" bigint DEFAULT 0 NOT NULL,
-	"previewed_created" bigint,
+	"provisional_created" bigint,
 	"shown" jsonb
 );
 --> statement-breakpoint
@@ -313,7 +313,7 @@ CREATE TABLE "vendors" (
 	"last_event_at" timestamp with time zone,
 	"cause" text NOT NULL,
 	"change_seq" bigint DEFAULT 0 NOT NULL,
-	"previewed_created" bigint,
+	"provisional_created" bigint,
 	"shown" jsonb
 );
 --> statement-breakpoint

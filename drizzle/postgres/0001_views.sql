@@ -9,16 +9,16 @@ INSERT INTO quarantine_count (one, waiting) VALUES (1, 0);
 CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
   alive bigint := 0;
-  failed bigint := 0;
+  tombstones bigint := 0;
 BEGIN
   IF TG_OP <> 'DELETE' THEN
-    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, failed FROM come;
+    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, tombstones FROM come;
   END IF;
   IF TG_OP <> 'INSERT' THEN
-    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), failed - count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, failed FROM gone;
+    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), tombstones - count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, tombstones FROM gone;
   END IF;
-  IF alive <> 0 OR failed <> 0 THEN
-    UPDATE record_counts SET live = live + alive, deleted = deleted + failed WHERE kind = TG_ARGV[0];
+  IF alive <> 0 OR tombstones <> 0 THEN
+    UPDATE record_counts SET live = live + alive, deleted = deleted + tombstones WHERE kind = TG_ARGV[0];
   END IF;
   RETURN NULL;
 END $$;
@@ -72,7 +72,7 @@ DECLARE
   doubted_assessments text[];
   doubted_vendors text[];
 BEGIN
-  WITH hinted AS (
+  WITH marked_dirty AS (
     INSERT INTO record_state AS s (kind, id, dirty, dirty_at, first_dirty_at, unverified_since, due_at)
       SELECT g.kind, g.id, before + g.number, noted_at, noted_at, since, due FROM unnest(given_kinds, given_ids, given_numbers) AS g (kind, id, number)
       ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = greatest(s.dirty_at, excluded.dirty_at),
@@ -82,7 +82,7 @@ BEGIN
       RETURNING s.kind, s.id, s.unverified_since
   )
   SELECT array_agg(id) FILTER (WHERE kind = 'policy'), array_agg(id) FILTER (WHERE kind = 'risk_assessment'), array_agg(id) FILTER (WHERE kind = 'vendor')
-    INTO doubted_policies, doubted_assessments, doubted_vendors FROM hinted WHERE unverified_since = since;
+    INTO doubted_policies, doubted_assessments, doubted_vendors FROM marked_dirty WHERE unverified_since = since;
   IF doubted_policies IS NOT NULL THEN
     UPDATE policies SET unverified_since = since WHERE id = ANY (doubted_policies) AND unverified_since IS NULL;
   END IF;

@@ -142,7 +142,7 @@ CREATE TABLE `policies` (
 	`last_event_at` text,
 	`cause` text NOT NULL,
 	`change_seq` integer DEFAULT 0 NOT NULL,
-	`previewed_created` integer,
+	`provisional_created` integer,
 	`shown` text
 );
 --> statement-breakpoint
@@ -183,7 +183,7 @@ CREATE TABLE `record_state` (
 	`dirty_at` integer,
 	`first_dirty_at` integer,
 	`unverified_since` text,
-	`previewed_created` integer,
+	`provisional_created` integer,
 	`read_number` integer DEFAULT 0 NOT NULL,
 	`read_ended_at` integer,
 	`returned` integer DEFAULT 0 NOT NULL,
@@ -256,7 +256,7 @@ CREATE TABLE `risk_assessments` (
 	`last_event_at` text,
 	`cause` text NOT NULL,
 	`change_seq` integer DEFAULT 0 NOT NULL,
-	`previewed_created` integer,
+	`provisional_created` integer,
 	`shown` text
 );
 --> statement-breakpoint
@@ -331,7 +331,7 @@ CREATE TABLE `vendors` (
 	`last_event_at` text,
 	`cause` text NOT NULL,
 	`change_seq` integer DEFAULT 0 NOT NULL,
-	`previewed_created` integer,
+	`provisional_created` integer,
 	`shown` text
 );
 --> statement-breakpoint

@@ -23,7 +23,7 @@ export interface RunSettings {
 
 /** The longest delay and the longest wait for an overtaking delivery are below 4 s. */
 const QUIESCE_TIMEOUT_MS = 30_000;
-/** Two walks or two 404 answers a second apart, and the reads between; several times that on a busy machine. */
+/** Two list scans or two 404 answers a second apart, and the reads between; several times that on a busy machine. */
 const SETTLE_TIMEOUT_MS = 90_000;
 /** As many as the listener gives at once: those of the last minutes are always among them. */
 const NEWEST_SYNC_RUNS = 500;

@@ -6,16 +6,16 @@ import type { FetchedKind } from '../compliance/paths.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { Applied, Conclusion, DirtyTiming, PreviewRules, RepairStore } from '../store/store.ts';
+import type { Applied, Conclusion, DirtyTiming, ProvisionalRules, RepairStore } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
 import { createDiscovery } from './discovery.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import type { GapKeeper } from './gaps.ts';
-import { FULL_SYNC_BACKOFF, fullSyncDueAt, walkCost, wayToVerify } from './plan.ts';
+import { createListScan } from './list-scan.ts';
+import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUpstream, type UpstreamHealth } from './upstream.ts';
-import { createWalk } from './walk.ts';
 
 /** Live repairs under way at once. The request budget is what really bounds them. */
 const REPAIRS_AT_ONCE = 4;
@@ -42,7 +42,7 @@ export interface BackfillOptions {
   timing: DirtyTiming;
   pointers: IdPointers;
   /** How events are processed that were found out to be about some record. */
-  rules: PreviewRules;
+  rules: ProvisionalRules;
   requestsPerMinute: number;
   paging: PagingSettings;
   /** 0: full syncs run at start and on demand only. */
@@ -84,7 +84,7 @@ interface FullSyncPlan {
   lastStartedAt: number | null;
   failures: number;
   retryAt: number | null;
-  /** A walk on behalf of dirty marks is not begun again before this. */
+  /** A list scan on behalf of dirty marks is not begun again before this. */
   dirtyNotBefore: number;
   running: Promise<void> | null;
 }
@@ -132,13 +132,13 @@ export function createBackfill(options: BackfillOptions): Backfill {
   });
   const discovery = createDiscovery({ ...shared, upstream, onFound: wake });
   const refetch = createRefetch({ ...shared, upstream, besides: discovery.besides });
-  const walk = createWalk({ ...shared, upstream });
+  const scanList = createListScan({ ...shared, upstream });
   const conclude = createConclude(options);
   const { probe } = upstream;
   const fullSyncer = createFullSyncer({
     ...shared,
     probe,
-    walk,
+    scanList,
     refetch,
     conclude,
     reserved,
@@ -159,7 +159,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   // ─── full syncs ───────────────────────────────────────────────────────────────────────────────────────────
 
-  function startSyncRun(kind: Kind, reason: string, lane: 'live' | 'walk'): void {
+  function startSyncRun(kind: Kind, reason: string, lane: 'live' | 'scan'): void {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
@@ -177,13 +177,13 @@ export function createBackfill(options: BackfillOptions): Backfill {
       });
   }
 
-  async function runFullSync(kind: Kind, reason: string, lane: 'live' | 'walk'): Promise<void> {
+  async function runFullSync(kind: Kind, reason: string, lane: 'live' | 'scan'): Promise<void> {
     const plan = planOf(kind);
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const read = resumable.get(kind) ?? 0;
     resumable.delete(kind);
-    // More pages than the list can have: it was interrupted in a later walk of its proof, and the first had been whole.
-    const fits = read < walkCost(await store.countKnown(kind), options.paging.pageSize);
+    // More pages than the list can have: it was interrupted in a later list scan of its proof, and the first had been whole.
+    const fits = read < scanCost(await store.countKnown(kind), options.paging.pageSize);
     const skip = fits ? read : 0;
     const result = await fullSyncer.fullSync(kind, reason, lane, skip);
     if (result.resumed) {
@@ -193,7 +193,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     }
     if (result.outcome === 'complete') {
       plan.failures = 0;
-      await gaps.resolve({ reason: 'walk_incomplete', kind, recordId: null });
+      await gaps.resolve({ reason: 'list_incomplete', kind, recordId: null });
       await gaps.resolve({ reason: 'total_mismatch', kind, recordId: null });
       return;
     }
@@ -201,7 +201,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     retryLater(plan);
     // Once is chance: a page that failed, a list that moved while it was read.
     if (plan.failures > 1) {
-      const reason = result.mismatch ? 'total_mismatch' : 'walk_incomplete';
+      const reason = result.mismatch ? 'total_mismatch' : 'list_incomplete';
       await gaps.open({ reason, kind, recordId: null }, result.error);
     }
   }
@@ -225,7 +225,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       const asked = [...plan.reasons].some(isAsked);
       if (asked || (dueAt !== null && dueAt <= clock.steady())) {
         const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
-        startSyncRun(kind, reason, 'walk');
+        startSyncRun(kind, reason, 'scan');
       }
     }
   }
@@ -237,7 +237,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const { pageSize } = options.paging;
     const total = kind === 'vendor' ? (fullSyncer.total(kind) ?? (await store.countKnown(kind))) : 0;
     const enough =
-      kind === 'vendor' ? Math.max(BURST_LOOK, walkCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
+      kind === 'vendor' ? Math.max(BURST_LOOK, scanCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
     // What is being read already still stands first in line: it must not hide what is not.
     const limit = enough + reserved.size + repairs.size;
@@ -251,7 +251,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       { total, pageSize, readable: plan.failures <= 1 },
       timing.settleMs,
     );
-    if (way === 'walk') {
+    if (way === 'scan') {
       const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
       if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events', 'live');
     } else if (way === 'refetch') {
@@ -265,7 +265,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     if (repairs.size >= REPAIRS_AT_ONCE) return;
     const work = refetch({
       ...{ kind, id, attempts, lane: 'live' as const, cause: 'refetch' },
-      ...{ syncRunId: null, absentFromWalk: false },
+      ...{ syncRunId: null, absentFromList: false },
     })
       .then(() => undefined, options.onError)
       .finally(() => {

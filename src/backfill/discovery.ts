@@ -5,7 +5,7 @@ import { DELETE_TYPES } from '../compliance/kinds.ts';
 import type { FetchedKind } from '../compliance/paths.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { PreviewRules, RepairStore, UnreadEvent } from '../store/store.ts';
+import type { ProvisionalRules, RepairStore, UnreadEvent } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Upstream } from './upstream.ts';
@@ -39,7 +39,7 @@ export interface DiscoveryOptions {
   upstream: Upstream;
   gaps: GapKeeper;
   clock: Clock;
-  rules: PreviewRules;
+  rules: ProvisionalRules;
   requestsPerMinute: number;
   random: () => number;
   signal: AbortSignal;
@@ -159,7 +159,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
 
   async function ask(kind: FetchedKind, id: string): Promise<boolean> {
     asked.push(clock.steady());
-    return await upstream.shows(kind, id, 'walk');
+    return await upstream.shows(kind, id, 'scan');
   }
 
   /** The event would be settled by that there is no such record: what nobody understands is a gap until it is answered. */

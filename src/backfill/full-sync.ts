@@ -8,21 +8,21 @@ import type { BackfillStore, DirtyTiming, SyncRunOutcome, SyncRunProgress } from
 import type { Conclude, ConclusionRequest } from './conclude.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type GapKeeper, listed } from './gaps.ts';
+import type { ListScan, ScanList } from './list-scan.ts';
 import type { ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
 import type { Refetch } from './refetch.ts';
 import type { Lane, Upstream } from './upstream.ts';
-import type { DoWalk, Walk } from './walk.ts';
 
-/** Without a total, nothing but one more walk tells that a list did not move. */
+/** Without a total, nothing but one more list scan tells that a list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
 
-/** Pairs of walks that disagree are walked again this often; then somebody should know. */
+/** Pairs of list scans that disagree are read again this often; then somebody should know. */
 const PROOF_TRIES = 5;
 
-/** Walks that each bring something which nobody has told of; then somebody should know. */
-const WALKS_MAX = 5;
+/** List scans that each bring something which nobody has told of; then somebody should know. */
+const SCANS_MAX = 5;
 
 /** Records read at the same time by one full sync; the request budget is what really bounds it. */
 const READS_AT_ONCE = 4;
@@ -65,7 +65,7 @@ export interface FullSyncResult {
 
 export interface FullSyncerOptions {
   store: BackfillStore;
-  walk: DoWalk;
+  scanList: ScanList;
   refetch: Refetch;
   probe: Upstream['probe'];
   conclude: Conclude;
@@ -87,7 +87,7 @@ export interface FullSyncer {
    */
   fullSync(kind: Kind, reason: string, lane: Lane, skip: number): Promise<FullSyncResult>;
   running(): RunningSyncRun[];
-  /** What the last complete walk of the kind said it holds. */
+  /** What the last complete list scan of the kind said it holds. */
   total(kind: Kind): number | null;
 }
 
@@ -161,8 +161,8 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
 
   async function readList(kind: ListedKind, fullSync: Running, lane: Lane): Promise<Ending> {
     const lacking = new Set<string>();
-    const walkOnce = (seenBefore: ReadonlySet<string>) =>
-      options.walk({
+    const scanOnce = (seenBefore: ReadonlySet<string>) =>
+      options.scanList({
         seenBefore,
         kind,
         syncRunId: fullSync.id,
@@ -178,7 +178,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
           say(fullSync);
         },
       });
-    let first = await walkWhole(walkOnce, fullSync.hasUnnamed);
+    let first = await scanWhole(scanOnce, fullSync.hasUnnamed);
     if (!first.complete) {
       const { error, mismatch, ended } = first;
       return { outcome: 'incomplete', error, mismatch, resumed: fullSync.skip > 0 && ended };
@@ -205,21 +205,21 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       return { outcome: 'incomplete', error, mismatch: first.total !== null };
     }
 
-    // The walks that agree so far, without a break: the earliest of them, and how many followed it.
+    // The list scans that agree so far, without a break: the earliest of them, and how many followed it.
     let base = first;
     let agreeing = 0;
     for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
-      // The second walk shows what the first may have been too early to show.
+      // The second list scan shows what the first may have been too early to show.
       await clock.sleep(Math.max(0, first.endedAt + timing.settleMs - clock.steady()), signal);
       signal.throwIfAborted();
-      const second = await walkOnce(first.ids);
+      const second = await scanOnce(first.ids);
       if (!second.complete) return { outcome: 'incomplete', error: second.error };
       const touched = await store.touchedSince(kind, base.number);
       // A list that moves while it is read skips records, the same ones twice with some bad luck.
       const agrees = first.steady && second.steady && sameBut(touched, base.ids, second.ids);
       agreeing = agrees ? agreeing + 1 : 0;
       if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
-        // What any of the walks has shown is marked as seen by this full sync.
+        // What any of the list scans has shown is marked as seen by this full sync.
         const gone = await store.unseenBy(kind, fullSync.id, base.number);
         await conclude(kind, fullSync, { absent: gone, number: base.number });
         await gaps.resolve({ reason: 'deletions_unproven', kind, recordId: null });
@@ -230,7 +230,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     }
     await gaps.open(
       { reason: 'deletions_unproven', kind, recordId: null },
-      `${PROOF_TRIES} pairs of walks disagreed; absent from them: ${listed(absent)}`,
+      `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`,
     );
     return { outcome: 'incomplete', error: 'the list changes too fast to prove what is gone' };
   }
@@ -270,21 +270,21 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     fullSync: Running,
     ids: readonly string[],
     lane: Lane,
-    absentFromWalk: boolean,
+    absentFromList: boolean,
   ): Promise<void> {
     const keys = ids.map((id) => `${kind} ${id}`);
     for (const key of keys) options.reserved.add(key);
     try {
       let open = [...ids];
       for (let round = 0; round < 2 && open.length > 0; round += 1) {
-        if (round > 0 || !absentFromWalk) {
+        if (round > 0 || !absentFromList) {
           await clock.sleep(timing.settleMs + 1, signal);
           signal.throwIfAborted();
         }
         const again: string[] = [];
         await inParallel(open, async (id) => {
           signal.throwIfAborted();
-          if ((await readFor(kind, fullSync, id, lane, absentFromWalk)) === 'missing') again.push(id);
+          if ((await readFor(kind, fullSync, id, lane, absentFromList)) === 'missing') again.push(id);
         });
         open = again;
       }
@@ -305,7 +305,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       options.reserved.add(key);
       try {
         const { outcome } = await options.refetch({
-          ...{ kind, id, lane, absentFromWalk: false, attempts: 0 },
+          ...{ kind, id, lane, absentFromList: false, attempts: 0 },
           ...{ cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
         });
         if (outcome === 'failed') return;
@@ -375,17 +375,17 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     fullSync: Running,
     id: string,
     lane: Lane,
-    absentFromWalk: boolean,
+    absentFromList: boolean,
   ): Promise<'shown' | 'missing' | 'settled' | 'failed'> {
     for (let tries = 1; ; tries += 1) {
       const result = await options.refetch({
-        ...{ kind, id, lane, absentFromWalk, attempts: tries - 1 },
+        ...{ kind, id, lane, absentFromList, attempts: tries - 1 },
         ...{ cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
       });
       if (result.outcome === 'applied') {
         tally(fullSync, result.applied.outcome);
         fullSync.differences.read([result.applied]);
-        if (absentFromWalk && result.applied.witness && !result.applied.announced) fullSync.unlisted.push(id);
+        if (absentFromList && result.applied.witness && !result.applied.announced) fullSync.unlisted.push(id);
         return 'shown';
       }
       if (result.outcome === 'missing') {
@@ -424,22 +424,22 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
 }
 
 /**
- * Walks until nothing of the list can have been skipped: each record that is deleted while a list is read moves another one
- * over the end of a page, and one that nobody else has told of would be missed by everybody. Two walks do not skip the same.
+ * Scans the list until nothing of it can have been skipped: each record that is deleted while a list is read moves another one
+ * over the end of a page, and one that nobody else has told of would be missed by everybody. Two list scans do not skip the same.
  */
-async function walkWhole(
-  walkOnce: (seenBefore: ReadonlySet<string>) => Promise<Walk>,
+async function scanWhole(
+  scanOnce: (seenBefore: ReadonlySet<string>) => Promise<ListScan>,
   hasUnnamed: boolean,
-): Promise<Walk> {
-  let last = await walkOnce(new Set());
+): Promise<ListScan> {
+  let last = await scanOnce(new Set());
   const shown = new Set(last.ids);
   // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
   // show that it moved: one goes, and another comes.
   const isOnceMore = hasUnnamed || !last.steady;
-  for (let walks = 2; last.complete && (last.mayLack || (walks === 2 && isOnceMore)); walks += 1) {
-    if (walks > WALKS_MAX)
+  for (let scans = 2; last.complete && (last.mayLack || (scans === 2 && isOnceMore)); scans += 1) {
+    if (scans > SCANS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
-    last = await walkOnce(shown);
+    last = await scanOnce(shown);
     for (const id of last.ids) shown.add(id);
   }
   return last;

@@ -29,7 +29,7 @@ const TRIES_PER_PAGE = 4;
 /** A page that need not be there: fewer, since all other requests wait when several in a row bring nothing. */
 const TRIES_OUT_OF_CURIOSITY = 2;
 
-/** No service lists more: a paging parameter that it ignores would otherwise be walked for ever. */
+/** No service lists more: a paging parameter that it ignores would otherwise be read for ever. */
 const PAGES_MAX = 200_000;
 
 export interface ListPage {

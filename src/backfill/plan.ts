@@ -3,8 +3,8 @@ import type { Backoff } from '../inbox/retry.ts';
 
 /** What is due, and the cheaper way of doing it. Pure. */
 
-/** Requests that a walk over `total` records costs: its pages, and the empty one that ends it. */
-export function walkCost(total: number, pageSize: number): number {
+/** Requests that a list scan over `total` records costs: its pages, and the empty one that ends it. */
+export function scanCost(total: number, pageSize: number): number {
   return Math.ceil(total / Math.max(1, pageSize)) + 1;
 }
 
@@ -12,8 +12,8 @@ export function walkCost(total: number, pageSize: number): number {
 const BURST_PATIENCE_SETTLES = 0.5;
 
 /**
- * How to verify what is due of a kind: `walk` reads the whole list, `refetch` each record by itself. Policies
- * have no address of their own, assessments no list. `wait`: a burst is under way that a walk will be cheaper for,
+ * How to verify what is due of a kind: `scan` reads the whole list, `refetch` each record by itself. Policies
+ * have no address of their own, assessments no list. `wait`: a burst is under way that a list scan will be cheaper for,
  * and it would miss what falls due in a moment. A list that cannot be read verifies nothing: there each is asked for.
  */
 export function wayToVerify(
@@ -21,14 +21,14 @@ export function wayToVerify(
   due: { now: number; withinSettle: number; longestMs: number },
   list: { total: number; pageSize: number; readable: boolean },
   settleMs: number,
-): 'none' | 'walk' | 'refetch' | 'wait' {
+): 'none' | 'scan' | 'refetch' | 'wait' {
   if (due.now === 0) return 'none';
-  if (kind === 'policy') return 'walk';
+  if (kind === 'policy') return 'scan';
   if (kind === 'risk_assessment' || !list.readable) return 'refetch';
-  const cost = walkCost(list.total, list.pageSize);
+  const cost = scanCost(list.total, list.pageSize);
   const more = due.withinSettle > cost && due.withinSettle > due.now;
   if (more && due.longestMs < settleMs * BURST_PATIENCE_SETTLES) return 'wait';
-  return due.now > cost ? 'walk' : 'refetch';
+  return due.now > cost ? 'scan' : 'refetch';
 }
 
 /** A record that the API does not know: asked for again ever more rarely, since most such ids never will be known. */

@@ -51,8 +51,8 @@ export interface RefetchRequest {
   /** What the changes will name. */
   cause: string;
   syncRunId: number | null;
-  /** A complete walk has not seen it: then a 404 is more than an unknown id. */
-  absentFromWalk: boolean;
+  /** A complete list scan has not seen it: then a 404 is more than an unknown id. */
+  absentFromList: boolean;
 }
 
 export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
@@ -93,7 +93,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
       const other = await store.someLiveRecord(kind, request.id);
       if (other === null) continue;
       const from = clock.steady();
-      const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromWalk: false });
+      const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromList: false });
       if (seen.outcome !== 'applied' || !seen.applied.witness) return 'failed';
       // Only where its own kind holds nothing else may another kind speak for it.
       upstream.witness(request.kind, { beganAt: from, endedAt: clock.steady() });
@@ -106,7 +106,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
   async function seesItsKind(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
     const other = await store.someLiveRecord(request.kind, request.id);
     if (other === null) return 'none';
-    const seen = await refetch({ ...request, id: other, attempts: 0, absentFromWalk: false }, false);
+    const seen = await refetch({ ...request, id: other, attempts: 0, absentFromList: false }, false);
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
@@ -162,7 +162,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
     return await store.recordMissing(kind, id, read, {
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       timing,
-      absentFromWalk: request.absentFromWalk,
+      absentFromList: request.absentFromList,
       needsWitness,
     });
   }

@@ -17,7 +17,7 @@ const LOOK_EVERY_MS = 500;
 /** Sync runs that may be newer than the one waited for: a page of them is always enough to see back to the request. */
 const NEWEST_SYNC_RUNS = 100;
 /**
- * Requests failed one after the other, the last of them under our eyes, after which nobody is kept waiting. A walk ends
+ * Requests failed one after the other, the last of them under our eyes, after which nobody is kept waiting. A list scan ends
  * with its first failing page; the cycle over the assessments tries each of them, ever more slowly: hours, in an outage.
  */
 const FAILURES_WAITED_FOR = 5;

@@ -60,7 +60,7 @@ export function gapsCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .action((id: number) =>
       withOperator(cli, async (operator) => {
-        const resolved = await operator.settleGap(id);
+        const resolved = await operator.resolveGap(id);
         if (resolved === null) throw noSuchGap(id);
         if (resolved !== 'done') {
           throw new MirrorError('not_resolved', `gap ${id}: ${resolved.whyNot}`, {

@@ -5,12 +5,12 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { MirrorError, UsageError } from '../errors.ts';
 import { APPROVAL_MS, pendingBySyncRun } from '../ops/deletions.ts';
-import { type RetriedAll, retryAllWithoutRecord, settleGap, whyNot } from '../ops/operations.ts';
+import { type RetriedAll, resolveGap, retryAllWithoutRecord, whyNot } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
 import { REPLICA_LIFE_MS } from '../service/replicas.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import type { Now, PreviewRules, Store } from '../store/store.ts';
+import type { Now, ProvisionalRules, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { databasePath, holderOfDatabase, withLockedStore, withStore } from './database.ts';
 import { clockOf } from './local-clock.ts';
@@ -31,7 +31,7 @@ export interface Operator {
   discardEvent(id: string): Promise<boolean>;
   releaseQuarantined(id: number): Promise<boolean>;
   /** `done`, or why not, in a sentence; null: there is no such gap. */
-  settleGap(id: number): Promise<'done' | { whyNot: string } | null>;
+  resolveGap(id: number): Promise<'done' | { whyNot: string } | null>;
   /** What waits for approval of what that full sync found; null: nothing does. */
   pendingDeletions(syncRunId: number): Promise<DeletionsToApprove | null>;
   /** Approves exactly these. Rejects when others wait by now. */
@@ -128,7 +128,7 @@ function remoteOperator(service: OpsClient): Operator {
       (await service.postPatiently('/api/events/retry', { failed_for: 'no_record_id' })) as RetriedAll,
     discardEvent: (id) => wasDone(`/api/events/${encodeURIComponent(id)}/discard`),
     releaseQuarantined: (id) => wasDone(`/api/quarantine/${id}/release`),
-    async settleGap(id) {
+    async resolveGap(id) {
       const answer = await service.postOrWhyNot(`/api/gaps/${id}/resolve`);
       return answer === null || 'whyNot' in answer ? answer : 'done';
     },
@@ -155,7 +155,7 @@ function remoteOperator(service: OpsClient): Operator {
   };
 }
 
-function rulesOf(config: Config): PreviewRules {
+function rulesOf(config: Config): ProvisionalRules {
   return {
     pointers: config.idPointers,
     eventsOnly: config.compliance === null,
@@ -164,7 +164,7 @@ function rulesOf(config: Config): PreviewRules {
   };
 }
 
-function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed: boolean): Operator {
+function localOperator(store: Store, rules: ProvisionalRules, clock: Clock, isServed: boolean): Operator {
   const { timing } = rules;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const audit = (action: string, outcome: string, target: string | null) =>
@@ -199,8 +199,8 @@ function localOperator(store: Store, rules: PreviewRules, clock: Clock, isServed
     discardEvent: (id) => audited('event_discard', id, () => store.discardEvent(id, now())),
     releaseQuarantined: (id) =>
       audited('quarantine_release', String(id), () => store.releaseQuarantined(id, now(), timing)),
-    async settleGap(id) {
-      const done = await settleGap(store, id, rules.eventsOnly, now());
+    async resolveGap(id) {
+      const done = await resolveGap(store, id, rules.eventsOnly, now());
       await audited('gap_resolve', String(id), async () => done.status === 'done');
       if (done.status === 'missing') return null;
       return done.status === 'done' ? 'done' : { whyNot: done.detail };

@@ -9,7 +9,9 @@ import { parseKind } from './options.ts';
 
 export function refetchCommand(cli: Cli): Command {
   return new Command('refetch')
-    .description('read records from the API again; policies, which have no address of their own, by one walk')
+    .description(
+      'read records from the API again; policies, which have no address of their own, by one list scan',
+    )
     .addArgument(new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind))
     .argument('[ids...]', 'ids, known to the mirror or not; none: all that is known of the kind')
     .option('--ids <file>', 'a file with one id a line; # begins a comment line')

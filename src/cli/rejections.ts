@@ -22,7 +22,7 @@ const REJECTIONS: ListView<RejectionReport> = {
 
 export function rejectionsCommand(cli: Cli): Command {
   const rejections = new Command('rejections').description(
-    'deliveries that were turned away, by reason and sender: list, show',
+    'deliveries that were rejected, by reason and sender: list, show',
   );
 
   rejections

@@ -1,18 +1,18 @@
 import type { Clock } from '../clock.ts';
 
-/** Who asks: an operator's own request, the repair of one record, or a walk over many. */
-export type Lane = 'person' | 'live' | 'walk';
-const LANES: readonly Lane[] = ['person', 'live', 'walk'];
+/** Who asks: an operator's own request, the repair of one record, or a list scan over many. */
+export type Lane = 'person' | 'live' | 'scan';
+const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 
 /** The limit is one per minute, by its setting's name. */
 export const WINDOW_MS = 60_000;
 
-/** Turns a lane gets while all of them wait. A walk is never urgent, a person is sitting there. */
-const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, walk: 1 };
+/** Turns a lane gets while all of them wait. A list scan is never urgent, a person is sitting there. */
+const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
-/** A walk alone leaves this part of the window free, or a repair would wait a minute behind its burst. */
-export const KEPT_FROM_WALKS = 1 / 4;
-/** Repairs and walks together leave this part free for a person. */
+/** A list scan alone leaves this part of the window free, or a repair would wait a minute behind its burst. */
+export const KEPT_FROM_SCANS = 1 / 4;
+/** Repairs and list scans together leave this part free for a person. */
 const KEPT_FOR_PERSONS = 1 / 10;
 
 /** Leave to send one request. Exactly one of its functions must be called, however the request ends. */
@@ -71,7 +71,7 @@ interface Waiter {
  *
  * Within the window bursts are allowed. Sharing: first come, first served within a lane; between waiting lanes
  * by weight (stride scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight),
- * so that none starves at any limit; and the parts above stay free of walks, and of walks and repairs together.
+ * so that none starves at any limit; and the parts above stay free of list scans, and of list scans and repairs together.
  */
 export function createBudget(options: { requestsPerMinute: number; clock: Clock }): Budget {
   return createPartialBudget({ ...options, places: options.requestsPerMinute, onWaiting: () => undefined });
@@ -86,19 +86,19 @@ export function createPartialBudget(options: {
 }): PartialBudget {
   const { requestsPerMinute, clock } = options;
   let limit = options.places;
-  const walkLimit = () => limit - Math.floor(limit * KEPT_FROM_WALKS);
+  const scanLimit = () => limit - Math.floor(limit * KEPT_FROM_SCANS);
   const automaticLimit = () => limit - Math.floor(limit * KEPT_FOR_PERSONS);
 
-  const queues: Record<Lane, Waiter[]> = { person: [], live: [], walk: [] };
-  const used: Record<Lane, number> = { person: 0, live: 0, walk: 0 };
-  const turns: Record<Lane, number> = { person: 0, live: 0, walk: 0 };
+  const queues: Record<Lane, Waiter[]> = { person: [], live: [], scan: [] };
+  const used: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
+  const turns: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
   /** Requests known to have arrived, oldest first. */
   const arrivals: { lane: Lane; at: number }[] = [];
   let turn = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let alarm: AbortController | null = null;
 
-  const inUse = () => used.person + used.live + used.walk;
+  const inUse = () => used.person + used.live + used.scan;
 
   function forget(now: number): void {
     // Strictly older: the steady clock is rounded to whole milliseconds.
@@ -108,8 +108,8 @@ export function createPartialBudget(options: {
   function hasRoom(lane: Lane): boolean {
     if (inUse() >= limit) return false;
     if (lane === 'person') return true;
-    if (used.live + used.walk >= automaticLimit()) return false;
-    return lane === 'live' || used.walk < walkLimit();
+    if (used.live + used.scan >= automaticLimit()) return false;
+    return lane === 'live' || used.scan < scanLimit();
   }
 
   function nextLane(): Lane | null {
@@ -214,7 +214,7 @@ export function createPartialBudget(options: {
         left,
         nextFreeInMs: left > 0 ? 0 : untilNextForgotten(now),
         pausedForMs: Math.max(0, pausedUntil - now),
-        waiting: { person: queues.person.length, live: queues.live.length, walk: queues.walk.length },
+        waiting: { person: queues.person.length, live: queues.live.length, scan: queues.scan.length },
         lost: [],
       };
     },

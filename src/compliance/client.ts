@@ -97,7 +97,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
   return {
     async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
       const { pageParam, perPageParam, pageSize } = settings.paging;
-      // Always the same size, even after an answer that names another: changing it mid-walk would shift the pages.
+      // Always the same size, even after an answer that names another: changing it in a list scan would shift the pages.
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );

@@ -142,7 +142,7 @@ function metaOf(body: JsonObject): Meta {
   if (!isObject(meta)) throw new MalformedAnswer('`meta` is not an object');
   const stated = Object.fromEntries(Object.entries(meta).filter(([, value]) => value !== null));
   const parsed = metaSchema.safeParse(stated);
-  // Dropping an unreadable total would drop one of the conditions for calling a walk complete.
+  // Dropping an unreadable total would drop one of the conditions for calling a list scan complete.
   if (!parsed.success) throw new MalformedAnswer('`meta` holds a page, perPage or total that is no count');
   return parsed.data;
 }

@@ -132,7 +132,7 @@ interface Paths {
   idFields: ReadonlySet<string>;
 }
 
-/** Taken apart once per setting: it was a seventh of what a preview cost, done for every document. */
+/** Taken apart once per setting: it was a seventh of what an event cost, done for every document. */
 const takenApart = new WeakMap<IdPointers, Paths>();
 
 function pathsOf(pointers: IdPointers): Paths {

@@ -12,7 +12,7 @@ const MAX_REASON_LENGTH = 500;
 const MAX_DEPTH = 5;
 
 /**
- * Why a request was turned away, in the service's own words, where its answer may hold a secret as well: of JSON only the
+ * Why a request was rejected, in the service's own words, where its answer may hold a secret as well: of JSON only the
  * fields that are for words and codes, of anything else the text, and in both nothing that could be a secret. What we asked
  * for ourselves is none. Null: it gives no reason. Pure.
  */

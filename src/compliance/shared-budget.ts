@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Budget, createPartialBudget, KEPT_FROM_WALKS, type LostPlaces, WINDOW_MS } from './budget.ts';
+import { type Budget, createPartialBudget, KEPT_FROM_SCANS, type LostPlaces, WINDOW_MS } from './budget.ts';
 
 /**
  * A place is leave for one request in any minute. Each process has some of them and uses them as a budget of its own;
@@ -176,9 +176,9 @@ export function partOf(state: {
   passes: boolean;
 }): { takes: number; wants: number; uses: number } {
   const { limit, inUse, waiting, othersWanting } = state;
-  // Walks leave a part of any part free. With less than this one that asks for page after page would stand still for a
+  // List scans leave a part of any part free. With less than this one that asks for page after page would stand still for a
   // minute while places are free.
-  const withRoomFor = (requests: number) => Math.ceil(requests / (1 - KEPT_FROM_WALKS));
+  const withRoomFor = (requests: number) => Math.ceil(requests / (1 - KEPT_FROM_SCANS));
   const needed = Math.min(limit, waiting > 0 ? withRoomFor(inUse + waiting) : inUse);
   const reachable = withRoomFor(inUse) + Math.max(1, Math.floor(limit * STEP));
   if (othersWanting === 0) {

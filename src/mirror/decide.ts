@@ -19,7 +19,7 @@ import {
 } from './merge.ts';
 
 /**
- * Which version of a record wins. A payload is a preview, an answer of the API is the truth, and neither may
+ * Which version of a record wins. A payload is provisional, an answer of the API is the truth, and neither may
  * undo something newer. Everything here is a pure function of the row, what is known about it and what came
  * in; the store's verbs execute it, so that every engine decides alike.
  */
@@ -37,7 +37,7 @@ export interface RecordState {
   /** Number of the row's last write. */
   write: number;
   /** `created` of the last event whose payload was shown, wall. */
-  previewedCreated: number | null;
+  provisionalCreated: number | null;
   /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` as that was. Null: none. */
   shown: Readonly<Record<string, number>> | null;
   /** The counter as the last applied read began. */
@@ -66,7 +66,7 @@ export const UNKNOWN_STATE: Readonly<RecordState> = {
   firstDirtyAt: null,
   unverifiedSince: null,
   write: 0,
-  previewedCreated: null,
+  provisionalCreated: null,
   shown: null,
   readNumber: 0,
   readEndedAt: null,
@@ -105,9 +105,9 @@ export function dueAt(
   return Math.min(state.dirtyAt + timing.settleMs, first + LONGEST_WAIT_IN_SETTLES * timing.settleMs);
 }
 
-// ─── previews ───────────────────────────────────────────────────────────────────────────────────────────
+// ─── what an event shows ───────────────────────────────────────────────────────────────────────────────────────────
 
-export interface PreviewInput {
+export interface ProvisionalInput {
   seq: number;
   type: string;
   kind: Kind;
@@ -119,30 +119,30 @@ export interface PreviewInput {
   shows: boolean;
 }
 
-export interface PreviewSettings {
+export interface ProvisionalSettings {
   eventsOnly: boolean;
   toleranceMs: number;
   idFields: ReadonlySet<string>;
 }
 
-export interface PreviewDecision {
-  outcome: 'previewed' | 'marked_dirty' | 'overtaken';
+export interface ProvisionalDecision {
+  outcome: 'provisional' | 'marked_dirty' | 'overtaken';
   state: RecordState;
   /** Null: the row stays as it is. */
   row: RowContent | null;
   change: RowChange | null;
 }
 
-export function decidePreview(
-  event: PreviewInput,
+export function decideProvisional(
+  event: ProvisionalInput,
   held: { state: RecordState; row: RowContent | null; verifiedWall: number | null },
-  settings: PreviewSettings,
+  settings: ProvisionalSettings,
   nowIso: string,
-): PreviewDecision {
+): ProvisionalDecision {
   const { row } = held;
   const deletes = DELETE_TYPES.has(event.type);
   const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
-  const last = held.state.previewedCreated;
+  const last = held.state.provisionalCreated;
   const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
   // A read that began later shows at least what this event speaks of; one that the API confirmed long after
   // `created` does too, whatever the order of arrival.
@@ -154,25 +154,25 @@ export function decidePreview(
   const state = deletes && covered ? held.state : noteDeletion(held.state, event.seq, deletes, created);
   if (covered || !newer) return { outcome: 'overtaken', state, row: null, change: null };
 
-  const previewed = { ...state, previewedCreated: created };
+  const noted = { ...state, provisionalCreated: created };
   if (deletes) {
-    if (row === null) return { outcome: 'marked_dirty', state: previewed, row: null, change: null };
-    return preview(previewed, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
+    if (row === null) return { outcome: 'marked_dirty', state: noted, row: null, change: null };
+    return provisional(noted, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
   }
   // Only the API says that something deleted lives again: a late payload looks just like a new life.
   const buried = row !== null && row.deletedAt !== null && !settings.eventsOnly;
   // What a risk event's payload describes is not said, so it alone makes no assessment while the API can be asked.
   const mayInsert = settings.eventsOnly || event.kind !== 'risk_assessment';
   if (!event.shows || buried || (row === null && !mayInsert)) {
-    return { outcome: 'marked_dirty', state: previewed, row: null, change: null };
+    return { outcome: 'marked_dirty', state: noted, row: null, change: null };
   }
   const data = mergePayload(row?.data ?? null, event.content, settings.idFields);
-  return preview(previewed, row, contentOf(event.kind, data, null));
+  return provisional(noted, row, contentOf(event.kind, data, null));
 }
 
-function preview(state: RecordState, before: RowContent | null, after: RowContent): PreviewDecision {
+function provisional(state: RecordState, before: RowContent | null, after: RowContent): ProvisionalDecision {
   const change = diffContent(before, after);
-  return { outcome: 'previewed', state: noteShown(state, change), row: after, change };
+  return { outcome: 'provisional', state: noteShown(state, change), row: after, change };
 }
 
 function noteShown(state: RecordState, change: RowChange | null): RecordState {
@@ -186,7 +186,7 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
   if (deletes) return { ...state, deleteEvent: seq };
   // A later life announced itself: the delete event no longer speaks for the record as it is.
   const relived =
-    state.deleteEvent !== null && (state.previewedCreated === null || created > state.previewedCreated);
+    state.deleteEvent !== null && (state.provisionalCreated === null || created > state.provisionalCreated);
   return relived ? { ...state, deleteEvent: null } : state;
 }
 
@@ -199,7 +199,7 @@ export function standsInRow(
   { state: now, row }: { state: RecordState; row: RowContent | null },
 ): boolean {
   return (
-    (row !== null || (stored.previewedCreated === now.previewedCreated && stored.shown === now.shown)) &&
+    (row !== null || (stored.provisionalCreated === now.provisionalCreated && stored.shown === now.shown)) &&
     stored.deleteEvent === now.deleteEvent &&
     stored.searched === now.searched &&
     stored.dirty === now.dirty &&
@@ -399,7 +399,7 @@ export function decideMissing(
   held: { state: RecordState; row: RowContent | null },
   context: {
     witnessedAt: number | null;
-    absentFromWalk: boolean;
+    absentFromList: boolean;
     needsWitness?: boolean;
     /** An operator has agreed to its deletion, and that still holds. */
     agreed?: boolean;
@@ -414,7 +414,7 @@ export function decideMissing(
   }
   // It may be that the id is not of this kind at all, or that its creation is not visible yet. What an event said by an id
   // that the API has never shown may be about another record, a delete event's and one that no list shows as well.
-  const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromWalk);
+  const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromList);
   if (!state.returned && !toldOf) {
     // What an event has just named may not be shown yet.
     const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;

@@ -68,7 +68,7 @@ export function laidOver(held: JsonObject, listed: JsonObject): { data: JsonObje
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost a preview 4 µs. */
+/** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost an event 4 µs. */
 function put(object: JsonObject, field: string, value: unknown): void {
   if (field !== '__proto__') object[field] = value;
   else Object.defineProperty(object, field, { value, enumerable: true, configurable: true, writable: true });

@@ -68,10 +68,10 @@ export function createApiChanges(operations: Operations) {
         c.json({ status: 'released', id }),
       );
     },
-    settleGap: async (c) => {
+    resolveGap: async (c) => {
       const id = numberParam(c);
       if (id === null) return notFound();
-      return answer(await operations.settleGap(actor(c), id), () => c.json({ status: 'resolved', id }));
+      return answer(await operations.resolveGap(actor(c), id), () => c.json({ status: 'resolved', id }));
     },
     pause: async (c) => answer(await operations.pause(actor(c)), () => c.json({ paused: true })),
     resume: async (c) => answer(await operations.resume(actor(c)), () => c.json({ paused: false })),

@@ -41,7 +41,7 @@ export const record = table({
   deleted_at: instant.nullable(),
   last_event_id: text.nullable(),
   last_event_at: instant.nullable(),
-  cause: text.describe('The event, refetch or full sync that wrote the row.'),
+  cause: text.describe('The event, refetch or sync run that wrote the row.'),
 });
 
 export const change = table({

@@ -17,7 +17,7 @@ export type OpsStore = ReportStore &
     | 'failedWithoutRecord'
     | 'discardEvent'
     | 'releaseQuarantined'
-    | 'settleGap'
+    | 'resolveGapById'
     | 'approveDeletions'
     | 'readRejection'
     | 'currentNumber'

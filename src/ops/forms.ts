@@ -103,10 +103,10 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return afterOne(c, await operations.releaseQuarantined(actor(c), id), `/quarantine/${id}`, 'released');
     },
 
-    async settleGap(c: OpsHandlerContext): Promise<Response> {
+    async resolveGap(c: OpsHandlerContext): Promise<Response> {
       const id = numberIn((await formFields(c)).get('id'));
       if (id === null) return invalid('Go back, reload the page and try again.');
-      return afterOne(c, await operations.settleGap(actor(c), id), '/gaps', 'resolved');
+      return afterOne(c, await operations.resolveGap(actor(c), id), '/gaps', 'resolved');
     },
 
     async approveDeletions(c: OpsHandlerContext): Promise<Response> {

@@ -120,7 +120,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   },
   total_mismatch: {
     symptom:
-      'Over a whole list fewer or more records were read than the list’s own total says, so that the walk proves no absence.',
+      'Over a whole list fewer or more records were read than the list’s own total says, so that the list scan proves no absence.',
     check: 'Whether it persists over several full syncs: then a filter or a permission hides records.',
     command: `${CLI} sync --kind KIND --wait`,
     note: 'It is also repeated by itself.',
@@ -132,7 +132,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
     command: `${CLI} doctor`,
     note: 'If the registration is gone, “register --again” makes it anew; “sync” finds what was not delivered meanwhile.',
   },
-  walk_incomplete: {
+  list_incomplete: {
     symptom: 'A list could not be read to its end, so that nothing is known of what it did not show.',
     check:
       'The error on the full sync’s page: the page that failed or came twice, or an answer that made no sense.',
@@ -141,7 +141,7 @@ export const GAP_GUIDES: Readonly<Record<GapReason, GapGuide>> = {
   },
   deletions_unproven: {
     symptom:
-      'Records are missing from the list, and five pairs of walks in a row did not agree on which, so none of them is deleted here.',
+      'Records are missing from the list, and five pairs of list scans in a row did not agree on which, so none of them is deleted here.',
     check: 'The records named: are they gone from the compliance service?',
     command: `${CLI} sync --kind KIND --wait`,
     note: 'Best at a quieter hour.',

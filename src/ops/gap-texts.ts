@@ -92,7 +92,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   },
   total_mismatch: {
     title: 'A list and its own total disagree',
-    remedy: 'The walk proves no absence until they agree. It is repeated by itself.',
+    remedy: 'The list scan proves no absence until they agree. It is repeated by itself.',
     needsPerson: false,
   },
   silence: {
@@ -101,7 +101,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
       'Check that the registration still exists and points here, and that the way in is open. A full sync runs meanwhile.',
     needsPerson: true,
   },
-  walk_incomplete: {
+  list_incomplete: {
     title: 'A full sync could not be completed',
     remedy: 'What it read is in the mirror; it proves no absence. It is repeated by itself.',
     needsPerson: false,
@@ -109,7 +109,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText>> = {
   deletions_unproven: {
     title: 'Deletions could not be proven',
     remedy:
-      'The list kept changing between two walks. Run a full sync again at a quieter hour, or fetch the records named.',
+      'The list kept changing between two list scans. Run a full sync again at a quieter hour, or fetch the records named.',
     needsPerson: true,
   },
   deletion_pending: {

@@ -175,7 +175,7 @@ export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
   }),
   change(
     '/api/gaps/{id}/resolve',
-    'settleGap',
+    'resolveGap',
     'Say of a gap that only a person can end that nothing is missing',
     {
       params: { id: rowId },

@@ -49,7 +49,7 @@ export interface Operations {
   refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
   releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
   /** For a gap that a person's word ends. Of any other a conflict says what ends it. */
-  settleGap(actor: string, id: number): Promise<Done<null>>;
+  resolveGap(actor: string, id: number): Promise<Done<null>>;
   pause(actor: string): Promise<Done<null>>;
   resume(actor: string): Promise<Done<null>>;
 }
@@ -94,8 +94,8 @@ export function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): 
 }
 
 /** Resolves one gap, if a person's word is what ends it. */
-export async function settleGap(
-  store: Pick<OpsContext['store'], 'listGaps' | 'settleGap'>,
+export async function resolveGap(
+  store: Pick<OpsContext['store'], 'listGaps' | 'resolveGapById'>,
   id: number,
   eventsOnly: boolean,
   now: Now,
@@ -111,7 +111,8 @@ export async function settleGap(
         : `No person’s word ends this gap. ${title}: ${remedy}`;
     return { status: 'conflict', code: 'not_by_a_person', detail };
   }
-  if (gap.resolved_at === null && (await store.settleGap(id, now))) return { status: 'done', value: null };
+  if (gap.resolved_at === null && (await store.resolveGapById(id, now)))
+    return { status: 'done', value: null };
   return { status: 'conflict', code: 'resolved_already', detail: 'It is resolved already.' };
 }
 
@@ -252,12 +253,12 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
       return { status: 'conflict', code: 'not_releasable', detail };
     },
 
-    async settleGap(actor, id) {
+    async resolveGap(actor, id) {
       return await audit.change(
         actor,
         'gap_resolve',
         String(id),
-        () => settleGap(store, id, context.facts().eventsOnly, now()),
+        () => resolveGap(store, id, context.facts().eventsOnly, now()),
         ({ status }) => (status === 'done' ? 'ok' : 'not_possible'),
       );
     },

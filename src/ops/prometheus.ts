@@ -1,11 +1,10 @@
 import { KINDS } from '../compliance/kinds.ts';
 import type { Metrics } from '../metrics.ts';
-import type { StoreSummary } from '../store/reports.ts';
+import type { StoreSummary, VerdictName } from '../store/reports.ts';
 import type { OpsStore } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
-import type { OverallVerdict } from './verdict.ts';
 
-const VERDICTS: readonly OverallVerdict[] = [
+const VERDICTS: readonly VerdictName[] = [
   'in_sync',
   'catching_up',
   'stale',

@@ -124,7 +124,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/actions/refetch', forms.refetch);
   app.post('/actions/release', forms.release);
   app.post('/actions/approve-deletions', forms.approveDeletions);
-  app.post('/actions/settle-gap', forms.settleGap);
+  app.post('/actions/resolve-gap', forms.resolveGap);
 
   app.get('/openapi.json', (c) =>
     c.json(
@@ -159,7 +159,7 @@ export function createOps(context: OpsContext): Hono<OpsEnv> {
   app.post('/api/deletions/approve', changes.approveDeletions);
   app.post('/api/records/:kind/:id/refetch', changes.refetch);
   app.post('/api/quarantine/:id/release', changes.releaseQuarantined);
-  app.post('/api/gaps/:id/resolve', changes.settleGap);
+  app.post('/api/gaps/:id/resolve', changes.resolveGap);
   app.post('/api/pause', changes.pause);
   app.post('/api/resume', changes.resume);
 

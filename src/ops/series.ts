@@ -8,8 +8,8 @@ export interface TrafficPoint {
   duplicate: number;
   /** By reason; only those that occurred. */
   rejected: Map<string, number>;
-  /** From an event's arrival to its preview, and from a record becoming unverified to its verification. */
-  lag: Record<'preview' | 'verification', { times: number; totalMs: number; maxMs: number }>;
+  /** From an event's arrival to its provisional row, and from a record becoming unverified to its verification. */
+  lag: Record<'provisional' | 'verification', { times: number; totalMs: number; maxMs: number }>;
 }
 
 export interface TrafficSeries {
@@ -45,7 +45,7 @@ export function seriesOf(
       duplicate: 0,
       rejected: new Map(),
       lag: {
-        preview: { times: 0, totalMs: 0, maxMs: 0 },
+        provisional: { times: 0, totalMs: 0, maxMs: 0 },
         verification: { times: 0, totalMs: 0, maxMs: 0 },
       },
     }),
@@ -62,8 +62,8 @@ function add(point: TrafficPoint, { what, times, total_ms, max_ms }: TrafficRepo
   else if (what.startsWith('rejected:')) {
     const reason = what.slice('rejected:'.length);
     point.rejected.set(reason, (point.rejected.get(reason) ?? 0) + times);
-  } else if (what === 'lag:preview' || what === 'lag:verification') {
-    const lag = point.lag[what === 'lag:preview' ? 'preview' : 'verification'];
+  } else if (what === 'lag:provisional' || what === 'lag:verification') {
+    const lag = point.lag[what === 'lag:provisional' ? 'provisional' : 'verification'];
     lag.times += times;
     lag.totalMs += total_ms;
     lag.maxMs = Math.max(lag.maxMs, max_ms);

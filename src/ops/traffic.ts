@@ -8,12 +8,12 @@ const TRAFFIC_KEPT_MS = 25 * 3_600_000;
 /** Reasons are words of our own; the limit only guards the table against a caller that passes a sender's text. */
 const MAX_REASONS = 64;
 
-export type Lag = 'preview' | 'verification';
+export type Lag = 'provisional' | 'verification';
 
 export interface Traffic {
   delivered(outcome: 'accepted' | 'duplicate'): void;
   rejected(reason: string): void;
-  /** `ms` from an event's arrival to its preview, or from a record becoming unverified to its verification. */
+  /** `ms` from an event's arrival to its provisional row, or from a record becoming unverified to its verification. */
   lagged(what: Lag, ms: number): void;
   /** Of the last hour, to the second. */
   recent(): RecentDeliveries;

@@ -37,7 +37,7 @@ export function blocked({ summary, gaps, pending, live, now }: VerdictInput): Ve
   if (live.signingSecrets === 0) {
     return say(
       'no_signing_secret',
-      'No signing secret is known, so every delivery is turned away.',
+      'No signing secret is known, so every delivery is rejected.',
       'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
     );
   }
@@ -109,7 +109,7 @@ export function blocked({ summary, gaps, pending, live, now }: VerdictInput): Ve
   const kind = summary.kinds.find((one) => one.verdict === 'action_required');
   if (kind !== undefined) {
     return say(
-      'kind_blocked',
+      'action_required',
       `The ${kindPlural(kind.kind)} cannot be brought into sync without you.`,
       'The open gaps below say what is in the way.',
     );

@@ -1,4 +1,4 @@
-import type { OpenGaps, StoreSummary } from '../store/reports.ts';
+import type { OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
 import type { LiveFacts, PendingDeletions } from './context.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
@@ -6,19 +6,11 @@ import { instant, isUnreadable } from './verdict-facts.ts';
 import { stale } from './verdict-stale.ts';
 import { age, count, figure, kindPlural } from './words.ts';
 
-export type OverallVerdict =
-  | 'in_sync'
-  | 'catching_up'
-  | 'stale'
-  | 'unreachable'
-  | 'action_required'
-  | 'unverified';
-
 /** The one button that may end it, where one does. */
 export type RemedyAction = 'resume' | 'sync' | 'approve' | 'retry' | 'resolve' | null;
 
 export interface Verdict {
-  verdict: OverallVerdict;
+  verdict: VerdictName;
   /** Stable code of what decided it. */
   reason: string;
   /** One sentence in plain words. */

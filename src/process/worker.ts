@@ -2,7 +2,7 @@ import PQueue from 'p-queue';
 import type { Clock } from '../clock.ts';
 import { describeError, StoreUnavailable } from '../errors.ts';
 import { EVENT_BACKOFF, nextAttempt } from '../inbox/retry.ts';
-import type { ClaimedEvent, InboxStore, PreviewOutcome, PreviewRules } from '../store/store.ts';
+import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
 
 /** Events in one transaction, at most: its commit is shared by all of them, and deliveries wait for it. */
 const LARGEST_BATCH = 256;
@@ -15,7 +15,7 @@ const STORE_PAUSE_MS = 1_000;
 
 /**
  * After a batch that was not full, let the next one gather. Under load a commit shared by 250 events instead of 60
- * took 5 µs of processor time less of each; nobody notices that a preview is this much later, and what comes after a quiet spell
+ * took 5 µs of processor time less of each; nobody notices that an event shows this much later, and what comes after a quiet spell
  * is claimed at once. Milliseconds.
  */
 export const GATHER_MS = 50;
@@ -28,10 +28,10 @@ const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
 export interface WorkerOptions {
   store: Pick<
     InboxStore,
-    'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'previewEvents' | 'deferEvents' | 'nextAttemptWall'
+    'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'applyEvents' | 'deferEvents' | 'nextAttemptWall'
   >;
   clock: Clock;
-  rules: PreviewRules;
+  rules: ProvisionalRules;
   concurrency: number;
   maxAttempts: number;
   /** How long to wait after a batch that was not full: `GATHER_MS`. Default: not at all. */
@@ -39,7 +39,7 @@ export interface WorkerOptions {
   /** Where several processes claim: tells this one's claims from theirs, and how long one lasts that nobody gives back. */
   claims?: { owner: string; leaseMs: number; lookEveryMs: number };
   random: () => number;
-  onOutcome: (outcome: PreviewOutcome) => void;
+  onOutcome: (outcome: ProvisionalOutcome) => void;
   onRetry: (event: ClaimedEvent, error: string, delayMs: number | null) => void;
   onError: (error: unknown) => void;
 }
@@ -132,7 +132,7 @@ export function createWorker(options: WorkerOptions): Worker {
 
   async function work(batch: readonly ClaimedEvent[]): Promise<void> {
     try {
-      await preview(batch);
+      await apply(batch);
     } catch (error) {
       // Ours, not theirs: no attempt is counted. Claims are kept meanwhile, so that nobody else tries either.
       options.onError(error);
@@ -142,14 +142,14 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   }
 
-  async function preview(batch: readonly ClaimedEvent[]): Promise<void> {
-    let outcomes: readonly PreviewOutcome[] = [];
+  async function apply(batch: readonly ClaimedEvent[]): Promise<void> {
+    let outcomes: readonly ProvisionalOutcome[] = [];
     try {
-      outcomes = await store.previewEvents(batch, options.rules, now());
+      outcomes = await store.applyEvents(batch, options.rules, now());
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       // One of them breaks the batch: each alone shows which.
-      if (batch.length > 1) for (const event of batch) await preview([event]);
+      if (batch.length > 1) for (const event of batch) await apply([event]);
       else for (const event of batch) await fail(event, error);
     }
     outcomes.forEach(options.onOutcome);

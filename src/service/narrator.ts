@@ -3,14 +3,14 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { ObservedRequest } from '../compliance/requester.ts';
 import { type Logger, stage } from '../logger.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Applied, ClaimedEvent, Conclusion, GapChange, PreviewOutcome } from '../store/store.ts';
+import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome } from '../store/store.ts';
 
 /**
  * Tells logs and metrics what the stages did, so that the stages need to know neither. The lines of events, full syncs and
  * gaps have the fields that a delivery's has, null where there is nothing to say.
  */
 export interface Narrator {
-  processed(outcome: PreviewOutcome, wall: number): void;
+  processed(outcome: ProvisionalOutcome, wall: number): void;
   retried(event: ClaimedEvent, error: string, delayMs: number | null, wall: number): void;
   applied(kind: Kind, applied: readonly Applied[], cause: string): void;
   concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
@@ -24,8 +24,8 @@ export interface Narrator {
 export function createNarrator(options: {
   logger: Logger;
   metrics: Metrics;
-  /** Milliseconds from an arrival to its preview, or from a record becoming unverified to its verification. */
-  onLag: (what: 'preview' | 'verification', ms: number) => void;
+  /** Milliseconds from an arrival to its provisional row, or from a record becoming unverified to its verification. */
+  onLag: (what: 'provisional' | 'verification', ms: number) => void;
   /** A record was verified, a full sync has ended, or a gap is resolved. */
   onRepaired: () => void;
 }): Narrator {
@@ -37,9 +37,9 @@ export function createNarrator(options: {
     processed({ event, outcome, error }, wall) {
       metrics.eventsProcessed.inc(outcome);
       const duration_ms = wall - event.receivedWall;
-      if (outcome === 'previewed') {
-        metrics.previewLagSeconds.observe(Math.max(0, duration_ms) / 1000);
-        options.onLag('preview', duration_ms);
+      if (outcome === 'provisional') {
+        metrics.provisionalLagSeconds.observe(Math.max(0, duration_ms) / 1000);
+        options.onLag('provisional', duration_ms);
       }
       const level = outcome === 'failed' ? 'warn' : 'info';
       if (!process.isLevelEnabled(level)) return;

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { UsageError } from '../errors.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
-import type { PreviewRules, Store } from '../store/store.ts';
+import type { ProvisionalRules, Store } from '../store/store.ts';
 import type { HeldBackfill } from './held-backfill.ts';
 import { beginPause, endPause, type Pause } from './pause.ts';
 import type { Replicas } from './replicas.ts';
@@ -11,7 +11,7 @@ import type { Replicas } from './replicas.ts';
 interface Stages {
   store: Store;
   clock: Clock;
-  rules: PreviewRules;
+  rules: ProvisionalRules;
   backfill: Backfill | null;
   /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
   held: HeldBackfill | null;

@@ -4,7 +4,8 @@ import type { JsonObject } from '../compliance/pointers.ts';
 /** What people ask of the store: shapes as the JSON API and the CLI show them. Instants are ISO 8601 UTC text. */
 
 export type EventState = 'pending' | 'processed' | 'ignored' | 'failed' | 'discarded';
-export type KindVerdict =
+/** Of a kind, and of the whole. */
+export type VerdictName =
   | 'in_sync'
   | 'catching_up'
   | 'stale'
@@ -151,7 +152,7 @@ export interface TrimmedChanges {
 /** One row of the view `sync_status`, and what it leaves out. */
 export interface KindStatus {
   kind: Kind;
-  verdict: KindVerdict;
+  verdict: VerdictName;
   in_sync_since: string | null;
   /** Live ones. */
   records: number;
@@ -212,7 +213,7 @@ export interface StoreSummary {
 export interface TrafficReport {
   /** When the minute began. */
   minute: string;
-  /** `accepted`, `duplicate`, `rejected:REASON`, `lag:preview` or `lag:verification`. */
+  /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
   what: string;
   times: number;
   /** Of lags: their sum and the longest one, milliseconds; else 0. */

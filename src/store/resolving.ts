@@ -25,7 +25,7 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   rejected_timestamp: ['full_sync'],
   // A full sync that went wrong, by one that did not.
   total_mismatch: ['full_sync'],
-  walk_incomplete: ['full_sync'],
+  list_incomplete: ['full_sync'],
   // Signed, and not to be understood. Without an id but with a kind it is `no_record_id`; without a kind nothing was
   // accepted (the sender was answered 400), and nothing says that it was about a record at all.
   unusable_delivery: ['read', 'full_sync'],

@@ -45,7 +45,7 @@ const contentColumns = () => ({
   /** The change that this row's content came with, as `changes.seq`. */
   changeSeq: number('change_seq').notNull().default(0),
   /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
-  previewedCreated: number('previewed_created'),
+  provisionalCreated: number('provisional_created'),
   /** Fields of `data` that events have shown and no read covers yet. Null: none. */
   shown: jsonb('shown'),
 });
@@ -88,7 +88,7 @@ export const recordState = pgTable(
     firstDirtyAt: number('first_dirty_at'),
     unverifiedSince: instant('unverified_since'),
     /** As in the row, for a record that has none. */
-    previewedCreated: number('previewed_created'),
+    provisionalCreated: number('provisional_created'),
     readNumber: number('read_number').notNull().default(0),
     readEndedAt: number('read_ended_at'),
     returned: boolean('returned').notNull().default(false),
@@ -351,7 +351,7 @@ export const traffic = pgTable(
   'traffic',
   {
     minute: instant('minute').notNull(),
-    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:preview` or `lag:verification`. */
+    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
     what: key('what').notNull(),
     times: number('times').notNull(),
     /** Of lags only, milliseconds. */

@@ -26,7 +26,7 @@ const contentColumns = () => ({
   /** The change that this row's content came with, as `changes.seq`. */
   changeSeq: integer('change_seq').notNull().default(0),
   /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
-  previewedCreated: integer('previewed_created'),
+  provisionalCreated: integer('provisional_created'),
   /** JSON: fields of `data` that events have shown and no read covers yet. Null: none. */
   shown: text('shown'),
 });
@@ -69,7 +69,7 @@ export const recordState = sqliteTable(
     firstDirtyAt: integer('first_dirty_at'),
     unverifiedSince: text('unverified_since'),
     /** As in the row, for a record that has none. */
-    previewedCreated: integer('previewed_created'),
+    provisionalCreated: integer('provisional_created'),
     readNumber: integer('read_number').notNull().default(0),
     readEndedAt: integer('read_ended_at'),
     returned: integer('returned').notNull().default(0),
@@ -334,7 +334,7 @@ export const traffic = sqliteTable(
   'traffic',
   {
     minute: text('minute').notNull(),
-    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:preview` or `lag:verification`. */
+    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
     what: text('what').notNull(),
     times: integer('times').notNull(),
     /** Of lags only, milliseconds. */

@@ -33,7 +33,7 @@ export interface IncomingEvent {
   known: boolean;
   /** The raw body, exactly as signed. It has been parsed, so it is well-formed UTF-8. */
   body: string;
-  /** The payload in `body`, already parsed: not stored, and an engine may use it to spare the preview a second parse. */
+  /** The payload in `body`, already parsed: not stored, and an engine may use it to spare a second parse. */
   data?: JsonObject;
   /** The signature header's timestamp, as sent. */
   t: string;
@@ -54,7 +54,7 @@ export interface UnusableDelivery {
   recordId: string | null;
 }
 
-/** A delivery that was turned away before its content was believed. */
+/** A delivery that was rejected before its content was believed. */
 export interface Rejection {
   reason: string;
   /** As sent, where it could be read. */
@@ -108,10 +108,14 @@ export interface InboxStore {
   /** When the next deferred event falls due (wall), or null. */
   nextAttemptWall(): Promise<number | null>;
   /**
-   * Previews claimed events into the mirror and marks each done or failed, in one transaction: an event is
+   * Shows claimed events in the mirror and marks each done or failed, in one transaction: an event is
    * done exactly when its effect is in. Events whose claim was lost are skipped.
    */
-  previewEvents(events: readonly ClaimedEvent[], rules: PreviewRules, now: Now): Promise<PreviewOutcome[]>;
+  applyEvents(
+    events: readonly ClaimedEvent[],
+    rules: ProvisionalRules,
+    now: Now,
+  ): Promise<ProvisionalOutcome[]>;
   /** After a failure of ours: try again at `retryAtMs` (steady), or never (`failed`), with the error for people. */
   deferEvents(
     failures: readonly { event: ClaimedEvent; retryAtMs: number | null; error: string }[],
@@ -125,7 +129,7 @@ export interface InboxStore {
    * that was processed as if it were about what the API has never shown, where it names another record now. Of a record that
    * nothing else has named, nothing is left then.
    */
-  retryEvent(id: string, rules: PreviewRules, now: Now): Promise<RetryOutcome>;
+  retryEvent(id: string, rules: ProvisionalRules, now: Now): Promise<RetryOutcome>;
   /** Failed events that name no record, in number order, after the event of that number. */
   failedWithoutRecord(after: number, limit: number): Promise<UnreadEvent[]>;
   /** An operator's verb. False: no such event in a state that allows it. */
@@ -175,7 +179,7 @@ export interface ClaimedEvent {
   owner: string;
 }
 
-export interface PreviewRules {
+export interface ProvisionalRules {
   pointers: IdPointers;
   /** No API credentials: payloads are all there is, so ties go to the later arrival, and any payload may make a row. */
   eventsOnly: boolean;
@@ -184,13 +188,13 @@ export interface PreviewRules {
   timing: DirtyTiming;
 }
 
-export interface PreviewOutcome {
+export interface ProvisionalOutcome {
   event: ClaimedEvent;
   /**
-   * `previewed`: its payload is in the row. `marked_dirty`: nothing in it to show, the API will be asked. `overtaken`:
+   * `provisional`: its payload is in the row. `marked_dirty`: nothing in it to show, the API will be asked. `overtaken`:
    * something at least as new is in already. `failed`: its data cannot be used.
    */
-  outcome: 'previewed' | 'marked_dirty' | 'overtaken' | 'failed';
+  outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'failed';
   error: string | null;
 }
 
@@ -302,7 +306,7 @@ export type GapReason =
   | 'conflicting_content'
   | 'total_mismatch'
   | 'silence'
-  | 'walk_incomplete'
+  | 'list_incomplete'
   | 'deletions_unproven'
   | 'deletion_pending'
   | 'restored';
@@ -364,7 +368,7 @@ export interface BackfillStore {
 
   /** Makes ids known that something named; those not yet known become due. Returns how many were new. */
   makeKnown(kind: Kind, ids: readonly string[], now: Now): Promise<number>;
-  /** A person asked, or a walk missed them: read these now. Ids not known become known. */
+  /** A person asked, or a list scan missed them: read these now. Ids not known become known. */
   makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void>;
 
   /** Objects of one read, page or record, each judged against its row. */
@@ -395,7 +399,7 @@ export interface BackfillStore {
     context: {
       witnessedAt: number | null;
       timing: DirtyTiming;
-      absentFromWalk: boolean;
+      absentFromList: boolean;
       /** Even of what was announced or agreed to: as long as there is something alive to be read. */
       needsWitness?: boolean;
     },
@@ -409,7 +413,7 @@ export interface BackfillStore {
   /** Whether an event that a record of `kind` is gone was accepted at `wall` or later. */
   hasAnnouncedDeletion(kind: Kind, wall: number): Promise<boolean>;
   /**
-   * Turns proven absences into tombstones, or into pending deletions. `absent` adds ids that a pair of complete walks
+   * Turns proven absences into tombstones, or into pending deletions. `absent` adds ids that a pair of complete list scans
    * proved gone, as of `number`. With none, judges what refetches have proven. `onlyAnnounced` leaves alone what
    * no delivered event has announced, while others still await their second 404: those are judged together.
    */
@@ -511,7 +515,7 @@ export interface BackfillStore {
   openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
   resolveGap(gap: GapKey, now: Now): Promise<void>;
   /** That very one, whatever its reason. False: it is not open. */
-  settleGap(id: number, now: Now): Promise<boolean>;
+  resolveGapById(id: number, now: Now): Promise<boolean>;
 
   /**
    * The credentials of this print have been seen to read the kind: a list or a record of it (`read`), or only that an id

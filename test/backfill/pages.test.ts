@@ -30,7 +30,7 @@ async function read(
     signal: new AbortController().signal,
   });
   const shown: number[] = [];
-  for await (const { objects } of pages({ kind: 'vendor', lane: 'walk', skip })) shown.push(objects.length);
+  for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', skip })) shown.push(objects.length);
   return shown;
 }
 

@@ -32,7 +32,7 @@ const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor
 const ID_FIELDS = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' } as const;
 const SECTIONS = { policy: 'policies', risk_assessment: 'riskAssessments', vendor: 'vendors' } as const;
 
-/** How late previews and verifications are at the default budget and SETTLE, and what a resolved record costs in requests. */
+/** How late provisional rows and verifications are at the default budget and SETTLE, and what a resolved record costs in requests. */
 export async function measureLag({
   say,
   main,
@@ -112,9 +112,9 @@ async function announced({ db, mirror, upstream, say }: Scene): Promise<void> {
   await until(() => look().filter(verified).length >= wanted);
   const seen = look();
   const since = (row: Row, at: string | null) => (Date.parse(at ?? '') - Date.parse(row.received_at)) / 1000;
-  const previews = seen.filter((row) => row.processed_at !== null).map((row) => since(row, row.processed_at));
+  const shown = seen.filter((row) => row.processed_at !== null).map((row) => since(row, row.processed_at));
   const verifications = seen.filter(verified).map((row) => since(row, row.verified_at));
-  say(`  delivery → preview    ${spread(previews, 3)}`);
+  say(`  delivery → provisional ${spread(shown, 3)}`);
   say(`  delivery → verified   ${spread(verifications, 1)}, ${verifications.length} of ${wanted}`);
   await perRecord('announced', verifications.length, requestsBefore, { mirror, say });
 }

@@ -197,7 +197,7 @@ async function fillEvents(h: Harness): Promise<void> {
     pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },
     ...{ eventsOnly: false, toleranceMs: 300_000, timing: TIMING },
   };
-  await h.store.previewEvents(claimed.slice(0, 5), rules, h.now());
+  await h.store.applyEvents(claimed.slice(0, 5), rules, h.now());
   await h.store.deferEvents(
     claimed
       .slice(5)
@@ -223,7 +223,7 @@ async function fillTraffic(h: Harness): Promise<void> {
       ...(back % 171 === 9 ? [row('rejected:timestamp_too_old', 2)] : []),
       ...(back % 400 === 30 ? [row('rejected:missing_header', 1)] : []),
       row('lag:verification', busy, 11_000 + 5_000 * Math.sin(back / 60)),
-      row('lag:preview', busy, 40),
+      row('lag:provisional', busy, 40),
     ];
   }).flat();
   await h.store.addTraffic(rows, now - 25 * 3_600_000);

@@ -20,7 +20,7 @@ async function prepare(directory: string): Promise<Record<string, string>> {
   await store.accept({ events, unusable: [] }, now, TIMING);
   const pointers = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] };
   const rules = { pointers, eventsOnly: false, toleranceMs: 1, timing: TIMING };
-  await store.previewEvents(await store.claimEvents('test', 9, 1000, now), rules, now);
+  await store.applyEvents(await store.claimEvents('test', 9, 1000, now), rules, now);
   await store.close();
   return { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
 }

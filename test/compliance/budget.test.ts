@@ -4,7 +4,7 @@ import { createBudget, type Lane, type Ticket, WINDOW_MS } from '../../src/compl
 import { HeldClock, settled } from './held-clock.ts';
 
 const never = new AbortController().signal;
-const LANES: readonly Lane[] = ['person', 'live', 'walk'];
+const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 
 function held(requestsPerMinute: number) {
   const clock = new HeldClock();
@@ -91,9 +91,9 @@ describe('the bound', () => {
 });
 
 describe('sharing', () => {
-  test('a burst of walks leaves a quarter of the window, of walks and repairs a tenth, and a person takes that', async () => {
+  test('a burst of list scans leaves a quarter of the window, of list scans and repairs a tenth, and a person takes that', async () => {
     const { budget } = held(60);
-    expect(await burst(budget, 'walk')).toBe(45);
+    expect(await burst(budget, 'scan')).toBe(45);
     expect(await burst(budget, 'live')).toBe(9);
     expect(await burst(budget, 'person')).toBe(6);
     expect(budget.left()).toEqual({
@@ -101,7 +101,7 @@ describe('sharing', () => {
       left: 0,
       nextFreeInMs: WINDOW_MS + 1,
       pausedForMs: 0,
-      waiting: { person: 1, live: 1, walk: 1 },
+      waiting: { person: 1, live: 1, scan: 1 },
       lost: [],
     });
   });
@@ -155,7 +155,7 @@ describe('sharing', () => {
       });
     for (let count = 0; count < 20; count++) ask('live');
     await clock.advance(10 * (WINDOW_MS + 1));
-    for (let count = 0; count < 20; count++) ask('walk');
+    for (let count = 0; count < 20; count++) ask('scan');
     order.length = 0;
     await clock.advance(9 * (WINDOW_MS + 1));
     expect(order.filter((lane) => lane === 'live').length).toBeGreaterThanOrEqual(5);
@@ -173,7 +173,7 @@ describe('waiting', () => {
     expect(out).toEqual([]);
     expect(budget.left()).toMatchObject({ left: 60, pausedForMs: 1 });
     await clock.advance(1);
-    expect([...out].sort()).toEqual(['live', 'person', 'walk']);
+    expect([...out].sort()).toEqual(['live', 'person', 'scan']);
   });
 
   test('a waiter that gives up leaves the queue with its own reason, and no timer stays behind', async () => {

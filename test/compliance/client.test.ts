@@ -210,7 +210,7 @@ describe('failures', () => {
   test("an aborted read ends with its caller's reason, and its place in the budget stays taken", async () => {
     const stop = new AbortController();
     const { client, budget } = await start(() => stop.abort(new Error('stopping')));
-    await expect(client.listPage('vendor', 1, { lane: 'walk', signal: stop.signal })).rejects.toThrow(
+    await expect(client.listPage('vendor', 1, { lane: 'scan', signal: stop.signal })).rejects.toThrow(
       'stopping',
     );
     expect(budget.left().left).toBe(59);

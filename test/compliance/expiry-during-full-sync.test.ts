@@ -167,7 +167,7 @@ it('a refresh token revoked under a full sync leaves a gap that says what to do;
         fullSync = await cli(['sync', '--kind', 'policy', '--wait'], settings);
       },
       async () => {
-        // Whoever took the rest of the walk for the truth would find everything gone.
+        // Whoever took the rest of the list scan for the truth would find everything gone.
         server.policies = [];
         return await cli(['api', 'GET', '/policies'], settings);
       },

@@ -112,7 +112,7 @@ const refreshes = () => server.grants.filter(({ body }) => body['grant_type'] ==
 describe('a service that acts for a person', () => {
   it('renews a token that ends in the middle of a full sync, and the full sync is complete', async () => {
     await signIn();
-    // The walk needs four pages: the second finds the token gone.
+    // The list scan needs four pages: the second finds the token gone.
     let walked = 0;
     server.onCall = () => {
       if (server.calls.at(-1)!.path === '/v1/policies') walked += 1;

@@ -10,7 +10,7 @@ describe('how many places a process asks for', () => {
     ['nothing to do: one at hand', {}, { takes: 1, wants: 0, uses: 1 }],
     ['alone: what is in use, and one', { inUse: 10 }, { takes: 11, wants: 10, uses: 11 }],
     [
-      'alone: what it needs and a walk leaves free, and one',
+      'alone: what it needs and a list scan leaves free, and one',
       { inUse: 10, waiting: 1 },
       { takes: 16, wants: 15, uses: 16 },
     ],
@@ -91,7 +91,7 @@ async function processes(
       want(name, count) {
         for (let n = 0; n < count; n += 1) {
           const { budget, signal } = named(name);
-          budget.take('walk', signal).then(
+          budget.take('scan', signal).then(
             (ticket) => {
               sent.push({ name, at: clock.steady() });
               ticket.arrived();
@@ -133,7 +133,7 @@ describe('one budget among several processes', () => {
   });
 
   it.each([8, 60, 600])(
-    'lets a walk of page after page use its part of %i without a pause',
+    'lets a list scan of page after page use its part of %i without a pause',
     async (limit) => {
       await processes(['a', 'b'], limit, async ({ clock, want, sent }) => {
         const part = Math.floor(limit * (3 / 4));
@@ -151,7 +151,7 @@ describe('one budget among several processes', () => {
     await processes(['a', 'b', 'c'], 12, async ({ clock, want, sent }) => {
       want('b', 200);
       await clock.advance(10 * WINDOW_MS);
-      // Walks leave a quarter free for whatever is more urgent.
+      // List scans leave a quarter free for whatever is more urgent.
       expect(sent.length).toBeGreaterThanOrEqual(9 * 9);
       expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(12);
     });

@@ -83,7 +83,7 @@ describe('without a delete event or approval nothing is deleted', () => {
   it.each([
     { what: '401 to everything', status: 401, gap: 'credentials_rejected' },
     { what: '403 to everything', status: 403, gap: 'credentials_rejected' },
-    { what: '404 to everything, as a wrong base path has it', status: 404, gap: 'walk_incomplete' },
+    { what: '404 to everything, as a wrong base path has it', status: 404, gap: 'list_incomplete' },
   ])('when the upstream answers $what', async ({ status, gap }) => {
     upstream.seen.length = 0;
     upstream.faultOf = () => ({ fault: 'status', status });

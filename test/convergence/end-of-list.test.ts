@@ -114,21 +114,21 @@ it('a list that stayed as long as it was is read again where a deletion announce
   expect(differences().filter((difference) => difference.includes(atBorder.id))).toEqual([]);
 });
 
-it('a list is walked on while each walk brings what nothing had told of, for that may not be all', async () => {
+it('a list is read again while each list scan brings what nothing had told of, for that may not be all', async () => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
   const { records } = stage.upstream;
   const listed = records.newestFirst('policies').map(({ id }) => id);
   const skippedTwice = listed[POLICIES_PER_PAGE + 1]!;
-  let walks = 0;
+  let scans = 0;
   stage.upstream.faultOf = ({ path }) => {
     if (!path.includes('/policies?')) return null;
-    if (pageOf(path) === 1) walks += 1;
-    if (walks === 1 && pageOf(path) === 2)
+    if (pageOf(path) === 1) scans += 1;
+    if (scans === 1 && pageOf(path) === 2)
       for (const id of listed.slice(0, 2)) records.remove('policies', id);
-    // Moves what the first walk has skipped to the second page again, and then over its border again.
-    if (walks === 2 && pageOf(path) === 1)
+    // Moves what the first list scan has skipped to the second page again, and then over its border again.
+    if (scans === 2 && pageOf(path) === 1)
       records.put('policies', { ...records.find('policies', listed[2]!)!, id: 'pol-new' });
-    if (walks === 2 && pageOf(path) === 2) records.remove('policies', listed[2]!);
+    if (scans === 2 && pageOf(path) === 2) records.remove('policies', listed[2]!);
     return null;
   };
   await stage.start();

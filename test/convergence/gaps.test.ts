@@ -191,7 +191,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    reason: 'walk_incomplete',
+    reason: 'list_incomplete',
     when: 'a list cannot be read to its end',
     async open(stage) {
       stage.upstream.faultOf = ({ path }) =>
@@ -202,7 +202,7 @@ const CASES: readonly Case[] = [
   },
   {
     reason: 'deletions_unproven',
-    when: 'each walk of a list shows other records than the one before',
+    when: 'each list scan shows other records than the one before',
     async open(stage) {
       const { records } = stage.upstream;
       let renewed = 0;

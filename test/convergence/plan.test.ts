@@ -18,14 +18,14 @@ describe('the cheaper way to verify', () => {
     way: string,
   ][] = [
     ['nothing is due', 'vendor', 0, 9, 0, 'none'],
-    ['a policy has no address', 'policy', 1, 1, 0, 'walk'],
+    ['a policy has no address', 'policy', 1, 1, 0, 'scan'],
     ['an assessment has no list', 'risk_assessment', 500, 500, 0, 'refetch'],
-    ['fewer than a walk costs', 'vendor', 3, 3, 0, 'refetch'],
-    ['more than a walk costs', 'vendor', 4, 4, 0, 'walk'],
+    ['fewer than a scan costs', 'vendor', 3, 3, 0, 'refetch'],
+    ['more than a scan costs', 'vendor', 4, 4, 0, 'scan'],
     ['a few more are to come, and all together are few', 'vendor', 1, 3, 0, 'refetch'],
     ['many more are to come', 'vendor', 1, 200, 0, 'wait'],
     ['many are due and more to come', 'vendor', 100, 200, 499, 'wait'],
-    ['many are to come for long enough', 'vendor', 100, 200, 500, 'walk'],
+    ['many are to come for long enough', 'vendor', 100, 200, 500, 'scan'],
     ['a few have waited long enough', 'vendor', 2, 200, 500, 'refetch'],
   ];
   it.each(cases)('%s', (_, kind, now, withinSettle, longestMs, way) => {
@@ -36,7 +36,7 @@ describe('the cheaper way to verify', () => {
     const unreadable = { ...TWO_PAGES, readable: false };
     const due = { now: 100, withinSettle: 100, longestMs: 0 };
     expect(wayToVerify('vendor', due, unreadable, SETTLE_MS)).toBe('refetch');
-    expect(wayToVerify('policy', due, unreadable, SETTLE_MS)).toBe('walk');
+    expect(wayToVerify('policy', due, unreadable, SETTLE_MS)).toBe('scan');
   });
 });
 

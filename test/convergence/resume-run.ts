@@ -43,7 +43,7 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
     const killedAtPage = await half.promise;
     await service.kill();
 
-    // Gone while nobody looked, and read before the kill: only a whole walk may find that out.
+    // Gone while nobody looked, and read before the kill: only a whole list scan may find that out.
     const gone = upstream.records.newestFirst('vendors')[0]!.id;
     upstream.records.remove('vendors', gone);
     upstream.seen.length = 0;

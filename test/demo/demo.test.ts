@@ -94,7 +94,7 @@ describe('the demo', () => {
       expect(err.split('\n').filter((line) => /^(policy|vendor|risk_assessment) /.test(line))).toHaveLength(
         1,
       );
-      // The walk that misses it has it read by itself: either may be the one that ends it.
+      // The list scan that misses it has it read by itself: either may be the one that ends it.
       expect(out).toMatch(/ {2,}lost delete of a vendor {2,}.* (sync:\d+|refetch)/);
       expect(readdirSync(directory)).toEqual([]);
     },

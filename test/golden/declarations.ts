@@ -95,7 +95,7 @@ export async function tables(): Promise<string> {
 const ROOT = new URL('../../', import.meta.url);
 /** What a column, a label or an answer may say, where a type closes the set. */
 const WORDS = [
-  ...['EventState', 'KindVerdict', 'OverallVerdict', 'GapReason', 'ChangeOperation', 'SyncRunOutcome'],
+  ...['EventState', 'VerdictName', 'GapReason', 'ChangeOperation', 'SyncRunOutcome'],
   'TrimmedThing',
   ...['DeliveryOutcome', 'SignatureRejectionReason', 'NotJson', 'NoEvent', 'CauseCode', 'BodyFault'],
 ];

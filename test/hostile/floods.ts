@@ -19,7 +19,7 @@ import {
 const CONNECTIONS = 64;
 const MINUTE_MS = 60_000;
 
-/** Deliveries that are turned away, each for one of the reasons that anybody can give. */
+/** Deliveries that are rejected, each for one of the reasons that anybody can give. */
 function forgery(nth: number): Buffer {
   const body = event(`forged_${nth}`);
   const digits = nth.toString(16).padStart(64, '0');

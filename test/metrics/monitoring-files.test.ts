@@ -126,12 +126,12 @@ describe('the dashboard and the alert rules', () => {
         const file = join(folder, 'test.yml');
         const test = {
           interval: '1m',
-          input_series: ['walk_incomplete', 'unresolved', 'unaddressable'].map(series),
+          input_series: ['list_incomplete', 'unresolved', 'unaddressable'].map(series),
           promql_expr_test: [
             {
               expr: 'count by (reason) (ALERTS{alertname="GapOpen", alertstate="firing"})',
               eval_time: '4h',
-              exp_samples: [{ labels: '{reason="walk_incomplete"}', value: 1 }],
+              exp_samples: [{ labels: '{reason="list_incomplete"}', value: 1 }],
             },
           ],
         };

@@ -8,10 +8,10 @@ import {
   decideApply,
   decideDeletions,
   decideMissing,
-  decidePreview,
+  decideProvisional,
   decideTombstone,
   dueAt,
-  type PreviewInput,
+  type ProvisionalInput,
   type RecordState,
   standsInRow,
   UNKNOWN_STATE,
@@ -36,7 +36,7 @@ const VERIFIED = {
   returned: true,
 } as const;
 
-describe('what a preview need not save of a state', () => {
+describe('what an event need not save of a state', () => {
   const stored = state();
   const moved = (field: keyof RecordState): RecordState => ({
     ...stored,
@@ -46,8 +46,8 @@ describe('what a preview need not save of a state', () => {
   it('is what stands in the row, and nothing else, whatever fields a state has', () => {
     const fields = Object.keys(UNKNOWN_STATE) as (keyof RecordState)[];
     const inRow = fields.filter((field) => standsInRow(stored, { state: moved(field), row: row({}) }));
-    expect(inRow).toEqual(['write', 'previewedCreated', 'shown']);
-    expect(standsInRow(stored, { state: moved('previewedCreated'), row: null })).toBe(false);
+    expect(inRow).toEqual(['write', 'provisionalCreated', 'shown']);
+    expect(standsInRow(stored, { state: moved('provisionalCreated'), row: null })).toBe(false);
     expect(standsInRow(stored, { state: { ...stored }, row: null })).toBe(true);
   });
 });
@@ -70,8 +70,8 @@ describe('when a record is due', () => {
   });
 });
 
-describe('a preview', () => {
-  const event = (over: Partial<PreviewInput> = {}): PreviewInput => ({
+describe('what an event shows', () => {
+  const event = (over: Partial<ProvisionalInput> = {}): ProvisionalInput => ({
     ...{ seq: 5, type: 'policy.updated', kind: 'policy', createdMs: 500, receivedWall: 600 },
     ...{ content: { name: 'New' }, shows: true },
     ...over,
@@ -81,25 +81,25 @@ describe('a preview', () => {
   const tomb = row({ id: 'x', name: 'Old' }, 'T');
 
   it.each([
-    { what: 'shows a first payload', outcome: 'previewed', name: 'New' },
-    { what: 'is laid over a row', held: { row: old }, outcome: 'previewed', name: 'New' },
+    { what: 'shows a first payload', outcome: 'provisional', name: 'New' },
+    { what: 'is laid over a row', held: { row: old }, outcome: 'provisional', name: 'New' },
     {
       what: 'shows a later event',
-      held: { state: { previewedCreated: 499 } },
-      outcome: 'previewed',
+      held: { state: { provisionalCreated: 499 } },
+      outcome: 'provisional',
       name: 'New',
     },
-    { what: 'leaves a tie to the API', held: { state: { previewedCreated: 500 } }, outcome: 'overtaken' },
+    { what: 'leaves a tie to the API', held: { state: { provisionalCreated: 500 } }, outcome: 'overtaken' },
     {
       what: 'takes a tie without the API',
-      held: { state: { previewedCreated: 500 } },
+      held: { state: { provisionalCreated: 500 } },
       only: true,
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'New',
     },
     {
       what: 'stops at a later event, without the API too',
-      held: { state: { previewedCreated: 501 } },
+      held: { state: { provisionalCreated: 501 } },
       only: true,
       outcome: 'overtaken',
     },
@@ -112,7 +112,7 @@ describe('a preview', () => {
     {
       what: 'goes on past a read begun before its event',
       held: { state: { readNumber: 4 } },
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'New',
     },
     {
@@ -123,20 +123,20 @@ describe('a preview', () => {
     {
       what: 'goes on at a row confirmed within the tolerance',
       held: { verifiedWall: 800 },
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'New',
     },
     {
       what: 'counts a far future as the tolerance after arrival',
       event: { createdMs: 99_999 },
-      held: { state: { previewedCreated: 900 } },
+      held: { state: { provisionalCreated: 900 } },
       outcome: 'overtaken',
     },
     {
       what: 'counts a near future as it is',
       event: { createdMs: 900 },
-      held: { state: { previewedCreated: 899 } },
-      outcome: 'previewed',
+      held: { state: { provisionalCreated: 899 } },
+      outcome: 'provisional',
       name: 'New',
     },
     { what: 'is a dirty mark when it shows nothing', event: { shows: false }, outcome: 'marked_dirty' },
@@ -145,23 +145,23 @@ describe('a preview', () => {
       what: 'makes one without the API',
       event: { kind: 'risk_assessment' },
       only: true,
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'New',
     },
     {
       what: 'is laid over an assessment',
       event: { kind: 'risk_assessment' },
       held: { row: old },
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'New',
     },
     { what: 'revives nothing', held: { row: tomb }, outcome: 'marked_dirty' },
-    { what: 'revives without the API', held: { row: tomb }, only: true, outcome: 'previewed', name: 'New' },
+    { what: 'revives without the API', held: { row: tomb }, only: true, outcome: 'provisional', name: 'New' },
     {
       what: 'of a deletion buries',
       event: { type: 'policy.deleted' },
       held: { row: old },
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'Old',
       deletedAt: NOW_ISO,
     },
@@ -169,7 +169,7 @@ describe('a preview', () => {
       what: 'of a deletion keeps an earlier burial',
       event: { type: 'policy.deleted' },
       held: { row: tomb },
-      outcome: 'previewed',
+      outcome: 'provisional',
       name: 'Old',
       deletedAt: 'T',
     },
@@ -180,7 +180,7 @@ describe('a preview', () => {
     },
   ] as {
     what: string;
-    event?: Partial<PreviewInput>;
+    event?: Partial<ProvisionalInput>;
     held?: { state?: Partial<RecordState>; row?: typeof old; verifiedWall?: number };
     only?: boolean;
     outcome: string;
@@ -192,7 +192,7 @@ describe('a preview', () => {
       row: example.held?.row ?? null,
       verifiedWall: example.held?.verifiedWall ?? null,
     };
-    const decision = decidePreview(
+    const decision = decideProvisional(
       event(example.event),
       held,
       { ...settings, eventsOnly: example.only ?? false },
@@ -202,7 +202,7 @@ describe('a preview', () => {
     expect(decision.row?.name).toBe(example.name);
     if (decision.row !== null) expect(decision.row.deletedAt).toBe(example.deletedAt ?? null);
     if (example.outcome === 'overtaken')
-      expect(decision.state.previewedCreated).toBe(held.state.previewedCreated);
+      expect(decision.state.provisionalCreated).toBe(held.state.provisionalCreated);
   });
 
   it('notes the fields that it has changed, with the time of the last dirty mark, and no others', () => {
@@ -211,7 +211,7 @@ describe('a preview', () => {
       row: row({ name: 'Old', status: 'a', owner: 'Ann' }),
     };
     const shows = event({ content: { name: 'New', status: 'a', owner: 'Ann' } });
-    const decision = decidePreview(shows, { ...held, verifiedWall: null }, settings, NOW_ISO);
+    const decision = decideProvisional(shows, { ...held, verifiedWall: null }, settings, NOW_ISO);
     expect(decision.state.shown).toEqual({ owner: 90, name: 100 });
   });
 
@@ -224,11 +224,11 @@ describe('a preview', () => {
     'of $type at $createdMs turns the announced deletion $before into $after',
     ({ type, createdMs, before, after }) => {
       const held = {
-        state: state({ deleteEvent: before, previewedCreated: 500 }),
+        state: state({ deleteEvent: before, provisionalCreated: 500 }),
         row: old,
         verifiedWall: null,
       };
-      expect(decidePreview(event({ type, createdMs }), held, settings, NOW_ISO).state.deleteEvent).toBe(
+      expect(decideProvisional(event({ type, createdMs }), held, settings, NOW_ISO).state.deleteEvent).toBe(
         after,
       );
     },
@@ -237,7 +237,7 @@ describe('a preview', () => {
   it('never writes a row for an event that a verified record or a later read covers', () => {
     const anyState = fc.record({
       readNumber: fc.nat(10),
-      previewedCreated: fc.option(fc.nat(1_000), { nil: null }),
+      provisionalCreated: fc.option(fc.nat(1_000), { nil: null }),
       verified: fc.boolean(),
     });
     fc.assert(
@@ -251,20 +251,21 @@ describe('a preview', () => {
           const held = {
             state: state({
               readNumber: s.readNumber,
-              previewedCreated: s.previewedCreated,
+              provisionalCreated: s.provisionalCreated,
               ...(s.verified ? VERIFIED : {}),
             }),
             ...{ row: old, verifiedWall: null },
           };
           const type = deletes ? 'policy.deleted' : 'policy.updated';
-          const decision = decidePreview(
+          const decision = decideProvisional(
             event({ seq, createdMs, type }),
             held,
             { ...settings, eventsOnly },
             NOW_ISO,
           );
           if (s.verified || seq <= s.readNumber) expect(decision.row).toBeNull();
-          if (s.previewedCreated !== null && createdMs < s.previewedCreated) expect(decision.row).toBeNull();
+          if (s.provisionalCreated !== null && createdMs < s.provisionalCreated)
+            expect(decision.row).toBeNull();
         },
       ),
     );
@@ -559,7 +560,7 @@ describe('a 404', () => {
       { state: state(held), row: over.row === undefined ? alive : over.row },
       {
         witnessedAt: over.witnessedAt === undefined ? 195 : over.witnessedAt,
-        absentFromWalk: over.absent ?? false,
+        absentFromList: over.absent ?? false,
         needsWitness: over.needsWitness ?? false,
         agreed: over.agreed ?? false,
       },
@@ -599,7 +600,7 @@ describe('a 404', () => {
       outcome: 'unresolved_event',
     },
     {
-      what: 'for what a complete walk missed as well, and was never returned, is news',
+      what: 'for what a complete list scan missed as well, and was never returned, is news',
       held: {},
       over: { absent: true },
       outcome: 'unresolved_event',
@@ -610,7 +611,7 @@ describe('a 404', () => {
       outcome: 'first',
     },
     {
-      what: 'for what a complete walk missed is a first once that is known',
+      what: 'for what a complete list scan missed is a first once that is known',
       held: { searched: 5 },
       over: { absent: true },
       outcome: 'first',
@@ -622,7 +623,7 @@ describe('a 404', () => {
       outcome: 'known',
     },
     {
-      what: 'for what a complete walk missed, and no event named, is a first',
+      what: 'for what a complete list scan missed, and no event named, is a first',
       held: { dirty: 0 },
       over: { absent: true },
       outcome: 'first',

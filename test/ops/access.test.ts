@@ -305,7 +305,7 @@ describe('forms', () => {
     'refetch',
     'release',
     'approve-deletions',
-    'settle-gap',
+    'resolve-gap',
   ];
 
   test('are all that posts to /actions, and none is taken without its secret, from elsewhere, or from a reader', async () => {

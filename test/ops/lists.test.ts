@@ -203,10 +203,10 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   expect(await buttons(OPERATE)).toEqual([ofAssessments]);
   expect(await buttons(READ)).toEqual([]);
   expect((await page('/')).text).toContain('href="/gaps#gap-restored"');
-  const answer = await post('/actions/settle-gap', [['id', String(ofAssessments)]]);
+  const answer = await post('/actions/resolve-gap', [['id', String(ofAssessments)]]);
   expect([answer.status, answer.headers.get('location')]).toEqual([303, '/gaps?told=resolved.1.0']);
   expect((await page('/gaps?told=resolved.1.0')).text).toContain('The gap is resolved.');
-  expect((await post('/actions/settle-gap', [['id', String(ofAssessments)]])).status).toBe(409);
+  expect((await post('/actions/resolve-gap', [['id', String(ofAssessments)]])).status).toBe(409);
   expect(await buttons(OPERATE)).toEqual([]);
   h.live.eventsOnly = true;
   expect(await buttons(OPERATE)).toHaveLength(2);

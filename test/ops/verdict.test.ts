@@ -185,7 +185,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     'the view calls a kind blocked',
     input({ summary: summary({}, { verdict: 'action_required' }) }),
     'action_required',
-    'kind_blocked',
+    'action_required',
     /policies/,
   ],
   // stale
@@ -365,7 +365,7 @@ test('what is open counts, however many gaps hide it', () => {
 });
 
 test('the oldest gap of several says since when a kind is behind', () => {
-  const gaps = [gap('walk_incomplete', { kind: 'policy' }), gap('downtime', { oldest_at: ago(90) })];
+  const gaps = [gap('list_incomplete', { kind: 'policy' }), gap('downtime', { oldest_at: ago(90) })];
   const judged = judge(input({ summary: summary({}, { verdict: 'catching_up' }), gaps }));
   expect(judged).toMatchObject({ reason: 'gaps_open', since: ago(90) });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable } from '../../src/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { IncomingEvent, PreviewOutcome, Store } from '../../src/store/store.ts';
+import type { IncomingEvent, ProvisionalOutcome, Store } from '../../src/store/store.ts';
 import { HeldClock, settled } from '../compliance/held-clock.ts';
 
 const TIMING = { settleMs: 10_000 };
@@ -24,7 +24,7 @@ function event(id: string, over: Partial<IncomingEvent> = {}): IncomingEvent {
 }
 const many = (count: number) => Array.from({ length: count }, (_, n) => event(`evt_${n}`));
 
-type Faults = { [Verb in 'claimEvents' | 'previewEvents' | 'deferEvents']?: (call: number) => Error | null };
+type Faults = { [Verb in 'claimEvents' | 'applyEvents' | 'deferEvents']?: (call: number) => Error | null };
 
 async function started(
   over: {
@@ -45,7 +45,7 @@ async function started(
   // An earlier process got this far.
   if (over.claimed) await store.claimEvents('an earlier process', 100, 60_000, now());
 
-  const calls = { claimEvents: 0, previewEvents: 0, deferEvents: 0 };
+  const calls = { claimEvents: 0, applyEvents: 0, deferEvents: 0 };
   const atWork = { batches: 0, most: 0 };
   function failing<Verb extends keyof Faults>(verb: Verb): Store[Verb] {
     const real = store[verb] as (...args: unknown[]) => Promise<unknown>;
@@ -57,19 +57,19 @@ async function started(
     };
     return wrapped as Store[Verb];
   }
-  const preview = failing('previewEvents');
-  const outcomes: PreviewOutcome[] = [];
+  const apply = failing('applyEvents');
+  const outcomes: ProvisionalOutcome[] = [];
   const retries: { id: string; error: string; delayMs: number | null }[] = [];
   const errors: unknown[] = [];
   const worker = createWorker({
     store: {
       ...store,
       ...{ claimEvents: failing('claimEvents'), deferEvents: failing('deferEvents') },
-      async previewEvents(...args) {
+      async applyEvents(...args) {
         atWork.batches += 1;
         atWork.most = Math.max(atWork.most, atWork.batches);
         await over.gate?.();
-        return preview(...args).finally(() => {
+        return apply(...args).finally(() => {
           atWork.batches -= 1;
         });
       },
@@ -137,7 +137,7 @@ describe('the processor', () => {
   it('works off a backlog of many batches, each event once', async () => {
     const { store, outcomes, done, stop, running } = await started({ events: many(1_000) });
     await done(1_000);
-    expect(outcomes.map((one) => one.outcome)).toEqual(Array.from({ length: 1_000 }, () => 'previewed'));
+    expect(outcomes.map((one) => one.outcome)).toEqual(Array.from({ length: 1_000 }, () => 'provisional'));
     expect(new Set(outcomes.map((one) => one.event.id)).size).toBe(1_000);
     expect(await store.listChanges(0, 500)).toHaveLength(500);
     stop.abort();
@@ -242,14 +242,14 @@ describe('the processor', () => {
   it('tries a deferred event again at its time, not before', async () => {
     const { calls, clock, until, done, rest } = await started({
       events: [event('a')],
-      faults: { previewEvents: (call) => (call === 1 ? new Error('once') : null) },
+      faults: { applyEvents: (call) => (call === 1 ? new Error('once') : null) },
     });
     await until(() => calls.deferEvents === 1);
     await rest();
     const looked = calls.claimEvents;
     await clock.advance(999);
     await rest();
-    expect(calls.previewEvents).toBe(1);
+    expect(calls.applyEvents).toBe(1);
     // It slept until then, rather than to ask again and again.
     expect(calls.claimEvents).toBe(looked);
     await clock.advance(1);
@@ -260,15 +260,15 @@ describe('the processor', () => {
     const unavailable = new StoreUnavailable('the disk is full');
     const { store, calls, clock, errors, retries, until, done, rest } = await started({
       ...{ events: many(3), concurrency: 4 },
-      faults: { previewEvents: (call) => (call <= 2 ? unavailable : null) },
+      faults: { applyEvents: (call) => (call <= 2 ? unavailable : null) },
     });
     await until(() => errors.length === 1);
     await rest();
     await clock.advance(999);
     await rest();
-    expect(calls.previewEvents).toBe(1);
+    expect(calls.applyEvents).toBe(1);
     await until(() => errors.length === 2, 1);
-    await until(() => calls.previewEvents === 3, 250);
+    await until(() => calls.applyEvents === 3, 250);
     await done(3);
     expect(retries).toEqual([]);
     expect(await store.showEvent('evt_0')).toMatchObject({ state: 'processed', attempts: 1, error: null });

@@ -28,7 +28,7 @@ afterAll(async () => {
 const isOwnedBy = (owner: string | undefined, pid: number | null) =>
   owner !== undefined && new RegExp(`-${pid}-[^-]+$`).test(owner);
 
-/** Who does the walks now, and who does not. */
+/** Who does the list scans now, and who does not. */
 async function roles(): Promise<{ holder: Replica; other: Replica }> {
   return await eventually('somebody to hold the lease', async () => {
     const [lease] = await site.query<{ owner: string }>("SELECT owner FROM leases WHERE name = 'backfill'");
@@ -104,19 +104,19 @@ describe('what one replica is asked for', () => {
 
 describe('the one that full syncs', () => {
   it(
-    'is followed by another when it is killed, and the walk it was at is walked again',
+    'is followed by another when it is killed, and the list scan it was at is read again',
     async () => {
       const { holder, other } = await roles();
-      // The walk stands still in the middle.
+      // The list scan stands still in the middle.
       upstream.faultOf = ({ path }) => (path.includes('/policies') ? { fault: 'hang', ms: 60_000 } : null);
       await holder.post('/api/sync-runs', { kinds: ['policy'] });
-      await eventually('the walk to be under way', async () =>
+      await eventually('the scan to be under way', async () =>
         (await syncRuns('operator')).some(({ outcome }) => outcome === null),
       );
       await holder.kill();
       upstream.faultOf = () => null;
       await eventually('the other to take over', async () => (await roles()).holder === other);
-      await eventually('a walk of its own', async () =>
+      await eventually('a scan of its own', async () =>
         (await syncRuns('takeover')).some(({ outcome }) => outcome === 'complete'),
       );
       expect((await syncRuns('operator')).at(-1)).toMatchObject({ outcome: 'interrupted' });

@@ -280,7 +280,7 @@ describe('setting up against a compliance service', () => {
       expect(asker.asked.filter((asked) => asked === flag)).toHaveLength(all.length);
     }
     expect(output).not.toContain(PLAIN.signing.secret);
-    expect(output).not.toContain('turned away');
+    expect(output).not.toContain('A delivery came, and was rejected');
     expect(output).toContain('A delivery was taken: its signature fits.');
     expect(upstream.registered).toHaveLength(1);
   });

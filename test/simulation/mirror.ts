@@ -171,7 +171,7 @@ export function startMirror(options: MirrorOptions): Mirror {
             return result;
           }),
         );
-      if (name !== 'previewEvents') return [name, (...args: unknown[]) => commit(args)];
+      if (name !== 'applyEvents') return [name, (...args: unknown[]) => commit(args)];
       return [
         name,
         async (...args: unknown[]) => {

@@ -13,12 +13,12 @@ export interface Mutant {
 
 const DECIDE = 'src/mirror/decide.ts';
 const FULL_SYNC = 'src/backfill/full-sync.ts';
-const WALK = 'src/backfill/walk.ts';
+const LIST_SCAN = 'src/backfill/list-scan.ts';
 const PAGES = 'src/backfill/pages.ts';
 
 export const MUTANTS: readonly Mutant[] = [
   {
-    name: 'preview-guard',
+    name: 'provisional-guard',
     tryFirst: 35,
     without: 'a late payload is shown over what the API has confirmed since',
     edits: [{ file: DECIDE, find: 'if (covered || !newer) return', put: 'if (false) return' }],
@@ -92,37 +92,37 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'second-walk',
+    name: 'second-scan',
     tryFirst: 10,
-    without: 'what one walk did not show is gone',
+    without: 'what one list scan did not show is gone',
     edits: [
       {
         file: FULL_SYNC,
-        find: 'const second = await walkOnce(first.ids);',
+        find: 'const second = await scanOnce(first.ids);',
         put: 'first = { ...first, steady: true }; const second = first;',
       },
     ],
   },
   {
-    name: 'complete-walk',
+    name: 'complete-scan',
     tryFirst: 15,
     without: 'a list that contradicts its own total is taken for the whole list',
     edits: [
       {
-        file: WALK,
-        find: 'const error = contradiction(walk.total, walk.ids.size);',
-        put: 'const error = contradiction(null, walk.ids.size);',
+        file: LIST_SCAN,
+        find: 'const error = contradiction(scan.total, scan.ids.size);',
+        put: 'const error = contradiction(null, scan.ids.size);',
       },
     ],
   },
   {
-    name: 'failed-walk',
+    name: 'failed-scan',
     tryFirst: 20,
-    without: 'a walk that a failing page cut short counts as complete',
-    edits: [{ file: WALK, find: 'walk.error = error.message;', put: 'walk.complete = true;' }],
+    without: 'a list scan that a failing page cut short counts as complete',
+    edits: [{ file: LIST_SCAN, find: 'scan.error = error.message;', put: 'scan.complete = true;' }],
   },
   {
-    name: 'steady-walk',
+    name: 'steady-scan',
     tryFirst: 141,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
@@ -137,15 +137,15 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'repeated-page',
     tryFirst: 12,
-    without: 'a list that shows one page for ever is walked for ever',
+    without: 'a list that shows one page for ever is read for ever',
     edits: [{ file: PAGES, find: 'if (objects.length > 0 && ids === before) {', put: 'if (false) {' }],
   },
   {
-    name: 'resumed-walk',
+    name: 'resumed-scan',
     tryFirst: 96,
-    without: 'walks that left out the first pages pass for whole ones',
+    without: 'list scans that left out the first pages pass for whole ones',
     edits: [
-      { file: WALK, find: 'if (skipped > 0) {', put: 'if (false) {' },
+      { file: LIST_SCAN, find: 'if (skipped > 0) {', put: 'if (false) {' },
       {
         file: FULL_SYNC,
         find: 'skip: seenBefore.size === 0 ? fullSync.skip : 0,',

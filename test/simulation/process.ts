@@ -127,7 +127,7 @@ export function startProcess(options: ProcessOptions): Process {
   async function reach(verb: string, call: () => Promise<unknown>, args: readonly unknown[]) {
     if (failed) return await never;
     const writes = !ONLY_READING.has(verb);
-    const slownessMs = verb === 'previewEvents' ? options.slownessMs() : 0;
+    const slownessMs = verb === 'applyEvents' ? options.slownessMs() : 0;
     if (slownessMs > 0) await clock.sleep(slownessMs);
     if (stop?.verb === verb && matters(verb, args)) {
       standStill(stop.forMs);

@@ -17,7 +17,7 @@ import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharing, type Sharing } from '../../src/service/sharing.ts';
 import { createDeliveryWatch, type DeliveryWatch, forgeableDistanceMs } from '../../src/service/watch.ts';
 import type { Notice } from '../../src/store/replicas.ts';
-import type { PreviewOutcome, RepairStore, Store } from '../../src/store/store.ts';
+import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
 import { HEARTBEAT_MS, POINTERS, TOLERANCE_MS } from './mirror.ts';
 import type { Settings } from './plan.ts';
 import type { Chance } from './random.ts';
@@ -39,7 +39,7 @@ export interface Site {
   chance: Chance;
   settings: Settings;
   client: (life: { clock: Clock; budget: Budget }) => ComplianceClient;
-  onOutcome: (outcome: PreviewOutcome) => void;
+  onOutcome: (outcome: ProvisionalOutcome) => void;
   onFullSync: (kind: Kind, outcome: string, startedAt: number) => void;
   onBug: (what: string) => void;
   databaseIsFull: () => boolean;

@@ -16,7 +16,7 @@ interface Stall {
   at: number;
   do: 'stall';
   /** Whoever asks the database for this next, as it asks; null: anyone, at once. */
-  verb: 'previewEvents' | 'applyReads' | 'concludeDeletions' | null;
+  verb: 'applyEvents' | 'applyReads' | 'concludeDeletions' | null;
   forMs: number;
 }
 
@@ -26,7 +26,7 @@ interface Stall {
  */
 const STALLS_MS = {
   any: [2_000, 12_000],
-  previewEvents: [14_000, 20_000],
+  applyEvents: [14_000, 20_000],
   applyReads: [2_000, 14_000],
   concludeDeletions: [9_000, 11_000],
 } as const;
@@ -74,7 +74,7 @@ export function replicasPlanOf(seed: number): ReplicasPlan {
     });
   }
   for (let left = chance.between('stalls', 0, 3); left > 0; left -= 1) {
-    const stalled = ['previewEvents', 'applyReads', 'concludeDeletions', 'concludeDeletions', null] as const;
+    const stalled = ['applyEvents', 'applyReads', 'concludeDeletions', 'concludeDeletions', null] as const;
     const verb = chance.pick('stalled', stalled);
     const [shortest, longest] = STALLS_MS[verb ?? 'any'];
     const stalledAt = at();

@@ -13,7 +13,7 @@ import { AFTERWARDS_IN_SETTLES, LONG_AGO, RESOLVING_MS } from './run.ts';
 import { type Answer, createSender, isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 import {
   createVerdict,
-  endlessWalk,
+  endlessScan,
   namedTo,
   performOnUpstream,
   standingInQuiet,
@@ -181,7 +181,7 @@ export async function runReplicas(plan: ReplicasPlan, database: TestDatabase): P
     client: (life) =>
       createUpstreamClient({
         ...{ world, model, chance, settings, weather, trace, ...life },
-        onPage: (kind, page) => demand(endlessWalk(model, settings, kind, page)),
+        onPage: (kind, page) => demand(endlessScan(model, settings, kind, page)),
       }),
     onOutcome({ event }) {
       const before = finished.get(event.seq);

@@ -16,7 +16,7 @@ import { createChance } from './random.ts';
 import { createSender, isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 import {
   createVerdict,
-  endlessWalk,
+  endlessScan,
   namedTo,
   performOnUpstream,
   standingInQuiet,
@@ -131,7 +131,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome> {
       client: (life) =>
         createUpstreamClient({
           ...{ world, model, chance, settings, weather, trace, ...life },
-          onPage: (kind, page) => demand(endlessWalk(model, settings, kind, page)),
+          onPage: (kind, page) => demand(endlessScan(model, settings, kind, page)),
           onAnswer: (kind, id, says) => {
             // Where ids are sought, what may be none is asked for as well. On a full disk nothing can be written down.
             const isNoted = id !== null && settings.elsewhere.share === 0 && !MADE_UP.test(id);

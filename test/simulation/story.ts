@@ -9,7 +9,7 @@ import type { Weather } from './upstream.ts';
 
 /** What every history has, whatever mirrors it: an upstream that changes and fails, a verdict, and a quiet end. */
 
-/** A list that grows and shifts while it is walked may have some pages more than it has records for. */
+/** A list that grows and shifts while it is read may have some pages more than it has records for. */
 const PAGES_TOO_MANY = 10;
 
 export interface Verdict {
@@ -79,8 +79,8 @@ export function namedTo(verb: string, args: readonly unknown[]): string[] {
     : objects.flatMap(({ data }) => assessmentNamedIn(data));
 }
 
-/** Null, or the walk that may never end. */
-export function endlessWalk(
+/** Null, or the list scan that may never end. */
+export function endlessScan(
   model: Model,
   settings: Settings,
   kind: 'policy' | 'vendor',
@@ -88,7 +88,7 @@ export function endlessWalk(
 ): string | null {
   const pages = Math.ceil(model.ids(kind).length / settings.pageSize);
   if (page <= pages + PAGES_TOO_MANY) return null;
-  return `I6: a walk asks for page ${page} of ${kind}, which never had more than ${pages}, and may never end`;
+  return `I6: a scan asks for page ${page} of ${kind}, which never had more than ${pages}, and may never end`;
 }
 
 /** What keeps the mirror from being in sync in the quiet; nothing, in the end. */

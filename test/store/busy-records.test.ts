@@ -36,7 +36,7 @@ async function shown(scene: Scene, shows: Record<string, unknown>): Promise<void
   await scene.work({ eventsOnly: true });
 }
 
-it('a preview is laid over what another program has written since the last one', async () => {
+it('an event is laid over what another program has written since the last one', async () => {
   const { scene, other } = await shared();
   await shown(scene, { name: 'one', owner: 'a' });
   await shown(scene, { name: 'two' });
@@ -45,7 +45,7 @@ it('a preview is laid over what another program has written since the last one',
   expect(await dataOf(scene)).toMatchObject({ name: 'three', owner: 'edited' });
 });
 
-it('a preview is laid over what the API has shown since the last one', async () => {
+it('an event is laid over what the API has shown since the last one', async () => {
   const { scene } = await shared();
   await shown(scene, { name: 'one', owner: 'a' });
   // After SETTLE: before, what an event has shown stays.
@@ -55,7 +55,7 @@ it('a preview is laid over what the API has shown since the last one', async () 
   expect(await dataOf(scene)).toMatchObject({ name: 'two', owner: 'as read' });
 });
 
-it('a preview that was rolled back leaves nothing behind for the next', async () => {
+it('an event that was rolled back leaves nothing behind for the next', async () => {
   const { scene } = await shared();
   await shown(scene, { name: 'one' });
   scene.pass(1_000);
@@ -63,9 +63,9 @@ it('a preview that was rolled back leaves nothing behind for the next', async ()
   await scene.accept(scene.event({ shows: { name: 'two' } }), broken);
   const claimed = await scene.claim();
   const rules = scene.rules({ eventsOnly: true });
-  await expect(scene.store.previewEvents(claimed, rules, scene.now())).rejects.toThrow();
-  const [alone] = await scene.store.previewEvents(claimed.slice(0, 1), rules, scene.now());
-  expect(alone).toMatchObject({ outcome: 'previewed' });
+  await expect(scene.store.applyEvents(claimed, rules, scene.now())).rejects.toThrow();
+  const [alone] = await scene.store.applyEvents(claimed.slice(0, 1), rules, scene.now());
+  expect(alone).toMatchObject({ outcome: 'provisional' });
   expect(await dataOf(scene)).toMatchObject({ name: 'two' });
   expect((await scene.changes()).at(-1)).toMatchObject({ record_id: 'pol_1', after: { name: 'two' } });
 });
@@ -80,7 +80,7 @@ it('an event refused by its commit leaves its number to another, and its payload
   expect(await dataOf(scene)).toMatchObject({ name: 'kept' });
 });
 
-it('a preview is laid over a document that has become too large to be kept', async () => {
+it('an event is laid over a document that has become too large to be kept', async () => {
   const { scene } = await shared();
   await shown(scene, { name: 'one', note: 'short' });
   const note = 'x'.repeat(10_000);

@@ -9,7 +9,7 @@ import { describeFeed } from './contract/feed.ts';
 import { describeGaps } from './contract/gaps.ts';
 import { describeHostileInput } from './contract/hostile.ts';
 import { describeLists } from './contract/lists.ts';
-import { describePreviews } from './contract/previews.ts';
+import { describeProvisional } from './contract/provisional.ts';
 import { describeReads } from './contract/reads.ts';
 import { describeRegistrations } from './contract/registrations.ts';
 import { describeReplicas } from './contract/replicas.ts';
@@ -37,7 +37,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
   describe(`the store on ${name}`, () => {
     describeAccepting(open);
     describeClaims(open);
-    describePreviews(open);
+    describeProvisional(open);
     describeCounters(open);
     describeReads(open);
     describeDue(open);

@@ -248,7 +248,7 @@ describe('several replicas over one database', () => {
           }
           // Given up here first: the claim ends as the verb commits, before its promise resolves.
           for (const { recordId } of claimed) holders.delete(recordId ?? '');
-          const outcomes = await store.previewEvents(claimed, scene.rules(), scene.now());
+          const outcomes = await store.applyEvents(claimed, scene.rules(), scene.now());
           expect(outcomes).toHaveLength(claimed.length);
         }
       }),
@@ -266,10 +266,10 @@ describe('several replicas over one database', () => {
     scene.pass(LEASE_MS);
     const taken = await claimAt(other, 'the other');
     expect(ids(taken)).toEqual(['a']);
-    expect(await scene.store.previewEvents(lost, scene.rules(), scene.now())).toEqual([]);
+    expect(await scene.store.applyEvents(lost, scene.rules(), scene.now())).toEqual([]);
     await scene.store.releaseEvents(lost);
-    expect(await other.previewEvents(taken, scene.rules(), scene.now())).toMatchObject([
-      { outcome: 'previewed' },
+    expect(await other.applyEvents(taken, scene.rules(), scene.now())).toMatchObject([
+      { outcome: 'provisional' },
     ]);
   });
 
@@ -336,7 +336,7 @@ describe('several replicas over one database', () => {
           const began = { number: await store.currentNumber(), beganAt: scene.now().steady };
           const objects = [0, 1, 2].map((k) => ({ id: `r${place}_${k}`, data: { name: `${n}` } }));
           await acceptAt(store, scene.event({ recordId: `e${n % 5}`, shows: { name: `${place} ${n}` } }));
-          await store.previewEvents(await claimAt(store, `${place} ${n}`, 3), scene.rules(), scene.now());
+          await store.applyEvents(await claimAt(store, `${place} ${n}`, 3), scene.rules(), scene.now());
           scene.pass(SETTLE_MS);
           await store.applyReads(
             'vendor',

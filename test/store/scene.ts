@@ -6,8 +6,8 @@ import type {
   Conclusion,
   IncomingEvent,
   Now,
-  PreviewOutcome,
-  PreviewRules,
+  ProvisionalOutcome,
+  ProvisionalRules,
   ReadMoment,
   Store,
 } from '../../src/store/store.ts';
@@ -99,7 +99,7 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     };
   }
 
-  const rules = (over: Partial<PreviewRules> = {}): PreviewRules => ({
+  const rules = (over: Partial<ProvisionalRules> = {}): ProvisionalRules => ({
     ...{ pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing: TIMING },
     ...over,
   });
@@ -112,9 +112,9 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     return store.claimEvents(owner, limit, LEASE_MS, now());
   }
 
-  /** Claims and previews whatever is pending. */
-  async function work(over: Partial<PreviewRules> = {}): Promise<PreviewOutcome[]> {
-    return store.previewEvents(await claim(), rules(over), now());
+  /** Claims and applies whatever is pending. */
+  async function work(over: Partial<ProvisionalRules> = {}): Promise<ProvisionalOutcome[]> {
+    return store.applyEvents(await claim(), rules(over), now());
   }
 
   /** Takes the counter and the time; `arrive` is called when the answer is there. */
@@ -151,12 +151,12 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
   async function missing(
     kind: Kind,
     id: string,
-    over: { witnessedAt?: number | null; absentFromWalk?: boolean } = {},
+    over: { witnessedAt?: number | null; absentFromList?: boolean } = {},
   ) {
     return store.recordMissing(kind, id, endRead(await beginRead()), {
       witnessedAt: over.witnessedAt === undefined ? now().steady : over.witnessedAt,
       timing: TIMING,
-      absentFromWalk: over.absentFromWalk ?? false,
+      absentFromList: over.absentFromList ?? false,
     });
   }
 

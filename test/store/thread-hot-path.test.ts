@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
 import { crossingVerbs, hotVerbs } from '../../src/store/sqlite/thread-hot-path.ts';
-import type { ClaimedEvent, InboxStore, IncomingEvent, PreviewOutcome } from '../../src/store/store.ts';
-import type { PendingEvent } from '../../src/store/units/previews.ts';
+import type { ClaimedEvent, InboxStore, IncomingEvent, ProvisionalOutcome } from '../../src/store/store.ts';
+import type { PendingEvent } from '../../src/store/units/provisional.ts';
 
 const NOW = { wall: 1, steady: 2 };
 const TIMING = { settleMs: 3 };
-const RULES = {} as Parameters<InboxStore['previewEvents']>[1];
+const RULES = {} as Parameters<InboxStore['applyEvents']>[1];
 
 const claim = (seq: number): PendingEvent => ({
   ...{
@@ -38,7 +38,7 @@ function across(store: Partial<InboxStore>) {
   return hotVerbs({
     accept: message(verbs.accept),
     claimEvents: message(verbs.claimEvents),
-    previewEvents: message(verbs.previewEvents),
+    applyEvents: message(verbs.applyEvents),
     releaseEvents: message(verbs.releaseEvents),
   });
 }
@@ -69,13 +69,13 @@ it('claimed events stay where they are, but for who holds them, and outcomes cro
   const claimed = [claim(1), claim(2), claim(3)];
   const given: unknown[] = [];
   const anew = { kind: 'policy', recordId: 'told anew' } as const;
-  const outcomesOf = (claimOf: (seq: number) => ClaimedEvent): PreviewOutcome[] => [
-    { event: { ...claimOf(3), ...anew }, outcome: 'previewed', error: null },
+  const outcomesOf = (claimOf: (seq: number) => ClaimedEvent): ProvisionalOutcome[] => [
+    { event: { ...claimOf(3), ...anew }, outcome: 'provisional', error: null },
     { event: claimOf(1), outcome: 'failed', error: 'why' },
   ];
   const verbs = across({
     claimEvents: async () => claimed,
-    async previewEvents(events) {
+    async applyEvents(events) {
       given.push(events);
       return outcomesOf(claim);
     },
@@ -85,7 +85,7 @@ it('claimed events stay where they are, but for who holds them, and outcomes cro
   });
   const got = await verbs.claimEvents('me', 3, 1, NOW);
   expect(got).toEqual(claimed.map(told));
-  expect(await verbs.previewEvents(got, RULES, NOW)).toEqual(outcomesOf((seq) => told(claim(seq))));
+  expect(await verbs.applyEvents(got, RULES, NOW)).toEqual(outcomesOf((seq) => told(claim(seq))));
   // What was worked on is nobody's any more, and another's claim is not ours.
   await verbs.releaseEvents([...got, { ...claim(2), owner: 'another' }]);
   expect(given).toEqual([claimed, [claim(2)]]);

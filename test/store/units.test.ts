@@ -127,7 +127,7 @@ it('deletions become pending by one statement, however many they are', async () 
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
     SELECT id, '{}', '', '', '' FROM record_state`);
   const verbs = createDeletionVerbs(database, records);
-  const context = { cause: 'walk', syncRunId: 7, onlyAnnounced: false };
+  const context = { cause: 'scan', syncRunId: 7, onlyAnnounced: false };
   const { pending } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
   expect([...pending].sort()).toEqual(ids);
   expect(sent).toBe(1);

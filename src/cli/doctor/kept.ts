@@ -24,7 +24,7 @@ const PREFIXED = /^(rejection|quarantine|event)s?[:/](.+)$/s;
 /** Ids of the two numbered lists. */
 const NUMBER = /^\d{1,15}$/;
 
-/** Explains a delivery that the service turned away, put into quarantine, or accepted. */
+/** Explains a delivery that the service rejected, put into quarantine, or accepted. */
 export async function keptDelivery(cli: Cli, given: string, options: KeptOptions): Promise<Explained> {
   const [, prefix, rest] = PREFIXED.exec(given) ?? [];
   return await withStore(cli, async (store) => {
@@ -77,7 +77,7 @@ async function found(store: Store, id: string, lists: readonly List[]): Promise<
   return matches;
 }
 
-/** An id that no event has may be in the body of a delivery that was turned away. */
+/** An id that no event has may be in the body of a delivery that was rejected. */
 async function explainRejectedId(
   cli: Cli,
   store: Store,

@@ -120,7 +120,7 @@ export async function begin(talk: Talk): Promise<Trial> {
   return trial;
 }
 
-/** Waits for a delivery that is taken; one that is turned away tells how it is signed, and what is found out is set. */
+/** Waits for a delivery that is taken; one that is rejected tells how it is signed, and what is found out is set. */
 export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   const { say, asker, options, signal } = talk;
   const before = await arrivals(commandOf(talk));
@@ -173,7 +173,7 @@ async function examine(talk: Talk, trial: Trial, id: number, told: Set<string>):
     // Senders try again, and each attempt shows the same.
     if (told.has(line)) return;
     told.add(line);
-    if (!hasBegun) talk.say('A delivery came, and was turned away. What it shows:');
+    if (!hasBegun) talk.say('A delivery came, and was rejected. What it shows:');
     hasBegun = true;
     talk.say(line);
   };

@@ -45,7 +45,7 @@ export async function startTrial(
   // Replicas of a server's database share the work: whose sync it was is no matter there.
   const path = await databasePath(first.databaseUrl);
   const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(cli) : 0;
-  // A delivery that was turned away keeps its signature header alone, and that may have another name than is set.
+  // A delivery that was rejected keeps its signature header alone, and that may have another name than is set.
   let headers: string[] = [];
   const note = (message: unknown) => {
     const { request } = message as { request: IncomingMessage };
@@ -91,7 +91,7 @@ function withSmallerBudget(config: Config, sent: number): Config {
 export interface Arrivals {
   /** ISO 8601; null: none was ever taken. */
   lastAccepted: string | null;
-  /** The newest that was turned away; null: none is kept. */
+  /** The newest that was rejected; null: none is kept. */
   lastRejected: { id: number; at: string; reason: string } | null;
 }
 
@@ -105,7 +105,7 @@ export async function arrivals(cli: Cli): Promise<Arrivals> {
   });
 }
 
-/** Deliveries fit: one was taken, and none was turned away after it. */
+/** Deliveries fit: one was taken, and none was rejected after it. */
 export function isProven({ lastAccepted, lastRejected }: Arrivals): boolean {
   return lastAccepted !== null && (lastRejected === null || lastRejected.at <= lastAccepted);
 }

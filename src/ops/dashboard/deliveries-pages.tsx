@@ -102,7 +102,7 @@ export function QuarantinedPage({
 export function RejectionsPage({ rows, identity, now, next, first }: List<RejectionReport>) {
   return (
     <Frame title="Rejected deliveries" current="Rejections" identity={identity} now={now}>
-      <Title note="Turned away before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.">
+      <Title note="Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.">
         Rejected deliveries
       </Title>
       {rows.length === 0 ? (

@@ -140,7 +140,7 @@ function Group({
 /** What nobody else can know. */
 function Resolve({ id, csrf }: { id: number; csrf: string | null }) {
   return (
-    <ActionForm action="/actions/settle-gap" csrf={csrf} className="actions">
+    <ActionForm action="/actions/resolve-gap" csrf={csrf} className="actions">
       <input type="hidden" name="id" value={String(id)} />
       <button class="button" type="submit" id={`resolve-${id}`}>
         Nothing is missing any more: resolve

@@ -25,7 +25,7 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
       </dl>
       <h3>Signing secrets, by position</h3>
       {live.secrets.length === 0 ? (
-        <p class="note warn">None: every delivery is turned away.</p>
+        <p class="note warn">None: every delivery is rejected.</p>
       ) : (
         <dl class="pairs">
           {live.secrets.map((secret) => (

@@ -144,7 +144,7 @@ const LAG_LAYERS = [
 
 export function LagTile({ snapshot: { traffic } }: { snapshot: Snapshot }) {
   const day = lagIn(traffic.day.points, 'verification');
-  const preview = lagIn(traffic.hour.points, 'preview');
+  const provisional = lagIn(traffic.hour.points, 'provisional');
   const hour = lagIn(traffic.hour.points, 'verification');
   return (
     <Tile part="lag" title="From change to verified" width="half">
@@ -186,9 +186,9 @@ export function LagTile({ snapshot: { traffic } }: { snapshot: Snapshot }) {
           />
           <p class="note small">
             Figures: the last hour, then the last day.{' '}
-            {preview.times === 0
+            {provisional.times === 0
               ? ''
-              : `Payloads were in the tables ${duration(preview.meanMs)} after their arrival, on average.`}
+              : `Payloads were in the tables ${duration(provisional.meanMs)} after their arrival, on average.`}
           </p>
         </>
       )}
@@ -210,7 +210,7 @@ function deliveredIn(points: readonly TrafficPoint[]) {
   return total;
 }
 
-function lagIn(points: readonly TrafficPoint[], what: 'preview' | 'verification') {
+function lagIn(points: readonly TrafficPoint[], what: 'provisional' | 'verification') {
   let [times, totalMs, maxMs] = [0, 0, 0];
   for (const { lag } of points) {
     times += lag[what].times;

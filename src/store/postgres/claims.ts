@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ClaimedEvent, InboxStore } from '../store.ts';
 import { CLAIM_SCAN_FACTOR } from '../units/events.ts';
-import type { PendingEvent } from '../units/previews.ts';
+import type { PendingEvent } from '../units/provisional.ts';
 import type { Database, Sql } from './connection.ts';
 import { rowsOf } from './text.ts';
 import { instantOf } from './types.ts';

@@ -20,7 +20,7 @@ import { tlsTrouble } from './failures.ts';
 import { createFinders } from './finders.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
-import { HOT_PATH } from './previews.ts';
+import { HOT_PATH } from './provisional.ts';
 import { RECORDS } from './records.ts';
 
 export interface PostgresOptions extends PostgresSettings {

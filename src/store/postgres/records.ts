@@ -40,7 +40,7 @@ interface LoadedRow {
   first_dirty_at: number | null;
   unverified_since: string | null;
   /** Of the row where there is one, else of the state. */
-  previewed_created: number | null;
+  provisional_created: number | null;
   read_number: number;
   read_ended_at: number | null;
   returned: boolean;
@@ -77,7 +77,7 @@ export async function loadRecords(
   if (wanted.length === 0) return new Map();
   const rows = await sql.query<LoadedRow>(
     `SELECT x.id, s.id IS NOT NULL AS known, s.dirty, s.dirty_at, s.first_dirty_at, s.unverified_since,
-       CASE WHEN r.id IS NULL THEN s.previewed_created ELSE r.previewed_created END AS previewed_created,
+       CASE WHEN r.id IS NULL THEN s.provisional_created ELSE r.provisional_created END AS provisional_created,
        s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
        s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
        r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq, r.shown
@@ -166,7 +166,7 @@ const STATE_COLUMNS = [
   ['dirty_at', 'bigint'],
   ['first_dirty_at', 'bigint'],
   ['unverified_since', 'timestamptz'],
-  ['previewed_created', 'bigint'],
+  ['provisional_created', 'bigint'],
   ['read_number', 'bigint'],
   ['read_ended_at', 'bigint'],
   ['returned', 'boolean'],
@@ -220,7 +220,7 @@ function contentColumns(kind: Kind): Column[] {
     ['last_event_id', 'text'],
     ['cause', 'text'],
     ['change_seq', 'bigint'],
-    ['previewed_created', 'bigint'],
+    ['provisional_created', 'bigint'],
     ['shown', 'text', '::jsonb'],
   ];
 }
@@ -230,10 +230,10 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
   unit.send(
     `UPDATE ${TABLES[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
-       last_event_id = x.last_event_id, last_event_at = x.last_event_at, previewed_created = x.previewed_created,
+       last_event_id = x.last_event_id, last_event_at = x.last_event_at, provisional_created = x.provisional_created,
        shown = x.shown::jsonb
      FROM json_to_recordset($1::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
-       last_event_id text, last_event_at timestamptz, previewed_created bigint, shown text) WHERE r.id = x.id`,
+       last_event_id text, last_event_at timestamptz, provisional_created bigint, shown text) WHERE r.id = x.id`,
     [
       rowsOf(
         records.map((held) => ({
@@ -242,7 +242,7 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
           unverified_since: instantOrNull(held.state.unverifiedSince),
           last_event_id: held.row?.lastEventId ?? null,
           last_event_at: stored(held.row?.lastEventAt),
-          previewed_created: held.state.previewedCreated,
+          provisional_created: held.state.provisionalCreated,
           shown: shownText(held.state.shown),
         })),
       ),
@@ -324,7 +324,7 @@ function stateFrom(row: LoadedRow): RecordState {
     firstDirtyAt: row.first_dirty_at,
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
     write: row.change_seq ?? 0,
-    previewedCreated: row.previewed_created,
+    provisionalCreated: row.provisional_created,
     shown: row.shown,
     readNumber: row.read_number,
     readEndedAt: row.read_ended_at,
@@ -364,7 +364,7 @@ function stateRow({ kind, id, state, error, syncRunId }: Held) {
     dirty_at: whole(state.dirtyAt),
     first_dirty_at: whole(state.firstDirtyAt),
     unverified_since: instantOrNull(state.unverifiedSince),
-    previewed_created: state.previewedCreated,
+    provisional_created: state.provisionalCreated,
     read_number: state.readNumber,
     read_ended_at: whole(state.readEndedAt),
     returned: state.returned,
@@ -397,7 +397,7 @@ function contentRow({ id, row, state }: Held) {
     last_event_id: row?.lastEventId ?? null,
     cause: row?.cause,
     change_seq: state.write,
-    previewed_created: state.previewedCreated,
+    provisional_created: state.provisionalCreated,
     shown: shownText(state.shown),
   };
 }

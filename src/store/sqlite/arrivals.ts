@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { payloadIn } from '../../process/handlers.ts';
 import type { AcceptOutcome, IncomingEvent } from '../store.ts';
-import type { PendingEvent } from '../units/previews.ts';
+import type { PendingEvent } from '../units/provisional.ts';
 
-/** Of events that wait for their preview: half a second or so of them under load. What lies behind is read from the file. */
+/** Of events that wait to be processed: half a second or so of them under load. What lies behind is read from the file. */
 const ARRIVALS_KEPT = 4_096;
 
 /** Of their bodies together: a pause with deliveries as large as they may be would fill the memory else. */
@@ -12,8 +12,8 @@ const CHARACTERS_KEPT = 8 * 2 ** 20;
 export type Arrival = Omit<PendingEvent, 'owner'>;
 
 /**
- * Events as they came in, until their preview: most are claimed at once, and reading and parsing their bodies again was a
- * sixth of what a preview costs. Nothing depends on one being here, or on its not being here.
+ * Events as they came in, until they are processed: most are claimed at once, and reading and parsing their bodies again was a
+ * sixth of what processing one costs. Nothing depends on one being here, or on its not being here.
  */
 export interface Arrivals {
   /** After the commit: a number of a transaction that is rolled back goes to another event. */

@@ -22,7 +22,7 @@ export interface TableRow {
   last_event_at: string | null;
   cause: string;
   change_seq: number;
-  previewed_created: number | null;
+  provisional_created: number | null;
   shown: string | null;
 }
 
@@ -35,8 +35,8 @@ export interface StoredHeld extends Held {
 export type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_since'>;
 
 /**
- * Records as the last previews of this process left them, so that the next event about one need not read it again:
- * reading a row and its state and parsing its document was a quarter of a preview. True only while nothing else
+ * Records as the last events of this process left them, so that the next event about one need not read it again:
+ * reading a row and its state and parsing its document was a quarter of what an event costs. True only while nothing else
  * writes: every verb that writes records clears it first, but the inbox's own, so does a transaction that fails, and what another
  * program commits shows in SQLite's `data_version`.
  */

@@ -1,6 +1,6 @@
 import type { ClaimedEvent, InboxStore } from '../store.ts';
 import { CLAIM_SCAN_FACTOR, type Claims } from '../units/events.ts';
-import type { PendingEvent } from '../units/previews.ts';
+import type { PendingEvent } from '../units/provisional.ts';
 import { iso } from '../units/sql.ts';
 import type { Arrival, Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';

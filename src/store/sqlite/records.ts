@@ -23,7 +23,7 @@ interface StateRow {
   dirty_at: number | null;
   first_dirty_at: number | null;
   unverified_since: string | null;
-  previewed_created: number | null;
+  provisional_created: number | null;
   read_number: number;
   read_ended_at: number | null;
   returned: number;
@@ -38,7 +38,7 @@ interface StateRow {
 }
 
 const STATE_COLUMNS =
-  'dirty, dirty_at, first_dirty_at, unverified_since, previewed_created, read_number, read_ended_at, returned, ' +
+  'dirty, dirty_at, first_dirty_at, unverified_since, provisional_created, read_number, read_ended_at, returned, ' +
   'missing_since, missing_number, proven, delete_event, searched, refusals, attempts, due_at';
 
 export type SqliteRecords = ReturnType<typeof createRecords>;
@@ -50,7 +50,7 @@ export function createRecords(db: Connection) {
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = excluded.dirty_at,
        first_dirty_at = excluded.first_dirty_at, unverified_since = excluded.unverified_since,
-       previewed_created = excluded.previewed_created, read_number = excluded.read_number,
+       provisional_created = excluded.provisional_created, read_number = excluded.read_number,
        read_ended_at = excluded.read_ended_at, returned = excluded.returned, missing_since = excluded.missing_since,
        missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
        searched = excluded.searched, refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
@@ -157,7 +157,7 @@ export function createRecords(db: Connection) {
       s.dirtyAt,
       s.firstDirtyAt,
       s.unverifiedSince === null ? null : iso(s.unverifiedSince),
-      s.previewedCreated,
+      s.provisionalCreated,
       s.readNumber,
       s.readEndedAt,
       s.returned ? 1 : 0,
@@ -224,7 +224,7 @@ export function createRecords(db: Connection) {
     shared,
     dirty: markOneDirty,
 
-    /** As `load`, but what the last preview of the record left is taken as it is. */
+    /** As `load`, but what the last event of the record left is taken as it is. */
     recall(kind: Kind, id: string): StoredHeld {
       return busy.get(kind, id) ?? load(kind, id);
     },
@@ -240,7 +240,7 @@ function tableStatements(db: Connection, kind: Kind) {
   const version = kind === 'policy' ? 'version' : null;
   const columns = ['id', 'name', version, 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at']
     .concat(['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'])
-    .concat(['change_seq', 'previewed_created', 'shown'])
+    .concat(['change_seq', 'provisional_created', 'shown'])
     .filter((column) => column !== null);
   const updates = columns
     .filter((column) => column !== 'id' && column !== 'first_seen_at')
@@ -251,12 +251,12 @@ function tableStatements(db: Connection, kind: Kind) {
   );
   const saveContent = db.prepare(
     `UPDATE ${table} SET ${version === null ? '' : 'version = ?, '}status = ?, data = ?, synced_at = ?, verified_at = ?,
-       last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, previewed_created = ?, shown = ? WHERE id = ?`,
+       last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, provisional_created = ?, shown = ? WHERE id = ?`,
   );
   return {
     select: db.prepare(
       `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at,
-       unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, previewed_created, shown
+       unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, provisional_created, shown
        FROM ${table} WHERE id = ?`,
     ),
     markUnverified: db.prepare(
@@ -266,7 +266,7 @@ function tableStatements(db: Connection, kind: Kind) {
     save(
       id: string,
       row: HeldRow,
-      { write, previewedCreated, shown }: RecordState,
+      { write, provisionalCreated, shown }: RecordState,
       unverifiedSince: string | null,
       stored: StoredKeys | null,
     ): number {
@@ -289,7 +289,7 @@ function tableStatements(db: Connection, kind: Kind) {
             row.lastEventAt,
             row.cause,
             write,
-            previewedCreated,
+            provisionalCreated,
             shownText(shown),
             id,
           ],
@@ -306,7 +306,7 @@ function tableStatements(db: Connection, kind: Kind) {
           row.lastEventAt,
           row.cause,
           write,
-          previewedCreated,
+          provisionalCreated,
           shownText(shown),
         ],
       );
@@ -325,7 +325,7 @@ function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
     firstDirtyAt: row.first_dirty_at,
     unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
     write: shown?.change_seq ?? 0,
-    previewedCreated: shown === undefined ? row.previewed_created : shown.previewed_created,
+    provisionalCreated: shown === undefined ? row.provisional_created : shown.provisional_created,
     shown: shown?.shown ? (JSON.parse(shown.shown) as RecordState['shown']) : null,
     readNumber: row.read_number,
     readEndedAt: row.read_ended_at,

@@ -29,7 +29,7 @@ import {
 } from './connection.ts';
 import { settleEpoch } from './epoch.ts';
 import { createFinders } from './finders.ts';
-import { createHotPath } from './previews.ts';
+import { createHotPath } from './provisional.ts';
 import { createRecords } from './records.ts';
 import { assertWhole } from './schema-check.ts';
 

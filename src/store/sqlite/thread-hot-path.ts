@@ -1,11 +1,11 @@
-import type { AcceptOutcome, ClaimedEvent, InboxStore, IncomingEvent, PreviewOutcome } from '../store.ts';
+import type { AcceptOutcome, ClaimedEvent, InboxStore, IncomingEvent, ProvisionalOutcome } from '../store.ts';
 
 /**
  * What crosses for every delivery, laid out so that it costs little: bodies as they are and all else as one JSON text, which
  * takes less than half as long as copying value by value, and nothing twice.
  */
 
-type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'previewEvents' | 'releaseEvents'>;
+type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents' | 'releaseEvents'>;
 type Args<Name extends keyof HotVerbs> = Parameters<HotVerbs[Name]>;
 
 type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Others : never;
@@ -31,7 +31,7 @@ interface Claims {
 
 interface Outcomes {
   seqs: number[];
-  outcomes: PreviewOutcome['outcome'][];
+  outcomes: ProvisionalOutcome['outcome'][];
   errors: (string | null)[];
   /** What has been told anew, and so differs from what was claimed: by its place in the list. */
   named: { at: number; kind: ClaimedEvent['kind']; recordId: string | null }[];
@@ -47,7 +47,7 @@ export interface CrossingVerbs {
     ...rest: Rest<Args<'accept'>>
   ): Promise<number[]>;
   claimEvents(...args: Args<'claimEvents'>): Promise<Columns>;
-  previewEvents(claims: Claims, ...rest: Rest<Args<'previewEvents'>>): Promise<Outcomes>;
+  applyEvents(claims: Claims, ...rest: Rest<Args<'applyEvents'>>): Promise<Outcomes>;
   releaseEvents(claims: Claims): Promise<void>;
 }
 
@@ -63,11 +63,11 @@ export function hotVerbs(call: CrossingVerbs): HotVerbs {
     async claimEvents(...args) {
       return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
     },
-    async previewEvents(events, ...rest) {
-      const { seqs, outcomes, errors, named } = await call.previewEvents(toClaims(events), ...rest);
+    async applyEvents(events, ...rest) {
+      const { seqs, outcomes, errors, named } = await call.applyEvents(toClaims(events), ...rest);
       const bySeq = new Map(events.map((event) => [event.seq, event]));
       const results = seqs.map(
-        (seq, at): PreviewOutcome => ({
+        (seq, at): ProvisionalOutcome => ({
           ...{ event: bySeq.get(seq)!, outcome: outcomes[at]!, error: errors[at]! },
         }),
       );
@@ -106,8 +106,8 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
       for (const event of events) claimed.set(event.seq, event);
       return toColumns(events, CLAIM_COLUMNS);
     },
-    async previewEvents(claims, ...rest) {
-      const results = await store.previewEvents(held(claims), ...rest);
+    async applyEvents(claims, ...rest) {
+      const results = await store.applyEvents(held(claims), ...rest);
       const events = results.map(({ event }) => event);
       const named = events.flatMap(({ seq, kind, recordId }, at) =>
         claimed.get(seq)?.recordId === recordId ? [] : [{ at, kind, recordId }],

@@ -9,7 +9,14 @@ import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
 import type { ClaimedEvent, InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
 import { openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
-import { bury, type HotPath, type PendingEvent, previewAll, readEvent, recallAll } from './previews.ts';
+import {
+  applyAll,
+  askAboutFailed,
+  type HotPath,
+  type PendingEvent,
+  readEvent,
+  recallAll,
+} from './provisional.ts';
 import { type Held, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { as, iso, set, sql } from './sql.ts';
@@ -50,7 +57,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
     );
 
   return {
-    async previewEvents(claimed, rules, now) {
+    async applyEvents(claimed, rules, now) {
       if (claimed.length === 0) return [];
       // As they were claimed.
       const events = claimed as readonly PendingEvent[];
@@ -59,7 +66,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
         async (unit, [held, records]: [ClaimedEvent[], Map<string, Held>]) => {
           const mine = new Set<ClaimedEvent>(held);
           const ours = read.filter(({ event }) => mine.has(event));
-          return await previewAll(hot, unit, ours, records, rules, now);
+          return await applyAll(hot, unit, ours, records, rules, now);
         },
         (to) => Promise.all([claims.finish(to, claimed), recallAll(hot, to, read)]),
       );
@@ -98,7 +105,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
           tally(unit, { [state]: -1, pending: 1 });
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
           const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
-          const [result] = await previewAll(hot, unit, [{ event, reading: null }], new Map(), rules, now);
+          const [result] = await applyAll(hot, unit, [{ event, reading: null }], new Map(), rules, now);
           if (result === undefined || result.outcome === 'failed') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
@@ -134,7 +141,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
           );
         }
         tally(unit, { pending: -failed.length, failed: failed.length });
-        await bury(hot, unit, failed, now, timing);
+        await askAboutFailed(hot, unit, failed, now, timing);
         return [...mine];
       });
       claims.finished(finished);

@@ -61,7 +61,7 @@ export async function resolveGap(unit: Unit, gap: GapKey, nowIso: string): Promi
 }
 
 /** That very one. False: it is not open. */
-export async function settleGap(unit: Unit, id: number, nowIso: string): Promise<boolean> {
+export async function resolveGapById(unit: Unit, id: number, nowIso: string): Promise<boolean> {
   return (await resolveWhere(unit, sql`${gaps.id} = ${id} AND ${gaps.resolvedAt} IS NULL`, nowIso)) > 0;
 }
 

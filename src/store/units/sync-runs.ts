@@ -9,7 +9,7 @@ import {
   openGap,
   resolveAfterFullSync,
   resolveGap,
-  settleGap,
+  resolveGapById,
 } from './gaps.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 
@@ -21,7 +21,7 @@ type FullSyncVerbs = Pick<
   | 'interruptSyncRuns'
   | 'openGap'
   | 'resolveGap'
-  | 'settleGap'
+  | 'resolveGapById'
   | 'kindsWantingFullSync'
   | 'noteAccess'
   | 'beat'
@@ -101,7 +101,7 @@ export function createFullSyncVerbs(database: Database): FullSyncVerbs {
       await database.transact((unit) => resolveGap(unit, gap, iso(now.wall)));
     },
 
-    settleGap: (id, now) => database.transact((unit) => settleGap(unit, id, iso(now.wall))),
+    resolveGapById: (id, now) => database.transact((unit) => resolveGapById(unit, id, iso(now.wall))),
 
     kindsWantingFullSync: (now) => kindsWantingFullSync(statements, now),
 

@@ -166,14 +166,14 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
-      'that no read ever showed is proven gone when a complete walk misses it, and leaves no row',
+      'that no read ever showed is proven gone when a complete list scan misses it, and leaves no row',
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ghost', shows: { name: 'Preview' } }));
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ghost', shows: { name: 'Shown' } }));
         await scene.work();
         scene.pass(SETTLE_MS);
         // It may be about another vendor, which a list begun so early did not show as it is.
-        expect(await scene.missing('vendor', 'ghost', { absentFromWalk: true })).toBe('unresolved_event');
+        expect(await scene.missing('vendor', 'ghost', { absentFromList: true })).toBe('unresolved_event');
         const through = await scene.store.currentNumber();
         await scene.store.noteSearched(
           'vendor',
@@ -182,9 +182,9 @@ export function describeAbsences(open: OpenEngine): void {
           scene.now(),
           { settleMs: SETTLE_MS },
         );
-        expect(await scene.missing('vendor', 'ghost', { absentFromWalk: true })).toBe('first');
+        expect(await scene.missing('vendor', 'ghost', { absentFromList: true })).toBe('first');
         scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ghost', { absentFromWalk: true })).toBe('proven');
+        expect(await scene.missing('vendor', 'ghost', { absentFromList: true })).toBe('proven');
         expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ghost', cause: 'absence' }]);
         expect(await live(scene, 'vendor')).toEqual(['ven_1', 'ven_2']);
         expect(await scene.missing('vendor', 'ghost')).toBe('known');
@@ -404,7 +404,7 @@ export function describeAbsences(open: OpenEngine): void {
     );
   });
 
-  describe('what a pair of walks proves', () => {
+  describe('what a pair of list scans proves', () => {
     it(
       'deletes the absentees that nothing touched since the first began',
       inScene(open, async (scene) => {

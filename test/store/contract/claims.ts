@@ -45,7 +45,7 @@ export function describeClaims(open: OpenEngine): void {
         const first = await scene.claim(2);
         expect(ids(first)).toEqual(['a1', 'a2']);
         expect(ids(await scene.claim(10))).toEqual(['b1']);
-        await scene.store.previewEvents(first, scene.rules(), scene.now());
+        await scene.store.applyEvents(first, scene.rules(), scene.now());
         expect(ids(await scene.claim(10))).toEqual(['a3']);
       }),
     );
@@ -73,7 +73,7 @@ export function describeClaims(open: OpenEngine): void {
         const taken = await scene.claim();
         expect(ids(taken)).toEqual(['a']);
 
-        expect(await scene.store.previewEvents(lost, scene.rules(), scene.now())).toEqual([]);
+        expect(await scene.store.applyEvents(lost, scene.rules(), scene.now())).toEqual([]);
         await scene.store.deferEvents(
           [{ event: lost[0]!, retryAtMs: null, error: 'late' }],
           scene.now(),
@@ -86,8 +86,8 @@ export function describeClaims(open: OpenEngine): void {
         });
         await scene.store.releaseEvents(lost);
         expect(await scene.claim()).toEqual([]);
-        expect(await scene.store.previewEvents(taken, scene.rules(), scene.now())).toMatchObject([
-          { outcome: 'previewed' },
+        expect(await scene.store.applyEvents(taken, scene.rules(), scene.now())).toMatchObject([
+          { outcome: 'provisional' },
         ]);
       }),
     );
@@ -221,7 +221,7 @@ export function describeClaims(open: OpenEngine): void {
         expect(await scene.openGaps()).toEqual([]);
         expect(await retry('a')).toEqual({ outcome: 'other_state', state: 'processed' });
         expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'pending' });
-        await scene.store.previewEvents([other!], scene.rules(), scene.now());
+        await scene.store.applyEvents([other!], scene.rules(), scene.now());
         expect(await retry('b')).toEqual({ outcome: 'other_state', state: 'processed' });
         expect(await retry('no such event')).toEqual({ outcome: 'unknown' });
         expect((await scene.store.summary()).events).toMatchObject({ failed: 0, pending: 0, processed: 2 });
@@ -234,7 +234,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a' }));
         const claimed = await scene.claim();
         expect(await scene.store.discardEvent('a', scene.now())).toBe(true);
-        expect(await scene.store.previewEvents(claimed, scene.rules(), scene.now())).toEqual([]);
+        expect(await scene.store.applyEvents(claimed, scene.rules(), scene.now())).toEqual([]);
         expect(await scene.row('policy', 'pol_1')).toBeNull();
         expect(await scene.store.showEvent('a')).toMatchObject({ state: 'discarded' });
         expect(await scene.store.discardEvent('a', scene.now())).toBe(false);

@@ -16,9 +16,9 @@ const steps = fc.array(
       'unknown',
       'bad',
       'claim',
-      'preview',
+      'provisional',
       'defer',
-      'bury',
+      'fail',
       'retry',
       'discard',
       'lapse',
@@ -76,11 +76,11 @@ async function take(scene: Scene, { verb, n }: Step, held: ClaimedEvent[]): Prom
     case 'claim':
       held.push(...(await scene.claim(n + 1)));
       break;
-    case 'preview':
-      await scene.store.previewEvents(some, scene.rules(), scene.now());
+    case 'provisional':
+      await scene.store.applyEvents(some, scene.rules(), scene.now());
       break;
     case 'defer':
-    case 'bury': {
+    case 'fail': {
       const retryAtMs = verb === 'defer' ? scene.now().steady + 100 : null;
       await scene.store.deferEvents(
         some.map((event) => ({ event, retryAtMs, error: 'no' })),

@@ -72,18 +72,18 @@ export function describeDue(open: OpenEngine): void {
       }),
     );
 
-    it.each([{ isPreviewed: false }, { isPreviewed: true }])(
-      'counts from the latest dirty mark, though one that has waited longer is written after it (previewed: $isPreviewed)',
-      async ({ isPreviewed }) => {
+    it.each([{ isProvisional: false }, { isProvisional: true }])(
+      'counts from the latest dirty mark, though one that has waited longer is written after it (provisional: $isProvisional)',
+      async ({ isProvisional }) => {
         await inScene(open, async (scene) => {
           await dirty(scene, 'ven_1');
-          if (isPreviewed) await scene.work();
+          if (isProvisional) await scene.work();
           const waited = scene.now();
           scene.pass(600);
           await dirty(scene, 'ven_1');
           const late = scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} });
           await scene.store.accept({ events: [late], unusable: [] }, waited, TIMING);
-          if (isPreviewed) await scene.work();
+          if (isProvisional) await scene.work();
           scene.pass(SETTLE_MS - 300);
           await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'As it was' });
           // Such a read may be older than the dirty mark before it.

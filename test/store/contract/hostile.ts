@@ -26,7 +26,7 @@ export function describeHostileInput(open: OpenEngine): void {
         const event = scene.event({ id, recordId: id, shows: { name: id } });
         await scene.accept(event);
         expect(await scene.accept(event)).toMatchObject([{ status: 'duplicate', conflicting: false }]);
-        expect(await scene.work()).toMatchObject([{ outcome: 'previewed' }]);
+        expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
         scene.pass(SETTLE_MS);
         expect(await scene.show('policy', id, { id, name: id })).toMatchObject({ id, verified: true });
         expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });

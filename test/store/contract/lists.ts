@@ -127,7 +127,7 @@ export function describeLists(open: OpenEngine): void {
         const { wall } = scene.now();
         const [old, young] = [isoOf(wall - 3_600_000), isoOf(wall)];
         const row = (minute: string, times: number, max_ms: number) => ({
-          ...{ minute, what: 'lag:preview', times, total_ms: times * 10, max_ms },
+          ...{ minute, what: 'lag:provisional', times, total_ms: times * 10, max_ms },
         });
         await scene.store.addTraffic([row(old, 1, 5), row(young, 2, 30)], 0);
         await scene.store.addTraffic([row(young, 3, 20)], wall - 60_000);

@@ -1,5 +1,5 @@
 import { standsInRow } from '../../mirror/decide.ts';
-import type { Finished, HotPath } from '../units/previews.ts';
+import type { Finished, HotPath } from '../units/provisional.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { StoredHeld } from './busy-records.ts';
 import type { Connection } from './connection.ts';
@@ -27,7 +27,7 @@ export function createHotPath(db: Connection, records: SqliteRecords, arrivals: 
     },
     forgetRecords: records.busy.clear,
 
-    savePreviewed(_unit, touched, changes, nowIso) {
+    saveProvisional(_unit, touched, changes, nowIso) {
       for (const held of touched as Iterable<StoredHeld>) {
         const { state } = held.stored;
         if (state === null || !standsInRow(state, held)) records.saveState(held);

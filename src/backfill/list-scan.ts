@@ -9,7 +9,7 @@ import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages, type ListedKind } from './pages.ts';
 import type { Lane, Upstream } from './upstream.ts';
 
-export interface Walk {
+export interface ListScan {
   /** Every page was read, and nothing contradicts that they were the whole list. */
   complete: boolean;
   /** Why not. */
@@ -34,7 +34,7 @@ export interface Walk {
   total: number | null;
 }
 
-export interface WalkOptions {
+export interface ListScanOptions {
   store: BackfillStore;
   upstream: Upstream;
   clock: Clock;
@@ -47,29 +47,29 @@ export interface WalkOptions {
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
 }
 
-export interface WalkRequest {
+export interface ListScanRequest {
   kind: ListedKind;
   syncRunId: number;
   lane: Lane;
   /** Counts go on from here, and are saved page by page. */
   progress: SyncRunProgress;
-  /** Counted already: the second walk of a proof shows the same records. */
+  /** Counted already: the second list scan of a proof shows the same records. */
   seenBefore: ReadonlySet<string>;
   onPage: (applied: readonly Applied[], total: number | null) => void;
-  /** Pages to leave out, which an interrupted full sync has read: such a walk is never complete. */
+  /** Pages to leave out, which an interrupted full sync has read: such a list scan is never complete. */
   skip: number;
 }
 
-export type DoWalk = (request: WalkRequest) => Promise<Walk>;
+export type ScanList = (request: ListScanRequest) => Promise<ListScan>;
 
 /** Reads a whole list, page by page, each object brought into sync as it is seen. */
-export function createWalk(options: WalkOptions): DoWalk {
+export function createListScan(options: ListScanOptions): ScanList {
   const { store, upstream, clock } = options;
   const pages = createPages(options);
 
   return async (request) => {
     const { kind, syncRunId, progress } = request;
-    const walk: Walk = {
+    const scan: ListScan = {
       complete: false,
       error: null,
       ended: false,
@@ -87,22 +87,22 @@ export function createWalk(options: WalkOptions): DoWalk {
     let moved = false;
     try {
       for await (const { objects, meta, read } of pages(request)) {
-        const total = meta.total ?? walk.total;
-        if (walk.total !== null && total !== walk.total) walk.steady = false;
-        if (walk.total !== null && total! < walk.total) moved = true;
-        walk.total = total;
-        walk.endedAt = read.endedAt;
+        const total = meta.total ?? scan.total;
+        if (scan.total !== null && total !== scan.total) scan.steady = false;
+        if (scan.total !== null && total! < scan.total) moved = true;
+        scan.total = total;
+        scan.endedAt = read.endedAt;
         progress.pages += 1;
         if (objects.length === 0) {
-          Object.assign(walk, judgeEnd(walk, request.skip));
-          walk.mayLack =
+          Object.assign(scan, judgeEnd(scan, request.skip));
+          scan.mayLack =
             broughtUntold &&
-            (moved || walk.total === null || (isOnPages && (await isShortened(kind, beganWall))));
+            (moved || scan.total === null || (isOnPages && (await isShortened(kind, beganWall))));
           break;
         }
-        isOnPages = walk.ids.size > 0;
-        if (objects.some((object) => walk.ids.has(object.id))) {
-          walk.steady = false;
+        isOnPages = scan.ids.size > 0;
+        if (objects.some((object) => scan.ids.has(object.id))) {
+          scan.steady = false;
           moved = true;
         }
         const cause = `sync:${syncRunId}`;
@@ -115,22 +115,22 @@ export function createWalk(options: WalkOptions): DoWalk {
         if (applied.some((one) => one.witness)) upstream.witness(kind, read);
         broughtUntold ||= applied.some((one) => one.outcome === 'inserted' && !one.announced);
         options.onApplied(kind, applied, cause);
-        count(progress, applied, walk.ids, request.seenBefore);
+        count(progress, applied, scan.ids, request.seenBefore);
         await store.progressSyncRun(syncRunId, progress);
-        request.onPage(applied, walk.total);
+        request.onPage(applied, scan.total);
       }
     } catch (error) {
       if (options.signal.aborted || !(error instanceof MirrorError) || error.code === 'store_unavailable')
         throw error;
-      walk.error = error.message;
+      scan.error = error.message;
       const text = unreadablePage(error);
       if (text !== null) await options.gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
     }
-    return walk;
+    return scan;
   };
 
   /**
-   * Whether a deletion is known of that may have fallen into the walk: the service serves old pages for the time that it takes
+   * Whether a deletion is known of that may have fallen into the list scan: the service serves old pages for the time that it takes
    * to be consistent, and tells of what happened in about as much.
    */
   async function isShortened(kind: Kind, beganWall: number): Promise<boolean> {
@@ -141,17 +141,20 @@ export function createWalk(options: WalkOptions): DoWalk {
   }
 }
 
-/** What nobody can make out of a page; null: that is not what ended the walk. */
+/** What nobody can make out of a page; null: that is not what ended the list scan. */
 function unreadablePage(error: MirrorError): string | null {
   if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
   return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
 }
 
-function judgeEnd(walk: Walk, skipped: number): Pick<Walk, 'ended' | 'complete' | 'error' | 'mismatch'> {
+function judgeEnd(
+  scan: ListScan,
+  skipped: number,
+): Pick<ListScan, 'ended' | 'complete' | 'error' | 'mismatch'> {
   if (skipped > 0) {
     return { ended: true, complete: false, error: 'resumed, so it proves no absence', mismatch: false };
   }
-  const error = contradiction(walk.total, walk.ids.size);
+  const error = contradiction(scan.total, scan.ids.size);
   return { ended: true, complete: error === null, error, mismatch: error !== null };
 }
 

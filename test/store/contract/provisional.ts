@@ -3,8 +3,8 @@ import type { Kind } from '../../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import { inScene, isoOf, type OpenEngine, SETTLE_MS, TOLERANCE_MS } from '../scene.ts';
 
-export function describePreviews(open: OpenEngine): void {
-  describe('previewing events', () => {
+export function describeProvisional(open: OpenEngine): void {
+  describe('applying events', () => {
     it(
       'shows a payload in a new row and names the event as its cause',
       inScene(open, async (scene) => {
@@ -13,7 +13,7 @@ export function describePreviews(open: OpenEngine): void {
         await scene.accept(event);
         const since = scene.now().wall;
         scene.pass(3_000);
-        expect(await scene.work()).toMatchObject([{ outcome: 'previewed', error: null }]);
+        expect(await scene.work()).toMatchObject([{ outcome: 'provisional', error: null }]);
         const at = isoOf(scene.now().wall);
         expect(await scene.row('policy', 'pol_1')).toEqual({
           ...{ id: 'pol_1', name: 'Access', version: '1.0', status: 'draft' },
@@ -57,14 +57,14 @@ export function describePreviews(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'later', createdMs: at, shows: { name: 'Later' } }));
         await scene.accept(scene.event({ id: 'earlier', createdMs: at - 1_000, shows: { name: 'Earlier' } }));
         const outcomes = await scene.work();
-        expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'overtaken']);
+        expect(outcomes.map((one) => one.outcome)).toEqual(['provisional', 'overtaken']);
         expect((await scene.row('policy', 'pol_1'))?.name).toBe('Later');
         expect(await scene.store.showEvent('earlier')).toMatchObject({ state: 'processed' });
       }),
     );
 
     it.each([
-      { what: 'a row', kind: 'policy', outcome: 'previewed' },
+      { what: 'a row', kind: 'policy', outcome: 'provisional' },
       { what: 'a record that has no row yet', kind: 'risk_assessment', outcome: 'marked_dirty' },
     ] as const)('remembers of $what what was shown last, in another batch too', async ({ kind, outcome }) => {
       await inScene(open, async (scene) => {
@@ -159,7 +159,7 @@ export function describePreviews(open: OpenEngine): void {
         await inScene(open, async (scene) => {
           await scene.show(kind, 'x', { id: 'x', name: 'One' });
           await scene.accept(scene.event({ kind, type, recordId: 'x', shows: {} }));
-          expect(await scene.work()).toMatchObject([{ outcome: 'previewed' }]);
+          expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
           const at = isoOf(scene.now().wall);
           expect(await scene.row(kind, 'x')).toMatchObject({
             deleted_at: at,
@@ -208,7 +208,7 @@ export function describePreviews(open: OpenEngine): void {
 
     it.each([
       { eventsOnly: false, outcome: 'marked_dirty', rows: 0 },
-      { eventsOnly: true, outcome: 'previewed', rows: 1 },
+      { eventsOnly: true, outcome: 'provisional', rows: 1 },
     ])('makes $rows assessments of a risk payload when events only is $eventsOnly', async (example) => {
       await inScene(open, async (scene) => {
         await scene.accept(
@@ -283,8 +283,8 @@ export function describePreviews(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'bad', data: {} }));
         scene.pass(SETTLE_MS);
         const outcomes = await scene.work();
-        expect(outcomes.map((one) => one.outcome)).toEqual(['previewed', 'failed']);
-        // Hinted at this moment: a read that begins now cannot cover it yet.
+        expect(outcomes.map((one) => one.outcome)).toEqual(['provisional', 'failed']);
+        // Marked dirty at this moment: a read that begins now cannot cover it yet.
         expect((await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'good' })).verified).toBe(false);
       }),
     );
@@ -298,13 +298,13 @@ export function describePreviews(open: OpenEngine): void {
         );
         const [a, b] = await scene.claim();
         const broken = { ...b!, body: 'not JSON' };
-        await expect(scene.store.previewEvents([a!, broken], scene.rules(), scene.now())).rejects.toThrow();
+        await expect(scene.store.applyEvents([a!, broken], scene.rules(), scene.now())).rejects.toThrow();
         expect(await scene.row('policy', 'pol_a')).toBeNull();
         expect(await scene.changes()).toEqual([]);
         for (const id of ['a', 'b'])
           expect(await scene.store.showEvent(id)).toMatchObject({ state: 'pending' });
         // The claims are still held: each alone shows which of them breaks.
-        await scene.store.previewEvents([a!], scene.rules(), scene.now());
+        await scene.store.applyEvents([a!], scene.rules(), scene.now());
         expect(await scene.store.showEvent('a')).toMatchObject({ state: 'processed' });
       }),
     );

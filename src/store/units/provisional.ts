@@ -1,11 +1,11 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
-import { decidePreview } from '../../mirror/decide.ts';
+import { decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/handlers.ts';
 import type { Sender, Sql, Unit } from '../database.ts';
 import { coverableAt, gapOfFailed } from '../resolving.ts';
 import { events as eventTable, recordState as states } from '../schema.sqlite.ts';
-import type { ClaimedEvent, DirtyTiming, Now, PreviewOutcome, PreviewRules } from '../store.ts';
+import type { ClaimedEvent, DirtyTiming, Now, ProvisionalOutcome, ProvisionalRules } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
 import { openGap } from './gaps.ts';
 import { type Change, type Dirtied, type Held, keyOf, type Records, writeContent } from './records.ts';
@@ -25,12 +25,12 @@ export interface HotPath {
   records: Records;
   /** What an event says. */
   payloadOf(event: PendingEvent): JsonObject;
-  /** As `records.load`; what the last preview of a record left may be taken as it is. */
+  /** As `records.load`; what the last event of a record left may be taken as it is. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
   /** A unit has changed records, or is about to, otherwise than by what stands here: nothing of them is remembered. */
   forgetRecords(): void;
   /** As `records.save`; what an event moves of a state stands in the row, as a rule, and is not written twice. */
-  savePreviewed(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
+  saveProvisional(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
   /** Events that were waiting. */
   saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
 }
@@ -76,14 +76,14 @@ export async function recallAll(hot: HotPath, sql: Sql, read: readonly Read[]): 
 }
 
 /** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or failed. */
-export async function previewAll(
+export async function applyAll(
   hot: HotPath,
   unit: Unit,
   read: readonly Read[],
   records: Map<string, Held>,
-  rules: PreviewRules,
+  rules: ProvisionalRules,
   now: Now,
-): Promise<Previewed[]> {
+): Promise<Applying[]> {
   if (read.length === 0) return [];
   const renamed = await readAnew(hot, unit, read, records, rules, now);
   const batch: Batch = {
@@ -93,16 +93,16 @@ export async function previewAll(
     nowIso: iso(now.wall),
   };
   const idFields = idFieldsOf(rules.pointers);
-  const outcomes = read.map((one): Previewed => {
+  const outcomes = read.map((one): Applying => {
     const again = renamed.get(one);
-    if (again === undefined) return previewOne(one, idFields, batch);
+    if (again === undefined) return applyOne(one, idFields, batch);
     const { event } = again.read;
     // All that one of an unknown type does is to have its record read.
     if (stateAfter({ event, outcome: 'marked_dirty' }) === 'ignored')
       return { event, outcome: 'marked_dirty', error: null };
-    return previewOne(again.read, again.idFields, batch);
+    return applyOne(again.read, again.idFields, batch);
   });
-  hot.savePreviewed(unit, batch.touched, batch.changes, batch.nowIso);
+  hot.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
   const moves = { processed: 0, ignored: 0, failed: 0 };
   const finished = outcomes.map((result): Finished => {
     const state = stateAfter(result);
@@ -113,7 +113,7 @@ export async function previewAll(
   tally(unit, { ...moves, pending: -outcomes.length });
   // After the states are saved: a failed event marks its record dirty, and saving would undo that.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
-  await bury(
+  await askAboutFailed(
     hot,
     unit,
     failed.map(({ event, error }) => ({ event, error: error ?? '' })),
@@ -124,7 +124,7 @@ export async function previewAll(
 }
 
 /** Events that were given up: the API is asked for what they were about. */
-export async function bury(
+export async function askAboutFailed(
   { records }: HotPath,
   unit: Unit,
   failed: readonly { event: ClaimedEvent; error: string }[],
@@ -142,7 +142,11 @@ export async function bury(
   }
 }
 
-function soughtFrom({ event, outcome }: PreviewOutcome, rules: PreviewRules, now: Now): string | null {
+function soughtFrom(
+  { event, outcome }: ProvisionalOutcome,
+  rules: ProvisionalRules,
+  now: Now,
+): string | null {
   const isSought =
     outcome === 'failed' && event.kind !== null && event.recordId === null && !rules.eventsOnly;
   return isSought ? iso(now.wall + rules.timing.settleMs) : null;
@@ -157,7 +161,7 @@ async function readAnew(
   unit: Unit,
   read: readonly Read[],
   records: Map<string, Held>,
-  rules: PreviewRules,
+  rules: ProvisionalRules,
   now: Now,
 ): Promise<Map<Read, { read: Read; idFields: ReadonlySet<string> }>> {
   const nameless = read.filter(({ event }) => event.kind !== null && event.recordId === null);
@@ -191,13 +195,13 @@ async function readAnew(
   return renamed;
 }
 
-type Previewed = PreviewOutcome & { event: PendingEvent };
+type Applying = ProvisionalOutcome & { event: PendingEvent };
 
 interface Batch {
   records: ReadonlyMap<string, Held>;
   touched: Set<Held>;
   changes: Change[];
-  rules: PreviewRules;
+  rules: ProvisionalRules;
   now: Now;
   nowIso: string;
   unit: Unit;
@@ -206,11 +210,11 @@ interface Batch {
 /** An instant, known to be one, that is written as we write it. */
 const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
 
-function previewOne(
+function applyOne(
   { event, reading }: Read,
   idFields: ReadonlySet<string>,
   { records, touched, changes, rules, now, nowIso, unit }: Batch,
-): Previewed {
+): Applying {
   const { kind, recordId } = event;
   if (kind === null || reading === null)
     return { event, outcome: 'failed', error: 'the event is of no known family' };
@@ -233,7 +237,7 @@ function previewOne(
   const held = records.get(keyOf(kind, recordId))!;
   touched.add(held);
   const verifiedAt = held.row?.verifiedAt;
-  const decision = decidePreview(
+  const decision = decideProvisional(
     { ...event, kind, content: reading.content, shows: reading.shows },
     { state: held.state, row: held.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
     { eventsOnly: rules.eventsOnly, toleranceMs: rules.toleranceMs, idFields },

@@ -1,6 +1,6 @@
 import { standsInRow } from '../../mirror/decide.ts';
 import { payloadIn } from '../../process/handlers.ts';
-import type { HotPath } from '../units/previews.ts';
+import type { HotPath } from '../units/provisional.ts';
 import type { Sender } from './connection.ts';
 import { type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';
 import { rowsOf } from './text.ts';
@@ -14,7 +14,7 @@ export const HOT_PATH: HotPath = {
   recall: loadRecords,
   // Nothing is: another replica may write.
   forgetRecords: () => undefined,
-  savePreviewed: (unit: Sender, touched, changes, nowIso) =>
+  saveProvisional: (unit: Sender, touched, changes, nowIso) =>
     saveRecords(unit, touched, changes, nowIso, hasNewState),
   saveFinished(unit: Sender, finished, nowIso) {
     unit.send(
