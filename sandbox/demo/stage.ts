@@ -35,7 +35,7 @@ export interface Operator {
   /** Rejects unless answered 2xx. */
   post(path: string, body: unknown): Promise<unknown>;
   /** Null when the answer is that there is no such thing, or that its state does not allow it. */
-  postIfFound(path: string): Promise<unknown>;
+  postIfFound(path: string, body?: unknown): Promise<unknown>;
 }
 
 export interface StageSettings {

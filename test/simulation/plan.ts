@@ -184,7 +184,7 @@ function settingsOf(chance: Chance): Settings {
   };
 }
 
-/** So long a list that an interrupted walk over it is worth resuming. */
+/** So long a list that an interrupted list scan over it is worth resuming. */
 function lengthen(chance: Chance, settings: Settings, kind: 'policy' | 'vendor'): void {
   settings.initial = { ...settings.initial, [kind]: chance.between('long', 13, 18) };
   settings.pageSize = 1;
@@ -193,7 +193,7 @@ function lengthen(chance: Chance, settings: Settings, kind: 'policy' | 'vendor')
   settings.errorRate = Math.min(settings.errorRate, 0.05);
 }
 
-/** Crashes far into a walk, and records that come to be about then and that nothing announces. */
+/** Crashes far into a list scan, and records that come to be about then and that nothing announces. */
 function resumptions(
   chance: Chance,
   spanMs: number,
