@@ -13,7 +13,9 @@ interface Room {
 }
 
 const quoted = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, path]) => path!);
-const [ROOMS, PACKAGES] = tables(/\n## Who may import whom\n(.+?)(?:\n## |$)/s.exec(read('ARCHITECTURE.md'))![1]!);
+const [ROOMS, PACKAGES] = tables(
+  /\n## Who may import whom\n(.+?)(?:\n## |$)/s.exec(read('ARCHITECTURE.md'))![1]!,
+);
 
 const PATHS = ROOMS.flatMap(({ paths }) => paths);
 

@@ -1,7 +1,6 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
-import type { Verdict, VerdictInput } from './verdict.ts';
-import { isEndedByPerson, oldestOf, openSince } from './verdict-facts.ts';
+import { isEndedByPerson, oldestOf, openSince, type Verdict, type VerdictInput } from './verdict-facts.ts';
 import { count, kindPlural } from './words.ts';
 
 /** Longer than from one heartbeat to the next: one that fails alone, as while a server changes over, calls nobody. */

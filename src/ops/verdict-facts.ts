@@ -1,5 +1,47 @@
-import type { OpenGaps } from '../store/reports.ts';
+import type { OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
 import type { GapReason } from '../store/store.ts';
+import type { LiveFacts, PendingDeletions } from './context.ts';
+
+/** The one button that may end it, where one does. */
+export type RemedyAction = 'resume' | 'sync' | 'approve' | 'retry' | 'resolve' | null;
+
+export interface Verdict {
+  verdict: VerdictName;
+  /** Stable code of what decided it. */
+  reason: string;
+  /** One sentence in plain words. */
+  sentence: string;
+  /** What to do; null when there is nothing to do. */
+  remedy: string | null;
+  action: RemedyAction;
+  /** Since when, ISO 8601; null where nobody can say. */
+  since: string | null;
+}
+
+export interface VerdictInput {
+  /** Null: the database could not be read. */
+  summary: StoreSummary | null;
+  /** All that are open. */
+  gaps: readonly OpenGaps[];
+  pending: readonly PendingDeletions[];
+  live: Pick<
+    LiveFacts,
+    | 'state'
+    | 'startedAt'
+    | 'paused'
+    | 'pausedSince'
+    | 'unwritableSince'
+    | 'eventsOnly'
+    | 'signingSecrets'
+    | 'settleMs'
+    | 'fullSyncMs'
+    | 'silenceMs'
+    | 'runningSyncRuns'
+    | 'upstream'
+  >;
+  /** Wall-clock milliseconds. */
+  now: number;
+}
 
 /** When the oldest open gap of that reason was opened; null: none is open. ISO 8601. */
 export function openSince(gaps: readonly OpenGaps[], reason: GapReason): string | null {

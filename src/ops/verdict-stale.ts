@@ -1,7 +1,6 @@
 import type { KindStatus, OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
-import type { Verdict, VerdictInput } from './verdict.ts';
-import { instant, isUnreadable, openSince } from './verdict-facts.ts';
+import { instant, isUnreadable, openSince, type Verdict, type VerdictInput } from './verdict-facts.ts';
 import { age, figure, kindNoun, kindPlural } from './words.ts';
 
 /** Twice the interval means that a full sync was missed altogether; the rest is the time that one may take. */

@@ -1,51 +1,11 @@
-import type { OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
-import type { LiveFacts, PendingDeletions } from './context.ts';
+import type { StoreSummary } from '../store/reports.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
-import { instant, isUnreadable } from './verdict-facts.ts';
+import { instant, isUnreadable, type Verdict, type VerdictInput } from './verdict-facts.ts';
 import { stale } from './verdict-stale.ts';
 import { age, count, figure, kindPlural } from './words.ts';
 
-/** The one button that may end it, where one does. */
-export type RemedyAction = 'resume' | 'sync' | 'approve' | 'retry' | 'resolve' | null;
-
-export interface Verdict {
-  verdict: VerdictName;
-  /** Stable code of what decided it. */
-  reason: string;
-  /** One sentence in plain words. */
-  sentence: string;
-  /** What to do; null when there is nothing to do. */
-  remedy: string | null;
-  action: RemedyAction;
-  /** Since when, ISO 8601; null where nobody can say. */
-  since: string | null;
-}
-
-export interface VerdictInput {
-  /** Null: the database could not be read. */
-  summary: StoreSummary | null;
-  /** All that are open. */
-  gaps: readonly OpenGaps[];
-  pending: readonly PendingDeletions[];
-  live: Pick<
-    LiveFacts,
-    | 'state'
-    | 'startedAt'
-    | 'paused'
-    | 'pausedSince'
-    | 'unwritableSince'
-    | 'eventsOnly'
-    | 'signingSecrets'
-    | 'settleMs'
-    | 'fullSyncMs'
-    | 'silenceMs'
-    | 'runningSyncRuns'
-    | 'upstream'
-  >;
-  /** Wall-clock milliseconds. */
-  now: number;
-}
+export type { Verdict, VerdictInput };
 
 /** Events are worked off within a second or two. What waits longer than the alert BacklogGrowing allows is worth a word. */
 const BACKLOG_LATE_MS = 30_000;
