@@ -1,7 +1,7 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { describeError, UsageError } from '../src/errors.ts';
+import { describeError, UsageError } from '../src/platform/errors.ts';
 import { BUILTIN_SEED } from './builtin.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { isLoopbackHost } from './loopback.ts';

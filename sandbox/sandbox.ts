@@ -6,7 +6,7 @@ import { getRequestListener } from '@hono/node-server';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
-import { describeError, UsageError } from '../src/errors.ts';
+import { describeError, UsageError } from '../src/platform/errors.ts';
 import { apiKeyAuthenticator, tokenAuthenticator } from './authentication.ts';
 import { controlRoutes } from './control.ts';
 import { Deliveries } from './deliveries.ts';

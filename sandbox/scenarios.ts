@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { KINDS } from '../src/compliance/kinds.ts';
-import { describeError } from '../src/errors.ts';
+import { describeError } from '../src/platform/errors.ts';
 import { type LivelySettings, runLively } from './lively.ts';
 import type { Random } from './random.ts';
 import { STORIES, STORY_NAMES, type StoryOutcome } from './stories.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { KINDS, type Kind } from '../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
-import { describeError, UsageError } from '../src/errors.ts';
+import { describeError, UsageError } from '../src/platform/errors.ts';
 import { MACHINES } from './machines.ts';
 import {
   EVENT_ID_FIELDS,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createAddresses, networkOf } from '../src/addresses.ts';
-import { loadConfig } from '../src/config.ts';
+import { createAddresses, networkOf } from '../src/platform/addresses.ts';
+import { loadConfig } from '../src/platform/config.ts';
 
 const addressesFor = (proxies?: string) =>
   createAddresses(loadConfig(proxies === undefined ? {} : { TRUSTED_PROXIES: proxies }).trustedProxies);

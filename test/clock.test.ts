@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sharedClock } from '../src/clock.ts';
+import { sharedClock } from '../src/platform/clock.ts';
 
 const DATABASE_ORIGIN = 1_800_000_000_000;
 

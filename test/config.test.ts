@@ -3,9 +3,9 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { configWarnings, loadConfig, requireHttpsOrLoopback, secretTexts } from '../src/config.ts';
-import type { Environment } from '../src/config-parsers.ts';
-import { UsageError } from '../src/errors.ts';
+import { configWarnings, loadConfig, requireHttpsOrLoopback, secretTexts } from '../src/platform/config.ts';
+import type { Environment } from '../src/platform/config-parsers.ts';
+import { UsageError } from '../src/platform/errors.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -13,7 +13,7 @@ function section(heading: string): string {
   return readme.slice(from, to === -1 ? undefined : to);
 }
 
-const SETTINGS = [...read('src/config.ts').matchAll(/read\.(?:value|secret)\(\s*'([A-Z_]+)'/g)].map(
+const SETTINGS = [...read('src/platform/config.ts').matchAll(/read\.(?:value|secret)\(\s*'([A-Z_]+)'/g)].map(
   ([, name]) => name!,
 );
 const TABLE_NAMES = section('Settings')

@@ -132,27 +132,27 @@ describe('the table of who may import whom', () => {
   it.each([
     ['src/receive/new.ts', 'src/mirror/merge.ts'],
     ['src/receive/new.ts', 'src/compliance/client.ts'],
-    ['src/receive/new.ts', 'src/config.ts'],
+    ['src/receive/new.ts', 'src/platform/config.ts'],
     ['src/process/new.ts', 'src/backfill/backfill.ts'],
     ['src/process/new.ts', 'src/store/reports.ts'],
-    ['src/mirror/new.ts', 'src/clock.ts'],
+    ['src/mirror/new.ts', 'src/platform/clock.ts'],
     ['src/backfill/new.ts', 'sandbox/sandbox.ts'],
     ['src/ops/dashboard/new.tsx', 'src/backfill/backfill.ts'],
     ['src/compliance/new.ts', 'src/store/store.ts'],
     ['src/store/store.ts', 'src/store/open.ts'],
     ['src/store/units/new.ts', 'src/store/sqlite/connection.ts'],
     ['src/store/postgres/new.ts', 'src/store/sqlite/connection.ts'],
-    ['src/service.ts', 'src/cli/run.ts'],
+    ['src/service/service.ts', 'src/cli/run.ts'],
     ['src/service/new.ts', 'sandbox/sandbox.ts'],
-    ['src/main.ts', 'src/service.ts'],
-    ['src/unlisted/new.ts', 'src/errors.ts'],
+    ['src/main.ts', 'src/service/service.ts'],
+    ['src/unlisted/new.ts', 'src/platform/errors.ts'],
     ['src/cli/new.ts', 'test/support/ports.ts'],
     ['sandbox/new.ts', 'src/store/store.ts'],
     ['sandbox/page/new.tsx', 'src/cli/cli.ts'],
     ['sandbox/demo/new.ts', 'sandbox/state.ts'],
     ['src/cli/new.ts', 'hono'],
     ['src/mirror/new.ts', '@hono/node-server'],
-    ['src/service.ts', 'better-sqlite3'],
+    ['src/service/service.ts', 'better-sqlite3'],
     ['src/store/sqlite/new.ts', 'pg'],
     ['src/store/sqlite/new.ts', 'drizzle-orm/sqlite-core'],
     ['sandbox/new.ts', 'node:sqlite'],
@@ -161,7 +161,7 @@ describe('the table of who may import whom', () => {
   });
 
   it.each([
-    ['src/receive/new.ts', 'src/config.ts'],
+    ['src/receive/new.ts', 'src/platform/config.ts'],
     ['src/inbox/new.ts', 'src/store/store.ts'],
   ])('lets %s have the types of %s, and nothing else', (from, to) => {
     expect(isAllowed({ from, to, isType: true })).toBe(true);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { createLogLimit } from '../src/log-limit.ts';
-import { createLogger } from '../src/logger.ts';
+import { createLogLimit } from '../src/platform/log-limit.ts';
+import { createLogger } from '../src/platform/logger.ts';
 import { HeldClock, settled } from './compliance/held-clock.ts';
 
 const LIMIT = 20;

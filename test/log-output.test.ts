@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest';
-import { createLogOutput, type LogSink, MAX_WAITING_BYTES } from '../src/log-output.ts';
-import { createLogger } from '../src/logger.ts';
+import { createLogOutput, type LogSink, MAX_WAITING_BYTES } from '../src/platform/log-output.ts';
+import { createLogger } from '../src/platform/logger.ts';
 
 /** A reader that takes a piece when it is told to. */
 function stuckReader() {

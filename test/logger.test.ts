@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createLogger, type LoggerOptions, stage } from '../src/logger.ts';
+import { createLogger, type LoggerOptions, stage } from '../src/platform/logger.ts';
 
 function collect(options: Partial<LoggerOptions> = {}) {
   const lines: string[] = [];

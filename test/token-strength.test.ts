@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { estimatedBits, TOKEN_MIN_BITS } from '../src/token-strength.ts';
+import { estimatedBits, TOKEN_MIN_BITS } from '../src/platform/token-strength.ts';
 
 const times = (text: string, count: number) => text.repeat(count);
 

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { describeError, MirrorError } from '../../src/errors.ts';
+import { describeError, MirrorError } from '../../src/platform/errors.ts';
 
 /** One of our own commands, running as a process of its own. */
 export interface Child {

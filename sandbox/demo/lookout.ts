@@ -1,5 +1,5 @@
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
-import { MirrorError } from '../../src/errors.ts';
+import { MirrorError } from '../../src/platform/errors.ts';
 import {
   compare,
   type Difference,

@@ -1,5 +1,5 @@
 import { KINDS } from '../../src/compliance/kinds.ts';
-import { MirrorError } from '../../src/errors.ts';
+import { MirrorError } from '../../src/platform/errors.ts';
 import { unverifiedRows } from './compare.ts';
 import {
   createLookout,

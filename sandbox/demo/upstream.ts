@@ -1,6 +1,6 @@
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { MirrorError } from '../../src/errors.ts';
+import { MirrorError } from '../../src/platform/errors.ts';
 import type { UpstreamRecords } from './compare.ts';
 import type { Shapes } from './shaped.ts';
 

@@ -1,11 +1,11 @@
-import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { FetchedKind } from '../compliance/paths.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import { StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { StoreUnavailable } from '../platform/errors.ts';
 import type { Applied, Conclusion, DirtyTiming, ProvisionalRules, RepairStore } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
 import { createDiscovery } from './discovery.ts';

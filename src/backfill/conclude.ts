@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { BackfillStore, Conclusion } from '../store/store.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 

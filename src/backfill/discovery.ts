@@ -1,10 +1,10 @@
-import type { Clock } from '../clock.ts';
 import { type Candidate, everyIdIn, idCandidatesIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { DELETE_TYPES } from '../compliance/kinds.ts';
 import type { FetchedKind } from '../compliance/paths.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { ProvisionalRules, RepairStore, UnreadEvent } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';

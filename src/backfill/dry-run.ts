@@ -1,12 +1,12 @@
-import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { FetchedKind } from '../compliance/paths.ts';
 import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
-import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
 import { SILENT_GAPS } from './gaps.ts';

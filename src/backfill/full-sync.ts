@@ -1,9 +1,9 @@
-import type { Clock } from '../clock.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { FetchedKind } from '../compliance/paths.ts';
 import { isAddressable } from '../compliance/pointers.ts';
-import { describeError, StoreUnavailable } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { BackfillStore, DirtyTiming, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
 import type { Conclude, ConclusionRequest } from './conclude.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { BackfillStore, GapKey, OperatorStore } from '../store/store.ts';
 
 /** The service was not there for longer than this: deliveries may have been given up meanwhile. */

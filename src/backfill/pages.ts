@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '../clock.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
 import type { Page, PageCallOptions } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
@@ -15,8 +14,9 @@ import {
   type SeenPage,
 } from '../compliance/paging.ts';
 import { type IdPointers, type JsonObject, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
-import { MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
 import { READ_BACKOFF } from './plan.ts';
 import type { Lane, Upstream } from './upstream.ts';

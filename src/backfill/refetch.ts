@@ -1,4 +1,3 @@
-import type { Clock } from '../clock.ts';
 import type { Candidate } from '../compliance/candidates.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
@@ -12,8 +11,9 @@ import {
   pointersToSet,
   recordIdIn,
 } from '../compliance/pointers.ts';
-import { describeError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { describeError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, DirtyTiming, MissingOutcome } from '../store/store.ts';
 import type { Discovery } from './discovery.ts';
 import { type GapKeeper, listed } from './gaps.ts';

@@ -1,11 +1,11 @@
-import type { Clock } from '../clock.ts';
 import type { ComplianceClient, Page, PageCallOptions, RecordAnswer } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { COLLECTIONS } from '../compliance/paths.ts';
 import type { CallOptions } from '../compliance/requester.ts';
-import { describeError, MirrorError } from '../errors.ts';
 import { backoffMs } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { describeError, MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { OUTAGE_BACKOFF } from './plan.ts';

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { loadConfig } from '../config.ts';
+import { loadConfig } from '../platform/config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
 import { type Cli, type Screen, writeJson } from './cli.ts';
 import { backUpDatabase, refuseFromAfar } from './database.ts';

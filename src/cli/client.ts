@@ -1,11 +1,11 @@
-import { systemClock } from '../clock.ts';
 import { createBudget } from '../compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../compliance/client.ts';
 import { credentialsFor } from '../compliance/credentials-for.ts';
 import type { Needs, TokenStore } from '../compliance/oauth-tokens.ts';
 import type { ObservedRequest, RefusedRequest } from '../compliance/requester.ts';
-import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
-import { describeError, UsageError } from '../errors.ts';
+import { systemClock } from '../platform/clock.ts';
+import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { openForWriting, withStore } from './database.ts';

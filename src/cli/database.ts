@@ -1,5 +1,5 @@
-import { type Config, loadConfig } from '../config.ts';
-import { UsageError } from '../errors.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
 import type { LockHolder } from '../store/lock.ts';
 import type { BackupOptions, BackupResult } from '../store/sqlite/backup.ts';
 import type { Store } from '../store/store.ts';

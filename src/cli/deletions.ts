@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { MirrorError, UsageError } from '../errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { type PendingDeletionReport, pendingDeletionKey } from '../store/reports.ts';
 import { ask } from './ask.ts';
 import type { Cli } from './cli.ts';

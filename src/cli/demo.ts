@@ -4,7 +4,7 @@ import { keepRunning } from '../../sandbox/demo/endless.ts';
 import type { Screen } from '../../sandbox/demo/narration.ts';
 import { runOnce } from '../../sandbox/demo/once.ts';
 import { onStage } from '../../sandbox/demo/stage.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeTable } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
 import { createOpsClient } from './ops-client.ts';

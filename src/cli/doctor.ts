@@ -1,11 +1,11 @@
 import { Command, Option } from 'commander';
-import { loadConfig } from '../config.ts';
-import { UsageError } from '../errors.ts';
-import type { Explained } from '../receive/diagnosis-rejection.ts';
+import type { Explained } from '../doctor/diagnosis-rejection.ts';
+import { type Check, judge } from '../doctor/judge.ts';
+import { loadConfig } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { refuseFromAfar } from './database.ts';
 import { examine } from './doctor/examine.ts';
-import { type Check, judge } from './doctor/judge.ts';
 import { keptDelivery } from './doctor/kept.ts';
 import { explainRecorded, type RecordedOptions } from './doctor/recorded.ts';
 import { DifferenceFound } from './exit.ts';

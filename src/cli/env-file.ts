@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '../platform/errors.ts';
 
 /** Read in the working folder by every command. */
 export const ENV_FILE = '.env';

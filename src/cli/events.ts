@@ -1,7 +1,7 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError, UsageError } from '../errors.ts';
 import { whyNot } from '../ops/operations.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { EventPage, EventReport, EventState, Paging } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';

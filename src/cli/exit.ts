@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander';
-import { describeError, MirrorError, UsageError } from '../errors.ts';
+import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { printable } from './text.ts';
 
 /** What a shell learns from us. Fixed: scripts depend on it. */

@@ -1,9 +1,9 @@
 import { createDryRun } from '../backfill/dry-run.ts';
-import { systemClock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { type Config, loadConfig } from '../config.ts';
-import { MirrorError, UsageError } from '../errors.ts';
 import type { Compared } from '../ops/operations.ts';
+import { systemClock } from '../platform/clock.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { riskIdsReader } from '../service/risk-ids.ts';
 import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';

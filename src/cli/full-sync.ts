@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import { MirrorError } from '../errors.ts';
 import type { Differences } from '../ops/context.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { SyncRunReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { describeDifferences } from './differences.ts';

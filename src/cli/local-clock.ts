@@ -1,4 +1,4 @@
-import { type Clock, sharedClock, systemClock } from '../clock.ts';
+import { type Clock, sharedClock, systemClock } from '../platform/clock.ts';
 import type { Store } from '../store/store.ts';
 
 /** The clock that the service's instants are of: the database's where several processes share it, else this machine's. */

@@ -1,6 +1,5 @@
 import { createInterface } from 'node:readline';
 import { Command, Option } from 'commander';
-import { type Clock, systemClock } from '../clock.ts';
 import {
   type ConsentAnswer,
   type ConsentAttempt,
@@ -11,8 +10,9 @@ import {
   type TokenEndpoint,
 } from '../compliance/oauth-endpoint.ts';
 import { GRANT, scopesFor, sealTokens, type Tokens } from '../compliance/oauth-tokens.ts';
-import { type ComplianceSettings, type Config, loadConfig } from '../config.ts';
-import { describeError, MirrorError, UsageError } from '../errors.ts';
+import { type Clock, systemClock } from '../platform/clock.ts';
+import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';
+import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { openForWriting, refuseFromAfar } from './database.ts';

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { loadConfig } from '../config.ts';
+import { loadConfig } from '../platform/config.ts';
 import type { Cli } from './cli.ts';
 import { refuseFromAfar, withLockedStore } from './database.ts';
 

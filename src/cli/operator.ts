@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { type Config, loadConfig } from '../config.ts';
-import { MirrorError, UsageError } from '../errors.ts';
 import { APPROVAL_MS, pendingBySyncRun } from '../ops/deletions.ts';
 import { type RetriedAll, resolveGap, retryAllWithoutRecord, whyNot } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import type { Clock } from '../platform/clock.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
 import { REPLICA_LIFE_MS } from '../service/replicas.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';

@@ -1,6 +1,6 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 
 /** The operators' listener, as a script would use it. */
 export interface OpsClient {

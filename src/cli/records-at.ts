@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type RecordReport } from '../store/reports.ts';
 import { type PastRecord, recordAt } from './history.ts';
 import type { Reports } from './reports.ts';

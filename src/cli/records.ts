@@ -1,6 +1,6 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError, UsageError } from '../errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { ChangeReport, RecordReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import type { PastRecord } from './history.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Argument, Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
-import { describeError, UsageError } from '../errors.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
 import { withOperator } from './operator.ts';
 import { parseKind } from './options.ts';

@@ -1,14 +1,14 @@
 import { hash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import type { Clock } from '../clock.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import { answerPlace, EVERY_FAMILY, registrationPlace } from '../compliance/registration.ts';
 import type { RegistrationAnswer } from '../compliance/registration-answer.ts';
 import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
 import { openSecret, sealSecret } from '../compliance/secrets.ts';
-import { type Config, loadConfig, requireHttpsOrLoopback } from '../config.ts';
-import { MirrorError, UsageError } from '../errors.ts';
+import type { Clock } from '../platform/clock.ts';
+import { type Config, loadConfig, requireHttpsOrLoopback } from '../platform/config.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/stored-secrets.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';

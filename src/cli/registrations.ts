@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
-import { loadConfig } from '../config.ts';
-import { MirrorError } from '../errors.ts';
+import { loadConfig } from '../platform/config.ts';
+import { MirrorError } from '../platform/errors.ts';
 import { standingOf } from '../service/stored-secrets.ts';
 import type { Cli } from './cli.ts';
 import { openForWriting, refuseFromAfar, withStore } from './database.ts';

@@ -1,5 +1,5 @@
 import { Argument, Command } from 'commander';
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { RejectionReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';

@@ -1,4 +1,4 @@
-import { loadConfig } from '../config.ts';
+import { loadConfig } from '../platform/config.ts';
 import type { Cli } from './cli.ts';
 import { withStore } from './database.ts';
 import { createOpsClient } from './ops-client.ts';

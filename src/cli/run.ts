@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { version } from '../package.ts';
+import { version } from '../platform/package.ts';
 import { type Cli, screenOf } from './cli.ts';
 import { withEnvFile } from './env-file.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';

@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import { unknownNames } from '../config-parsers.ts';
+import { unknownNames } from '../platform/config-parsers.ts';
 import type { Cli } from './cli.ts';
 import { integerBetween } from './options.ts';
 import { attachedOption } from './serve.ts';

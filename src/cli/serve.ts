@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
-import { type Config, configWarnings, loadConfig, secretTexts } from '../config.ts';
-import type { Logger } from '../logger.ts';
-import type { Service } from '../service.ts';
+import { type Config, configWarnings, loadConfig, secretTexts } from '../platform/config.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Service } from '../service/service.ts';
 import type { Cli } from './cli.ts';
 import { exposureOfDatabase } from './database.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
@@ -23,9 +23,9 @@ export function serveCommand(cli: Cli): Command {
       for (const warning of [...configWarnings(cli.env), ...lackOfSecrets(config)])
         cli.err.write(`compliance-mirror: ${warning}\n`);
       // Here and not above: the short commands should not load a web server each time.
-      const { createLogger } = await import('../logger.ts');
-      const { LAST_LINES_MS, standardOutput } = await import('../log-output.ts');
-      const { startService } = await import('../service.ts');
+      const { createLogger } = await import('../platform/logger.ts');
+      const { LAST_LINES_MS, standardOutput } = await import('../platform/log-output.ts');
+      const { startService } = await import('../service/service.ts');
       const output = standardOutput();
       const secrets = () => secretTexts(config);
       logger = createLogger({ level: config.logLevel, secrets, destination: output });

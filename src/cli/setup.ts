@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { pointersToSet } from '../compliance/pointers.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { checkUp } from './doctor.ts';

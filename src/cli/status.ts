@@ -1,9 +1,9 @@
 import { Command } from 'commander';
 import { pointersToSet } from '../compliance/pointers.ts';
-import { loadConfig } from '../config.ts';
-import { MirrorError } from '../errors.ts';
 import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
 import { bytes } from '../ops/words.ts';
+import { loadConfig } from '../platform/config.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { databasePath, holderOfDatabase, withStore } from './database.ts';

@@ -1,6 +1,6 @@
 import { Argument, Command } from 'commander';
-import { MirrorError } from '../errors.ts';
 import type { Differences } from '../ops/context.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';

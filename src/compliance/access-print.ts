@@ -1,5 +1,5 @@
 import { scryptSync } from 'node:crypto';
-import type { ComplianceSettings } from '../config.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
 
 const PRINT_BYTES = 16;
 

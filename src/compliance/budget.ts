@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 
 /** Who asks: an operator's own request, the repair of one record, or a list scan over many. */
 export type Lane = 'person' | 'live' | 'scan';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { ComplianceSettings } from '../config.ts';
-import { UsageError } from '../errors.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
 import { apiKeyCredentials, type Credentials } from './credentials.ts';
 import { oauthCredentials } from './oauth-credentials.ts';
 import { createTokenEndpoint } from './oauth-endpoint.ts';

@@ -1,4 +1,4 @@
-import { UsageError } from '../errors.ts';
+import { UsageError } from '../platform/errors.ts';
 
 /** Who we are to the compliance service. */
 export interface Credentials {

@@ -1,4 +1,4 @@
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import { OtherRecordAnswered } from './envelope.ts';
 
 /**

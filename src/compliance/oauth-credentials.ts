@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../clock.ts';
-import type { ComplianceSettings } from '../config.ts';
-import { MirrorError } from '../errors.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { Credentials } from './credentials.ts';
 import { UpstreamError } from './errors.ts';
 import { GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';

@@ -1,8 +1,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Clock } from '../clock.ts';
-import type { ComplianceSettings } from '../config.ts';
-import { UsageError } from '../errors.ts';
-import { userAgent } from '../package.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
+import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { type Tokens, tokensIn } from './oauth-tokens.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MirrorError, UsageError } from '../errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { openSecret, type SealedPlace, sealSecret } from './secrets.ts';
 

@@ -45,3 +45,9 @@ export function registrationPlace(upstreamId: string): SealedPlace {
 export function answerPlace(upstreamId: string): SealedPlace {
   return { purpose: 'registration_answer', row: upstreamId };
 }
+
+/** Where our receiver takes deliveries. */
+export const RECEIVER_PATH = '/webhooks';
+
+/** Not by itself a fault: a proxy may rewrite the path, and then knows better. */
+export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);

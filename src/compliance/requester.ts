@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { ComplianceSettings } from '../config.ts';
-import { userAgent } from '../package.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
+import { userAgent } from '../platform/package.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { MirrorError, UsageError } from '../errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { Credentials } from './credentials.ts';
 import { GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
 import type { TokenStore } from './oauth-tokens.ts';

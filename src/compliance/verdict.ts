@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { ComplianceSettings } from '../config.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { EXCERPT_BYTES, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { reasonIn } from './rejection-reason.ts';

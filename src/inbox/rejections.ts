@@ -1,4 +1,4 @@
-import { networkOf } from '../addresses.ts';
+import { networkOf } from '../platform/addresses.ts';
 import type { CountedRejection, Rejection } from '../store/store.ts';
 
 export const MINUTE_MS = 60_000;

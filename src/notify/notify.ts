@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
-import { describeError } from '../errors.ts';
+import type { Clock } from '../platform/clock.ts';
+import { describeError } from '../platform/errors.ts';
 import { attempted, look, NOTHING_TOLD, type NotifyState, type Verdict } from './decide.ts';
 
 /** How often the verdict is looked at. Twice within the shortest time that a verdict must last. */

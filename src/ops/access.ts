@@ -1,8 +1,8 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { type AddressedRequest, createAddresses } from '../addresses.ts';
-import type { OpsToken } from '../config.ts';
-import { problem } from '../problem.ts';
+import { type AddressedRequest, createAddresses } from '../platform/addresses.ts';
+import type { OpsToken } from '../platform/config.ts';
+import { problem } from '../platform/problem.ts';
 import { type Attempts, createAttempts } from './attempts.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';

@@ -1,6 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError, StoreUnavailable } from '../errors.ts';
-import { problem } from '../problem.ts';
+import { MirrorError, StoreUnavailable } from '../platform/errors.ts';
+import { problem } from '../platform/problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import { idParam, notFound, numberParam, withKind } from './api.ts';
 import type { Compared, Done, Operations } from './operations.ts';

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { isKind, type Kind } from '../compliance/kinds.ts';
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import { pendingDeletionKey } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext } from './context.ts';

@@ -1,5 +1,5 @@
-import { networkOf } from '../addresses.ts';
-import type { Clock } from '../clock.ts';
+import { networkOf } from '../platform/addresses.ts';
+import type { Clock } from '../platform/clock.ts';
 
 /**
  * What a limit on guesses is for. A token of 96 bits is not found by guessing: a million guesses a second take 10^15 years. So the

@@ -1,4 +1,4 @@
-import { describeError } from '../errors.ts';
+import { describeError } from '../platform/errors.ts';
 import type { OpsContext } from './context.ts';
 
 export interface AuditLog {

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
 import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import { problem } from '../problem.ts';
+import type { Clock } from '../platform/clock.ts';
+import { problem } from '../platform/problem.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext, OpsStore } from './context.ts';

@@ -1,11 +1,11 @@
-import type { AddressedRequest, Addresses } from '../addresses.ts';
-import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import type { OpsToken } from '../config.ts';
-import type { LogLimit } from '../log-limit.ts';
-import type { Logger } from '../logger.ts';
-import type { Metrics } from '../metrics.ts';
+import type { AddressedRequest, Addresses } from '../platform/addresses.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { OpsToken } from '../platform/config.ts';
+import type { LogLimit } from '../platform/log-limit.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
 import type { RecentDeliveries } from './recent.ts';

@@ -1,5 +1,5 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import { describeError } from '../errors.ts';
+import { describeError } from '../platform/errors.ts';
 import type { OpsContext } from './context.ts';
 import type { Compared, Operations } from './operations.ts';
 

@@ -1,5 +1,5 @@
 import { isKind, KINDS } from '../compliance/kinds.ts';
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { formFields, type OpsHandlerContext, pathHere } from './access.ts';
 import type { OpsContext } from './context.ts';

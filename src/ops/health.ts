@@ -1,4 +1,4 @@
-import { describeError } from '../errors.ts';
+import { describeError } from '../platform/errors.ts';
 import type { OpsContext } from './context.ts';
 
 /** Probes come from several sides at once; one look at the database serves them all for this long. */

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import type { OpsEnv } from './access.ts';
 import type { OpsContext } from './context.ts';
 

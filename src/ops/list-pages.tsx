@@ -1,5 +1,5 @@
 import { isKind, type Kind } from '../compliance/kinds.ts';
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import { type Paging, pendingDeletionKey } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext } from './context.ts';

@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from 'hono';
-import { PROBLEM_CONTENT_TYPE } from '../problem.ts';
+import { PROBLEM_CONTENT_TYPE } from '../platform/problem.ts';
 import { acceptsPage, type OpsEnv } from './access.ts';
 import type { OpsContext } from './context.ts';
 import { ProblemPage } from './dashboard/problem-page.tsx';

@@ -1,5 +1,5 @@
 import { KINDS } from '../compliance/kinds.ts';
-import type { Metrics } from '../metrics.ts';
+import type { Metrics } from '../platform/metrics.ts';
 import type { StoreSummary, VerdictName } from '../store/reports.ts';
 import type { OpsStore } from './context.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { OpsHandlerContext } from './access.ts';
 

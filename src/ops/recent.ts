@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 
 /** Ten seconds: fine enough that "the last minute" is true to within one bucket. */
 const BUCKET_MS = 10_000;

@@ -1,8 +1,8 @@
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
-import { describeError, MirrorError, StoreUnavailable } from '../errors.ts';
-import { problem } from '../problem.ts';
+import { describeError, MirrorError, StoreUnavailable } from '../platform/errors.ts';
+import { problem } from '../platform/problem.ts';
 import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, notFound } from './api.ts';
 import { createApiChanges } from './api-changes.ts';

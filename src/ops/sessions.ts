@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 
 /** A working day: nobody signs in twice in one, and nobody's session outlives it. */
 export const SESSION_LIFETIME_MS = 12 * 60 * 60_000;

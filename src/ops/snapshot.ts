@@ -1,4 +1,4 @@
-import { describeError } from '../errors.ts';
+import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport, TrafficReport } from '../store/reports.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
 import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';

@@ -1,4 +1,4 @@
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import type { OpsHandlerContext } from './access.ts';
 import type { OpsContext } from './context.ts';
 

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fchmodSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { OpsToken } from '../config.ts';
-import { describeError, UsageError } from '../errors.ts';
-import { estimatedBits, TOKEN_MIN_BITS } from '../token-strength.ts';
+import type { OpsToken } from '../platform/config.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
+import { estimatedBits, TOKEN_MIN_BITS } from '../platform/token-strength.ts';
 
 /** 256 bits: out of reach of guessing at any rate. */
 const TOKEN_BYTES = 32;

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { OpsToken } from '../config.ts';
+import type { OpsToken } from '../platform/config.ts';
 
 /** Longer than any token; what is longer is not hashed, so that a header cannot cost time. */
 const MAX_TOKEN_LENGTH = 1024;

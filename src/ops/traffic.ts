@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { TrafficReport } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
 import { createRecent, type RecentDeliveries } from './recent.ts';

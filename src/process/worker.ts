@@ -1,7 +1,7 @@
 import PQueue from 'p-queue';
-import type { Clock } from '../clock.ts';
-import { describeError, StoreUnavailable } from '../errors.ts';
 import { EVENT_BACKOFF, nextAttempt } from '../inbox/retry.ts';
+import type { Clock } from '../platform/clock.ts';
+import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
 
 /** Events in one transaction, at most: its commit is shared by all of them, and deliveries wait for it. */

@@ -1,4 +1,4 @@
-import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
+import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../platform/problem.ts';
 
 /** After which a sender may try again when the database could not commit: a checkpoint or a full disk takes longer than a second. */
 const STORE_RETRY_AFTER_SECONDS = '5';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { networkOf } from '../addresses.ts';
+import { networkOf } from '../platform/addresses.ts';
 import { type Begin, createTurns } from './turns.ts';
 
 /** Fewer are not worth looking through. */

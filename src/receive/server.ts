@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
-import { type Addresses, networkOf } from '../addresses.ts';
-import { UsageError } from '../errors.ts';
-import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../problem.ts';
+import { type Addresses, networkOf } from '../platform/addresses.ts';
+import { UsageError } from '../platform/errors.ts';
+import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../platform/problem.ts';
 import {
   type ConnectionLimits,
   createConnections,

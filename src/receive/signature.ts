@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { SignatureSettings, TemplatePart } from '../config.ts';
-import { MIN_SIGNING_KEY_BYTES } from '../signing-secret.ts';
+import type { SignatureSettings, TemplatePart } from '../platform/config.ts';
+import { MIN_SIGNING_KEY_BYTES } from '../platform/signing-secret.ts';
 import { parseSignatureHeader, type SignatureHeader } from './signature-header.ts';
 
 /** Value of a request header by its lower-case name, for `{header:NAME}`. */

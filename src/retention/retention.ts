@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { RetentionStore, Trimmed } from '../store/store.ts';
 
 /** Rows that one step looks at: a few milliseconds of the write lock, which a delivery waiting for it does not notice. */

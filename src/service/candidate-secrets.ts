@@ -1,10 +1,9 @@
 import { registrationPlace } from '../compliance/registration.ts';
 import { openSecret } from '../compliance/secrets.ts';
-import type { Config } from '../config.ts';
-
-import type { CandidateSecret } from '../receive/diagnosis-search.ts';
-import type { DiagnosisSettings } from '../receive/diagnosis-terms.ts';
-import { encodeSecret } from '../signing-secret.ts';
+import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
+import type { DiagnosisSettings } from '../doctor/diagnosis-terms.ts';
+import type { Config } from '../platform/config.ts';
+import { encodeSecret } from '../platform/signing-secret.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
 /** Every signing secret in use, and those of registrations whose time is over, each by the name under which an operator knows it. */

@@ -1,9 +1,9 @@
 import PQueue from 'p-queue';
 import type { Credentials } from '../compliance/credentials.ts';
-import type { ComplianceSettings, Config } from '../config.ts';
+import { diagnoseRejection } from '../doctor/diagnosis-rejection.ts';
+import { inSlices } from '../doctor/diagnosis-steps.ts';
 import type { CredentialFacts, RejectionDiagnosis } from '../ops/context.ts';
-import { diagnoseRejection } from '../receive/diagnosis-rejection.ts';
-import { inSlices } from '../receive/diagnosis-steps.ts';
+import type { ComplianceSettings, Config } from '../platform/config.ts';
 import type { Store } from '../store/store.ts';
 import { diagnosisSettings, secretsInUse } from './candidate-secrets.ts';
 

@@ -1,5 +1,5 @@
 import { secured } from '../ops/headers.ts';
-import { problem } from '../problem.ts';
+import { problem } from '../platform/problem.ts';
 import type { ListenOptions } from '../receive/server.ts';
 
 type Fetch = ListenOptions['fetch'];

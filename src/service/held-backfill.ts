@@ -1,8 +1,8 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { RunningSyncRun } from '../backfill/full-sync.ts';
 import type { UpstreamHealth } from '../backfill/upstream.ts';
-import type { Clock } from '../clock.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { Lease } from '../store/replicas.ts';
 import type { RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';

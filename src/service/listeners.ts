@@ -1,5 +1,5 @@
-import type { Addresses } from '../addresses.ts';
-import type { Config } from '../config.ts';
+import type { Addresses } from '../platform/addresses.ts';
+import type { Config } from '../platform/config.ts';
 import { type Listener, type ListenOptions, listen } from '../receive/server.ts';
 
 type Fetch = ListenOptions['fetch'];

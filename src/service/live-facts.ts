@@ -1,11 +1,11 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import { unreachableSince } from '../backfill/upstream.ts';
-import type { Clock } from '../clock.ts';
 import type { Budget } from '../compliance/budget.ts';
-import type { Config } from '../config.ts';
 import type { LiveFacts, UpstreamFacts } from '../ops/context.ts';
 import type { Traffic } from '../ops/traffic.ts';
-import { version } from '../package.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { Config } from '../platform/config.ts';
+import { version } from '../platform/package.ts';
 import type { Pause } from './pause.ts';
 import type { SecretUse } from './secret-use.ts';
 import type { StoredSecrets } from './stored-secrets.ts';

@@ -1,8 +1,8 @@
 import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { ObservedRequest } from '../compliance/requester.ts';
-import { type Logger, stage } from '../logger.ts';
-import type { Metrics } from '../metrics.ts';
+import { type Logger, stage } from '../platform/logger.ts';
+import type { Metrics } from '../platform/metrics.ts';
 import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome } from '../store/store.ts';
 
 /**

@@ -1,7 +1,7 @@
-import { type Clock, type SharedClock, sharedClock, systemClock } from '../clock.ts';
-import type { Config } from '../config.ts';
-import { describeError, StoreUnavailable } from '../errors.ts';
-import { type Logger, stage } from '../logger.ts';
+import { type Clock, type SharedClock, sharedClock, systemClock } from '../platform/clock.ts';
+import type { Config } from '../platform/config.ts';
+import { describeError, StoreUnavailable } from '../platform/errors.ts';
+import { type Logger, stage } from '../platform/logger.ts';
 import { isPostgres, openStore } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 import type { Front } from './front.ts';

@@ -1,8 +1,8 @@
 import type { Backfill } from '../backfill/backfill.ts';
-import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { UsageError } from '../errors.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
+import type { Clock } from '../platform/clock.ts';
+import { UsageError } from '../platform/errors.ts';
 import type { ProvisionalRules, Store } from '../store/store.ts';
 import type { HeldBackfill } from './held-backfill.ts';
 import { beginPause, endPause, type Pause } from './pause.ts';

@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from 'node:path';
-import type { Config, OpsToken } from '../config.ts';
-import { UsageError } from '../errors.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import type { Config, OpsToken } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
 import { isPostgres, sqlitePath } from '../store/open.ts';
 
 /** Beside a file a token can be made and kept; what replicas share must be given to each of them. */

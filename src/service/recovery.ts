@@ -1,6 +1,6 @@
 import { downtimeSince, type GapKeeper } from '../backfill/gaps.ts';
-import type { Clock } from '../clock.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { BackfillStore, DirtyTiming } from '../store/store.ts';
 
 /**

@@ -2,7 +2,7 @@ import { type Backfill, type BackfillOptions, createBackfill } from '../backfill
 import type { Budget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
 import type { Credentials } from '../compliance/credentials.ts';
-import type { ComplianceSettings, Config } from '../config.ts';
+import type { ComplianceSettings, Config } from '../platform/config.ts';
 import type { RepairStore } from '../store/store.ts';
 import type { Narrator } from './narrator.ts';
 

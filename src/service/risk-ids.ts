@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isUsableId } from '../compliance/pointers.ts';
-import { describeError, UsageError } from '../errors.ts';
-import type { Logger } from '../logger.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
+import type { Logger } from '../platform/logger.ts';
 
 export interface RiskIds {
   /** Rejects with UsageError when the file cannot be used. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { Notice } from '../store/replicas.ts';
 import type { Store } from '../store/store.ts';
 import { type Pause, readPause } from './pause.ts';

@@ -1,13 +1,13 @@
 import { registrationPlace } from '../compliance/registration.ts';
 import { openSecret } from '../compliance/secrets.ts';
-import { MirrorError } from '../errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import {
   decodeSigningSecret,
   fittingEncodings,
   flawText,
   type SecretEncoding,
   type SecretFlaw,
-} from '../signing-secret.ts';
+} from '../platform/signing-secret.ts';
 import type { OperatorStore, StoredRegistration } from '../store/store.ts';
 
 /** How soon a registration made or forgotten meanwhile counts: commands are processes of their own. */

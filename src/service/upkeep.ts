@@ -1,10 +1,10 @@
-import type { Clock } from '../clock.ts';
-import type { Config } from '../config.ts';
-import { describeError } from '../errors.ts';
-import { type Logger, stage } from '../logger.ts';
-import type { Metrics } from '../metrics.ts';
 import type { Verdict } from '../notify/decide.ts';
 import { notify } from '../notify/notify.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { Config } from '../platform/config.ts';
+import { describeError } from '../platform/errors.ts';
+import { type Logger, stage } from '../platform/logger.ts';
+import type { Metrics } from '../platform/metrics.ts';
 import { trim } from '../retention/retention.ts';
 import type { Store } from '../store/store.ts';
 

@@ -1,7 +1,7 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import { createBurstWatch, type GapKeeper, silenceLimitMs } from '../backfill/gaps.ts';
-import type { Clock } from '../clock.ts';
 import { KINDS } from '../compliance/kinds.ts';
+import type { Clock } from '../platform/clock.ts';
 import type { ReceiverOptions } from '../receive/routes.ts';
 import type { BackfillStore } from '../store/store.ts';
 

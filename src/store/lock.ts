@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import Database from 'better-sqlite3';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '../platform/errors.ts';
 import { isPostgres, sqlitePath } from './open.ts';
 import { makePlaceFor } from './sqlite/place.ts';
 

@@ -1,4 +1,4 @@
-import { type StoreUnavailable, UsageError } from '../errors.ts';
+import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
 import { type OpeningOptions, openMigrated } from './sqlite/opening.ts';

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { createUpstream, unreachableSince } from '../../src/backfill/upstream.ts';
-import type { Clock } from '../../src/clock.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { Clock } from '../../src/platform/clock.ts';
 
 const silent = () => new UpstreamError('network', 'refused the connection');
 const refusing = () => new UpstreamError('unauthorized', 'answered 401', { status: 401 });

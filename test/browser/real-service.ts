@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
-import { loadConfig } from '../../src/config.ts';
-import { startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { startService } from '../../src/service/service.ts';
 import { eventually } from '../convergence/service.ts';
 import { header, nowSeconds, SECRET } from '../receive/sign.ts';
 

@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { DifferenceFound, exitCodeOf, explain } from '../../src/cli/exit.ts';
-import { MirrorError, StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { MirrorError, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 
 describe('the exit code', () => {
   it.each([

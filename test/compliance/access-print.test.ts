@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { accessPrint } from '../../src/compliance/access-print.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 
 it('the print of one key is another one once the database has begun another life, and only then', () => {
   const { compliance } = loadConfig({

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/platform/clock.ts';
 
 /** A clock that stands still until told to advance; sleepers wake in the order of their instants. */
 export class HeldClock implements Clock {

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { ComplianceSettings } from '../../src/config.ts';
+import type { ComplianceSettings } from '../../src/platform/config.ts';
 
 /**
  * An authorization server and an API in one, written from the specification and RFC 6749 and from nothing of

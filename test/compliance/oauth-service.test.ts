@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/clock.ts';
 import { createTokenEndpoint } from '../../src/compliance/oauth-endpoint.ts';
 import { GRANT, sealTokens } from '../../src/compliance/oauth-tokens.ts';
-import { type Config, loadConfig } from '../../src/config.ts';
-import { createLogger } from '../../src/logger.ts';
-import { type Service, startService } from '../../src/service.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { type Config, loadConfig } from '../../src/platform/config.ts';
+import { createLogger } from '../../src/platform/logger.ts';
+import { type Service, startService } from '../../src/service/service.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import {

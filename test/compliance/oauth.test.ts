@@ -9,7 +9,7 @@ import { UpstreamError } from '../../src/compliance/errors.ts';
 import { createTokenEndpoint, GrantRefused } from '../../src/compliance/oauth-endpoint.ts';
 import type { Needs, Tokens } from '../../src/compliance/oauth-tokens.ts';
 import { GRANT, openTokens, sealTokens } from '../../src/compliance/oauth-tokens.ts';
-import type { ComplianceSettings } from '../../src/config.ts';
+import type { ComplianceSettings } from '../../src/platform/config.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { HeldClock } from './held-clock.ts';

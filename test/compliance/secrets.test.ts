@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { openSecret, type SealedPlace, sealSecret } from '../../src/compliance/secrets.ts';
-import { MirrorError, UsageError } from '../../src/errors.ts';
+import { MirrorError, UsageError } from '../../src/platform/errors.ts';
 
 const key = randomBytes(32);
 

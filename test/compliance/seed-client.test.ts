@@ -11,7 +11,7 @@ import { createTokenEndpoint, type TokenEndpoint } from '../../src/compliance/oa
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { patternSelects } from '../../src/compliance/registration.ts';
 import type { RegistrationRequest } from '../../src/compliance/schemas.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
 import { readSignature, verifySignature } from '../../src/receive/signature.ts';
 import { HeldClock } from './held-clock.ts';

@@ -5,7 +5,7 @@ import { createBudget } from '../../src/compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../../src/compliance/client.ts';
 import { apiKeyCredentials, type Credentials } from '../../src/compliance/credentials.ts';
 import type { ObservedRequest } from '../../src/compliance/requester.ts';
-import type { ComplianceSettings } from '../../src/config.ts';
+import type { ComplianceSettings } from '../../src/platform/config.ts';
 import { HeldClock } from './held-clock.ts';
 
 interface Received {

@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sandbox } from '../../sandbox/sandbox.ts';
-import { systemClock } from '../../src/clock.ts';
 import { createBudget } from '../../src/compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../../src/compliance/client.ts';
 import { credentialsFor } from '../../src/compliance/credentials-for.ts';
 import { createTokenEndpoint, readConsent, startConsent } from '../../src/compliance/oauth-endpoint.ts';
 import { GRANT, sealTokens } from '../../src/compliance/oauth-tokens.ts';
-import { loadConfig } from '../../src/config.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import { openStore } from '../../src/store/open.ts';
 import { consent } from './consent.ts';
 

@@ -8,9 +8,9 @@ import { MACHINES } from '../../sandbox/machines.ts';
 import { recordId } from '../../sandbox/records.ts';
 import { STORY_NAMES } from '../../sandbox/stories.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
-import { loadConfig } from '../../src/config.ts';
-import { createLogger } from '../../src/logger.ts';
-import { startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { createLogger } from '../../src/platform/logger.ts';
+import { startService } from '../../src/service/service.ts';
 import { request, type TestSandbox, testSandbox } from '../sandbox/support.ts';
 import { BIRTHS, STEPS, type Step, wayTo } from './paths.ts';
 

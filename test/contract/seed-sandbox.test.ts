@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { signatureHeader } from '../../sandbox/signature.ts';
 import { EVENT_TYPES, type EventType, kindOfType } from '../../src/compliance/kinds.ts';
 import { recordIdIn } from '../../src/compliance/pointers.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import { request, testReceiver, testSandbox } from '../sandbox/support.ts';
 import { consent } from './consent.ts';
 import { makeHappen } from './happenings.ts';

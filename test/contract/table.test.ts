@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { type Sandbox, startSandbox } from '../../sandbox/sandbox.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { EVENT_TYPES, type EventType } from '../../src/compliance/kinds.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
 import { readSignature, verifySignature } from '../../src/receive/signature.ts';
 import { request, testReceiver } from '../sandbox/support.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/platform/clock.ts';
 
 /** Real time that can be told to jump ahead: whatever slept into the time that was skipped wakes at once. */
 export class LeapingClock implements Clock {

@@ -5,8 +5,8 @@ import Database from 'better-sqlite3';
 import pino from 'pino';
 import { startSandbox } from '../../sandbox/sandbox.ts';
 import type { ShapesPatch } from '../../sandbox/shapes.ts';
-import { loadConfig } from '../../src/config.ts';
-import { startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { startService } from '../../src/service/service.ts';
 import { freePorts } from '../support/ports.ts';
 
 /**

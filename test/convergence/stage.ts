@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
-import { loadConfig } from '../../src/config.ts';
-import { type Service, startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { type Service, startService } from '../../src/service/service.ts';
 import {
   API_KEY,
   type IndependentUpstream,

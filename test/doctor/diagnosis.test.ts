@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { diagnose as diagnosing } from '../../src/receive/diagnosis.ts';
-import type { CandidateSecret } from '../../src/receive/diagnosis-search.ts';
-import { allAtOnce } from '../../src/receive/diagnosis-steps.ts';
-import type { DiagnosisSettings, Specimen } from '../../src/receive/diagnosis-terms.ts';
+import { diagnose as diagnosing } from '../../src/doctor/diagnosis.ts';
+import type { CandidateSecret } from '../../src/doctor/diagnosis-search.ts';
+import { allAtOnce } from '../../src/doctor/diagnosis-steps.ts';
+import type { DiagnosisSettings, Specimen } from '../../src/doctor/diagnosis-terms.ts';
 
 const diagnose = (...given: Parameters<typeof diagnosing>) => allAtOnce(diagnosing(...given));
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Screen } from '../../src/cli/cli.ts';
 import { examine } from '../../src/cli/doctor/examine.ts';
-import { judge } from '../../src/cli/doctor/judge.ts';
-import { loadConfig } from '../../src/config.ts';
+import { judge } from '../../src/doctor/judge.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 
 const SCREEN: Screen = { write: () => undefined, isTerminal: false, columns: undefined };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Findings, judge, type UpstreamFindings } from '../../src/cli/doctor/judge.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { EVERY_FAMILY } from '../../src/compliance/registration.ts';
+import { type Findings, judge, type UpstreamFindings } from '../../src/doctor/judge.ts';
 import type { KindStatus } from '../../src/store/reports.ts';
 
 const NOW = Date.parse('2026-11-02T12:00:00Z');

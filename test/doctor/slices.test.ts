@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { bodyForms } from '../../src/receive/diagnosis-bodies.ts';
-import { diagnoseRejection } from '../../src/receive/diagnosis-rejection.ts';
-import { allAtOnce, inSlices } from '../../src/receive/diagnosis-steps.ts';
+import { bodyForms } from '../../src/doctor/diagnosis-bodies.ts';
+import { diagnoseRejection } from '../../src/doctor/diagnosis-rejection.ts';
+import { allAtOnce, inSlices } from '../../src/doctor/diagnosis-steps.ts';
 import { rejectionDiagnoses } from '../../src/service/facts.ts';
 import type { Rejection } from '../../src/store/store.ts';
 

@@ -6,7 +6,7 @@ import { metrics, openapi, settings, tables, tell, words } from './declarations.
 import { logLines } from './log-lines.ts';
 
 /** Every setting as it is read: its default, and what it takes. */
-vi.mock(import('../../src/config-parsers.ts'), async (original) => {
+vi.mock(import('../../src/platform/config-parsers.ts'), async (original) => {
   const real = await original();
   const createReader: typeof real.createReader = (...given) => {
     const read = real.createReader(...given);

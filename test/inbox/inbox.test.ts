@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { StoreUnavailable } from '../../src/errors.ts';
 import { createInbox } from '../../src/inbox/inbox.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Rejection, Store, UnusableDelivery } from '../../src/store/store.ts';
 import { HeldClock, settled } from '../compliance/held-clock.ts';

@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createMetrics } from '../../src/metrics.ts';
 import { GAP_GUIDES } from '../../src/ops/gap-guides.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import { createMetrics } from '../../src/platform/metrics.ts';
 import { installed } from './prometheus.ts';
 
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createAddresses } from '../../src/addresses.ts';
-import { loadConfig, type OpsToken } from '../../src/config.ts';
 import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/attempts.ts';
 import { createOps } from '../../src/ops/routes.ts';
 import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
+import { createAddresses } from '../../src/platform/addresses.ts';
+import { loadConfig, type OpsToken } from '../../src/platform/config.ts';
 import { bearer, type Harness, OPERATE, opsHarness, READ, signIn } from './harness.ts';
 
 let h: Harness;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { StoreUnavailable } from '../../src/errors.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { bearer, type Harness, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;

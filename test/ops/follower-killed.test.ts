@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { serve } from '@hono/node-server';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/platform/clock.ts';
 import { eventually } from '../convergence/service.ts';
 import { type FollowedRow, sameRows } from './follower.ts';
 import { openDisk } from './follower-process.ts';

@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
-import { type Clock, systemClock } from '../../src/clock.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import type { OpsToken } from '../../src/config.ts';
-import { createLogLimit } from '../../src/log-limit.ts';
-import { createMetrics } from '../../src/metrics.ts';
 import type { LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
 import { noDeliveries } from '../../src/ops/recent.ts';
 import { createOps } from '../../src/ops/routes.ts';
+import { type Clock, systemClock } from '../../src/platform/clock.ts';
+import type { OpsToken } from '../../src/platform/config.ts';
+import { createLogLimit } from '../../src/platform/log-limit.ts';
+import { createMetrics } from '../../src/platform/metrics.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Now, Store } from '../../src/store/store.ts';
 

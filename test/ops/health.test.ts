@@ -1,8 +1,8 @@
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '../../src/errors.ts';
 import { MAX_STREAMS, MAX_STREAMS_OF_ONE } from '../../src/ops/stream.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 
 let h: Harness;

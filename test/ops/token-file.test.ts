@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { UsageError } from '../../src/errors.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../../src/ops/token-file.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 
 let dir: string;
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { StoreUnavailable } from '../../src/errors.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, ProvisionalOutcome, Store } from '../../src/store/store.ts';

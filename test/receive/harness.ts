@@ -1,11 +1,11 @@
 import { connect } from 'node:net';
-import { createAddresses } from '../../src/addresses.ts';
-import { systemClock } from '../../src/clock.ts';
-import { StoreUnavailable } from '../../src/errors.ts';
 import type { Inbox } from '../../src/inbox/inbox.ts';
-import { createLogLimit } from '../../src/log-limit.ts';
-import { createLogger } from '../../src/logger.ts';
-import { createMetrics } from '../../src/metrics.ts';
+import { createAddresses } from '../../src/platform/addresses.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
+import { createLogLimit } from '../../src/platform/log-limit.ts';
+import { createLogger } from '../../src/platform/logger.ts';
+import { createMetrics } from '../../src/platform/metrics.ts';
 import { createReceiver, type ReceiverOptions } from '../../src/receive/routes.ts';
 import { type Listener, listen } from '../../src/receive/server.ts';
 import type { AcceptOutcome, IncomingEvent, Rejection, UnusableDelivery } from '../../src/store/store.ts';

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { Hono } from 'hono';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { createBodies } from '../../src/receive/body.ts';
 import { prove } from '../../src/receive/connections.ts';
 import { type Listener, type ListenOptions, listen, SERVER_LIMITS } from '../../src/receive/server.ts';

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { TemplatePart } from '../../src/config.ts';
+import type { TemplatePart } from '../../src/platform/config.ts';
 import {
   readSignature,
   type SignedDelivery,

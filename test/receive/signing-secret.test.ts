@@ -8,7 +8,7 @@ import {
   isSecretEncoding,
   MIN_SIGNING_KEY_BYTES,
   type SecretEncoding,
-} from '../../src/signing-secret.ts';
+} from '../../src/platform/signing-secret.ts';
 
 const FULL = '00112233445566778899aabbccddeeff';
 const flawOf = (text: string, encoding: SecretEncoding) => decodeSigningSecret(text, encoding).flaw;

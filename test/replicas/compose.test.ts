@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { BlockList } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { loadConfig } from '../../src/config.ts';
 import { TICKED_BYTES } from '../../src/ops/forms.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (name: string) => readFileSync(new URL(name, root), 'utf8');
@@ -55,7 +55,7 @@ describe('compose.yaml', () => {
   });
 
   it('gives the replicas settings that there are, and only secrets that it declares and says how to make', () => {
-    const settings = read('src/config.ts');
+    const settings = read('src/platform/config.ts');
     const password = /cat secrets\/(\w+)\)@postgres\/mirror/.exec(read('compose.yaml'))?.[1];
     expect(read('docs/postgres-init.sql')).toContain(`cat /run/secrets/${password}\``);
     for (const name of Object.keys(mirror.environment!)) {

@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
-import { createMetrics } from '../../src/metrics.ts';
+import { createMetrics } from '../../src/platform/metrics.ts';
 import { keepUp } from '../../src/service/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';

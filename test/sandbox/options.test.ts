@@ -6,7 +6,7 @@ import { introduction } from '../../sandbox/introduction.ts';
 import { resolveOptions, sandboxOptionsFromEnv, sandboxSettingNames } from '../../sandbox/options.ts';
 import { startSandbox } from '../../sandbox/sandbox.ts';
 import { loadSeed } from '../../sandbox/seed.ts';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { testSandbox } from './support.ts';
 
 function file(content: string): string {

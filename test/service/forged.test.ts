@@ -6,8 +6,8 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { registrationPlace } from '../../src/compliance/registration.ts';
 import { sealSecret } from '../../src/compliance/secrets.ts';
-import { loadConfig } from '../../src/config.ts';
-import { type Service, startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { type Service, startService } from '../../src/service/service.ts';
 import { openStore } from '../../src/store/open.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
 

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config.ts';
-import { type Service, startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { type Service, startService } from '../../src/service/service.ts';
 import { SECRET } from '../receive/sign.ts';
 
 const TOKEN = 'operate-token-of-the-tests';

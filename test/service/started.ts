@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
-import { loadConfig } from '../../src/config.ts';
-import { createLogger } from '../../src/logger.ts';
-import { startService } from '../../src/service.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { createLogger } from '../../src/platform/logger.ts';
+import { startService } from '../../src/service/service.ts';
 import { API_KEY, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 

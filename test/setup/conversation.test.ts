@@ -13,8 +13,8 @@ import { nobody } from '../../src/cli/setup/asker.ts';
 import { DEFAULTS } from '../../src/cli/setup/talk.ts';
 import { isKeepingUp } from '../../src/cli/setup/trial.ts';
 import { setup } from '../../src/cli/setup.ts';
-import { loadConfig } from '../../src/config.ts';
-import { UsageError } from '../../src/errors.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import {
   ACCESS_PREFIX,
   CLIENT_ID,

@@ -14,7 +14,7 @@ import { parseEnv } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { withSetting, writeEnvText } from '../../src/cli/setup/env-text.ts';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 
 describe('one setting in the text of an .env', () => {
   it.each([

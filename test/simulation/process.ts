@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../src/errors.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { createDatabase } from '../../src/store/postgres/connection.ts';
 import { storeOver } from '../../src/store/postgres/postgres.ts';
 import type { Notice } from '../../src/store/replicas.ts';

@@ -1,14 +1,14 @@
 import type { Backfill } from '../../src/backfill/backfill.ts';
 import { createBackfill } from '../../src/backfill/backfill.ts';
 import { createGapKeeper } from '../../src/backfill/gaps.ts';
-import { type Clock, type SharedClock, sharedClock } from '../../src/clock.ts';
 import type { Budget } from '../../src/compliance/budget.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { createSharedBudget } from '../../src/compliance/shared-budget.ts';
-import { describeError, MirrorError, StoreUnavailable } from '../../src/errors.ts';
 import { createInbox, type Inbox } from '../../src/inbox/inbox.ts';
+import { type Clock, type SharedClock, sharedClock } from '../../src/platform/clock.ts';
+import { describeError, MirrorError, StoreUnavailable } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
 import { createHeldBackfill, type HeldBackfill } from '../../src/service/held-backfill.ts';

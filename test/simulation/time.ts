@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/platform/clock.ts';
 import type { Work } from './work.ts';
 
 /** The wall clock as the simulated world begins. The exact instant says nothing. */

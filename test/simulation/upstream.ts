@@ -1,4 +1,3 @@
-import type { Clock } from '../../src/clock.ts';
 import type { Budget, Lane } from '../../src/compliance/budget.ts';
 import type { ComplianceClient, Page, RecordAnswer } from '../../src/compliance/client.ts';
 import { MalformedAnswer, recordIn } from '../../src/compliance/envelope.ts';
@@ -6,6 +5,7 @@ import { UpstreamError, type UpstreamErrorKind } from '../../src/compliance/erro
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { CallOptions, Timing } from '../../src/compliance/requester.ts';
+import type { Clock } from '../../src/platform/clock.ts';
 import { POINTERS } from './mirror.ts';
 import type { Model } from './model.ts';
 import type { Fault, Settings } from './plan.ts';

@@ -21,7 +21,7 @@ import { drizzle } from 'drizzle-orm/better-sqlite3';
 import { migrate } from 'drizzle-orm/better-sqlite3/migrator';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KINDS } from '../../src/compliance/kinds.ts';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';

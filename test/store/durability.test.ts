@@ -1,7 +1,7 @@
 import { openSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { holderOf, lockFile } from '../../src/store/lock.ts';
 import { freshPath } from './folder.ts';
 

@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { openStore, sqlitePath } from '../../src/store/open.ts';
 import { freshPath } from './folder.ts';
 

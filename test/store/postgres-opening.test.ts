@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
 import { startTransactionPooler } from '../postgres/pooler.ts';

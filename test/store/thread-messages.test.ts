@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { crossed, crossing } from '../../src/store/sqlite/thread-messages.ts';
 
 const across = (error: unknown) => crossed(structuredClone(crossing(error)));

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { StoreUnavailable, UsageError } from '../../src/errors.ts';
+import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { GapKey, IncomingEvent, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';

@@ -1,7 +1,7 @@
 import { pointersSettingOf } from '../../compliance/pointers.ts';
-import type { Config } from '../../config.ts';
-import type { Explained } from '../../receive/diagnosis-rejection.ts';
-import { templateText } from '../../receive/diagnosis-search.ts';
+import type { Explained } from '../../doctor/diagnosis-rejection.ts';
+import { templateText } from '../../doctor/diagnosis-search.ts';
+import type { Config } from '../../platform/config.ts';
 import type { EventReport, QuarantineReport } from '../../store/reports.ts';
 
 const RELEASE =

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { pointersToSet } from '../../compliance/pointers.ts';
-import { type Config, configWarnings } from '../../config.ts';
-import { describeError, MirrorError, NotMigrated, UsageError } from '../../errors.ts';
+import type { Findings } from '../../doctor/judge.ts';
+import { type Config, configWarnings } from '../../platform/config.ts';
+import { describeError, MirrorError, NotMigrated, UsageError } from '../../platform/errors.ts';
 import { readPause } from '../../service/pause.ts';
 import { standingOf } from '../../service/stored-secrets.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
@@ -18,7 +19,6 @@ import {
 import { clockOf } from '../local-clock.ts';
 import { livingReplicas } from '../operator.ts';
 import { secretSettings, unusableSecret } from '../register/held.ts';
-import type { Findings } from './judge.ts';
 import { upstreamOf } from './upstream.ts';
 
 /** Looks at everything that `judge` judges. Reads, and sends three GETs; a token may be got or renewed on the way. */

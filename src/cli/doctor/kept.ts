@@ -1,7 +1,7 @@
-import { type Config, loadConfig } from '../../config.ts';
-import { MirrorError, UsageError } from '../../errors.ts';
-import { diagnoseRejection, type Explained } from '../../receive/diagnosis-rejection.ts';
-import { allAtOnce } from '../../receive/diagnosis-steps.ts';
+import { diagnoseRejection, type Explained } from '../../doctor/diagnosis-rejection.ts';
+import { allAtOnce } from '../../doctor/diagnosis-steps.ts';
+import { type Config, loadConfig } from '../../platform/config.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
 import { PAGE_LIMIT_MAX, type RejectionReport } from '../../store/reports.ts';
 import type { Rejection, Store } from '../../store/store.ts';

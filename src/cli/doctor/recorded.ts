@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { type Config, loadConfig } from '../../config.ts';
-import { describeError, UsageError } from '../../errors.ts';
-import { diagnose } from '../../receive/diagnosis.ts';
-import type { Explained } from '../../receive/diagnosis-rejection.ts';
-import { allAtOnce } from '../../receive/diagnosis-steps.ts';
-import { ASK_SENDER } from '../../receive/diagnosis-terms.ts';
+import { diagnose } from '../../doctor/diagnosis.ts';
+import type { Explained } from '../../doctor/diagnosis-rejection.ts';
+import { allAtOnce } from '../../doctor/diagnosis-steps.ts';
+import { ASK_SENDER } from '../../doctor/diagnosis-terms.ts';
+import { type Config, loadConfig } from '../../platform/config.ts';
+import { describeError, UsageError } from '../../platform/errors.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
 import { diagnosisSettings } from '../../service/candidate-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';

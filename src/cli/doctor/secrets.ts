@@ -1,5 +1,5 @@
-import type { Config } from '../../config.ts';
-import type { CandidateSecret } from '../../receive/diagnosis-search.ts';
+import type { CandidateSecret } from '../../doctor/diagnosis-search.ts';
+import type { Config } from '../../platform/config.ts';
 import { secretsInUse } from '../../service/candidate-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 

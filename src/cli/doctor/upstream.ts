@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { systemClock } from '../../clock.ts';
 import type { ComplianceClient } from '../../compliance/client.ts';
 import { credentialsFor } from '../../compliance/credentials-for.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
 import { examinePaging, isOffset, type PagingFinding } from '../../compliance/paging.ts';
 import type { ListedKind } from '../../compliance/paths.ts';
 import { isAddressable, recordIdIn } from '../../compliance/pointers.ts';
-import type { ComplianceSettings, Config } from '../../config.ts';
-import { describeError, MirrorError } from '../../errors.ts';
+import type { Read, UpstreamFindings, WriteScope } from '../../doctor/judge.ts';
+import { systemClock } from '../../platform/clock.ts';
+import type { ComplianceSettings, Config } from '../../platform/config.ts';
+import { describeError, MirrorError } from '../../platform/errors.ts';
 import type { Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { commandClient } from '../client.ts';
-import type { Read, UpstreamFindings, WriteScope } from './judge.ts';
 
 const ACTOR = 'doctor';
 const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });

@@ -1,17 +1,12 @@
-import { coverageOf } from '../../compliance/registration.ts';
+import { coverageOf, isReceiverPath, RECEIVER_PATH } from '../../compliance/registration.ts';
 import { placesOfTexts, type RegistrationAnswer, secretAt } from '../../compliance/registration-answer.ts';
-import type { Config } from '../../config.ts';
-import { UsageError } from '../../errors.ts';
+import type { Config } from '../../platform/config.ts';
+import { UsageError } from '../../platform/errors.ts';
+import { flawText, type SecretEncoding } from '../../platform/signing-secret.ts';
 import { type SecretStanding, standingOf } from '../../service/stored-secrets.ts';
-import { flawText, type SecretEncoding } from '../../signing-secret.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import { type Cli, writeJson, writeTable } from '../cli.ts';
 import { printable } from '../text.ts';
-
-export const RECEIVER_PATH = '/webhooks';
-
-/** Not by itself a fault: a proxy may rewrite the path, and then knows better. */
-export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
 
 /** What a registration's secret is judged by. */
 export function secretSettings(

@@ -1,8 +1,8 @@
 import { answerPlace, registrationPlace } from '../../compliance/registration.ts';
 import { placesOfTexts, secretAt } from '../../compliance/registration-answer.ts';
 import { openSecret, sealSecret } from '../../compliance/secrets.ts';
-import type { Config } from '../../config.ts';
-import { UsageError } from '../../errors.ts';
+import type { Config } from '../../platform/config.ts';
+import { UsageError } from '../../platform/errors.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { openForWriting, withStore } from '../database.ts';

@@ -1,5 +1,5 @@
 import { UpstreamError } from '../../compliance/errors.ts';
-import { MirrorError } from '../../errors.ts';
+import { MirrorError } from '../../platform/errors.ts';
 import { commandClient, complianceSettings } from '../client.ts';
 import { openForWriting, refuseFromAfar } from '../database.ts';
 import { explain } from '../exit.ts';

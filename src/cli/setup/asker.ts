@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from 'node:readline';
 import { Writable } from 'node:stream';
-import { MirrorError, UsageError } from '../../errors.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
 
 export interface Question {
   text: string;

@@ -1,9 +1,9 @@
-import { MirrorError } from '../../errors.ts';
+import { RECEIVER_PATH } from '../../compliance/registration.ts';
+import { MirrorError } from '../../platform/errors.ts';
 import { SECRETS_LOOK_MS } from '../../service/stored-secrets.ts';
 import { withStore } from '../database.ts';
 import { keptDelivery } from '../doctor/kept.ts';
 import { DifferenceFound, explain } from '../exit.ts';
-import { RECEIVER_PATH } from '../register/held.ts';
 import { DEFAULT_DESCRIPTION, DEFAULT_EVENTS, register } from '../register.ts';
 import { printable } from '../text.ts';
 import { settleSecret } from './secret.ts';

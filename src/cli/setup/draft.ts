@@ -1,6 +1,6 @@
 import { parseEnv } from 'node:util';
-import { type Config, loadConfig } from '../../config.ts';
-import { UsageError } from '../../errors.ts';
+import { type Config, loadConfig } from '../../platform/config.ts';
+import { UsageError } from '../../platform/errors.ts';
 import { ENV_FILE, isSetBy, readEnvText, withEnvText } from '../env-file.ts';
 import { withSetting, writeEnvText } from './env-text.ts';
 

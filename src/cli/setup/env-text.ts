@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { describeError, UsageError } from '../../errors.ts';
+import { describeError, UsageError } from '../../platform/errors.ts';
 
 /** It holds secrets. */
 const OWNER_ONLY = 0o600;

@@ -5,8 +5,8 @@ import { UpstreamError } from '../../compliance/errors.ts';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath } from '../../compliance/paths.ts';
 import { type IdPointers, type JsonObject, recordIdIn } from '../../compliance/pointers.ts';
-import type { Config } from '../../config.ts';
-import { MirrorError } from '../../errors.ts';
+import type { Config } from '../../platform/config.ts';
+import { MirrorError } from '../../platform/errors.ts';
 import { type AskPage, findPaging } from './paging.ts';
 
 export interface Explored {

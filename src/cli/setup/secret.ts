@@ -1,8 +1,8 @@
 import { answerPlace } from '../../compliance/registration.ts';
 import { openSecret } from '../../compliance/secrets.ts';
-import { MirrorError } from '../../errors.ts';
+import { MirrorError } from '../../platform/errors.ts';
+import type { SecretEncoding } from '../../platform/signing-secret.ts';
 import { standingOf } from '../../service/stored-secrets.ts';
-import type { SecretEncoding } from '../../signing-secret.ts';
 import { withStore } from '../database.ts';
 import { explain } from '../exit.ts';
 import { placesOfUnsent, secretSettings } from '../register/held.ts';

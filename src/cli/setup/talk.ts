@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
-import { MirrorError, UsageError } from '../../errors.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
 import type { Cli } from '../cli.ts';
 import { printable } from '../text.ts';
 import type { Asker, Question } from './asker.ts';

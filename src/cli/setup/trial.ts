@@ -1,12 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import type { Config } from '../../config.ts';
-import type { Service } from '../../service.ts';
+import { RECEIVER_PATH } from '../../compliance/registration.ts';
+import type { Config } from '../../platform/config.ts';
+import type { Service } from '../../service/service.ts';
 import type { KindStatus, StoreSummary } from '../../store/reports.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, holderOfDatabase, withStore } from '../database.ts';
-import { RECEIVER_PATH } from '../register/held.ts';
 import type { Asker } from './asker.ts';
 
 /** The mirror at work while it is being set up: our own service, or one that holds the database already. */
@@ -40,8 +40,8 @@ export async function startTrial(
     return { service: () => null, syncsBefore: null, lastHeaders: () => [], restart: nothing, stop: nothing };
   }
   // Here and not above: the short commands should not load a web server each time.
-  const { createLogger } = await import('../../logger.ts');
-  const { startService } = await import('../../service.ts');
+  const { createLogger } = await import('../../platform/logger.ts');
+  const { startService } = await import('../../service/service.ts');
   // Replicas of a server's database share the work: whose sync it was is no matter there.
   const path = await databasePath(first.databaseUrl);
   const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(cli) : 0;

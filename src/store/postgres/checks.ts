@@ -1,4 +1,4 @@
-import { StoreUnavailable, UsageError } from '../../errors.ts';
+import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { drizzleModule } from '../drizzle.ts';
 import * as declared from '../schema.postgres.ts';
 import { type Database, quoted } from './connection.ts';

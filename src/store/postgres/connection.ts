@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import pg from 'pg';
-import { UsageError } from '../../errors.ts';
+import { UsageError } from '../../platform/errors.ts';
 import type * as database from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';

@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../errors.ts';
+import { StoreUnavailable } from '../../platform/errors.ts';
 import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
 import { writeFact } from '../units/facts.ts';
 import { addGap } from '../units/gaps.ts';

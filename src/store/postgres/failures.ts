@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { StoreUnavailable } from '../../errors.ts';
+import { StoreUnavailable } from '../../platform/errors.ts';
 
 /** What pg throws, in words that callers can act on. */
 

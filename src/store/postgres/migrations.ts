@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import type pg from 'pg';
-import { MirrorError, UsageError } from '../../errors.ts';
-import { packagePath } from '../../package.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
+import { packagePath } from '../../platform/package.ts';
 import { type Database, quoted } from './connection.ts';
 import { reasonOf, translate } from './failures.ts';
 

@@ -1,4 +1,4 @@
-import { NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
+import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { createRejectionVerbs } from '../units/accept.ts';
 import { createBackfillVerbs } from '../units/backfill.ts';

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
-import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
+import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Connection, connect, guarded } from './connection.ts';
 import { markAsCopy } from './epoch.ts';
 

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
-import { MirrorError, StoreUnavailable, UsageError } from '../../errors.ts';
 import { contentHashOf } from '../../inbox/content.ts';
-import { packagePath } from '../../package.ts';
+import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
+import { packagePath } from '../../platform/package.ts';
 import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { describeError, MirrorError, StoreUnavailable } from '../../errors.ts';
+import { describeError, MirrorError, StoreUnavailable } from '../../platform/errors.ts';
 import { backUpSqlite } from './backup.ts';
 import { connect, guarded, schemaAge } from './connection.ts';
 

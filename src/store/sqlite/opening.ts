@@ -1,4 +1,4 @@
-import { MirrorError, StoreUnavailable } from '../../errors.ts';
+import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
 import type { Store } from '../store.ts';
 import { backUpBeforeMigrating } from './migration-backup.ts';
 import { openSqlite } from './sqlite.ts';

@@ -1,6 +1,6 @@
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { UsageError } from '../../errors.ts';
+import { UsageError } from '../../platform/errors.ts';
 
 /** Nobody but the service's own user: payloads and hashes of sign-ins are in it. */
 const FOLDER_MODE = 0o700;

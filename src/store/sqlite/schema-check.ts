@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../errors.ts';
+import { StoreUnavailable } from '../../platform/errors.ts';
 import { type Connection, connect, migrateSchema } from './connection.ts';
 
 /** Tables, indexes, views and triggers of the schema; made out once. */

@@ -1,4 +1,4 @@
-import { NotMigrated } from '../../errors.ts';
+import { NotMigrated } from '../../platform/errors.ts';
 import type { Database } from '../database.ts';
 import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';

@@ -1,4 +1,4 @@
-import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../errors.ts';
+import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { GapChange } from '../store.ts';
 import type { ThreadVerb } from './thread-turns.ts';
 

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { describeError, StoreUnavailable } from '../../errors.ts';
+import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { ALONE } from './alone.ts';
 import type { OpeningOptions } from './opening.ts';

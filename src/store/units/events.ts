@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { withLearned } from '../../compliance/pointers.ts';
-import { describeError, StoreUnavailable } from '../../errors.ts';
+import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import { noRecordIn, recordOf } from '../../process/handlers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { EventState } from '../reports.ts';

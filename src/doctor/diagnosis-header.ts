@@ -1,6 +1,6 @@
+import type { BadSignatureHeader, parseSignatureHeader } from '../receive/signature-header.ts';
 import type { ClaimedSignature, Fit } from './diagnosis-search.ts';
 import { ASK_SENDER, type Cause, type DiagnosisSettings, type Specimen } from './diagnosis-terms.ts';
-import type { BadSignatureHeader, parseSignatureHeader } from './signature-header.ts';
 
 export function missingHeader({ headers }: Specimen, settings: DiagnosisSettings): Cause {
   const other = [...headers].find(

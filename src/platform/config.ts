@@ -1,8 +1,8 @@
 import { accessSync, constants } from 'node:fs';
 import type { BlockList } from 'node:net';
 import querystring from 'node:querystring';
-import type { PagingSettings } from './compliance/paging.ts';
-import { DEFAULT_ID_POINTERS, type IdPointers } from './compliance/pointers.ts';
+import type { PagingSettings } from '../compliance/paging.ts';
+import { DEFAULT_ID_POINTERS, type IdPointers } from '../compliance/pointers.ts';
 import type { OpsToken, TemplatePart } from './config-parsers.ts';
 import * as parse from './config-parsers.ts';
 import { UsageError } from './errors.ts';

@@ -1,9 +1,8 @@
-import type { Kind } from '../../compliance/kinds.ts';
-import type { PagingFinding } from '../../compliance/paging.ts';
-import { pointersSettingOf } from '../../compliance/pointers.ts';
-import { coverageOf } from '../../compliance/registration.ts';
-import type { KindStatus } from '../../store/reports.ts';
-import { isReceiverPath, RECEIVER_PATH } from '../register/held.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import type { PagingFinding } from '../compliance/paging.ts';
+import { pointersSettingOf } from '../compliance/pointers.ts';
+import { coverageOf, isReceiverPath, RECEIVER_PATH } from '../compliance/registration.ts';
+import type { KindStatus } from '../store/reports.ts';
 
 /** What was found, before anything is made of it. Null: it could not be looked at. Times are wall-clock milliseconds. */
 export interface Findings {

@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto';
-import type { TemplatePart } from '../config.ts';
+import type { TemplatePart } from '../platform/config.ts';
 import {
   decodeSigningSecret,
   MIN_SIGNING_KEY_BYTES,
   prefixesOf,
   type SecretEncoding,
-} from '../signing-secret.ts';
+} from '../platform/signing-secret.ts';
 import { type BodyForm, bodyForms } from './diagnosis-bodies.ts';
 import type { Steps } from './diagnosis-steps.ts';
 

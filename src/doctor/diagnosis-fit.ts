@@ -1,4 +1,4 @@
-import { MIN_SIGNING_KEY_BYTES, partsOfEncoding, type SecretEncoding } from '../signing-secret.ts';
+import { MIN_SIGNING_KEY_BYTES, partsOfEncoding, type SecretEncoding } from '../platform/signing-secret.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
 import { type Fit, templateText } from './diagnosis-search.ts';
 import { ASK_SENDER, type Cause, type DiagnosisSettings } from './diagnosis-terms.ts';

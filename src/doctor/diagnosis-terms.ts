@@ -1,5 +1,5 @@
-import type { SignatureSettings } from '../config.ts';
-import type { SecretEncoding } from '../signing-secret.ts';
+import type { SignatureSettings } from '../platform/config.ts';
+import type { SecretEncoding } from '../platform/signing-secret.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
 
 /** One delivery as somebody recorded it. */
