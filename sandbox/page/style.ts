@@ -19,7 +19,7 @@ body::before { content: ""; display: block; height: .4rem; background: repeating
 h1, h2, h3, p, ul, dl, dd, table { margin: 0; padding: 0 }
 ul { list-style: none }
 a { color: inherit; text-underline-offset: .2em }
-code, .mono { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
+code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .25rem }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 .wrap { max-width: 84rem; margin: 0 auto; padding: 0 clamp(1rem, 3vw, 2rem) 3rem }

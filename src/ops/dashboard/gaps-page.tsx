@@ -82,7 +82,7 @@ function Group({
       </h2>
       <p class="lead">{remedy}</p>
       {guide === null ? null : (
-        <dl class="facts guide">
+        <dl class="facts">
           <dt>Symptom</dt>
           <dd>{guide.symptom}</dd>
           <dt>Check</dt>

@@ -1,0 +1,62 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { STYLE as SANDBOX } from '../sandbox/page/style.ts';
+import { STYLE as DASHBOARD } from '../src/ops/dashboard/style.ts';
+
+const VERDICTS = ['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified'];
+
+/** `computed`: what pages make classes of at run time, besides words of their own. */
+const PAGES = [
+  {
+    ...{ what: 'the operators’ pages', folders: ['src/ops', 'src/ops/dashboard'], style: DASHBOARD },
+    computed: [...VERDICTS, 'pending', 'failed', 'ignored', 'discarded', 'r0', 'r1', 'r2', 'r3', 'r4'],
+  },
+  {
+    ...{ what: 'the sandbox’s pages', folders: ['sandbox/page', 'sandbox/oauth'], style: SANDBOX },
+    computed: ['good', 'wait', 'bad'],
+  },
+];
+
+describe.each(PAGES)('of $what', ({ folders, style, computed }) => {
+  const used = new Set([...folders.flatMap(sources).flatMap(classesIn), ...computed]);
+  const ruled = new Set(
+    rulesOf(style)
+      .flatMap((selector) => [...selector.matchAll(/\.([a-z][\w-]*)/g)])
+      .map(([, name]) => name!),
+  );
+
+  it('every class has a rule in the style sheet', () => {
+    expect([...used].filter((name) => !ruled.has(name)).sort()).toEqual([]);
+  });
+
+  it('every rule of the style sheet has a class that it is for', () => {
+    expect([...ruled].filter((name) => !used.has(name)).sort()).toEqual([]);
+  });
+});
+
+function sources(folder: string): string[] {
+  const names = readdirSync(folder).filter((name) => name.endsWith('.tsx'));
+  return names.map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
+}
+
+/** The words in `class` and `className`, as attributes and as properties, and the widths of tiles, which are classes too. */
+function classesIn(source: string): string[] {
+  const plain = [
+    ...source.matchAll(/\b(?:class|className|width)=["']([a-z][^"']*)["']|\bclassName: '([^']*)'/g),
+  ];
+  const made = [...source.matchAll(/\bclass(?:Name)?=\{((?:[^{}]|\{[^{}]*\})*)\}/g)].flatMap(
+    ([, expression]) => [
+      // What is compared or looked up is no class.
+      ...expression!.replaceAll(/[!=]== '[^']*'|\w\('[^']*'\)/g, '').matchAll(/'([^']*)'|`([^`]*)`/g),
+    ],
+  );
+  const words = [...plain, ...made].map(([, one, other]) => (one ?? other)!.replaceAll(/\$\{[^}]*\}/g, ' '));
+  return words.flatMap((text) => text.split(/\s+/)).filter((word) => word !== '');
+}
+
+/** Selectors alone: what stands in braces has dots of its own, and so have media queries. */
+function rulesOf(style: string): string[] {
+  return [...style.replaceAll(/\/\*.*?\*\//gs, '').matchAll(/([^{}]+)\{/g)]
+    .map(([, selector]) => selector!.trim())
+    .filter((selector) => !selector.startsWith('@'));
+}
