@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { pointersToSet } from '../compliance/pointers.ts';
 import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
 import { bytes } from '../ops/words.ts';
-import { loadConfig } from '../platform/config.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
@@ -22,39 +22,46 @@ export function statusCommand(cli: Cli): Command {
     .addOption(jsonOption())
     .action((options: { json?: true; check?: true }) =>
       withReports(cli, async (reports) => {
-        const summary = await reports.summary();
+        const summary = await summaryOf(reports, loadConfig(cli.env));
         await show(reports, summary, options);
         if (options.check) assertInSync(summary);
       }),
     );
 
-  async function show(reports: Reports, summary: StoreSummary, options: { json?: true }): Promise<void> {
+  async function show(reports: Reports, summary: Summary, options: { json?: true }): Promise<void> {
     const { remote, databaseUrl } = loadConfig(cli.env);
-    if (remote !== null) {
-      const verdict = await verdictOf(cli);
-      if (options.json) {
-        writeJson(cli.out, { service: { ops_url: remote.url.href, ...verdict }, ...summary });
-      } else {
-        cli.out.write(`Service at ${remote.url.href}\n${sentenceOf(verdict)}\n`);
-        writeSummary(cli, summary, await cycle(reports, summary, true));
-      }
-      return;
-    }
-    const holder = await holderOfDatabase(databaseUrl);
-    const verdict = holder && (await verdictOf(cli));
+    const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
+    const isServed = remote !== null || holder !== null;
+    const told = isServed ? await toldBy(cli) : null;
+    const address = remote?.url.href ?? holder?.opsUrl ?? null;
     if (options.json) {
-      const { pid, opsUrl, startedAt } = holder ?? {};
-      const service = holder && { pid, ops_url: opsUrl, started_at: startedAt, ...verdict };
-      writeJson(cli.out, { service, ...summary });
+      const { pid = null, startedAt = null } = holder ?? {};
+      const service = { pid, ops_url: address, started_at: told?.startedAt ?? startedAt, ...verdictOf(told) };
+      writeJson(cli.out, { service: isServed ? service : null, ...summary });
       return;
     }
-    cli.out.write(
-      holder
-        ? `Service running: process ${holder.pid}, operators' page at ${holder.opsUrl ?? 'an address not known yet'}\n${sentenceOf(verdict)}\n`
-        : await othersRunning(cli, databaseUrl),
-    );
-    writeSummary(cli, summary, await cycle(reports, summary, holder !== null));
+    const where =
+      remote !== null
+        ? `Service at ${address}`
+        : `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`;
+    cli.out.write(isServed ? `${where}\n${sentenceOf(told)}\n` : await othersRunning(cli, databaseUrl));
+    writeSummary(cli, summary, await cycle(reports, summary, isServed));
   }
+}
+
+interface Summary extends StoreSummary {
+  /** With the setting that each would have to be put into. */
+  learned_pointers: PointerToSet[];
+}
+
+type PointerToSet = StoreSummary['learned_pointers'][number] & { setting: string };
+
+/** A service tells by its own settings which pointers are to be set; of the database here, ours do. */
+async function summaryOf(reports: Reports, { remote, idPointers }: Config): Promise<Summary> {
+  const summary = await reports.summary();
+  const learned = summary.learned_pointers;
+  const toSet = remote === null ? pointersToSet(learned, idPointers) : (learned as PointerToSet[]);
+  return { ...summary, learned_pointers: toSet };
 }
 
 /** Throws DifferenceFound, which exits with 3. */
@@ -65,7 +72,8 @@ function assertInSync({ kinds }: StoreSummary): void {
   throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
 }
 
-interface Verdict {
+interface Told {
+  startedAt: string;
   verdict: string;
   sentence: string;
   remedy: string | null;
@@ -73,22 +81,28 @@ interface Verdict {
 }
 
 /** As the page says it. Null: the service beside us cannot be asked, and the tables must do. */
-async function verdictOf(cli: Cli): Promise<Verdict | null> {
+async function toldBy(cli: Cli): Promise<Told | null> {
   const config = loadConfig(cli.env);
   try {
     const service = await runningService(config);
     if (service === null) return null;
-    const { verdict, sentence, remedy, since } = (await service.get('/api/status')) as Verdict;
-    return { verdict, sentence, remedy, since };
+    const told = (await service.get('/api/status')) as Told & { service: { started_at: string } };
+    const { verdict, sentence, remedy, since } = told;
+    return { verdict, sentence, remedy, since, startedAt: told.service.started_at };
   } catch (error) {
     if (config.remote === null && error instanceof MirrorError) return null;
     throw error;
   }
 }
 
-function sentenceOf(verdict: Verdict | null): string {
-  if (verdict === null) return '';
-  const { sentence, remedy, since } = verdict;
+function verdictOf(told: Told | null) {
+  const { verdict = null, sentence = null, remedy = null, since = null } = told ?? {};
+  return { verdict, sentence, remedy, since };
+}
+
+function sentenceOf(told: Told | null): string {
+  if (told === null) return '';
+  const { sentence, remedy, since } = told;
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
 }
 
@@ -107,19 +121,19 @@ const NEWEST_SYNC_RUNS = 50;
 
 /** From the database, so that it is told beside a service and without one; without one, none is under way. */
 async function cycle(reports: Reports, summary: StoreSummary, isServed: boolean): Promise<Cycle> {
-  const held = summary.kinds.find(({ kind }) => kind === 'risk_assessment');
-  const last = held?.last_full_sync_seconds ?? null;
+  const assessments = summary.kinds.find(({ kind }) => kind === 'risk_assessment');
+  const last = assessments?.last_full_sync_seconds ?? null;
   const syncRuns = isServed ? await reports.listSyncRuns({ limit: NEWEST_SYNC_RUNS }) : [];
   const running = syncRuns.find(
     (fullSync) => fullSync.kind === 'risk_assessment' && fullSync.finished_at === null,
   );
   if (running === undefined) return cycleOf(last, null, 0);
   const { started_at, seen } = running;
-  const total = held?.known ?? null;
+  const total = assessments?.known ?? null;
   return cycleOf(last, { startedAt: Date.parse(started_at), seen, total }, Date.now());
 }
 
-function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
+function writeSummary(cli: Cli, summary: Summary, cycle: Cycle): void {
   writeTable(
     cli.out,
     [
@@ -151,12 +165,10 @@ function writeSummary(cli: Cli, summary: StoreSummary, cycle: Cycle): void {
       ['last delivery', summary.last_delivery_at],
       ['quarantined', summary.quarantined],
       ['open gaps', summary.open_gaps],
-      ...pointersToSet(summary.learned_pointers, loadConfig(cli.env).idPointers).map(
-        ({ kind, path, setting }): [string, string] => [
-          `ids of ${kind}`,
-          `found at ${printable(path)}, where no setting looks: set ${printable(setting)}`,
-        ],
-      ),
+      ...summary.learned_pointers.map(({ kind, path, setting }): [string, string] => [
+        `ids of ${kind}`,
+        `found at ${printable(path)}, where no setting looks: set ${printable(setting)}`,
+      ]),
       ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],
     ]),
   );

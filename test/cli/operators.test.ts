@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStore } from '../../src/store/open.ts';
 import { cli, type Running, start } from './executable.ts';
 
 describe('beside a running service', () => {
@@ -94,6 +95,32 @@ describe('beside a running service', () => {
     expect(status.service.pid).toBe(service.child.pid);
     expect((await fetch(`${status.service.ops_url}/livez`)).status).toBe(200);
     expect(status.kinds).toHaveLength(3);
+  });
+
+  it('the status has one form, beside the service and through its listener', async () => {
+    const store = await openStore(settings['DATABASE_URL']!);
+    const learned = {
+      kind: 'vendor',
+      path: 'a.b',
+      eventId: 'evt_1',
+      recordId: 'ven_1',
+      isUsed: true,
+    } as const;
+    await store.learnPointer(learned, { wall: Date.now(), steady: Date.now() });
+    await store.close();
+    const beside = JSON.parse((await cli(['status', '--json'], settings)).out);
+    const away = {
+      OPS_URL: beside.service.ops_url,
+      OPS_TOKEN: readFileSync(join(directory, 'ops-token'), 'utf8').trim(),
+    };
+    const statusThrough = async () => JSON.parse((await cli(['status', '--json'], away)).out);
+    // What a service tells may be a second old.
+    await expect.poll(async () => (await statusThrough()).learned_pointers).toHaveLength(1);
+    const through = await statusThrough();
+    expect(Object.keys(through).sort()).toEqual(Object.keys(beside).sort());
+    expect(Object.keys(through.service)).toEqual(Object.keys(beside.service));
+    expect(through.learned_pointers).toEqual(beside.learned_pointers);
+    expect(beside.learned_pointers[0].setting).toMatch(/^ID_POINTERS_VENDOR=a\.b,/);
   });
 
   it.each([[['serve']], [['migrate']]])('a second %j exits 2 and names the first', async (args) => {
