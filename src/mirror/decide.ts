@@ -160,10 +160,10 @@ export function decideProvisional(
     return provisional(noted, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
   }
   // Only the API says that something deleted lives again: a late payload looks just like a new life.
-  const buried = row !== null && row.deletedAt !== null && !settings.eventsOnly;
+  const isTombstone = row !== null && row.deletedAt !== null && !settings.eventsOnly;
   // What a risk event's payload describes is not said, so it alone makes no assessment while the API can be asked.
   const mayInsert = settings.eventsOnly || event.kind !== 'risk_assessment';
-  if (!event.shows || buried || (row === null && !mayInsert)) {
+  if (!event.shows || isTombstone || (row === null && !mayInsert)) {
     return { outcome: 'marked_dirty', state: noted, row: null, change: null };
   }
   const data = mergePayload(row?.data ?? null, event.content, settings.idFields);
@@ -343,8 +343,8 @@ function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['
  */
 function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: DirtyTiming): boolean {
   if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
-  const buried = row.deletedAt !== null && state.deleteEvent !== null;
-  return buried && state.dirtyAt !== null && read.beganAt < state.dirtyAt + timing.settleMs;
+  const isTombstone = row.deletedAt !== null && state.deleteEvent !== null;
+  return isTombstone && state.dirtyAt !== null && read.beganAt < state.dirtyAt + timing.settleMs;
 }
 
 function outcomeOf(change: RowChange | null): ApplyOutcome {

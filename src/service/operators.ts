@@ -4,7 +4,7 @@ import type { OpsActions, OpsContext } from '../ops/context.ts';
 import type { Clock } from '../platform/clock.ts';
 import { UsageError } from '../platform/errors.ts';
 import type { ProvisionalRules, Store } from '../store/store.ts';
-import type { HeldBackfill } from './held-backfill.ts';
+import type { LeaderBackfill } from './leader-backfill.ts';
 import { beginPause, endPause, type Pause } from './pause.ts';
 import type { Replicas } from './replicas.ts';
 
@@ -14,7 +14,7 @@ interface Stages {
   rules: ProvisionalRules;
   backfill: Backfill | null;
   /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
-  held: HeldBackfill | null;
+  held: LeaderBackfill | null;
   replicas: Pick<Replicas, 'tell'>;
   /** Stops processing and repairs; null: goes on with them. */
   setPause: (to: Pause | null) => void;

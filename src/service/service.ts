@@ -28,7 +28,7 @@ import type { Store } from '../store/store.ts';
 import { credentialFacts, rejectionDiagnoses } from './facts.ts';
 import { createFront, type Front } from './front.ts';
 import { createHeartbeat } from './heartbeat.ts';
-import { createHeldBackfill } from './held-backfill.ts';
+import { createLeaderBackfill } from './leader-backfill.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { liveFacts } from './live-facts.ts';
 import { createNarrator } from './narrator.ts';
@@ -213,7 +213,7 @@ async function compose(
   const held =
     createRepairs === null || replicas.isAlone
       ? null
-      : createHeldBackfill({
+      : createLeaderBackfill({
           ...{ store, replicas, clock, isFirst: living.others === 0, create: createRepairs },
           forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
           onAsked: () => sharing.lookNow(),

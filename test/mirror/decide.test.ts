@@ -166,7 +166,7 @@ describe('what an event shows', () => {
       deletedAt: NOW_ISO,
     },
     {
-      what: 'of a deletion keeps an earlier burial',
+      what: 'of a deletion keeps an earlier tombstone',
       event: { type: 'policy.deleted' },
       held: { row: tomb },
       outcome: 'provisional',

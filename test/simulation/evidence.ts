@@ -45,7 +45,7 @@ export const QUESTIONS = {
   inSync: `SELECT kind FROM sync_status WHERE verdict = 'in_sync'`,
   unread: `SELECT id FROM events WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL`,
   quarantined: `SELECT id FROM quarantine WHERE released_at IS NULL AND kind = 'risk_assessment' AND record_id IS NULL`,
-  held: 'SELECT kind, id, sync_run_id AS "syncRunId" FROM pending_deletions ORDER BY kind, id',
+  deletions: 'SELECT kind, id, sync_run_id AS "syncRunId" FROM pending_deletions ORDER BY kind, id',
 } as const;
 
 /** Of a SQLite file, as it stands at each question; asked again only once somebody has committed. */

@@ -72,7 +72,7 @@ export interface Invariants {
     unread: number;
     unverified: number;
     openGaps: string[];
-    held: { syncRunId: number; ids: string[]; kind: Kind }[];
+    deletions: { syncRunId: number; ids: string[]; kind: Kind }[];
   };
 }
 
@@ -454,7 +454,7 @@ export function createInvariants(options: {
 
     quiet() {
       const byFullSync = Map.groupBy(
-        evidence.answer<{ kind: Kind; id: string; syncRunId: number }>('held'),
+        evidence.answer<{ kind: Kind; id: string; syncRunId: number }>('deletions'),
         (one) => one.syncRunId,
       );
       return {
@@ -464,7 +464,7 @@ export function createInvariants(options: {
         openGaps: evidence
           .answer<{ reason: string; kind: string; record_id: string }>('gaps')
           .map((gap) => `${gap.reason} ${gap.kind} ${gap.record_id}`),
-        held: [...byFullSync].map(([syncRunId, some]) => ({
+        deletions: [...byFullSync].map(([syncRunId, some]) => ({
           syncRunId,
           kind: some[0]!.kind,
           ids: some.map((one) => one.id),

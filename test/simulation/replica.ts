@@ -11,7 +11,7 @@ import { type Clock, type SharedClock, sharedClock } from '../../src/platform/cl
 import { describeError, MirrorError, StoreUnavailable } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
-import { createHeldBackfill, type HeldBackfill } from '../../src/service/held-backfill.ts';
+import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
 import { recover } from '../../src/service/recovery.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharing, type Sharing } from '../../src/service/sharing.ts';
@@ -65,7 +65,7 @@ export interface Stages {
 
 interface Running {
   inbox: Inbox;
-  held: HeldBackfill;
+  held: LeaderBackfill;
   watch: DeliveryWatch;
   sharing: Sharing;
   wake: () => void;
@@ -169,7 +169,7 @@ export function startStages(site: Site, name: string, life: object, store: Store
           site.onFullSync(kind, outcome, world.now() - durationMs);
         },
       });
-    const held = createHeldBackfill({
+    const held = createLeaderBackfill({
       ...{ store, replicas, clock, isFirst: others === 0, create },
       forgeableDistanceMs: forgeableDistanceMs(settings.fullSyncMs),
       onAsked: () => sharing.lookNow(),

@@ -105,7 +105,7 @@ export function standingInQuiet(
     ...(state.pending > 0 ? [`${state.pending} events pending`] : []),
     ...(state.unread > 0 ? [`${state.unread} events unread`] : []),
     ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
-    ...(state.held.length > 0 ? ['deletions held'] : []),
+    ...(state.deletions.length > 0 ? ['deletions pending'] : []),
     ...state.openGaps.map((gap) => `gap ${gap}`),
   ];
 }
@@ -114,5 +114,5 @@ export function standingInQuiet(
 export const surelyGone = (invariants: Invariants, model: Model): number[] =>
   invariants
     .quiet()
-    .held.filter((held) => held.ids.every((id) => !model.alive(held.kind, id)))
-    .map((held) => held.syncRunId);
+    .deletions.filter((of) => of.ids.every((id) => !model.alive(of.kind, id)))
+    .map((of) => of.syncRunId);

@@ -188,7 +188,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ghost', cause: 'absence' }]);
         expect(await live(scene, 'vendor')).toEqual(['ven_1', 'ven_2']);
         expect(await scene.missing('vendor', 'ghost')).toBe('known');
-        // No burial is a sign that the API has ever shown it: what a later event says by that id is news again.
+        // No tombstone is a sign that the API has ever shown it: what a later event says by that id is news again.
         expect(await scene.store.shownIds('vendor', ['ghost', 'ven_1'])).toEqual(['ven_1']);
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ghost' }));
         scene.pass(SETTLE_MS);

@@ -38,14 +38,14 @@ const NOTHING_KNOWN: UpstreamHealth = {
   silentSinceWall: null,
 };
 
-export interface HeldBackfill extends Backfill {
+export interface LeaderBackfill extends Backfill {
   /** Passes on what was asked for, takes what others were asked for, and learns how it goes. `isTold`: somebody says so. */
   look(isTold: boolean): Promise<void>;
   /** As `requestFullSync`, and kept when it resolves. */
   askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;
 }
 
-export function createHeldBackfill(options: {
+export function createLeaderBackfill(options: {
   store: Store;
   replicas: Replicas;
   clock: Clock;
@@ -56,7 +56,7 @@ export function createHeldBackfill(options: {
   /** Something is to be passed on: `look` should come soon. */
   onAsked: () => void;
   create: (store: RepairStore, interrupted: readonly { kind: Kind; pages: number }[]) => Backfill;
-}): HeldBackfill {
+}): LeaderBackfill {
   const { store, replicas, clock, create } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   /** Compares for whoever asks this replica. It is never run. */
