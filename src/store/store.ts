@@ -476,7 +476,11 @@ export interface BackfillStore {
   /** Sync runs that an earlier process left open become `interrupted`. Returns how far the last of each kind had come. */
   interruptSyncRuns(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 
-  /** Failed events that name no record and are due to have it sought, the longest due first. */
+  /**
+   * Failed events that name no record and are due to have it sought, the longest due first. Those about policies once a list
+   * has been read that is sure to show them: of a policy that no list has shown yet, another one that the event names beside it
+   * would be taken for the event's record.
+   */
   unreadEvents(now: Now, limit: number): Promise<UnreadEvent[]>;
   /** Its record was sought and not found: `error` says so beside it and in its gap, and it is due again then (wall). */
   putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void>;

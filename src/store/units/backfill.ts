@@ -92,7 +92,9 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM ${events}${statements.dialect.indexedBy('events_sought')}
           WHERE ${state} = 'failed' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
-          AND ${body} IS NOT NULL ORDER BY ${nextAttemptAt} LIMIT ${limit}`,
+          AND ${body} IS NOT NULL AND NOT (${eventKind} = 'policy' AND EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.resolvedAt} IS NULL
+            AND ${gaps.reason} = 'no_record_id' AND ${gaps.kind} = 'policy' AND ${gaps.recordId} IS NULL))
+          ORDER BY ${nextAttemptAt} LIMIT ${limit}`,
       ),
 
     async seekAnew(now) {
