@@ -44,8 +44,8 @@ export default defineConfig({
     hookTimeout: 180_000,
     // Ends what hangs; the default of a second would also end what a busy machine is slow at.
     expect: { poll: { timeout: 40_000 } },
-    // Files of one worker share their modules: to load them anew took longer than the tests of the units. Where modules are
-    // replaced, or services run beside their tests, each file has a process of its own.
+    // Files of one worker share their modules: to load them anew took longer than the tests of the units. Where modules and
+    // signals are replaced each file has a process of its own.
     projects: [...filesOf].map(([name, include]) => ({
       extends: true,
       test: { name, include, isolate: name === 'process' },

@@ -316,7 +316,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
         rereads = false;
         await reread();
       }
-      const due = await store.unreadEvents(now(), EVENTS_AT_ONCE);
+      const due = await store.unreadEvents(now(), EVENTS_AT_ONCE, rules.timing);
       for (const event of due) {
         // What one may cost at most is not known before it is read; the next minute waits for it the longer.
         if (signal.aborted || left() <= 0 || clock.steady() < notBefore) return false;

@@ -435,7 +435,7 @@ async function scanWhole(
   const shown = new Set(last.ids);
   // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
   // show that it moved: one goes, and another comes.
-  const isOnceMore = hasUnnamed || !last.steady;
+  const isOnceMore = hasUnnamed || !last.steady || last.shortened;
   for (let scans = 2; last.complete && (last.mayLack || (scans === 2 && isOnceMore)); scans += 1) {
     if (scans > SCANS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };

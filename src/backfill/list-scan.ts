@@ -26,6 +26,8 @@ export interface ListScan {
    * which another may have replaced.
    */
   mayLack: boolean;
+  /** An event said that a record is gone which may have stood in the list as the scan began. */
+  shortened: boolean;
   ids: Set<string>;
   /** The counter as it began, and when. */
   number: number;
@@ -76,6 +78,7 @@ export function createListScan(options: ListScanOptions): ScanList {
       mismatch: false,
       steady: true,
       mayLack: false,
+      shortened: false,
       ids: new Set(),
       number: await store.currentNumber(),
       endedAt: clock.steady(),
@@ -95,9 +98,9 @@ export function createListScan(options: ListScanOptions): ScanList {
         progress.pages += 1;
         if (objects.length === 0) {
           Object.assign(scan, judgeEnd(scan, request.skip));
-          scan.mayLack =
-            broughtUntold &&
-            (moved || scan.total === null || (isOnPages && (await isShortened(kind, beganWall))));
+          const isSuspect = broughtUntold && scan.complete;
+          scan.shortened = isOnPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
+          scan.mayLack = broughtUntold && (moved || scan.total === null || scan.shortened);
           break;
         }
         isOnPages = scan.ids.size > 0;
@@ -113,7 +116,9 @@ export function createListScan(options: ListScanOptions): ScanList {
           pointers: options.pointers,
         });
         if (applied.some((one) => one.witness)) upstream.witness(kind, read);
-        broughtUntold ||= applied.some((one) => one.outcome === 'inserted' && !one.announced);
+        broughtUntold ||= applied.some(
+          (one) => ['inserted', 'revived'].includes(one.outcome) && !one.announced,
+        );
         options.onApplied(kind, applied, cause);
         count(progress, applied, scan.ids, request.seenBefore);
         await store.progressSyncRun(syncRunId, progress);
@@ -131,13 +136,18 @@ export function createListScan(options: ListScanOptions): ScanList {
 
   /**
    * Whether a deletion is known of that may have fallen into the list scan: the service serves old pages for the time that it takes
-   * to be consistent, and tells of what happened in about as much.
+   * to be consistent, and tells of what happened in about as much. That is waited for where the scan is suspect.
    */
-  async function isShortened(kind: Kind, beganWall: number): Promise<boolean> {
+  async function isShortened(
+    kind: Kind,
+    number: number,
+    beganWall: number,
+    isSuspect: boolean,
+  ): Promise<boolean> {
     const { settleMs } = options.timing;
-    await clock.sleep(settleMs, options.signal);
+    if (isSuspect) await clock.sleep(settleMs, options.signal);
     options.signal.throwIfAborted();
-    return await store.hasAnnouncedDeletion(kind, beganWall - settleMs);
+    return await store.hasAnnouncedDeletion(kind, number, beganWall - settleMs);
   }
 }
 

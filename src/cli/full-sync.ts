@@ -126,10 +126,10 @@ async function waitFor(
         },
       );
     }
-    const held = (await store.listGaps({ open: true }, { limit: NEWEST_SYNC_RUNS })).filter(
+    const pending = (await store.listGaps({ open: true }, { limit: NEWEST_SYNC_RUNS })).filter(
       (gap) => gap.reason === 'deletion_pending' && gap.kind !== null && kinds.includes(gap.kind),
     );
-    if (held.length > 0) {
+    if (pending.length > 0) {
       throw new DifferenceFound('deletions wait for approval', 'see "deletions list"');
     }
     const differing = [...ended.values()].filter(

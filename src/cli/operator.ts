@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Kind } from '../compliance/kinds.ts';
-import { APPROVAL_MS, pendingBySyncRun } from '../ops/deletions.ts';
+import { APPROVAL_MS, digestOf, pendingBySyncRun } from '../ops/deletions.ts';
 import { type RetriedAll, resolveGap, retryAllWithoutRecord, whyNot } from '../ops/operations.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -268,13 +268,17 @@ async function pendingAfar(service: OpsClient, syncRunId: number): Promise<Delet
     const now = Date.now();
     const waiting = page.items.filter((item) => !(Date.parse(item.approved_until ?? '') > now));
     ids.push(...waiting.map((item) => item.id));
-    if (page.next === null) return { syncRunId, ids, digest };
+    if (page.next === null) {
+      // Asked page by page, and judged by two clocks: what is approved is what was shown, or nothing.
+      if (digestOf(page.sync_runs[0]!.kind, ids) !== digest) throw deletionsChanged(syncRunId);
+      return { syncRunId, ids, digest };
+    }
     after = page.next;
   }
 }
 
 interface DeletionsAnswer {
-  sync_runs: { digest: string | null }[];
+  sync_runs: { kind: Kind; digest: string | null }[];
   items: { id: string; approved_until: string | null }[];
   next: string | null;
 }

@@ -19,6 +19,17 @@ export interface PendingOfSyncRun {
   ids: string[];
 }
 
+function addTo(hash: Hash, kind: Kind, id: string): void {
+  hash.update(JSON.stringify([kind, id]));
+}
+
+/** The digest of ids as they were shown, in their order. */
+export function digestOf(kind: Kind, ids: readonly string[]): string {
+  const hash = createHash('sha256');
+  for (const id of ids) addTo(hash, kind, id);
+  return hash.digest('base64url');
+}
+
 /** All of them, or those of one sync run, each read once for the digest. */
 export async function pendingBySyncRun(
   store: Pick<OpsStore, 'listPendingDeletions'>,
@@ -46,7 +57,7 @@ export async function pendingBySyncRun(
       else {
         of.waiting += 1;
         of.ids.push(id);
-        of.hash.update(JSON.stringify([kind, id]));
+        addTo(of.hash, kind, id);
       }
     }
     if (rows.length < PAGE_LIMIT_MAX) break;

@@ -410,8 +410,8 @@ export interface BackfillStore {
   unseenBy(kind: Kind, syncRunId: number, number: number): Promise<string[]>;
   /** Ids of `kind` that were marked dirty or written after `number`. */
   touchedSince(kind: Kind, number: number): Promise<Set<string>>;
-  /** Whether an event that a record of `kind` is gone was accepted at `wall` or later. */
-  hasAnnouncedDeletion(kind: Kind, wall: number): Promise<boolean>;
+  /** Whether an event that a record of `kind` is gone was accepted after `number`, or at `wall` or later. */
+  hasAnnouncedDeletion(kind: Kind, number: number, wall: number): Promise<boolean>;
   /**
    * Turns proven absences into tombstones, or into pending deletions. `absent` adds ids that a pair of complete list scans
    * proved gone, as of `number`. With none, judges what refetches have proven. `onlyAnnounced` leaves alone what
@@ -477,11 +477,11 @@ export interface BackfillStore {
   interruptSyncRuns(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 
   /**
-   * Failed events that name no record and are due to have it sought, the longest due first. Those about policies once a list
-   * has been read that is sure to show them: of a policy that no list has shown yet, another one that the event names beside it
+   * Failed events that name no record and are due to have it sought, the longest due first. Those about policies once a
+   * complete list was read that is sure to show them, begun SETTLE after they were accepted: of a policy that no list has shown yet, another one that the event names beside it
    * would be taken for the event's record.
    */
-  unreadEvents(now: Now, limit: number): Promise<UnreadEvent[]>;
+  unreadEvents(now: Now, limit: number, timing: DirtyTiming): Promise<UnreadEvent[]>;
   /** Its record was sought and not found: `error` says so beside it and in its gap, and it is due again then (wall). */
   putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void>;
   /** The clock was set back: what was put off by a later time than now's is due. */

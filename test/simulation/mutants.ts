@@ -44,8 +44,8 @@ export const MUTANTS: readonly Mutant[] = [
       // Else the list is read once more, and shows it.
       {
         file: FULL_SYNC,
-        find: 'const isOnceMore = hasUnnamed || !last.steady;',
-        put: 'const isOnceMore = !last.steady;',
+        find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
+        put: 'const isOnceMore = !last.steady || last.shortened;',
       },
     ],
   },
@@ -129,7 +129,7 @@ export const MUTANTS: readonly Mutant[] = [
       { file: FULL_SYNC, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
       {
         file: FULL_SYNC,
-        find: 'const isOnceMore = hasUnnamed || !last.steady;',
+        find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
         put: 'const isOnceMore = hasUnnamed;',
       },
     ],

@@ -5,7 +5,13 @@ import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/handlers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { gapOfFailed } from '../resolving.ts';
-import { events, gaps, learnedPointers as pointers, recordState as states } from '../schema.sqlite.ts';
+import {
+  events,
+  gaps,
+  learnedPointers as pointers,
+  recordState as states,
+  syncRuns,
+} from '../schema.sqlite.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
@@ -88,12 +94,15 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
       );
     },
 
-    unreadEvents: (now, limit) =>
+    unreadEvents: (now, limit, { settleMs }) =>
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM ${events}${statements.dialect.indexedBy('events_sought')}
           WHERE ${state} = 'failed' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
-          AND ${body} IS NOT NULL AND NOT (${eventKind} = 'policy' AND EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.resolvedAt} IS NULL
-            AND ${gaps.reason} = 'no_record_id' AND ${gaps.kind} = 'policy' AND ${gaps.recordId} IS NULL))
+          AND ${body} IS NOT NULL AND (${eventKind} <> 'policy' OR EXISTS (SELECT 1 FROM
+            (SELECT ${syncRuns.number}, ${syncRuns.startedAt} FROM ${syncRuns}
+              WHERE ${syncRuns.kind} = 'policy' AND ${syncRuns.outcome} = 'complete' ORDER BY ${syncRuns.id} DESC LIMIT 1) AS last
+            WHERE last.number >= ${seq}
+              AND ${statements.dialect.millisecondsBetween(sql`${events.receivedAt}`, sql`last.started_at`)} > ${settleMs - 1}))
           ORDER BY ${nextAttemptAt} LIMIT ${limit}`,
       ),
 

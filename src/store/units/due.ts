@@ -200,13 +200,13 @@ export function createDueVerbs(
       return new Set([...markedDirty, ...written]);
     },
 
-    async hasAnnouncedDeletion(kind, wall) {
+    async hasAnnouncedDeletion(kind, number, wall) {
       const { seq, type, receivedAt } = events;
       // From the newest back to the time asked about: what is older is not looked at.
       const [row] = await statements.query(
         sql`SELECT 1 AS found FROM ${events} WHERE ${events.kind} = ${kind} AND ${isOneOf(type, [...DELETE_TYPES])}
-          AND ${seq} > coalesce((SELECT ${seq} FROM ${events} WHERE ${receivedAt} < ${iso(wall)}
-            ORDER BY ${seq} DESC LIMIT 1), 0) LIMIT 1`,
+          AND (${seq} > ${number} OR ${seq} > coalesce((SELECT ${seq} FROM ${events} WHERE ${receivedAt} < ${iso(wall)}
+            ORDER BY ${seq} DESC LIMIT 1), 0)) LIMIT 1`,
       );
       return row !== undefined;
     },

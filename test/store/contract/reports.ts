@@ -141,7 +141,7 @@ export function describeReports(open: OpenEngine): void {
           }
         })();
         const moments = new Set<string>();
-        for (let n = 0; n < 500; n += 1) {
+        for (let n = 0; n < 500 || (moments.size < 2 && n < 50_000); n += 1) {
           const { events, oldest_pending_at } = await scene.store.summary();
           moments.add(`${events.pending} waiting, the oldest ${oldest_pending_at === null ? 'none' : 'one'}`);
         }

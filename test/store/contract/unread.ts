@@ -240,7 +240,7 @@ export function describeUnread(open: OpenEngine): void {
       'begins SETTLE after it failed, and is put off with what was found',
       inScene(open, async (scene) => {
         await unread(scene, 'a');
-        const due = () => scene.store.unreadEvents(scene.now(), 10);
+        const due = () => scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS });
         expect(await due()).toEqual([]);
         scene.pass(SETTLE_MS);
         const [event] = await due();
@@ -269,12 +269,29 @@ export function describeUnread(open: OpenEngine): void {
     );
 
     it(
+      'waits, of a policy, for a complete list begun SETTLE after it was accepted',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ id: 'p', kind: 'policy', recordId: null, data: ELSEWHERE }));
+        await scene.work();
+        const due = () => scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS });
+        const list = (outcome: 'complete' | 'incomplete') => fullSyncOnce(scene, 'policy', outcome);
+        await list('complete');
+        scene.pass(SETTLE_MS);
+        expect(await due()).toEqual([]);
+        await list('incomplete');
+        expect(await due()).toEqual([]);
+        await list('complete');
+        expect(await due()).toMatchObject([{ id: 'p' }]);
+      }),
+    );
+
+    it(
       'is nobody’s task without the API',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ kind: 'risk_assessment', recordId: null, data: ELSEWHERE }));
         await scene.work({ eventsOnly: true });
         scene.pass(SETTLE_MS);
-        expect(await scene.store.unreadEvents(scene.now(), 10)).toEqual([]);
+        expect(await scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS })).toEqual([]);
       }),
     );
 
