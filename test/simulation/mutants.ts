@@ -50,28 +50,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'late-dirty-mark',
-    tryFirst: 9812,
-    without: 'what has waited longer is taken for the latest that gave reason to read a record',
-    edits: [
-      {
-        file: 'src/store/sqlite/records.ts',
-        find: 'SET dirty = ?, dirty_at = max(dirty_at, ?)',
-        put: 'SET dirty = ?, dirty_at = ?',
-      },
-      {
-        file: 'src/store/sqlite/records.ts',
-        find: 'dirty_at = max(coalesce(dirty_at, excluded.dirty_at), excluded.dirty_at)',
-        put: 'dirty_at = excluded.dirty_at',
-      },
-      {
-        file: 'src/store/sqlite/busy-records.ts',
-        find: 'dirtyAt: Math.max(held.state.dirtyAt ?? at, at)',
-        put: 'dirtyAt: at',
-      },
-    ],
-  },
-  {
     name: 'settle-distance',
     tryFirst: 6,
     without: 'of two reads close together that differ the later one wins, however stale it may be',

@@ -12,6 +12,9 @@ import type { Fault, Settings } from './plan.ts';
 import type { Chance } from './random.ts';
 import type { World } from './time.ts';
 
+/** Lanes as draws name them: another name, another history. */
+const LANE_LABELS: Readonly<Record<Lane, string>> = { live: 'live', scan: 'walk', person: 'person' };
+
 /** Which faults last at this moment. Shared by all lives of the mirror. */
 export interface Weather {
   active: Set<Fault>;
@@ -106,7 +109,8 @@ export function createUpstreamClient(options: {
       if (fault === 'forbidden') return failed('forbidden', 403);
       if (fault === 'rate_limited') return failed('rate_limited', 429, RETRY_AFTER_MS);
     }
-    if (!weather.rough || !chance.happens(`error ${name} ${lane}`, settings.errorRate)) return null;
+    if (!weather.rough || !chance.happens(`error ${name} ${LANE_LABELS[lane]}`, settings.errorRate))
+      return null;
     const kind = chance.pick(`error ${name}`, [
       'server',
       'network',
