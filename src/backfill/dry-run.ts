@@ -2,7 +2,7 @@ import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
-import type { FetchedKind } from '../compliance/paths.ts';
+import type { FetchedKind, ListedKind } from '../compliance/paths.ts';
 import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -10,7 +10,7 @@ import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
 import { SILENT_GAPS } from './gaps.ts';
-import { contradiction, createPages, type ListedKind } from './pages.ts';
+import { contradiction, createPages } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { createUpstream, type Lane } from './upstream.ts';
 

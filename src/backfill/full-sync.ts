@@ -1,5 +1,5 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import type { FetchedKind } from '../compliance/paths.ts';
+import type { FetchedKind, ListedKind } from '../compliance/paths.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -9,7 +9,6 @@ import type { Conclude, ConclusionRequest } from './conclude.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import type { ListScan, ScanList } from './list-scan.ts';
-import type { ListedKind } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
 import type { Refetch } from './refetch.ts';

@@ -1,12 +1,13 @@
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
+import type { ListedKind } from '../compliance/paths.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import type { Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, DirtyTiming, SyncRunProgress } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
-import { contradiction, createPages, type ListedKind } from './pages.ts';
+import { contradiction, createPages } from './pages.ts';
 import type { Lane, Upstream } from './upstream.ts';
 
 export interface ListScan {

@@ -13,6 +13,7 @@ import {
   type PagingSettings,
   type SeenPage,
 } from '../compliance/paging.ts';
+import type { ListedKind } from '../compliance/paths.ts';
 import { type IdPointers, type JsonObject, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -20,8 +21,6 @@ import { MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
 import { READ_BACKOFF } from './plan.ts';
 import type { Lane, Upstream } from './upstream.ts';
-
-export type ListedKind = 'policy' | 'vendor';
 
 /** A page that fails is asked for this often in all; then the reading ends and proves nothing. */
 const TRIES_PER_PAGE = 4;

@@ -2,7 +2,8 @@ import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport, TrafficReport } from '../store/reports.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
 import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';
-import { judge, type Verdict } from './verdict.ts';
+import { judge } from './verdict.ts';
+import type { Verdict } from './verdict-facts.ts';
 
 /** Everything the status page, `/api/status` and `/metrics` show, read together. */
 export interface Snapshot {

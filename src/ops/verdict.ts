@@ -5,8 +5,6 @@ import { instant, isUnreadable, type Verdict, type VerdictInput } from './verdic
 import { stale } from './verdict-stale.ts';
 import { age, count, figure, kindPlural } from './words.ts';
 
-export type { Verdict, VerdictInput };
-
 /** Events are worked off within a second or two. What waits longer than the alert BacklogGrowing allows is worth a word. */
 const BACKLOG_LATE_MS = 30_000;
 

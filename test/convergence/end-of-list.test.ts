@@ -114,6 +114,41 @@ it('a list that stayed as long as it was is read again where a deletion announce
   expect(differences().filter((difference) => difference.includes(atBorder.id))).toEqual([]);
 });
 
+it('so is a list of which every event has told, but of the one that moved over', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
+  const { records } = stage.upstream;
+  const listed = records.newestFirst.bind(records);
+  const gone = listed('policies').at(-1)!;
+  // New ones come last, but the untold one, which stands first on the second page until another before it goes.
+  records.newestFirst = (resource) => {
+    const others = listed(resource).toReversed();
+    const untold = others.findIndex(({ id }) => id === 'pol-untold');
+    if (untold === -1) return others;
+    const at = others.some(({ id }) => id === gone.id) ? POLICIES_PER_PAGE : POLICIES_PER_PAGE - 1;
+    return others.toSpliced(untold, 1).toSpliced(at, 0, others[untold]!);
+  };
+  await startInSync();
+  records.put('policies', { id: 'pol-untold', name: 'Untold', version: '1', status: 'draft' });
+  let isTold = false;
+  stage.upstream.faultOf = ({ path }) => {
+    if (!path.includes('/policies?') || pageOf(path) !== 2 || isTold) return null;
+    isTold = true;
+    records.remove('policies', gone.id);
+    const another = { id: 'pol-another', name: 'Another', version: '1', status: 'draft' };
+    records.put('policies', another);
+    const told = Promise.all([
+      stage.deliver(eventAbout('policy.deleted', 'policies', gone)),
+      stage.deliver(eventAbout('policy.created', 'policies', another)),
+    ]);
+    return { fault: 'held', until: told.then(() => {}) };
+  };
+  const before = (await policySyncRuns()).length;
+  await stage.post('/api/sync-runs', { kinds: ['policy'] });
+  await stage.leapUntil('the full sync', async () => (await policySyncRuns()).length > before);
+  expect(isTold).toBe(true);
+  expect(differences().filter((difference) => difference.includes('pol-untold'))).toEqual([]);
+});
+
 it('a list is read again while each list scan brings what nothing had told of, for that may not be all', async () => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
   const { records } = stage.upstream;
