@@ -137,7 +137,7 @@ describe('the table of who may import whom', () => {
     ['src/process/new.ts', 'src/store/reports.ts'],
     ['src/mirror/new.ts', 'src/platform/clock.ts'],
     ['src/backfill/new.ts', 'sandbox/sandbox.ts'],
-    ['src/ops/dashboard/new.tsx', 'src/backfill/backfill.ts'],
+    ['src/ops/pages/new.tsx', 'src/backfill/backfill.ts'],
     ['src/compliance/new.ts', 'src/store/store.ts'],
     ['src/store/store.ts', 'src/store/open.ts'],
     ['src/store/units/new.ts', 'src/store/sqlite/connection.ts'],

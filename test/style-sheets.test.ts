@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { STYLE as SANDBOX } from '../sandbox/page/style.ts';
-import { STYLE as DASHBOARD } from '../src/ops/dashboard/style.ts';
+import { STYLE as OPERATORS } from '../src/ops/pages/style.ts';
 
 const VERDICTS = ['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified'];
 
 /** `computed`: what pages make classes of at run time, besides words of their own. */
 const PAGES = [
   {
-    ...{ what: 'the operators’ pages', folders: ['src/ops', 'src/ops/dashboard'], style: DASHBOARD },
+    ...{ what: 'the operators’ pages', folders: ['src/ops/pages'], style: OPERATORS },
     computed: [...VERDICTS, 'pending', 'failed', 'ignored', 'discarded', 'r0', 'r1', 'r2', 'r3', 'r4'],
   },
   {

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
+import { DESCRIBED_ROUTES } from '../../src/ops/api/routes.ts';
 import { listen } from '../browser/listener.ts';
 import { fillDay } from '../browser/scene.ts';
 import { inTemporaryDirectory } from '../cli/executable.ts';

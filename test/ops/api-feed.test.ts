@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { OpsEnv } from '../../src/ops/access.ts';
-import { createFeed } from '../../src/ops/changes-feed.ts';
+import { createFeed } from '../../src/ops/api/feed.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createScene, type Scene, SETTLE_MS } from '../store/scene.ts';

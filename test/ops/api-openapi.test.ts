@@ -1,7 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DESCRIBED_ROUTES } from '../../src/ops/api/routes.ts';
 import { pendingBySyncRun } from '../../src/ops/deletions.ts';
-import { DESCRIBED_ROUTES } from '../../src/ops/openapi-routes.ts';
 import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness, READ } from './harness.ts';
 
 const TIMING = { settleMs: 10_000 };

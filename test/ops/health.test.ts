@@ -1,7 +1,7 @@
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { MAX_STREAMS, MAX_STREAMS_OF_ONE } from '../../src/ops/stream.ts';
+import { MAX_STREAMS, MAX_STREAMS_OF_ONE } from '../../src/ops/pages/stream.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 

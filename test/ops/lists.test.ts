@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { KINDS } from '../../src/compliance/kinds.ts';
-import { PAGE_ROWS } from '../../src/ops/page-query.ts';
+import { PAGE_ROWS } from '../../src/ops/pages/query.ts';
 import { EVENTS_LOOKED_AT } from '../../src/store/reports.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { toldParam, toldText } from '../../src/ops/pages/told.ts';
 import { DAY, HOUR, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
 import {
   fieldChanges,
@@ -11,7 +12,6 @@ import {
   TEXT_SHOWN_CHARACTERS,
   utf8Text,
 } from '../../src/ops/texts.ts';
-import { toldParam, toldText } from '../../src/ops/told.ts';
 
 test.each([
   ['{"a":1,"b":[true,null]}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ]\n}'],

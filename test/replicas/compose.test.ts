@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { BlockList } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { TICKED_BYTES } from '../../src/ops/forms.ts';
+import { TICKED_BYTES } from '../../src/ops/pages/forms.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 
 const root = new URL('../../', import.meta.url);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { KINDS } from '../compliance/kinds.ts';
-import { problem } from '../platform/problem.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import type { OpsHandlerContext } from './access.ts';
+import { KINDS } from '../../compliance/kinds.ts';
+import { problem } from '../../platform/problem.ts';
+import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
 /** Proxies give up on an answer after a minute as a rule. Seconds. */

@@ -1,12 +1,12 @@
-import { isKind, KINDS } from '../compliance/kinds.ts';
-import { problem } from '../platform/problem.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import { formFields, type OpsHandlerContext, pathHere } from './access.ts';
-import type { OpsContext } from './context.ts';
+import { isKind, KINDS } from '../../compliance/kinds.ts';
+import { problem } from '../../platform/problem.ts';
+import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
+import { formFields, type OpsHandlerContext, pathHere } from '../access.ts';
+import type { OpsContext } from '../context.ts';
+import type { Done, Operations } from '../operations.ts';
 import type { DryRuns } from './dry-runs.ts';
 import { recordHref } from './hrefs.ts';
-import type { Done, Operations } from './operations.ts';
-import { TEXT_MAX_LENGTH, TOLD } from './page-query.ts';
+import { TEXT_MAX_LENGTH, TOLD } from './query.ts';
 import { type Outcome, toldParam } from './told.ts';
 
 /** As many as a list can show at once; each is a transaction of its own. */

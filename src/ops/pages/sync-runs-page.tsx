@@ -1,10 +1,10 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import type { DryRun } from '../dry-runs.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences-details.tsx';
+import type { DryRun } from './dry-runs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Table, Title, Told } from './pieces.tsx';
 import { Ended, Running, SYNC_RUN_COLUMNS } from './sync-runs-tile.tsx';

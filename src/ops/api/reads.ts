@@ -1,13 +1,13 @@
 import type { z } from 'zod';
-import { isKind, type Kind } from '../compliance/kinds.ts';
-import { problem } from '../platform/problem.ts';
-import { pendingDeletionKey } from '../store/reports.ts';
-import type { OpsHandlerContext } from './access.ts';
-import type { OpsContext } from './context.ts';
-import { pendingBySyncRun } from './deletions.ts';
+import { isKind, type Kind } from '../../compliance/kinds.ts';
+import { problem } from '../../platform/problem.ts';
+import { pendingDeletionKey } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import type { OpsContext } from '../context.ts';
+import { pendingBySyncRun } from '../deletions.ts';
+import type { Snapshots } from '../snapshot.ts';
+import { statusReport } from '../status-report.ts';
 import { parseQuery, queries } from './query.ts';
-import type { Snapshots } from './snapshot.ts';
-import { statusReport } from './status-report.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 

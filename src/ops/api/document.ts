@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import * as schemas from './api-schemas.ts';
-import { DESCRIBED_ROUTES, type DescribedRoute } from './openapi-routes.ts';
+import { DESCRIBED_ROUTES, type DescribedRoute } from './routes.ts';
+import * as schemas from './schemas.ts';
 
 const PROBLEM_WORDS: Readonly<Record<number, string>> = {
   400: 'A parameter is not usable; `detail` names it.',

@@ -1,6 +1,6 @@
-import { problem } from '../platform/problem.ts';
-import type { OpsHandlerContext } from './access.ts';
-import type { OpsContext } from './context.ts';
+import { problem } from '../../platform/problem.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import type { OpsContext } from '../context.ts';
 
 /** How often a page may change. */
 const LOOK_MS = 1_000;

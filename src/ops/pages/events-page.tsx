@@ -1,8 +1,8 @@
 import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { EventReport, EventState } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { eventHref } from '../hrefs.ts';
 import { figure, kindNoun } from '../words.ts';
+import { eventHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import {
   ActionForm,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { KINDS } from '../compliance/kinds.ts';
-import { problem } from '../platform/problem.ts';
-import type { OpsHandlerContext } from './access.ts';
+import { KINDS } from '../../compliance/kinds.ts';
+import { problem } from '../../platform/problem.ts';
+import type { OpsHandlerContext } from '../access.ts';
 
 /** Rows of one page: as many as a person looks over. */
 export const PAGE_ROWS = 50;

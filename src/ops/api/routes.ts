@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { KINDS } from '../compliance/kinds.ts';
-import * as schemas from './api-schemas.ts';
+import { KINDS } from '../../compliance/kinds.ts';
 import { approveRequest, queries, retryRequest, syncRequest } from './query.ts';
+import * as schemas from './schemas.ts';
 
 export interface DescribedRoute {
   method: 'get' | 'post';

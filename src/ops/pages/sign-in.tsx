@@ -1,7 +1,7 @@
-import { type Access, foreignOrigin, formFields, type OpsHandlerContext, pathHere } from './access.ts';
-import { SignInPage } from './dashboard/sign-in-page.tsx';
-import { StatusPage, StatusParts } from './dashboard/status-page.tsx';
-import type { Snapshots } from './snapshot.ts';
+import { type Access, foreignOrigin, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
+import type { Snapshots } from '../snapshot.ts';
+import { SignInPage } from './sign-in-page.tsx';
+import { StatusPage, StatusParts } from './status-page.tsx';
 
 /** The status page, and the door to it. */
 export function createPages(access: Access, snapshots: Snapshots) {

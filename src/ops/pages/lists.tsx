@@ -1,28 +1,23 @@
-import { isKind, type Kind } from '../compliance/kinds.ts';
-import { problem } from '../platform/problem.ts';
-import { type Paging, pendingDeletionKey } from '../store/reports.ts';
-import type { OpsHandlerContext } from './access.ts';
-import type { OpsContext } from './context.ts';
-import { AuditPage } from './dashboard/audit-page.tsx';
-import {
-  QuarantinedPage,
-  QuarantinePage,
-  RejectionPage,
-  RejectionsPage,
-} from './dashboard/deliveries-pages.tsx';
-import { EventPage } from './dashboard/event-page.tsx';
-import { EventsPage } from './dashboard/events-page.tsx';
-import { GapsPage } from './dashboard/gaps-page.tsx';
-import { RecordPage } from './dashboard/record-page.tsx';
-import { RecordsPage } from './dashboard/records-page.tsx';
-import { SyncRunPage } from './dashboard/sync-run-page.tsx';
-import { SyncRunsPage, SyncRunsParts } from './dashboard/sync-runs-page.tsx';
-import { pendingBySyncRun } from './deletions.ts';
+import { isKind, type Kind } from '../../compliance/kinds.ts';
+import { problem } from '../../platform/problem.ts';
+import { type Paging, pendingDeletionKey } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import type { OpsContext } from '../context.ts';
+import { pendingBySyncRun } from '../deletions.ts';
+import type { Snapshots } from '../snapshot.ts';
+import { AuditPage } from './audit-page.tsx';
+import { QuarantinedPage, QuarantinePage, RejectionPage, RejectionsPage } from './deliveries-pages.tsx';
 import type { DryRuns } from './dry-runs.ts';
+import { EventPage } from './event-page.tsx';
+import { EventsPage } from './events-page.tsx';
+import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
-import { nextPath, PAGE_ROWS, pageQueries, pageQuery, TOLD } from './page-query.ts';
-import { page } from './pages.tsx';
-import type { Snapshots } from './snapshot.ts';
+import { nextPath, PAGE_ROWS, pageQueries, pageQuery, TOLD } from './query.ts';
+import { RecordPage } from './record-page.tsx';
+import { RecordsPage } from './records-page.tsx';
+import { page } from './sign-in.tsx';
+import { SyncRunPage } from './sync-run-page.tsx';
+import { SyncRunsPage, SyncRunsParts } from './sync-runs-page.tsx';
 import { toldText } from './told.ts';
 
 /** Ids of pending deletions on one page: they stand close together. */

@@ -1,10 +1,10 @@
-import type { Kind } from '../compliance/kinds.ts';
-import { MirrorError, StoreUnavailable } from '../platform/errors.ts';
-import { problem } from '../platform/problem.ts';
-import type { OpsHandlerContext } from './access.ts';
-import { idParam, notFound, numberParam, withKind } from './api.ts';
-import type { Compared, Done, Operations } from './operations.ts';
+import type { Kind } from '../../compliance/kinds.ts';
+import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
+import { problem } from '../../platform/problem.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import type { Compared, Done, Operations } from '../operations.ts';
 import { approveRequest, parseBody, retryRequest, syncRequest } from './query.ts';
+import { idParam, notFound, numberParam, withKind } from './reads.ts';
 
 type Handler = (c: OpsHandlerContext) => Promise<Response>;
 

@@ -1,7 +1,7 @@
-import { KINDS, type Kind } from '../compliance/kinds.ts';
-import { describeError } from '../platform/errors.ts';
-import type { OpsContext } from './context.ts';
-import type { Compared, Operations } from './operations.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import { describeError } from '../../platform/errors.ts';
+import type { OpsContext } from '../context.ts';
+import type { Compared, Operations } from '../operations.ts';
 
 /** The last comparison that somebody asked for on a page. Instants are wall-clock milliseconds. */
 export type DryRun =

@@ -1,4 +1,4 @@
-import type { Kind } from '../compliance/kinds.ts';
+import type { Kind } from '../../compliance/kinds.ts';
 
 /** Ids come from outside. `.` and `..` are taken off a path even when they are encoded, so they stand in the query. */
 function withId(path: string, id: string): string {

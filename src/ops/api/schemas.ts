@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { KINDS } from '../compliance/kinds.ts';
+import { KINDS } from '../../compliance/kinds.ts';
 
 /** What the JSON API answers. For its document and for tests: nothing is checked against these on its way out. */
 

@@ -1,4 +1,4 @@
-import { count } from './words.ts';
+import { count } from '../words.ts';
 
 /** What a form did, carried by the address that it leads back to, as words of our own and numbers only. */
 export interface Outcome {

@@ -1,9 +1,9 @@
 import type { PropsWithChildren } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
 import { CSRF_FIELD } from '../access.ts';
-import { causeHref, eventHref, recordHref } from '../hrefs.ts';
 import { rawText, shownText } from '../texts.ts';
 import { age, figure, kindNoun } from '../words.ts';
+import { causeHref, eventHref, recordHref } from './hrefs.ts';
 
 /**
  * An instant in UTC: the time alone when it is of today, with the day otherwise. The script puts the reader's own

@@ -2,9 +2,9 @@ import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.t
 import type { Identity } from '../access.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../deletions.ts';
-import { recordHref } from '../hrefs.ts';
 import { codeWords, count, figure, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences-details.tsx';
+import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Title, Told } from './pieces.tsx';
 import { Running } from './sync-runs-tile.tsx';

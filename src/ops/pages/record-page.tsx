@@ -1,9 +1,9 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { recordHref } from '../hrefs.ts';
 import { FIELDS_SHOWN, fieldChanges, shortened } from '../texts.ts';
 import { kindNoun } from '../words.ts';
+import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import {
   ActionForm,

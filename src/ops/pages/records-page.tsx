@@ -1,8 +1,8 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { RecordReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { recordHref } from '../hrefs.ts';
 import { kindPlural } from '../words.ts';
+import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import { Choice, Empty, Field, Instant, Pager, Table, Title } from './pieces.tsx';
 

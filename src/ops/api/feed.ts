@@ -1,9 +1,9 @@
-import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import type { Clock } from '../platform/clock.ts';
-import { problem } from '../platform/problem.ts';
-import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../store/reports.ts';
-import type { OpsHandlerContext } from './access.ts';
-import type { OpsContext, OpsStore } from './context.ts';
+import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { problem } from '../../platform/problem.ts';
+import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import type { OpsContext, OpsStore } from '../context.ts';
 import { type FeedCursor, parseQuery, queries, readFeedCursor } from './query.ts';
 
 type FeedStore = Pick<

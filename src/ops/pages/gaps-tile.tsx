@@ -1,9 +1,9 @@
 import type { GapReport, OpenGaps } from '../../store/reports.ts';
 import { gapText } from '../gap-texts.ts';
-import { recordHref } from '../hrefs.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { oldestOf } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
+import { recordHref } from './hrefs.ts';
 import { Instant, Tile } from './pieces.tsx';
 
 const IDS_SHOWN = 12;
