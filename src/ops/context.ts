@@ -53,7 +53,12 @@ export interface Differences {
   /** By field: in how many records it differed. */
   fields: Record<string, number>;
   /** The first of them. */
-  examples: { id: string; what: string; fields: string[]; repaired: boolean }[];
+  examples: {
+    id: string;
+    what: 'missing' | 'extra' | 'different';
+    fields: string[];
+    repaired: boolean;
+  }[];
 }
 
 /** What a dry run found. */

@@ -21,7 +21,7 @@ export async function scrape(
   metrics: Metrics,
   snapshot: Snapshot,
   store: Pick<OpsStore, 'countGapsOpened'>,
-): Promise<Response> {
+): Promise<string> {
   setLive(metrics, snapshot);
   if (snapshot.summary !== null) {
     setStored(metrics, snapshot, snapshot.summary);
@@ -29,9 +29,7 @@ export async function scrape(
     metrics.gapsOpened.reset();
     for (const { reason, count } of opened) metrics.gapsOpened.inc({ reason }, count);
   }
-  return new Response(await metrics.registry.metrics(), {
-    headers: { 'content-type': metrics.registry.contentType },
-  });
+  return await metrics.registry.metrics();
 }
 
 /** What only the running process knows. */

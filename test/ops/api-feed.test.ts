@@ -3,11 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
-import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { OpsEnv } from '../../src/ops/access.ts';
 import { createFeed } from '../../src/ops/api/feed.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -47,8 +45,7 @@ async function open(): Promise<void> {
 }
 
 async function get(path: string): Promise<{ status: number; body: JsonObject }> {
-  const feed = createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal });
-  const app = new Hono<OpsEnv>().get('/api/changes', feed.changes).get('/api/snapshot', feed.snapshot);
+  const app = createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal });
   const response = await app.request(path);
   return { status: response.status, body: (await response.json()) as JsonObject };
 }

@@ -1,88 +1,91 @@
+import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
-import { problem } from '../../platform/problem.ts';
-import type { OpsHandlerContext } from '../access.ts';
+import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import type { Compared, Done, Operations } from '../operations.ts';
-import { approveRequest, parseBody, retryRequest, syncRequest } from './query.ts';
-import { idParam, notFound, numberParam, withKind } from './reads.ts';
-
-type Handler = (c: OpsHandlerContext) => Promise<Response>;
+import { notFound, refusal } from './answers.ts';
+import * as routes from './routes.ts';
 
 /** The changing half of the JSON API, and the dry run, which is asked for like a full sync. 202: it is queued; 200: it is done. */
-export function createApiChanges(operations: Operations) {
-  const actor = (c: OpsHandlerContext) => c.get('identity').name;
+export function createChanges(operations: Operations) {
+  const actor = (c: Pick<OpsHandlerContext, 'get'>) => c.get('identity').name;
 
-  async function dryRun(c: OpsHandlerContext, kinds: Kind[] | undefined): Promise<Response> {
+  async function dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Compared[]> {
     try {
-      return answer(await operations.dryRun(kinds, c.req.raw.signal), (compared) =>
-        c.json({ status: 'compared', in_sync: compared.every(isInSync), kinds: compared }),
-      );
+      return done(await operations.dryRun(kinds, signal));
     } catch (error) {
       if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
-      return problem(502, error.code, 'The compliance service could not be read.', error.message);
+      throw refusal(502, error.code, 'The compliance service could not be read.', error.message);
     }
   }
 
-  return {
-    retryEvent: async (c) =>
-      answer(await operations.retryEvent(actor(c), idParam(c)), ({ kind, recordId }) =>
-        c.json({ status: 'processed', id: idParam(c), kind, record_id: recordId }),
-      ),
-    retryEvents: async (c) => {
-      const body = await parseBody(c, retryRequest);
-      if (!body.ok) return body.response;
-      return answer(await operations.retryWithoutRecord(actor(c)), (all) =>
-        c.json({ status: 'tried', ...all }),
-      );
-    },
-    discardEvent: async (c) =>
-      answer(await operations.discardEvent(actor(c), idParam(c)), () =>
-        c.json({ status: 'discarded', id: idParam(c) }),
-      ),
-    fullSync: async (c) => {
-      const body = await parseBody(c, syncRequest);
-      if (!body.ok) return body.response;
-      if (body.value.dry_run === true) return await dryRun(c, body.value.kinds);
-      return answer(await operations.fullSync(actor(c), body.value.kinds), ({ kinds }) =>
-        c.json({ status: 'queued', kinds }, 202),
-      );
-    },
-    approveDeletions: async (c) => {
-      const body = await parseBody(c, approveRequest);
-      if (!body.ok) return body.response;
-      return answer(
-        await operations.approveDeletions(actor(c), body.value.digest),
-        ({ syncRunId: sync_run_id, ...approved }) => c.json({ status: 'approved', sync_run_id, ...approved }),
-      );
-    },
-    refetch: async (c) =>
-      withKind(c, async (kind) =>
-        answer(await operations.refetch(actor(c), kind, idParam(c)), ({ queued }) =>
-          c.json({ status: 'queued', queued }, 202),
-        ),
-      ),
-    releaseQuarantined: async (c) => {
-      const id = numberParam(c);
-      if (id === null) return notFound();
-      return answer(await operations.releaseQuarantined(actor(c), id), () =>
-        c.json({ status: 'released', id }),
-      );
-    },
-    resolveGap: async (c) => {
-      const id = numberParam(c);
-      if (id === null) return notFound();
-      return answer(await operations.resolveGap(actor(c), id), () => c.json({ status: 'resolved', id }));
-    },
-    pause: async (c) => answer(await operations.pause(actor(c)), () => c.json({ paused: true })),
-    resume: async (c) => answer(await operations.resume(actor(c)), () => c.json({ paused: false })),
-  } satisfies Record<string, Handler>;
+  return (
+    new OpenAPIHono<OpsEnv>()
+      // Before the one of an event that is named so.
+      .openapi(routes.retryEvents, async (c) => {
+        const all = done(await operations.retryWithoutRecord(actor(c)));
+        return c.json({ status: 'tried' as const, ...all }, 200);
+      })
+      .openapi(routes.retryEvent, async (c) => {
+        const { id } = c.req.valid('param');
+        const { kind, recordId } = done(await operations.retryEvent(actor(c), id));
+        return c.json({ status: 'processed' as const, id, kind, record_id: recordId }, 200);
+      })
+      .openapi(routes.discardEvent, async (c) => {
+        const { id } = c.req.valid('param');
+        done(await operations.discardEvent(actor(c), id));
+        return c.json({ status: 'discarded' as const, id }, 200);
+      })
+      .openapi(routes.startSyncRun, async (c) => {
+        const { kinds, dry_run: isDryRun } = c.req.valid('json');
+        if (isDryRun === true) {
+          const compared = await dryRun(kinds, c.req.raw.signal);
+          const in_sync = compared.every(isInSync);
+          return c.json({ status: 'compared' as const, in_sync, kinds: compared }, 200);
+        }
+        return c.json(
+          { status: 'queued' as const, ...done(await operations.fullSync(actor(c), kinds)) },
+          202,
+        );
+      })
+      .openapi(routes.approveDeletions, async (c) => {
+        const { digest } = c.req.valid('json');
+        const { syncRunId, ...approved } = done(await operations.approveDeletions(actor(c), digest));
+        return c.json({ status: 'approved' as const, sync_run_id: syncRunId, ...approved }, 200);
+      })
+      .openapi(routes.refetch, async (c) => {
+        const { kind, id } = c.req.valid('param');
+        return c.json(
+          { status: 'queued' as const, ...done(await operations.refetch(actor(c), kind, id)) },
+          202,
+        );
+      })
+      .openapi(routes.releaseQuarantined, async (c) => {
+        const { id } = c.req.valid('param');
+        done(await operations.releaseQuarantined(actor(c), id));
+        return c.json({ status: 'released' as const, id }, 200);
+      })
+      .openapi(routes.resolveGap, async (c) => {
+        const { id } = c.req.valid('param');
+        done(await operations.resolveGap(actor(c), id));
+        return c.json({ status: 'resolved' as const, id }, 200);
+      })
+      .openapi(routes.pause, async (c) => {
+        done(await operations.pause(actor(c)));
+        return c.json({ paused: true }, 200);
+      })
+      .openapi(routes.resume, async (c) => {
+        done(await operations.resume(actor(c)));
+        return c.json({ paused: false }, 200);
+      })
+  );
 }
 
 const isInSync = ({ missing, extra, different, incomplete }: Compared) =>
   missing + extra + different === 0 && incomplete === null;
 
-function answer<T>(done: Done<T>, success: (value: T) => Response): Response {
-  if (done.status === 'done') return success(done.value);
-  if (done.status === 'missing') return notFound();
-  return problem(409, done.code, 'Its state does not allow this.', done.detail);
+function done<T>(outcome: Done<T>): T {
+  if (outcome.status === 'done') return outcome.value;
+  if (outcome.status === 'missing') throw notFound();
+  throw refusal(409, outcome.code, 'Its state does not allow this.', outcome.detail);
 }

@@ -1,10 +1,12 @@
+import { OpenAPIHono } from '@hono/zod-openapi';
 import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { problem } from '../../platform/problem.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
-import type { OpsHandlerContext } from '../access.ts';
+import type { OpsEnv } from '../access.ts';
 import type { OpsContext, OpsStore } from '../context.ts';
-import { type FeedCursor, parseQuery, queries, readFeedCursor } from './query.ts';
+import { refusal } from './answers.ts';
+import { type FeedCursor, readFeedCursor } from './query.ts';
+import * as routes from './routes.ts';
 
 type FeedStore = Pick<
   OpsStore,
@@ -14,8 +16,6 @@ type FeedStore = Pick<
 const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
 /** How often the counter is looked at for all that wait. */
 const LOOK_MS = 250;
-
-type Handler = (c: OpsHandlerContext) => Promise<Response>;
 
 type FeedContext = Pick<OpsContext, 'clock' | 'signal'> & { store: FeedStore };
 
@@ -33,75 +33,63 @@ interface SnapshotCursor extends FeedCursor {
 export function createFeed({ store, clock, signal }: FeedContext) {
   const counter = createCounter(store, clock);
 
-  async function expired({ seq, epoch }: FeedCursor, present: string): Promise<Response | null> {
+  async function refuseExpired({ seq, epoch }: FeedCursor, present: string): Promise<void> {
     if (epoch !== null && epoch !== present) {
-      return gone('A backup was put back since: its numbers mean other changes.');
+      throw gone('A backup was put back since: its numbers mean other changes.');
     }
     const trimmed = await store.trimmedChanges();
     if (trimmed !== null && seq < trimmed.through) {
-      return gone(`Changes up to ${trimmed.through} were trimmed.`);
+      throw gone(`Changes up to ${trimmed.through} were trimmed.`);
     }
     // Of a cursor without an epoch only this shows that a backup was put back, and only until the numbers catch up.
     const newest = await store.currentNumber();
-    return seq > newest
-      ? gone(`This database has come to ${newest} only: it was restored or is another.`)
-      : null;
+    if (seq > newest) throw gone(`This database has come to ${newest} only: it was restored or is another.`);
   }
 
-  return {
-    /** A feed, which has no last page: `next` is where to go on from, also when nothing is new. */
-    changes: async (c) => {
-      const query = parseQuery(c, queries.changes);
-      if (!query.ok) return query.response;
-      const { after, limit, kind, wait } = query.value;
-      const until = clock.steady() + wait * 1000;
-      const ended = AbortSignal.any([signal, c.req.raw.signal]);
-      for (let from = after; ; ) {
-        // Before the changes: what is made between the two is looked for once more.
-        const seen = wait > 0 ? await counter.number() : 0;
-        const { items, through } = await changesAfter(store, from.seq, limit, kind);
-        const epoch = await store.epoch();
-        // Asked after they were read: what was trimmed in between is found missing, never passed over.
-        const refusal = await expired(from, epoch);
-        if (refusal !== null) return refusal;
-        if (items.length > 0 || clock.steady() >= until || ended.aborted) {
-          return c.json({ epoch, items, next: `${epoch}.${through}` });
+  return (
+    new OpenAPIHono<OpsEnv>()
+      // A feed, which has no last page: `next` is where to go on from, also when nothing is new.
+      .openapi(routes.followChanges, async (c) => {
+        const { after, limit, kind, wait } = c.req.valid('query');
+        const until = clock.steady() + wait * 1000;
+        const ended = AbortSignal.any([signal, c.req.raw.signal]);
+        for (let from = after; ; ) {
+          // Before the changes: what is made between the two is looked for once more.
+          const seen = wait > 0 ? await counter.number() : 0;
+          const { items, through } = await changesAfter(store, from.seq, limit, kind);
+          const epoch = await store.epoch();
+          // Asked after they were read: what was trimmed in between is found missing, never passed over.
+          await refuseExpired(from, epoch);
+          if (items.length > 0 || clock.steady() >= until || ended.aborted) {
+            return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
+          }
+          if (through === from.seq) await counter.past(seen, until, ended);
+          // A backup that is put back meanwhile begins another epoch.
+          from = { seq: through, epoch };
         }
-        if (through === from.seq) await counter.past(seen, until, ended);
-        // A backup that is put back meanwhile begins another epoch.
-        from = { seq: through, epoch };
-      }
-    },
+      })
 
-    snapshot: async (c) => {
-      const query = parseQuery(c, queries.snapshot);
-      if (!query.ok) return query.response;
-      const { kind, limit } = query.value;
-      const cursor = query.value.after === undefined ? null : readCursor(query.value.after, kind);
-      if (cursor === undefined) {
-        return problem(
-          400,
-          'invalid_parameter',
-          'A parameter is not usable.',
-          '`after`: the value of `next` from the page before, of the same snapshot.',
-        );
-      }
-      const epoch = await store.epoch();
-      const refusal = cursor === null ? null : await expired(cursor, epoch);
-      if (refusal !== null) return refusal;
+      .openapi(routes.snapshot, async (c) => {
+        const { kind, limit, after } = c.req.valid('query');
+        const cursor = after === undefined ? null : readCursor(after, kind);
+        if (cursor === undefined) {
+          throw refusal(
+            400,
+            'invalid_parameter',
+            'A parameter is not usable.',
+            '`after`: the value of `next` from the page before, of the same snapshot.',
+          );
+        }
+        const epoch = await store.epoch();
+        if (cursor !== null) await refuseExpired(cursor, epoch);
 
-      const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
-      const seq = cursor?.seq ?? page.seq;
-      return c.json({
-        epoch,
-        seq,
-        after: `${epoch}.${seq}`,
-        trimmed: await store.trimmedChanges(),
-        items: page.items,
-        next: page.last === null ? null : `${epoch}.${seq}:${page.last.kind}:${page.last.id}`,
-      });
-    },
-  } satisfies Record<string, Handler>;
+        const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
+        const seq = cursor?.seq ?? page.seq;
+        const next = page.last === null ? null : `${epoch}.${seq}:${page.last.kind}:${page.last.id}`;
+        const trimmed = await store.trimmedChanges();
+        return c.json({ epoch, seq, after: `${epoch}.${seq}`, trimmed, items: page.items, next }, 200);
+      })
+  );
 }
 
 /** The next changes of a kind, or of all, oldest first, and the number up to which there are no others. */
@@ -161,8 +149,8 @@ function createCounter(store: Pick<FeedStore, 'currentNumber'>, clock: Clock) {
   };
 }
 
-function gone(why: string): Response {
-  return problem(
+function gone(why: string) {
+  return refusal(
     410,
     'cursor_expired',
     'The changes after this cursor cannot be had.',

@@ -1,8 +1,6 @@
 import { z } from 'zod';
 import { KINDS } from '../../compliance/kinds.ts';
-import { problem } from '../../platform/problem.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
-import type { OpsHandlerContext } from '../access.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
 /** Proxies give up on an answer after a minute as a rule. Seconds. */
@@ -115,48 +113,3 @@ export const approveRequest = z.strictObject({
   /** As the pending deletions were shown with. */
   digest: z.string().min(1).max(CURSOR_MAX_LENGTH),
 });
-
-type Parsed<T> = { ok: true; value: T } | { ok: false; response: Response };
-
-/**
- * The query's parameters, or a 400 that names the one at fault. An unknown parameter is a fault as well: a
- * mistyped filter that is ignored would show everything.
- */
-export function parseQuery<Schema extends z.ZodType>(
-  c: OpsHandlerContext,
-  schema: Schema,
-): Parsed<z.output<Schema>> {
-  const given: [string, string][] = [];
-  for (const [name, values] of Object.entries(c.req.queries())) {
-    if (values.length > 1) return invalid(`\`${name}\` is given ${values.length} times.`);
-    given.push([name, values[0]!]);
-  }
-  return parse(schema, Object.fromEntries(given));
-}
-
-/** A JSON body, where none counts as `{}`. */
-export async function parseBody<Schema extends z.ZodType>(
-  c: OpsHandlerContext,
-  schema: Schema,
-): Promise<Parsed<z.output<Schema>>> {
-  const text = await c.req.text();
-  if (text.trim() === '') return parse(schema, {});
-  try {
-    return parse(schema, JSON.parse(text));
-  } catch {
-    return invalid('The body is not JSON.');
-  }
-}
-
-function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): Parsed<z.output<Schema>> {
-  const result = schema.safeParse(value);
-  if (result.success) return { ok: true, value: result.data };
-  const issue = result.error.issues[0]!;
-  const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
-  const what = issue.code === 'unrecognized_keys' ? 'there is no such parameter' : issue.message;
-  return invalid(`\`${name}\`: ${what}.`);
-}
-
-function invalid(detail: string): { ok: false; response: Response } {
-  return { ok: false, response: problem(400, 'invalid_parameter', 'A parameter is not usable.', detail) };
-}

@@ -1,190 +1,323 @@
-import { z } from 'zod';
+import { createRoute, z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
 import { approveRequest, queries, retryRequest, syncRequest } from './query.ts';
 import * as schemas from './schemas.ts';
 
-export interface DescribedRoute {
-  method: 'get' | 'post';
-  path: string;
-  id: string;
-  summary: string;
-  /** Absent: open to anyone. `read`: either role. */
-  role?: 'read' | 'operate';
-  params?: Readonly<Record<string, z.ZodType>>;
-  query?: z.ZodObject;
-  body?: z.ZodType;
-  /** Answers by status; `text` is no JSON. */
-  answers: Readonly<Record<number, { what: string; schema: z.ZodType | 'text' }>>;
-  /** Statuses of problems besides those that every route has. */
-  problems?: readonly number[];
-}
+/**
+ * Every route of the operators' listener that is for programs, declared once: what a request is checked with, what the
+ * document says of it, what its handler must answer, and what commands get.
+ */
 
 const kind = z.enum(KINDS);
 const id = z.string().describe('Any text, percent-encoded.');
-const rowId = z.int().min(1);
+/** The id of a row that the database numbered. */
+const rowId = z
+  .string()
+  .regex(/^[1-9]\d{0,14}$/)
+  .transform(Number)
+  .openapi({ type: 'integer', minimum: 1 });
 
-const answer = (schema: z.ZodType | 'text', what = 'Done.', status = 200) => ({ [status]: { what, schema } });
-const queued = (schema: z.ZodType) => answer(schema, 'Queued.', 202);
-const list = (item: z.ZodType) => answer(schemas.listOf(item), 'One page, newest first.');
+const byId = z.object({ id });
+const byRowId = z.object({ id: rowId });
+const byKind = z.object({ kind });
+const byRecord = z.object({ kind, id });
 
-const read = (
-  path: string,
-  name: string,
-  summary: string,
-  rest: Omit<DescribedRoute, 'method' | 'path' | 'id' | 'summary' | 'role'>,
-): DescribedRoute => ({ method: 'get', path, id: name, summary, role: 'read', ...rest });
-const change = (
-  path: string,
-  name: string,
-  summary: string,
-  rest: Omit<DescribedRoute, 'method' | 'path' | 'id' | 'summary' | 'role'>,
-): DescribedRoute => ({ method: 'post', path, id: name, summary, role: 'operate', ...rest });
+const json = <Schema extends z.ZodType>(schema: Schema) => ({ 'application/json': { schema } });
+const answer = <Schema extends z.ZodType>(schema: Schema, description = 'Done.') => ({
+  200: { description, content: json(schema) },
+});
+const queued = <Schema extends z.ZodType>(schema: Schema) => ({
+  202: { description: 'Queued.', content: json(schema) },
+});
+const list = <Item extends z.ZodType>(item: Item) => answer(schemas.listOf(item), 'One page, newest first.');
+const body = <Schema extends z.ZodType>(schema: Schema) => ({ body: { content: json(schema) } });
 
-/** Every route of the operators' listener that is for programs. A test compares it with the URL map. */
-export const DESCRIBED_ROUTES: readonly DescribedRoute[] = [
-  {
-    ...{ method: 'get', path: '/livez', id: 'livez', summary: 'The process lives' },
-    answers: answer(schemas.live, 'It does.'),
+const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: schemas.problemDetails } },
+});
+const invalid = { 400: problem('A parameter is not usable; `detail` names it.') };
+const missing = { 404: problem('There is no such thing.') };
+const conflict = { 409: problem('Its state does not allow this.') };
+const expired = { 410: problem('`cursor_expired`: take a snapshot and follow from its `after`.') };
+const unread = { 502: problem('The compliance service could not be read.') };
+const always = {
+  401: problem('No token, or none that opens anything.'),
+  503: problem('The database cannot be used now; try again.'),
+};
+const toRead = always;
+const toChange = { ...always, 403: problem('The token’s role may not.') };
+
+const open = { method: 'get' as const, security: [] };
+const read = { method: 'get', description: 'Takes a token with the role `read`.' } as const;
+const change = { method: 'post', description: 'Takes a token with the role `operate`.' } as const;
+
+export const livez = createRoute({
+  ...open,
+  path: '/livez',
+  operationId: 'livez',
+  summary: 'The process lives',
+  responses: answer(schemas.live, 'It does.'),
+});
+export const readyz = createRoute({
+  ...open,
+  path: '/readyz',
+  operationId: 'readyz',
+  summary: 'The service can take deliveries',
+  responses: {
+    ...answer(schemas.ready, 'It can.'),
+    503: { description: 'It cannot now.', content: json(schemas.notReady) },
   },
-  {
-    ...{ method: 'get', path: '/readyz', id: 'readyz', summary: 'The service can take deliveries' },
-    answers: { ...answer(schemas.ready, 'It can.'), ...answer(schemas.ready, 'It cannot now.', 503) },
+});
+export const metrics = createRoute({
+  ...read,
+  path: '/metrics',
+  operationId: 'metrics',
+  summary: 'Figures for Prometheus',
+  responses: {
+    200: {
+      description: 'The text format that Prometheus reads.',
+      content: { 'text/plain': { schema: z.string() } },
+    },
+    ...toRead,
   },
-  read('/metrics', 'metrics', 'Figures for Prometheus', {
-    answers: answer('text', 'The text format that Prometheus reads.'),
-  }),
-  read('/openapi.json', 'openapi', 'This document', { answers: answer(z.looseObject({}), 'It.') }),
+});
+export const openapi = createRoute({
+  ...read,
+  path: '/openapi.json',
+  operationId: 'openapi',
+  summary: 'This document',
+  responses: { ...answer(z.record(z.string(), z.unknown()), 'It.'), ...toRead },
+});
 
-  read('/api/status', 'status', 'Whether the mirror is in sync, and if not, why', {
-    answers: answer(schemas.status, 'The figures of the status page.'),
-  }),
-  read('/api/events', 'listEvents', 'Accepted events', {
-    query: queries.events,
-    answers: answer(schemas.events, 'One page, newest first.'),
-  }),
-  read('/api/events/{id}', 'showEvent', 'One event with its body', {
-    params: { id },
-    answers: answer(schemas.event, 'The event.'),
-    problems: [404],
-  }),
-  read('/api/records/{kind}', 'listRecords', 'Mirrored records of a kind', {
-    params: { kind },
-    query: queries.records,
-    answers: answer(schemas.listOf(schemas.record), 'One page, by id.'),
-    problems: [404],
-  }),
-  read('/api/records/{kind}/{id}', 'showRecord', 'One record', {
-    params: { kind, id },
-    answers: answer(schemas.record, 'The record.'),
-    problems: [404],
-  }),
-  read('/api/records/{kind}/{id}/history', 'recordHistory', 'What changed in one record', {
-    params: { kind, id },
-    query: queries.byNumber,
-    answers: list(schemas.change),
-    problems: [404],
-  }),
-  read('/api/changes', 'followChanges', 'Every change after a number, oldest first', {
-    query: queries.changes,
-    answers: answer(schemas.feed, 'Changes; `next` is where to go on, always.'),
-    problems: [410],
-  }),
-  read('/api/snapshot', 'snapshot', 'All rows, and the number from which to follow the changes', {
-    query: queries.snapshot,
-    answers: answer(schemas.snapshot, 'One page, kind after kind, by id; tombstones included.'),
-    problems: [410],
-  }),
-  read('/api/gaps', 'listGaps', 'What may have been missed', {
-    query: queries.gaps,
-    answers: list(schemas.gap),
-  }),
-  read('/api/sync-runs', 'listSyncRuns', 'Sync runs', {
-    query: queries.byNumber,
-    answers: list(schemas.fullSync),
-  }),
-  read('/api/sync-runs/{id}', 'showSyncRun', 'One full sync', {
-    params: { id: rowId },
-    answers: answer(schemas.fullSync, 'The full sync.'),
-    problems: [404],
-  }),
-  read('/api/deletions', 'listPendingDeletions', 'Deletions that wait for a person', {
-    query: queries.deletions,
-    answers: answer(schemas.deletions, 'One page, by kind and id.'),
-  }),
-  read('/api/quarantine', 'listQuarantine', 'Signed deliveries that no event could be made of', {
-    query: queries.byNumber,
-    answers: list(schemas.quarantined),
-  }),
-  read('/api/quarantine/{id}', 'showQuarantined', 'One of them with its body', {
-    params: { id: rowId },
-    answers: answer(schemas.quarantined, 'The delivery.'),
-    problems: [404],
-  }),
-  read(
-    '/api/rejections',
-    'listRejections',
+export const status = createRoute({
+  ...read,
+  path: '/api/status',
+  operationId: 'status',
+  summary: 'Whether the mirror is in sync, and if not, why',
+  responses: { ...answer(schemas.status, 'The figures of the status page.'), ...toRead },
+});
+export const listEvents = createRoute({
+  ...read,
+  path: '/api/events',
+  operationId: 'listEvents',
+  summary: 'Accepted events',
+  request: { query: queries.events },
+  responses: { ...answer(schemas.events, 'One page, newest first.'), ...invalid, ...toRead },
+});
+export const showEvent = createRoute({
+  ...read,
+  path: '/api/events/{id}',
+  operationId: 'showEvent',
+  summary: 'One event with its body',
+  request: { params: byId },
+  responses: { ...answer(schemas.event, 'The event.'), ...missing, ...toRead },
+});
+export const listRecords = createRoute({
+  ...read,
+  path: '/api/records/{kind}',
+  operationId: 'listRecords',
+  summary: 'Mirrored records of a kind',
+  request: { params: byKind, query: queries.records },
+  responses: {
+    ...answer(schemas.listOf(schemas.record), 'One page, by id.'),
+    ...{ ...invalid, ...missing, ...toRead },
+  },
+});
+export const showRecord = createRoute({
+  ...read,
+  path: '/api/records/{kind}/{id}',
+  operationId: 'showRecord',
+  summary: 'One record',
+  request: { params: byRecord },
+  responses: { ...answer(schemas.record, 'The record.'), ...missing, ...toRead },
+});
+export const recordHistory = createRoute({
+  ...read,
+  path: '/api/records/{kind}/{id}/history',
+  operationId: 'recordHistory',
+  summary: 'What changed in one record',
+  request: { params: byRecord, query: queries.byNumber },
+  responses: { ...list(schemas.change), ...invalid, ...missing, ...toRead },
+});
+export const followChanges = createRoute({
+  ...read,
+  path: '/api/changes',
+  operationId: 'followChanges',
+  summary: 'Every change after a number, oldest first',
+  request: { query: queries.changes },
+  responses: {
+    ...answer(schemas.feed, 'Changes; `next` is where to go on, always.'),
+    ...{ ...invalid, ...expired, ...toRead },
+  },
+});
+export const snapshot = createRoute({
+  ...read,
+  path: '/api/snapshot',
+  operationId: 'snapshot',
+  summary: 'All rows, and the number from which to follow the changes',
+  request: { query: queries.snapshot },
+  responses: {
+    ...answer(schemas.snapshot, 'One page, kind after kind, by id; tombstones included.'),
+    ...{ ...invalid, ...expired, ...toRead },
+  },
+});
+export const listGaps = createRoute({
+  ...read,
+  path: '/api/gaps',
+  operationId: 'listGaps',
+  summary: 'What may have been missed',
+  request: { query: queries.gaps },
+  responses: { ...list(schemas.gap), ...invalid, ...toRead },
+});
+export const listSyncRuns = createRoute({
+  ...read,
+  path: '/api/sync-runs',
+  operationId: 'listSyncRuns',
+  summary: 'Sync runs',
+  request: { query: queries.byNumber },
+  responses: { ...list(schemas.syncRun), ...invalid, ...toRead },
+});
+export const showSyncRun = createRoute({
+  ...read,
+  path: '/api/sync-runs/{id}',
+  operationId: 'showSyncRun',
+  summary: 'One full sync',
+  request: { params: byRowId },
+  responses: { ...answer(schemas.syncRun, 'The full sync.'), ...missing, ...toRead },
+});
+export const listPendingDeletions = createRoute({
+  ...read,
+  path: '/api/deletions',
+  operationId: 'listPendingDeletions',
+  summary: 'Deletions that wait for a person',
+  request: { query: queries.deletions },
+  responses: { ...answer(schemas.deletions, 'One page, by kind and id.'), ...invalid, ...toRead },
+});
+export const listQuarantine = createRoute({
+  ...read,
+  path: '/api/quarantine',
+  operationId: 'listQuarantine',
+  summary: 'Signed deliveries that no event could be made of',
+  request: { query: queries.byNumber },
+  responses: { ...list(schemas.quarantined), ...invalid, ...toRead },
+});
+export const showQuarantined = createRoute({
+  ...read,
+  path: '/api/quarantine/{id}',
+  operationId: 'showQuarantined',
+  summary: 'One of them with its body',
+  request: { params: byRowId },
+  responses: { ...answer(schemas.quarantined, 'The delivery.'), ...missing, ...toRead },
+});
+export const listRejections = createRoute({
+  ...read,
+  path: '/api/rejections',
+  operationId: 'listRejections',
+  summary:
     'Deliveries that were rejected, newest first: of each reason, sender and minute the first and the newest',
-    {
-      query: queries.byNumber,
-      answers: list(schemas.rejection),
-    },
-  ),
-  read('/api/rejections/{id}', 'showRejection', 'One of them with its body', {
-    params: { id: rowId },
-    answers: answer(schemas.rejection, 'The delivery.'),
-    problems: [404],
-  }),
-  read('/api/audit', 'listAudit', 'Who changed what', {
-    query: queries.byNumber,
-    answers: list(schemas.auditEntry),
-  }),
+  request: { query: queries.byNumber },
+  responses: { ...list(schemas.rejection), ...invalid, ...toRead },
+});
+export const showRejection = createRoute({
+  ...read,
+  path: '/api/rejections/{id}',
+  operationId: 'showRejection',
+  summary: 'One of them with its body',
+  request: { params: byRowId },
+  responses: { ...answer(schemas.rejection, 'The delivery.'), ...missing, ...toRead },
+});
+export const listAudit = createRoute({
+  ...read,
+  path: '/api/audit',
+  operationId: 'listAudit',
+  summary: 'Who changed what',
+  request: { query: queries.byNumber },
+  responses: { ...list(schemas.auditEntry), ...invalid, ...toRead },
+});
 
-  change('/api/events/retry', 'retryEvents', 'Read all failed events anew that name no record', {
-    body: retryRequest,
-    answers: answer(schemas.done.retriedAll, 'What came of them.'),
-  }),
-  change('/api/events/{id}/retry', 'retryEvent', 'Read a failed event anew and process it', {
-    params: { id },
-    answers: answer(schemas.done.retried, 'It is processed. Where it fails again: 409 with the reason.'),
-    problems: [404, 409],
-  }),
-  change('/api/events/{id}/discard', 'discardEvent', 'Give an event up', {
-    params: { id },
-    answers: answer(schemas.done.discarded),
-    problems: [404, 409],
-  }),
-  change('/api/sync-runs', 'startSyncRun', 'Compare whole kinds with the API, now', {
-    body: syncRequest,
-    answers: queued(schemas.done.fullSync),
-    problems: [409],
-  }),
-  change('/api/deletions/approve', 'approveDeletions', 'Approve exactly the deletions that a digest names', {
-    body: approveRequest,
-    answers: answer(schemas.done.approved),
-    problems: [409],
-  }),
-  change('/api/records/{kind}/{id}/refetch', 'refetch', 'Read one record again', {
-    params: { kind, id },
-    answers: queued(schemas.done.refetch),
-    problems: [404, 409],
-  }),
-  change('/api/quarantine/{id}/release', 'releaseQuarantined', 'Mark a delivery as seen to', {
-    params: { id: rowId },
-    answers: answer(schemas.done.released),
-    problems: [404, 409],
-  }),
-  change(
-    '/api/gaps/{id}/resolve',
-    'resolveGap',
-    'Say of a gap that only a person can end that nothing is missing',
-    {
-      params: { id: rowId },
-      answers: answer(schemas.done.resolved),
-      problems: [404, 409],
-    },
-  ),
-  change('/api/pause', 'pause', 'Stop processing and repairs; deliveries are still kept', {
-    answers: answer(schemas.done.paused),
-  }),
-  change('/api/resume', 'resume', 'Go on', { answers: answer(schemas.done.paused) }),
-];
+export const retryEvents = createRoute({
+  ...change,
+  path: '/api/events/retry',
+  operationId: 'retryEvents',
+  summary: 'Read all failed events anew that name no record',
+  request: body(retryRequest),
+  responses: { ...answer(schemas.done.retriedAll, 'What came of them.'), ...invalid, ...toChange },
+});
+export const retryEvent = createRoute({
+  ...change,
+  path: '/api/events/{id}/retry',
+  operationId: 'retryEvent',
+  summary: 'Read a failed event anew and process it',
+  request: { params: byId },
+  responses: {
+    ...answer(schemas.done.retried, 'It is processed. Where it fails again: 409 with the reason.'),
+    ...{ ...missing, ...conflict, ...toChange },
+  },
+});
+export const discardEvent = createRoute({
+  ...change,
+  path: '/api/events/{id}/discard',
+  operationId: 'discardEvent',
+  summary: 'Give an event up',
+  request: { params: byId },
+  responses: { ...answer(schemas.done.discarded), ...missing, ...conflict, ...toChange },
+});
+export const startSyncRun = createRoute({
+  ...change,
+  path: '/api/sync-runs',
+  operationId: 'startSyncRun',
+  summary: 'Compare whole kinds with the API, now',
+  request: body(syncRequest),
+  responses: {
+    ...answer(schemas.done.compared, 'What a dry run found.'),
+    ...queued(schemas.done.syncRun),
+    ...{ ...invalid, ...conflict, ...unread, ...toChange },
+  },
+});
+export const approveDeletions = createRoute({
+  ...change,
+  path: '/api/deletions/approve',
+  operationId: 'approveDeletions',
+  summary: 'Approve exactly the deletions that a digest names',
+  request: body(approveRequest),
+  responses: { ...answer(schemas.done.approved), ...invalid, ...conflict, ...toChange },
+});
+export const refetch = createRoute({
+  ...change,
+  path: '/api/records/{kind}/{id}/refetch',
+  operationId: 'refetch',
+  summary: 'Read one record again',
+  request: { params: byRecord },
+  responses: { ...queued(schemas.done.refetch), ...missing, ...conflict, ...toChange },
+});
+export const releaseQuarantined = createRoute({
+  ...change,
+  path: '/api/quarantine/{id}/release',
+  operationId: 'releaseQuarantined',
+  summary: 'Mark a delivery as seen to',
+  request: { params: byRowId },
+  responses: { ...answer(schemas.done.released), ...missing, ...conflict, ...toChange },
+});
+export const resolveGap = createRoute({
+  ...change,
+  path: '/api/gaps/{id}/resolve',
+  operationId: 'resolveGap',
+  summary: 'Say of a gap that only a person can end that nothing is missing',
+  request: { params: byRowId },
+  responses: { ...answer(schemas.done.resolved), ...missing, ...conflict, ...toChange },
+});
+export const pause = createRoute({
+  ...change,
+  path: '/api/pause',
+  operationId: 'pause',
+  summary: 'Stop processing and repairs; deliveries are still kept',
+  responses: { ...answer(schemas.done.paused), ...toChange },
+});
+export const resume = createRoute({
+  ...change,
+  path: '/api/resume',
+  operationId: 'resume',
+  summary: 'Go on',
+  responses: { ...answer(schemas.done.paused), ...toChange },
+});

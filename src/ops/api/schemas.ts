@@ -1,184 +1,307 @@
-import { z } from 'zod';
+import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
 
-/** What the JSON API answers. For its document and for tests: nothing is checked against these on its way out. */
+/**
+ * What the JSON API answers: its document, the types that its handlers must return, and those that commands get. Nothing is
+ * checked against these on its way out. More fields may come.
+ */
 
 const kind = z.enum(KINDS);
 const instant = z.iso.datetime().describe('An instant, ISO 8601 in UTC.');
 const text = z.string();
 const whole = z.int();
 const json = z.record(z.string(), z.unknown());
-const table = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape);
 
-export const event = table({
-  seq: whole.describe('Its number, in the order of commits.'),
-  id: text.describe('As the sender gave it.'),
-  type: text,
-  created: text.describe('As the sender wrote it.'),
-  kind: kind.nullable(),
-  record_id: text.nullable(),
-  received_at: instant,
-  deliveries: whole,
-  last_delivered_at: instant,
-  state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']),
-  attempts: whole,
-  next_attempt_at: instant.nullable(),
-  processed_at: instant.nullable(),
-  error: text.nullable(),
-  body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
-});
+export const event = z
+  .object({
+    seq: whole.describe('Its number, in the order of commits.'),
+    id: text.describe('As the sender gave it.'),
+    type: text,
+    created: text.describe('As the sender wrote it.'),
+    kind: kind.nullable(),
+    record_id: text.nullable(),
+    received_at: instant,
+    deliveries: whole,
+    last_delivered_at: instant,
+    state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']),
+    attempts: whole,
+    next_attempt_at: instant.nullable(),
+    processed_at: instant.nullable(),
+    error: text.nullable(),
+    body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
+  })
+  .openapi('Event');
 
-export const record = table({
-  id: text,
-  name: text.nullable(),
-  version: text.nullable().optional().describe('Of policies only.'),
-  status: text.nullable(),
-  data: json.describe('The whole record as last read.'),
-  first_seen_at: instant,
-  synced_at: instant,
-  verified_at: instant.nullable(),
-  unverified_since: instant.nullable(),
-  deleted_at: instant.nullable(),
-  last_event_id: text.nullable(),
-  last_event_at: instant.nullable(),
-  cause: text.describe('The event, refetch or sync run that wrote the row.'),
-});
+export const record = z
+  .object({
+    id: text,
+    name: text.nullable(),
+    version: text.nullable().optional().describe('Of policies only.'),
+    status: text.nullable(),
+    data: json.describe('The whole record as last read.'),
+    first_seen_at: instant,
+    synced_at: instant,
+    verified_at: instant.nullable(),
+    unverified_since: instant.nullable(),
+    deleted_at: instant.nullable(),
+    last_event_id: text.nullable(),
+    last_event_at: instant.nullable(),
+    cause: text.describe('The event, refetch or sync run that wrote the row.'),
+  })
+  .openapi('Record');
 
-export const change = table({
-  seq: whole,
-  kind,
-  record_id: text,
-  operation: z.enum(['insert', 'update', 'delete', 'restore']),
-  before: json.describe('Changed columns, and of `data` changed fields; what is absent did not exist.'),
-  after: json.describe('The same columns and fields as they are now; what is absent is gone.'),
-  cause: text,
-  at: instant,
-});
+export const change = z
+  .object({
+    seq: whole,
+    kind,
+    record_id: text,
+    operation: z.enum(['insert', 'update', 'delete', 'restore']),
+    before: json.describe('Changed columns, and of `data` changed fields; what is absent did not exist.'),
+    after: json.describe('The same columns and fields as they are now; what is absent is gone.'),
+    cause: text,
+    at: instant,
+  })
+  .openapi('Change');
 
-export const gap = table({
-  id: whole,
-  kind: kind.nullable(),
-  record_id: text.nullable(),
-  reason: text,
-  opened_at: instant,
-  resolved_at: instant.nullable(),
-  attempts: whole,
-  error: text.nullable(),
-});
+export const gap = z
+  .object({
+    id: whole,
+    kind: kind.nullable(),
+    record_id: text.nullable(),
+    reason: text,
+    opened_at: instant,
+    resolved_at: instant.nullable(),
+    attempts: whole,
+    error: text.nullable(),
+  })
+  .openapi('Gap');
 
-export const fullSync = table({
-  id: whole,
-  kind,
-  reason: text,
+const differences = {
+  missing: whole.describe('Upstream, not here.'),
+  extra: whole.describe('Here, not upstream.'),
+  different: whole.describe('Here and upstream, unlike each other.'),
+  repaired: whole.describe('How many of all these the full sync repaired itself.'),
+  fields: z.record(z.string(), whole).describe('By field: in how many records it differed.'),
+  examples: z.array(
+    z.object({
+      ...{
+        id: text,
+        what: z.enum(['missing', 'extra', 'different']),
+        fields: z.array(text),
+        repaired: z.boolean(),
+      },
+    }),
+  ),
+};
+
+export const syncRun = z
+  .object({
+    id: whole,
+    kind,
+    reason: text,
+    started_at: instant,
+    finished_at: instant.nullable(),
+    pages: whole,
+    seen: whole,
+    inserted: whole,
+    updated: whole,
+    deleted: whole,
+    unchanged: whole,
+    outcome: text.nullable(),
+    error: text.nullable(),
+    differences: json.nullable(),
+  })
+  .openapi('SyncRun');
+
+export const quarantined = z
+  .object({
+    id: whole,
+    received_at: instant,
+    reason: text,
+    t: text,
+    body_sha256: text,
+    released_at: instant.nullable(),
+    body: text.nullable().describe('As text; null in lists, and once trimmed.'),
+    body_base64: text.nullable().describe('The same bytes as they came.'),
+  })
+  .openapi('QuarantinedDelivery');
+
+export const rejection = z
+  .object({
+    id: whole,
+    at: instant,
+    reason: text,
+    t: text.nullable(),
+    bytes: whole,
+    body_sha256: text.nullable(),
+    header: text.nullable(),
+    address: text.nullable().describe('Whom it came from; null where that is not known.'),
+    times: whole.describe('How many of that reason, sender and minute it stands for.'),
+    body: text.nullable().describe('As text; null in lists, and where none was kept.'),
+    body_base64: text.nullable().describe('The same bytes as they came.'),
+  })
+  .openapi('Rejection');
+
+export const auditEntry = z
+  .object({
+    id: whole,
+    at: instant,
+    actor: text,
+    action: text,
+    outcome: text,
+    target: text.nullable(),
+  })
+  .openapi('AuditEntry');
+
+const verdict = z.enum(['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified']);
+
+const kindStatus = z
+  .object({
+    kind,
+    verdict,
+    in_sync_since: instant.nullable(),
+    records: whole.describe('Live ones.'),
+    deleted: whole.describe('Tombstones.'),
+    known: whole.describe('Ids known, those included that the API never showed.'),
+    verified: whole.describe('Live ones with nothing outstanding, as their rows say.'),
+    unverified: whole.describe('Ids that a read can verify and has not.'),
+    oldest_unverified_at: instant.nullable(),
+    last_full_sync_at: instant.nullable(),
+    last_full_sync_seconds: z.number().nullable(),
+    complete_through: instant
+      .nullable()
+      .describe('All that the upstream held then has been read since, as far as `coverage` goes.'),
+    readable_since: instant
+      .nullable()
+      .describe('Since when the present credentials have been seen to read it; null: not yet.'),
+    open_gaps: whole,
+    coverage: text,
+  })
+  .openapi('KindStatus');
+
+const service = z.object({
+  version: text,
+  state: z
+    .enum(['starting', 'migrating', 'running', 'draining', 'stopped'])
+    .describe('`stopped`: a command read the database, and no service answers here.'),
   started_at: instant,
-  finished_at: instant.nullable(),
+  paused: z.boolean(),
+  paused_since: instant.nullable(),
+  events_only: z.boolean(),
+  signing_secrets: whole,
+  settle_seconds: z.number(),
+  full_sync_minutes: z.number(),
+  silence_hours: z.number(),
+});
+
+const deliveryCounts = z.object({
+  accepted: whole,
+  duplicate: whole,
+  rejected: z.record(z.string(), whole).describe('By reason; only those that occurred.'),
+});
+
+const learnedPointer = z.object({
+  kind,
+  path: text,
+  setting: text,
+  event_id: text,
+  record_id: text,
+  learned_at: instant,
+  used: z.boolean(),
+});
+
+const runningSyncRun = z.object({
+  id: whole,
+  kind,
   pages: whole,
   seen: whole,
-  inserted: whole,
-  updated: whole,
-  deleted: whole,
-  unchanged: whole,
-  outcome: text.nullable(),
-  error: text.nullable(),
-  differences: json.nullable(),
+  estimated_total: whole.nullable(),
+  records_per_second: z.number().nullable(),
+  seconds_left: z.number().nullable(),
+  started_at: instant,
 });
 
-export const quarantined = table({
-  id: whole,
-  received_at: instant,
-  reason: text,
-  t: text,
-  body_sha256: text,
-  released_at: instant.nullable(),
-  body: text.nullable().describe('As text; null in lists, and once trimmed.'),
-  body_base64: text.nullable().describe('The same bytes as they came.'),
-});
-
-export const rejection = table({
-  id: whole,
-  at: instant,
-  reason: text,
-  t: text.nullable(),
-  bytes: whole,
-  body_sha256: text.nullable(),
-  header: text.nullable(),
-  address: text.nullable().describe('Whom it came from; null where that is not known.'),
-  times: whole.describe('How many of that reason, sender and minute it stands for.'),
-  body: text.nullable().describe('As text; null in lists, and where none was kept.'),
-  body_base64: text.nullable().describe('The same bytes as they came.'),
-});
-
-export const auditEntry = table({
-  id: whole,
-  at: instant,
-  actor: text,
-  action: text,
-  outcome: text,
-  target: text.nullable(),
-});
-
-export const status = table({
-  at: instant,
-  verdict: z.enum(['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified']),
-  reason: text.describe('Stable code of what decided it.'),
-  sentence: text,
-  remedy: text.nullable(),
-  since: instant.nullable(),
-  service: json,
-  kinds: z
-    .array(json)
+const upstream = z.object({
+  configured: z.boolean().describe('False: there are no API credentials.'),
+  origin: text.nullable(),
+  ok: z
+    .boolean()
     .nullable()
-    .describe('As the view sync_status, and `verified`; null when the database cannot be read.'),
-  events: z.record(z.string(), whole).nullable(),
-  backlog: table({ events: whole, oldest_at: instant.nullable() }).nullable(),
-  last_delivery_at: instant.nullable(),
-  deliveries: json,
-  quarantined: whole.nullable(),
-  gaps: table({
-    open: whole,
-    by: z.array(table({ reason: text, kind: kind.nullable(), count: whole, oldest_at: instant })),
-    resolved_last_day: whole,
-    newest: z.array(gap),
-  }).nullable(),
-  learned_pointers: z
-    .array(
-      table({
-        kind,
-        path: text,
-        setting: text,
-        event_id: text,
-        record_id: text,
-        learned_at: instant,
-        used: z.boolean(),
-      }),
-    )
-    .nullable()
-    .describe('Where ids were found by asking the API, which no setting names yet.'),
-  pending_deletions: z.array(table({ sync_run_id: whole, kind, count: whole })),
-  sync_runs: table({ running: z.array(json), last: z.array(fullSync) }),
-  assessment_cycle: table({
-    last_seconds: z.number().nullable(),
-    running: table({ elapsed_seconds: z.number(), estimated_seconds: z.number().nullable() }).nullable(),
-  }).describe('How long it takes to read every known risk assessment once.'),
-  upstream: json,
-  database: table({ bytes: whole, wal_bytes: whole }).nullable(),
+    .describe('Whether the last request was answered usefully; null before the first.'),
+  last_ok_at: instant.nullable(),
+  last_error_at: instant.nullable(),
+  last_error: text.nullable(),
+  consecutive_failures: whole,
+  budget_left: whole,
+  budget_per_minute: whole,
+  budget_waits_for: z.array(z.object({ replica: text, requests: whole, until: instant })),
+  skew_ms: z.number().nullable().describe('The upstream’s clock minus ours.'),
 });
 
-export const problemDetails = table({
-  type: text,
-  title: text,
-  status: whole,
-  code: text.describe('Stable, for programs.'),
-  detail: text.optional(),
-});
+export const status = z
+  .object({
+    at: instant,
+    verdict,
+    reason: text.describe('Stable code of what decided it.'),
+    sentence: text,
+    remedy: text.nullable(),
+    since: instant.nullable(),
+    service,
+    kinds: z
+      .array(kindStatus)
+      .nullable()
+      .describe('As the view sync_status, and `verified`; null when the database cannot be read.'),
+    events: z
+      .object({ pending: whole, processed: whole, ignored: whole, failed: whole, discarded: whole })
+      .nullable(),
+    backlog: z.object({ events: whole, oldest_at: instant.nullable() }).nullable(),
+    last_delivery_at: instant.nullable(),
+    deliveries: z.object({ last_minute: deliveryCounts, last_hour: deliveryCounts }),
+    quarantined: whole.nullable(),
+    gaps: z
+      .object({
+        open: whole,
+        by: z.array(z.object({ reason: text, kind: kind.nullable(), count: whole, oldest_at: instant })),
+        resolved_last_day: whole,
+        newest: z.array(gap),
+      })
+      .nullable(),
+    learned_pointers: z
+      .array(learnedPointer)
+      .nullable()
+      .describe('Where ids were found by asking the API, which no setting names yet.'),
+    pending_deletions: z.array(z.object({ sync_run_id: whole, kind, count: whole })),
+    sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(syncRun) }),
+    assessment_cycle: z
+      .object({
+        last_seconds: z.number().nullable(),
+        running: z
+          .object({ elapsed_seconds: z.number(), estimated_seconds: z.number().nullable() })
+          .nullable(),
+      })
+      .describe('How long it takes to read every known risk assessment once.'),
+    upstream,
+    database: z.object({ bytes: whole, wal_bytes: whole }).nullable(),
+  })
+  .openapi('Status');
+
+export const problemDetails = z
+  .object({
+    type: text,
+    title: text,
+    status: whole,
+    code: text.describe('Stable, for programs.'),
+    detail: text.optional(),
+  })
+  .openapi('Problem');
 
 export const listOf = <Item extends z.ZodType>(item: Item) =>
-  table({
+  z.object({
     items: z.array(item),
     next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
   });
 
-export const events = table({
+export const events = z.object({
   items: z.array(event).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
   next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
   looked_back_to: instant
@@ -186,10 +309,10 @@ export const events = table({
     .describe('A page looks at a bounded number of events. When it ended there: the oldest came in then.'),
 });
 
-export const deletions = table({
+export const deletions = z.object({
   sync_runs: z
     .array(
-      table({
+      z.object({
         sync_run_id: whole,
         kind,
         waiting: whole.describe('How many wait for a person.'),
@@ -201,7 +324,7 @@ export const deletions = table({
     )
     .describe('The sync runs that found them.'),
   items: z.array(
-    table({
+    z.object({
       ...{ kind, id: text, name: text.nullable(), status: text.nullable(), sync_run_id: whole },
       pending_since: instant,
       approved_until: instant.nullable().describe('Null: nobody has approved it.'),
@@ -210,17 +333,18 @@ export const deletions = table({
   next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
 });
 
-export const feed = table({
+export const feed = z.object({
   epoch: text.describe('The database’s life: another one after a backup was put back.'),
   items: z.array(change),
   next: text.describe('What `after` takes from here on, also when nothing is new.'),
 });
 
-export const snapshot = table({
+export const snapshot = z.object({
   epoch: text.describe('The database’s life: another one after a backup was put back.'),
   seq: whole.describe('The number at which the rows stand; the same on every page.'),
   after: text.describe('Follow /api/changes from here: the epoch and the number.'),
-  trimmed: table({ through: whole, at: instant })
+  trimmed: z
+    .object({ through: whole, at: instant })
     .nullable()
     .describe('The last change that is not kept any more; null when all are.'),
   items: z.array(record.extend({ kind })),
@@ -228,27 +352,39 @@ export const snapshot = table({
 });
 
 export const done = {
-  retried: table({ status: z.literal('processed'), id: text, kind, record_id: text }),
-  retriedAll: table({
+  retried: z.object({ status: z.literal('processed'), id: text, kind, record_id: text }),
+  retriedAll: z.object({
     status: z.literal('tried'),
     processed: whole,
     failed: whole.describe('Failed again.'),
-    errors: z.array(table({ id: text, error: text })).describe('The first of those that failed again.'),
+    errors: z.array(z.object({ id: text, error: text })).describe('The first of those that failed again.'),
   }),
-  discarded: table({ status: z.literal('discarded'), id: text }),
-  fullSync: table({ status: z.literal('queued'), kinds: z.array(kind) }),
-  approved: table({
+  discarded: z.object({ status: z.literal('discarded'), id: text }),
+  syncRun: z.object({ status: z.literal('queued'), kinds: z.array(kind) }),
+  compared: z.object({
+    status: z.literal('compared'),
+    in_sync: z.boolean(),
+    kinds: z.array(
+      z.object({
+        kind,
+        ...differences,
+        incomplete: text.nullable().describe('Why the list cannot be taken for the whole one; null: it can.'),
+      }),
+    ),
+  }),
+  approved: z.object({
     status: z.literal('approved'),
     sync_run_id: whole,
     kind,
     ids: z.array(text),
     until: instant,
   }),
-  refetch: table({ status: z.literal('queued'), queued: whole }),
-  released: table({ status: z.literal('released'), id: whole }),
-  resolved: table({ status: z.literal('resolved'), id: whole }),
-  paused: table({ paused: z.boolean() }),
+  refetch: z.object({ status: z.literal('queued'), queued: whole }),
+  released: z.object({ status: z.literal('released'), id: whole }),
+  resolved: z.object({ status: z.literal('resolved'), id: whole }),
+  paused: z.object({ paused: z.boolean() }),
 };
 
-export const live = table({ status: z.literal('live') });
-export const ready = table({ status: z.enum(['ready', 'not_ready']), reason: text.optional() });
+export const live = z.object({ status: z.literal('live') });
+export const ready = z.object({ status: z.literal('ready') });
+export const notReady = z.object({ status: z.literal('not_ready'), reason: text });

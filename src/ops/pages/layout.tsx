@@ -110,3 +110,7 @@ export function Frame({
     </Layout>
   );
 }
+
+export function page(content: unknown): string {
+  return `<!doctype html>${String(content)}`;
+}

@@ -2,8 +2,8 @@ import type { MiddlewareHandler } from 'hono';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
 import { acceptsPage, type OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
+import { page } from './layout.tsx';
 import { ProblemPage } from './problem-page.tsx';
-import { page } from './sign-in.tsx';
 
 /** A person's browser gets a problem as a page; a program, and whatever asks the API, as it is. */
 export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {

@@ -1,20 +1,13 @@
 import { type Access, foreignOrigin, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
-import type { Snapshots } from '../snapshot.ts';
+import { page } from './layout.tsx';
 import { SignInPage } from './sign-in-page.tsx';
-import { StatusPage, StatusParts } from './status-page.tsx';
 
-/** The status page, and the door to it. */
-export function createPages(access: Access, snapshots: Snapshots) {
+/** The door. */
+export function createSignIn(access: Access) {
   const signInPage = (next: string, failure: string | null) =>
     page(<SignInPage next={next} failure={failure} />);
 
   return {
-    status: async (c: OpsHandlerContext) =>
-      c.html(page(<StatusPage snapshot={await snapshots.current()} identity={c.get('identity')} />)),
-
-    statusParts: async (c: OpsHandlerContext) =>
-      String(<StatusParts snapshot={await snapshots.current()} identity={c.get('identity')} />),
-
     signInForm: (c: OpsHandlerContext) => c.html(signInPage(pathHere(c.req.query('next') ?? null), null)),
 
     async signIn(c: OpsHandlerContext): Promise<Response> {
@@ -36,8 +29,4 @@ export function createPages(access: Access, snapshots: Snapshots) {
       return c.redirect('/sign-in', 303);
     },
   };
-}
-
-export function page(content: unknown): string {
-  return `<!doctype html>${String(content)}`;
 }

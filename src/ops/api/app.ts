@@ -1,0 +1,66 @@
+import { type Hook, OpenAPIHono } from '@hono/zod-openapi';
+import { HTTPException } from 'hono/http-exception';
+import { problem } from '../../platform/problem.ts';
+import type { OpsEnv } from '../access.ts';
+import type { OpsContext } from '../context.ts';
+import type { Operations } from '../operations.ts';
+import type { Snapshots } from '../snapshot.ts';
+import { createChanges } from './changes.ts';
+import { createFeed } from './feed.ts';
+import { createReads } from './reads.ts';
+
+/** Below `/api`: what programs ask for. Who asks is known before a request comes here. */
+export function createApi(
+  context: Pick<OpsContext, 'store' | 'clock' | 'signal'>,
+  { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
+) {
+  const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });
+  api.onError((error) => {
+    if (!(error instanceof HTTPException)) throw error;
+    // Its own: a body that is no JSON.
+    return (
+      error.res ?? problem(400, 'invalid_parameter', 'A parameter is not usable.', 'The body is not JSON.')
+    );
+  });
+  // JSON under whatever name its sender's tools give it (curl calls it a form); none counts as `{}`.
+  api.use('/api/*', async (c, next) => {
+    if (c.req.method === 'POST') {
+      const text = await c.req.text();
+      const headers = new Headers(c.req.raw.headers);
+      headers.set('content-type', 'application/json');
+      c.req.raw = new Request(c.req.raw, { headers, body: text.trim() === '' ? '{}' : text });
+      c.req.bodyCache = {};
+    }
+    await next();
+  });
+  return api
+    .route('/', createReads(context, snapshots))
+    .route('/', createFeed(context))
+    .route('/', createChanges(operations));
+}
+
+export type Api = ReturnType<typeof createApi>;
+
+/**
+ * A 400 that names the parameter at fault, or 404 for a path that can lead nowhere. An unknown parameter is a fault as
+ * well: a mistyped filter that is ignored would show everything.
+ */
+const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
+  if (result.success) return;
+  const issue = result.error.issues[0]!;
+  const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
+  if (result.target === 'param') {
+    return name === 'kind'
+      ? problem(
+          404,
+          'unknown_kind',
+          'There is no such kind.',
+          'Kinds are policy, risk_assessment and vendor.',
+        )
+      : problem(404, 'not_found', 'There is no such thing here.');
+  }
+  const given = result.target === 'query' ? (c.req.queries(name)?.length ?? 0) : 1;
+  const what = issue.code === 'unrecognized_keys' ? 'there is no such parameter' : issue.message;
+  const detail = given > 1 ? `\`${name}\` is given ${given} times.` : `\`${name}\`: ${what}.`;
+  return problem(400, 'invalid_parameter', 'A parameter is not usable.', detail);
+};

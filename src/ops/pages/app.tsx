@@ -1,0 +1,64 @@
+import { Hono } from 'hono';
+import type { OpsEnv, OpsHandlerContext } from '../access.ts';
+import type { OpsContext } from '../context.ts';
+import type { Operations } from '../operations.ts';
+import type { Snapshots } from '../snapshot.ts';
+import { createDryRuns } from './dry-runs.ts';
+import { createForms, TICKED_PATH } from './forms.ts';
+import { page } from './layout.tsx';
+import { createListPages } from './lists.tsx';
+import { StatusPage, StatusParts } from './status-page.tsx';
+import { createStream } from './stream.ts';
+
+/** What people look at, and what their buttons post. Who asks is known before a request comes here. */
+export function createPages(
+  context: OpsContext,
+  parts: {
+    operations: Operations;
+    snapshots: Snapshots;
+    /** Whether who opened a page may still see it change. */
+    mayGoOn: (c: OpsHandlerContext) => Promise<boolean>;
+  },
+): Hono<OpsEnv> {
+  const { operations, snapshots } = parts;
+  const dryRuns = createDryRuns(operations, context);
+  const lists = createListPages(context, snapshots, dryRuns);
+  const forms = createForms(context, operations, dryRuns);
+  const stream = createStream(context, parts.mayGoOn);
+  const status = async (c: OpsHandlerContext) => ({
+    snapshot: await snapshots.current(),
+    identity: c.get('identity'),
+  });
+
+  const pages = new Hono<OpsEnv>();
+  pages.get('/', async (c) => c.html(page(<StatusPage {...(await status(c))} />)));
+  pages.get(
+    '/stream',
+    stream(async (c) => String(<StatusParts {...(await status(c))} />)),
+  );
+  pages.get('/events', lists.events);
+  pages.get('/events/:id', lists.event);
+  pages.get('/records/:kind', lists.records);
+  pages.get('/records/:kind/:id', lists.record);
+  pages.get('/gaps', lists.gaps);
+  pages.get('/sync-runs', lists.syncRuns);
+  pages.get('/stream/sync-runs', stream(lists.syncRunsParts));
+  pages.get('/sync-runs/:id', lists.syncRun);
+  pages.get('/quarantine', lists.quarantine);
+  pages.get('/quarantine/:id', lists.quarantined);
+  pages.get('/rejections', lists.rejections);
+  pages.get('/rejections/:id', lists.rejection);
+  pages.get('/audit', lists.audit);
+
+  pages.post('/actions/sync', forms.fullSync);
+  pages.post('/actions/retry', forms.retryWithoutRecord);
+  pages.post('/actions/sync-runs', forms.syncRuns);
+  pages.post('/actions/pause', forms.pause);
+  pages.post('/actions/resume', forms.resume);
+  pages.post(TICKED_PATH, forms.events);
+  pages.post('/actions/refetch', forms.refetch);
+  pages.post('/actions/release', forms.release);
+  pages.post('/actions/approve-deletions', forms.approveDeletions);
+  pages.post('/actions/resolve-gap', forms.resolveGap);
+  return pages;
+}
