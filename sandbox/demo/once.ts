@@ -25,8 +25,6 @@ export interface RunSettings {
 const QUIESCE_TIMEOUT_MS = 30_000;
 /** Two list scans or two 404 answers a second apart, and the reads between; several times that on a busy machine. */
 const SETTLE_TIMEOUT_MS = 90_000;
-/** As many as the listener gives at once: those of the last minutes are always among them. */
-const NEWEST_SYNC_RUNS = 500;
 /** How often pending deletions and full syncs are looked for, while settling. */
 const STATUS_EVERY_MS = 500;
 
@@ -49,8 +47,8 @@ export async function runOnce(screen: Screen, stage: Stage, settings: RunSetting
   const differing = before.differences.length;
   const differ = differing === 1 ? '1 record differs' : `${differing} records differ`;
   say(`quiet; ${differ} before the last repair, full syncs are asked for`);
-  const syncRunsBefore = new Set((await syncRunsOf(stage)).map((fullSync) => fullSync.id));
-  await stage.ops.post('/api/sync-runs', {});
+  const syncRunsBefore = new Set((await stage.ops.syncRuns()).map((fullSync) => fullSync.id));
+  await stage.ops.requestFullSync();
   let sight = await settle(stage, lookout, { syncRunsBefore, signal: settings.signal }, say);
 
   await writeHistory(screen, stage, lookout);
@@ -100,7 +98,7 @@ async function settle(
     if (Date.now() >= nextStatusMs) {
       nextStatusMs = Date.now() + STATUS_EVERY_MS;
       await approve(stage, say);
-      const ended = (await syncRunsOf(stage)).filter((fullSync) => fullSync.finished_at !== null);
+      const ended = (await stage.ops.syncRuns()).filter((fullSync) => fullSync.finished_at !== null);
       synced = KINDS.every((kind) =>
         ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
       );
@@ -111,21 +109,9 @@ async function settle(
   return sight;
 }
 
-async function syncRunsOf(stage: Stage): Promise<{ id: number; kind: string; finished_at: string | null }[]> {
-  const { items } = (await stage.ops.get(`/api/sync-runs?limit=${NEWEST_SYNC_RUNS}`)) as {
-    items: { id: number; kind: string; finished_at: string | null }[];
-  };
-  return items;
-}
-
 async function approve(stage: Stage, say: Say): Promise<void> {
-  const { sync_runs: pending } = (await stage.ops.get('/api/deletions?limit=1')) as {
-    sync_runs: { kind: string; waiting: number; digest: string | null }[];
-  };
-  for (const { kind, waiting, digest } of pending) {
-    if (digest === null) continue;
-    const done = await stage.ops.postIfFound('/api/deletions/approve', { digest });
-    if (done !== null) say(`${waiting} deletions (${kind}) waited for approval; approved, as an operator`);
+  for (const { kind, count } of await stage.ops.approveDeletions()) {
+    say(`${count} deletions (${kind}) waited for approval; approved, as an operator`);
   }
 }
 

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
 import { type MirrorTables, openMirrorTables } from './mirror-tables.ts';
 import { startDatabase } from './postgres.ts';
@@ -31,11 +32,11 @@ export interface Stage {
 
 /** What the demo asks of the operators' listener. */
 export interface Operator {
-  get(path: string): Promise<unknown>;
-  /** Rejects unless answered 2xx. */
-  post(path: string, body: unknown): Promise<unknown>;
-  /** Null when the answer is that there is no such thing, or that its state does not allow it. */
-  postIfFound(path: string, body?: unknown): Promise<unknown>;
+  requestFullSync(): Promise<void>;
+  /** The newest ones. */
+  syncRuns(): Promise<{ id: number; kind: Kind; finished_at: string | null }[]>;
+  /** Approves all that wait. */
+  approveDeletions(): Promise<{ kind: Kind; count: number }[]>;
 }
 
 export interface StageSettings {

@@ -6,8 +6,7 @@ import { loadConfig, readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { openForWriting, refuseFromAfar, withStore } from './database.ts';
-import { clockOf } from './local-clock.ts';
+import { clockOf, openForWriting, refuseFromAfar, withStore } from './database.ts';
 
 /** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
 const RENEWAL_PATIENCE_MS = 60_000;

@@ -1,5 +1,7 @@
+import { type Clock, systemClock } from '../platform/clock.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
+import { REPLICA_LIFE_MS } from '../service/replicas.ts';
 import type { LockHolder } from '../store/lock.ts';
 import type { BackupOptions, BackupResult } from '../store/sqlite/backup.ts';
 import type { Store } from '../store/store.ts';
@@ -84,4 +86,16 @@ export async function probeDatabase({ databaseUrl }: Pick<Config, 'databaseUrl'>
 /** The service that holds the configured database, or null. */
 export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder | null> {
   return (await locks()).holderOf(databaseUrl);
+}
+
+/** The clock that the service's instants are of: the database's where several processes share it, else this machine's. */
+export async function clockOf(store: Store): Promise<Clock> {
+  const { databaseClock } = await import('../service/opening.ts');
+  return (await databaseClock(store)) ?? systemClock();
+}
+
+/** How many services share the database; 0 for a file, which one service holds. */
+export async function livingReplicas(store: Store, clock: Clock): Promise<number> {
+  if (store.engine === 'sqlite') return 0;
+  return await store.countReplicas(REPLICA_LIFE_MS, { wall: clock.wall(), steady: clock.steady() });
 }

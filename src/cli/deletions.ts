@@ -1,27 +1,27 @@
 import { Command } from 'commander';
+import type { Kind } from '../compliance/kinds.ts';
+import { type ApiClient, answered, changed } from '../ops/api/client.ts';
+import type { PendingDeletion } from '../ops/api/schemas.ts';
+import { digestOf } from '../ops/deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { type PendingDeletionReport, pendingDeletionKey } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { ask } from './ask.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
-import { type DeletionsToApprove, deletionsChanged, withOperator } from './operator.ts';
+import { withApi } from './ops-api.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf } from './options.ts';
-import { withReports } from './reports.ts';
 import { fullSyncArgument } from './sync-runs.ts';
 import { printable } from './text.ts';
 
-const DELETIONS: ListView<PendingDeletionReport> = {
-  keyOf: pendingDeletionKey,
-  columns: [
-    ['SYNC RUN', (deletion) => deletion.sync_run_id],
-    ['KIND', (deletion) => deletion.kind],
-    ['ID', (deletion) => deletion.id],
-    ['NAME', (deletion) => deletion.name],
-    ['STATUS', (deletion) => deletion.status],
-    ['PENDING SINCE', (deletion) => deletion.pending_since],
-    ['APPROVED UNTIL', (deletion) => deletion.approved_until],
-  ],
-};
+const DELETIONS: ListView<PendingDeletion> = [
+  ['SYNC RUN', (deletion) => deletion.sync_run_id],
+  ['KIND', (deletion) => deletion.kind],
+  ['ID', (deletion) => deletion.id],
+  ['NAME', (deletion) => deletion.name],
+  ['STATUS', (deletion) => deletion.status],
+  ['PENDING SINCE', (deletion) => deletion.pending_since],
+  ['APPROVED UNTIL', (deletion) => deletion.approved_until],
+];
 
 export function deletionsCommand(cli: Cli): Command {
   const deletions = new Command('deletions').description('deletions that wait for a person: list, approve');
@@ -33,8 +33,8 @@ export function deletionsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions) =>
-      withReports(cli, async (store) => {
-        writeList(cli, await store.listPendingDeletions({}, pagingOf(options)), options, DELETIONS);
+      withApi(cli, 'read', async (api) => {
+        writeList(cli, await answered(api.deletions.$get({ query: pagingOf(options) })), options, DELETIONS);
       }),
     );
 
@@ -44,8 +44,8 @@ export function deletionsCommand(cli: Cli): Command {
     .addArgument(fullSyncArgument())
     .option('--yes <digest>', 'without being asked: exactly the ids that were shown with this digest')
     .action((id: number, options: { yes?: string }) =>
-      withOperator(cli, async (operator) => {
-        const pending = await operator.pendingDeletions(id);
+      withApi(cli, 'change', async (api) => {
+        const pending = await pendingOf(api, id);
         if (pending === null) {
           throw new MirrorError('not_found', `no deletions of full sync ${id} wait for approval`, {
             remedy: 'see "deletions list"',
@@ -53,12 +53,50 @@ export function deletionsCommand(cli: Cli): Command {
         }
         if (options.yes === undefined) await askFor(cli, pending);
         else if (options.yes !== pending.digest) throw deletionsChanged(id);
-        const approved = await operator.approveDeletions(pending);
-        cli.out.write(`Approved for one hour, the next proof deletes these:\n${indented(approved)}`);
+        const approved = await changed(api.deletions.approve.$post({ json: { digest: pending.digest } }));
+        if (approved === null || 'whyNot' in approved) throw deletionsChanged(id);
+        cli.out.write(`Approved for one hour, the next proof deletes these:\n${indented(approved.done.ids)}`);
       }),
     );
 
   return deletions;
+}
+
+interface DeletionsToApprove {
+  syncRunId: number;
+  ids: string[];
+  /** Names exactly these ids. */
+  digest: string;
+}
+
+/** Null: nothing that this sync run found waits. The digest is the first page's: what changes after it is rejected with it. */
+async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsToApprove | null> {
+  const ids: string[] = [];
+  let of: { kind: Kind; digest: string } | null = null;
+  for (let after: string | undefined; ; ) {
+    const query = { sync_run: syncRunId, limit: PAGE_LIMIT_MAX, after };
+    const { sync_runs, items, next } = await answered(api.deletions.$get({ query }));
+    if (of === null) {
+      const [found] = sync_runs;
+      if (found === undefined || found.digest === null) return null;
+      of = { kind: found.kind, digest: found.digest };
+    }
+    const now = Date.now();
+    const waiting = items.filter((item) => !(Date.parse(item.approved_until ?? '') > now));
+    ids.push(...waiting.map((item) => item.id));
+    if (next === null) {
+      // Asked page by page, and judged by two clocks: what is approved is what was shown, or nothing.
+      if (digestOf(of.kind, ids) !== of.digest) throw deletionsChanged(syncRunId);
+      return { syncRunId, ids, digest: of.digest };
+    }
+    after = next;
+  }
+}
+
+function deletionsChanged(syncRunId: number): MirrorError {
+  return new MirrorError('deletions_changed', 'the pending deletions have changed since they were shown', {
+    remedy: `look at them again: deletions approve ${syncRunId}`,
+  });
 }
 
 /** Shows what waits, and asks. Where nobody can be asked, nothing is approved. */

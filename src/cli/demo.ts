@@ -3,11 +3,13 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { keepRunning } from '../../sandbox/demo/endless.ts';
 import type { Screen } from '../../sandbox/demo/narration.ts';
 import { runOnce } from '../../sandbox/demo/once.ts';
-import { onStage } from '../../sandbox/demo/stage.ts';
+import { type Operator, onStage } from '../../sandbox/demo/stage.ts';
+import { answered, changed, remoteApi } from '../ops/api/client.ts';
 import { MirrorError } from '../platform/errors.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { type Cli, writeTable } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
-import { createOpsClient } from './ops-client.ts';
+import type { Listener } from './ops-api.ts';
 import { integerBetween, parseDuration } from './options.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
@@ -68,7 +70,7 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     table: (heads, rows) => writeTable(cli.out, heads, rows),
   };
   const settings = {
-    operator: createOpsClient,
+    operator: operatorAt,
     env: cli.env,
     sandboxPort: options.sandboxPort,
     postgres: options.postgres === true,
@@ -100,6 +102,27 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   } finally {
     stop.release();
   }
+}
+
+/** As an operator would, through the listener. */
+function operatorAt(listener: Listener): Operator {
+  const api = remoteApi(listener);
+  return {
+    async requestFullSync() {
+      await answered(api['sync-runs'].$post({ json: {} }));
+    },
+    syncRuns: async () => (await answered(api['sync-runs'].$get({ query: { limit: PAGE_LIMIT_MAX } }))).items,
+    async approveDeletions() {
+      const { sync_runs } = await answered(api.deletions.$get({ query: { limit: 1 } }));
+      const approved = [];
+      for (const { kind, digest } of sync_runs) {
+        const done =
+          digest === null ? null : await changed(api.deletions.approve.$post({ json: { digest } }));
+        if (done !== null && 'done' in done) approved.push({ kind, count: done.done.ids.length });
+      }
+      return approved;
+    },
+  };
 }
 
 function parseRunLength(text: string): number {

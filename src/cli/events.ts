@@ -1,35 +1,31 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { whyNot } from '../ops/operations.ts';
+import { type ApiClient, answered, at, changed, found, PATIENTLY } from '../ops/api/client.ts';
+import type { Event } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import type { EventPage, EventReport, EventState, Paging } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
-import { type Operator, withOperator } from './operator.ts';
+import { withApi } from './ops-api.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
-import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
-const STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
+const STATES = ['pending', 'processed', 'ignored', 'failed', 'discarded'] as const;
 
-const EVENTS: ListView<EventReport> = {
-  keyOf: (event) => String(event.seq),
-  columns: [
-    ['SEQ', (event) => event.seq],
-    ['ID', (event) => event.id],
-    ['TYPE', (event) => event.type],
-    ['RECORD', (event) => event.record_id],
-    ['STATE', (event) => event.state],
-    ['RECEIVED', (event) => event.received_at],
-    ['DELIVERIES', (event) => event.deliveries],
-    ['ATTEMPTS', (event) => event.attempts],
-    ['ERROR', (event) => event.error],
-  ],
-};
+const EVENTS: ListView<Event> = [
+  ['SEQ', (event) => event.seq],
+  ['ID', (event) => event.id],
+  ['TYPE', (event) => event.type],
+  ['RECORD', (event) => event.record_id],
+  ['STATE', (event) => event.state],
+  ['RECEIVED', (event) => event.received_at],
+  ['DELIVERIES', (event) => event.deliveries],
+  ['ATTEMPTS', (event) => event.attempts],
+  ['ERROR', (event) => event.error],
+];
 
 interface EventFilter extends ListOptions {
-  state?: EventState;
+  state?: (typeof STATES)[number];
   type?: string;
   kind?: Kind;
   record?: string;
@@ -49,15 +45,10 @@ export function eventsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: EventFilter) =>
-      withReports(cli, async (store) => {
-        const filter = {
-          state: options.state,
-          type: options.type,
-          kind: options.kind,
-          recordId: options.record,
-        };
-        const { items, next } = await findEvents(store, filter, pagingOf(options));
-        writeList(cli, items, options, EVENTS, next);
+      withApi(cli, 'read', async (api) => {
+        const { state, type, kind, record: record_id } = options;
+        const page = await findEvents(api, { state, type, kind, record_id, ...pagingOf(options) });
+        writeList(cli, page, options, EVENTS);
       }),
     );
 
@@ -67,8 +58,8 @@ export function eventsCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>', 'the id the sender gave it'))
     .addOption(jsonOption())
     .action((id: string, options: { json?: true }) =>
-      withReports(cli, async (store) => {
-        const event = await store.showEvent(id);
+      withApi(cli, 'read', async (api) => {
+        const event = await found(api.events[':id'].$get(at(id)));
         if (event === null) throw noSuchEvent(id);
         if (options.json) writeJson(cli.out, event);
         else cli.out.write(renderPairs(Object.entries(event)));
@@ -83,18 +74,19 @@ export function eventsCommand(cli: Cli): Command {
       new Option('--failed-for <gap>', 'instead of one: all that failed for this').choices(['no_record_id']),
     )
     .action((id: string | undefined, options: { failedFor?: string }) =>
-      withOperator(cli, async (operator) => {
+      withApi(cli, 'change', async (api) => {
         if ((id === undefined) === (options.failedFor === undefined)) {
           throw new UsageError(
             'give the id of an event, or --failed-for',
             'see "events list --state failed"',
           );
         }
-        if (id === undefined) return await retryAll(cli, operator);
-        const why = await operator.retryEvent(id);
-        if (why === whyNot({ outcome: 'unknown' })) throw noSuchEvent(id);
-        if (why !== null)
-          throw new MirrorError('not_processed', `${id}: ${why}`, { remedy: 'see "events show"' });
+        if (id === undefined) return await retryAll(cli, api);
+        const retried = await changed(api.events[':id'].retry.$post(at(id)));
+        if (retried === null) throw noSuchEvent(id);
+        if ('whyNot' in retried) {
+          throw new MirrorError('not_processed', `${id}: ${retried.whyNot}`, { remedy: 'see "events show"' });
+        }
         cli.out.write('The event is processed.\n');
       }),
     );
@@ -104,8 +96,14 @@ export function eventsCommand(cli: Cli): Command {
     .description('give an event up; it keeps its row')
     .argument('<id>')
     .action((id: string) =>
-      withOperator(cli, async (operator) => {
-        if (!(await operator.discardEvent(id))) throw notInState(id, 'failed or pending');
+      withApi(cli, 'change', async (api) => {
+        const discarded = await changed(api.events[':id'].discard.$post(at(id)));
+        if (discarded === null) throw noSuchEvent(id);
+        if ('whyNot' in discarded) {
+          throw new MirrorError('not_discarded', `${id}: ${discarded.whyNot}`, {
+            remedy: 'see "events show"',
+          });
+        }
         cli.out.write('The event is discarded.\n');
       }),
     );
@@ -113,8 +111,10 @@ export function eventsCommand(cli: Cli): Command {
   return events;
 }
 
-async function retryAll(cli: Cli, operator: Operator): Promise<void> {
-  const { processed, failed, errors } = await operator.retryWithoutRecord();
+async function retryAll(cli: Cli, api: ApiClient): Promise<void> {
+  const { processed, failed, errors } = await answered(
+    api.events.retry.$post({ json: { failed_for: 'no_record_id' } }, PATIENTLY),
+  );
   cli.out.write(`${processed} processed, ${failed} failed again\n`);
   for (const { id, error } of errors) cli.out.write(`${printable(id)}: ${printable(error)}\n`);
   if (failed > 0) {
@@ -126,29 +126,20 @@ async function retryAll(cli: Cli, operator: Operator): Promise<void> {
 
 /** One page looks at a bounded number of events. A command has time: it goes on until its rows are full. */
 async function findEvents(
-  store: Pick<Reports, 'listEvents'>,
-  filter: Parameters<Reports['listEvents']>[0],
-  { limit, after }: Paging,
-): Promise<Pick<EventPage, 'items' | 'next'>> {
-  const items: EventReport[] = [];
-  let next: string | null | undefined = after;
-  do {
-    const page: EventPage = await store.listEvents(filter, {
-      limit: limit - items.length,
-      after: next ?? undefined,
-    });
+  api: ApiClient,
+  query: NonNullable<Parameters<ApiClient['events']['$get']>[0]['query']> & { limit: number },
+): Promise<{ items: Event[]; next: string | null }> {
+  const items: Event[] = [];
+  for (let { after } = query; ; ) {
+    const page = await answered(
+      api.events.$get({ query: { ...query, limit: query.limit - items.length, after } }),
+    );
     items.push(...page.items);
-    next = page.next;
-  } while (next !== null && items.length < limit);
-  return { items, next };
+    if (page.next === null || items.length >= query.limit) return { items, next: page.next };
+    after = page.next;
+  }
 }
 
 function noSuchEvent(id: string): MirrorError {
   return new MirrorError('not_found', `no event with the id ${id}`, { remedy: 'see "events list"' });
-}
-
-function notInState(id: string, states: string): MirrorError {
-  return new MirrorError('not_found', `no event with the id ${id} is ${states}`, {
-    remedy: 'see "events show"',
-  });
 }

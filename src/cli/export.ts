@@ -1,10 +1,11 @@
 import { Argument, Command, Option } from 'commander';
+import type { ApiClient } from '../ops/api/client.ts';
 import type { Cli } from './cli.ts';
 import { csvLine } from './export/csv.ts';
 import { progressOn } from './export/progress.ts';
 import { EXPORTED_TABLES, type ExportedTable, rowsOf } from './export/tables.ts';
 import { fileTarget, streamTarget, type Target } from './export/target.ts';
-import { type Reports, withReports } from './reports.ts';
+import { withApi } from './ops-api.ts';
 import { printable } from './text.ts';
 
 const STANDARD_OUTPUT = '-';
@@ -43,19 +44,19 @@ export function exportCommand(cli: Cli): Command {
         '\nformula. Use --spreadsheet for a file that people will open in one.',
     )
     .action((name: string, file: string, flags: ExportFlags) =>
-      withReports(cli, (reports) => exportTable(cli, reports, name, file, flags)),
+      withApi(cli, 'read', (api) => exportTable(cli, api, name, file, flags)),
     );
 }
 
 async function exportTable(
   cli: Cli,
-  reports: Reports,
+  api: ApiClient,
   name: string,
   file: string,
   flags: ExportFlags,
 ): Promise<void> {
   const table = EXPORTED_TABLES[name]!;
-  const total = (await table.total?.(reports)) ?? null;
+  const total = (await table.total?.(api)) ?? null;
   const target =
     file === STANDARD_OUTPUT
       ? streamTarget(process.stdout)
@@ -65,7 +66,7 @@ async function exportTable(
   try {
     const { header, line } = writerOf(table, flags.format ?? formatOf(file), flags.spreadsheet === true);
     await target.write(header);
-    for await (const row of rowsOf(table, reports, { bodies: flags.bodies === true })) {
+    for await (const row of rowsOf(table, api, { bodies: flags.bodies === true })) {
       await target.write(line(row));
       rows += 1;
       progress.show(rows, total);

@@ -1,16 +1,15 @@
 import { Command, Option } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import type { Differences } from '../ops/context.ts';
+import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
+import type { SyncRun } from '../ops/api/schemas.ts';
+import type { Comparison, Differences } from '../ops/context.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { SyncRunReport } from '../store/reports.ts';
-import type { Cli } from './cli.ts';
+import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
 import { DifferenceFound } from './exit.ts';
-import { withOperator } from './operator.ts';
-import type { OpsClient } from './ops-client.ts';
+import { withApi } from './ops-api.ts';
 import { parseKinds } from './options.ts';
-import { createProgressLine, type Progress } from './progress.ts';
-import { withReports } from './reports.ts';
+import { createProgressLine } from './progress.ts';
 
 /** How often a full sync is looked at that a person waits for. Milliseconds. */
 const LOOK_EVERY_MS = 500;
@@ -43,19 +42,18 @@ export function fullSyncCommand(cli: Cli): Command {
         );
       }
       const kinds = options.kind ?? [...KINDS];
-      if (options.dryRun) return await (await import('./full-sync-dry-run.ts')).dryRun(cli, kinds, options);
-      await withOperator(cli, async ({ service, requestSyncRuns, isPaused }) => {
-        const before = await newestSyncRun(cli);
-        if (!(await requestSyncRuns(kinds))) {
-          throw new MirrorError(
-            'not_running',
-            'no service is running on this database, and it is what runs full syncs',
-            {
-              remedy: 'start it: it runs full syncs at every start',
-            },
-          );
+      if (options.dryRun) return await dryRun(cli, kinds, options);
+      await withApi(cli, 'change', async (api, service) => {
+        const before = (await answered(api['sync-runs'].$get({ query: { limit: 1 } }))).items[0]?.id ?? 0;
+        const asked = await changed(api['sync-runs'].$post({ json: { kinds } }));
+        if (asked !== null && 'whyNot' in asked) {
+          throw new MirrorError(asked.code, asked.whyNot, {
+            ...(asked.code === 'not_running'
+              ? { remedy: 'start it: it runs full syncs at every start' }
+              : {}),
+          });
         }
-        const paused = await isPaused();
+        const { paused } = (await answered(api.status.$get())).service;
         cli.out.write(`Asked for: ${kinds.join(', ')}${paused ? '; it begins after "resume"' : ''}\n`);
         if (!options.wait) return;
         if (paused) {
@@ -63,92 +61,115 @@ export function fullSyncCommand(cli: Cli): Command {
             remedy: 'see "resume": what was asked for begins by itself then',
           });
         }
-        await waitFor(cli, service, kinds, before);
+        // Several share the database, and whoever runs full syncs may change on the way.
+        await waitFor(cli, api, { kinds, before, isOne: service !== null });
       });
     });
 }
 
-async function newestSyncRun(cli: Cli): Promise<number> {
-  return await withReports(cli, async (store) => (await store.listSyncRuns({ limit: 1 }))[0]?.id ?? 0);
-}
-
-async function waitFor(
-  cli: Cli,
-  service: OpsClient | null,
-  kinds: readonly Kind[],
-  before: number,
-): Promise<void> {
-  const ended = new Map<Kind, SyncRunReport>();
-  const line = createProgressLine(cli.err, () => performance.now());
-  /** As it was when first looked at: an outage that is over by then is no reason to go. */
-  let failuresBefore: number | undefined;
-  await withReports(cli, async (store) => {
-    while (ended.size < kinds.length) {
-      for (const syncRun of (await store.listSyncRuns({ limit: NEWEST_SYNC_RUNS })).reverse()) {
-        if (syncRun.id <= before || syncRun.finished_at === null) continue;
-        if (!kinds.includes(syncRun.kind) || ended.has(syncRun.kind)) continue;
-        ended.set(syncRun.kind, syncRun);
-        line.clear();
-        cli.out.write(`${describe(syncRun)}\n`);
-        if (syncRun.differences !== null)
-          cli.out.write(describeDifferences('  differences', differencesOf(syncRun)));
-      }
-      if (ended.size < kinds.length) {
-        await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-        // Several share the database, and whoever runs full syncs may change on the way.
-        if (service === null) continue;
-        // A service that has stopped will end no full sync: its silence is an error here.
-        const status = (await service.get('/api/status')) as {
-          sync_runs: { running: (Progress & { kind: Kind })[] };
-          upstream: { budget_left: number; consecutive_failures: number; last_error: string | null };
-        };
-        const { consecutive_failures: failures, last_error: lastError } = status.upstream;
-        failuresBefore = Math.min(failuresBefore ?? failures, failures);
-        if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
-          line.clear();
-          const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
-          throw new MirrorError('sync_run_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
-            remedy: 'it goes on by itself; see "gaps list --open"',
-          });
-        }
-        const ours = status.sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
-        line.show(ours, status.upstream.budget_left);
-      }
+/**
+ * Compares with the API and writes nothing. A running service does it, since the request budget is its own; without
+ * one it is done here. Rejects with DifferenceFound where anything differs, and with MirrorError where nothing does in
+ * a list that cannot be the whole one.
+ */
+async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }): Promise<void> {
+  await withApi(cli, 'compare', async (api) => {
+    const compared: (Comparison & { kind: Kind })[] = [];
+    for (const kind of kinds) {
+      if (cli.err.isTerminal) cli.err.write(`Comparing ${kind} …\n`);
+      const json = { dry_run: true, kinds: [kind] };
+      const answer = await answered(api['sync-runs'].$post({ json }, PATIENTLY));
+      if (answer.status === 'compared') compared.push(...answer.kinds);
     }
-    line.clear();
-    const failed = [...ended.values()].filter((syncRun) => syncRun.outcome !== 'complete');
-    if (failed.length > 0) {
-      throw new MirrorError(
-        'sync_run_failed',
-        `not complete: ${failed.map((syncRun) => syncRun.kind).join(', ')}`,
-        {
-          remedy: 'see "gaps list --open"',
-        },
-      );
-    }
-    const pending = (await store.listGaps({ open: true }, { limit: NEWEST_SYNC_RUNS })).filter(
-      (gap) => gap.reason === 'deletion_pending' && gap.kind !== null && kinds.includes(gap.kind),
-    );
-    if (pending.length > 0) {
-      throw new DifferenceFound('deletions wait for approval', 'see "deletions list"');
-    }
-    const differing = [...ended.values()].filter(
-      (syncRun) => syncRun.differences !== null && differs(differencesOf(syncRun)),
-    );
-    if (differing.length > 0) {
-      const kindsNamed = differing.map((syncRun) => syncRun.kind).join(', ');
-      throw new DifferenceFound(
-        `the mirror differed from the API: ${kindsNamed}`,
-        'see "sync-runs show NUMBER"',
-      );
+    const incomplete = compared.filter((one) => one.incomplete !== null);
+    const isInSync = !compared.some(differs) && incomplete.length === 0;
+    if (options.json) writeJson(cli.out, { in_sync: isInSync, kinds: compared });
+    else for (const one of compared) cli.out.write(describeDifferences(one.kind, one));
+    if (compared.some(differs))
+      throw new DifferenceFound('the mirror differs from the API', '"sync" without --dry-run repairs it');
+    if (incomplete.length > 0) {
+      const kindsRead = incomplete.map(({ kind }) => kind).join(', ');
+      throw new MirrorError('incomplete', `not the whole list: ${kindsRead}`, {
+        remedy: 'nothing differs in what was read; a list that moves while it is read can be compared again',
+      });
     }
   });
 }
 
-const differencesOf = (syncRun: SyncRunReport) => syncRun.differences as unknown as Differences;
-const differs = ({ missing, extra, different }: Differences) => missing + extra + different > 0;
+async function waitFor(
+  cli: Cli,
+  api: ApiClient,
+  { kinds, before, isOne }: { kinds: readonly Kind[]; before: number; isOne: boolean },
+): Promise<void> {
+  const ended = new Map<Kind, SyncRun>();
+  const line = createProgressLine(cli.err, () => performance.now());
+  /** As it was when first looked at: an outage that is over by then is no reason to go. */
+  let failuresBefore: number | undefined;
+  while (ended.size < kinds.length) {
+    const { items } = await answered(api['sync-runs'].$get({ query: { limit: NEWEST_SYNC_RUNS } }));
+    for (const syncRun of items.reverse()) {
+      if (syncRun.id <= before || syncRun.finished_at === null) continue;
+      if (!kinds.includes(syncRun.kind) || ended.has(syncRun.kind)) continue;
+      ended.set(syncRun.kind, syncRun);
+      line.clear();
+      cli.out.write(`${describe(syncRun)}\n`);
+      if (syncRun.differences !== null)
+        cli.out.write(describeDifferences('  differences', differencesOf(syncRun)));
+    }
+    if (ended.size === kinds.length) break;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    if (!isOne) continue;
+    // A service that has stopped will end no full sync: its silence is an error here.
+    const { sync_runs, upstream } = await answered(api.status.$get());
+    const { consecutive_failures: failures, last_error: lastError } = upstream;
+    failuresBefore = Math.min(failuresBefore ?? failures, failures);
+    if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
+      line.clear();
+      const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
+      throw new MirrorError('sync_run_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
+        remedy: 'it goes on by itself; see "gaps list --open"',
+      });
+    }
+    const ours = sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
+    line.show(ours, upstream.budget_left);
+  }
+  line.clear();
+  await judge(api, kinds, [...ended.values()]);
+}
 
-function describe(syncRun: SyncRunReport): string {
+/** Throws where they failed, where deletions wait, and where anything differed. */
+async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly SyncRun[]): Promise<void> {
+  const failed = ended.filter((syncRun) => syncRun.outcome !== 'complete');
+  if (failed.length > 0) {
+    const kindsNamed = failed.map((syncRun) => syncRun.kind).join(', ');
+    throw new MirrorError('sync_run_failed', `not complete: ${kindsNamed}`, {
+      remedy: 'see "gaps list --open"',
+    });
+  }
+  const gaps = await answered(api.gaps.$get({ query: { open: 'true', limit: NEWEST_SYNC_RUNS } }));
+  const pending = gaps.items.filter(
+    (gap) => gap.reason === 'deletion_pending' && gap.kind !== null && kinds.includes(gap.kind),
+  );
+  if (pending.length > 0) {
+    throw new DifferenceFound('deletions wait for approval', 'see "deletions list"');
+  }
+  const differing = ended.filter(
+    (syncRun) => syncRun.differences !== null && differs(differencesOf(syncRun)),
+  );
+  if (differing.length > 0) {
+    const kindsNamed = differing.map((syncRun) => syncRun.kind).join(', ');
+    throw new DifferenceFound(
+      `the mirror differed from the API: ${kindsNamed}`,
+      'see "sync-runs show NUMBER"',
+    );
+  }
+}
+
+const differencesOf = (syncRun: SyncRun) => syncRun.differences as unknown as Differences;
+const differs = ({ missing, extra, different }: Pick<Differences, 'missing' | 'extra' | 'different'>) =>
+  missing + extra + different > 0;
+
+function describe(syncRun: SyncRun): string {
   const figures = `${syncRun.seen} seen, ${syncRun.inserted} inserted, ${syncRun.updated} updated, ${syncRun.deleted} deleted`;
   return `Sync run ${syncRun.id} of ${syncRun.kind}: ${syncRun.outcome}, ${figures}${syncRun.error ? `: ${syncRun.error}` : ''}`;
 }

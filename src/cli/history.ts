@@ -1,5 +1,5 @@
 import type { JsonObject } from '../compliance/pointers.ts';
-import type { ChangeReport, RecordReport } from '../store/reports.ts';
+import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 
 /** A record as it stood at an instant. */
 export interface PastRecord {
@@ -17,8 +17,8 @@ export interface PastRecord {
  * none. `changes`: at least those since. Pure.
  */
 export function recordAt(
-  record: RecordReport,
-  changes: readonly ChangeReport[],
+  record: MirroredRecord,
+  changes: readonly Change[],
   instant: string,
 ): PastRecord | null {
   const { id, name, status, data, deleted_at } = record;
@@ -31,7 +31,7 @@ export function recordAt(
   return past;
 }
 
-function before(row: PastRecord, change: ChangeReport): PastRecord {
+function before(row: PastRecord, change: Change): PastRecord {
   const { data: gone, ...columns } = change.before as JsonObject & { data?: JsonObject };
   const come = (change.after['data'] ?? {}) as JsonObject;
   const data = new Map(Object.entries(row.data));

@@ -1,13 +1,14 @@
 import { Command } from 'commander';
+import { answered } from '../ops/api/client.ts';
 import type { Cli } from './cli.ts';
-import { withOperator } from './operator.ts';
+import { withApi } from './ops-api.ts';
 
 export function pauseCommand(cli: Cli): Command {
   return new Command('pause')
     .description('stop processing and repairs, across restarts too; deliveries are still received and kept')
     .action(() =>
-      withOperator(cli, async (operator) => {
-        await operator.setPaused(true);
+      withApi(cli, 'change', async (api) => {
+        await answered(api.pause.$post());
         cli.out.write('Paused. Deliveries are still received and kept.\n');
       }),
     );
@@ -15,10 +16,11 @@ export function pauseCommand(cli: Cli): Command {
 
 export function resumeCommand(cli: Cli): Command {
   return new Command('resume').description('go on after a pause').action(() =>
-    withOperator(cli, async (operator) => {
-      await operator.setPaused(false);
+    withApi(cli, 'change', async (api) => {
+      await answered(api.resume.$post());
+      const { service } = await answered(api.status.$get());
       cli.out.write(
-        operator.isServed ? 'Resumed.\n' : 'Resumed: the service will work when it next starts.\n',
+        service.state === 'stopped' ? 'Resumed: the service will work when it next starts.\n' : 'Resumed.\n',
       );
     }),
   );

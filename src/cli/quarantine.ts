@@ -1,24 +1,21 @@
 import { Argument, Command } from 'commander';
+import { answered, at, changed, found } from '../ops/api/client.ts';
+import type { QuarantinedDelivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { QuarantineReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
-import { withOperator } from './operator.ts';
+import { withApi } from './ops-api.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
-import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
-const QUARANTINE: ListView<QuarantineReport> = {
-  keyOf: (delivery) => String(delivery.id),
-  columns: [
-    ['ID', (delivery) => delivery.id],
-    ['RECEIVED', (delivery) => delivery.received_at],
-    ['REASON', (delivery) => delivery.reason],
-    ['T', (delivery) => delivery.t],
-    ['SHA-256', (delivery) => delivery.body_sha256],
-    ['RELEASED', (delivery) => delivery.released_at],
-  ],
-};
+const QUARANTINE: ListView<QuarantinedDelivery> = [
+  ['ID', (delivery) => delivery.id],
+  ['RECEIVED', (delivery) => delivery.received_at],
+  ['REASON', (delivery) => delivery.reason],
+  ['T', (delivery) => delivery.t],
+  ['SHA-256', (delivery) => delivery.body_sha256],
+  ['RELEASED', (delivery) => delivery.released_at],
+];
 
 export function quarantineCommand(cli: Cli): Command {
   const quarantine = new Command('quarantine').description(
@@ -32,8 +29,13 @@ export function quarantineCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions) =>
-      withReports(cli, async (store) => {
-        writeList(cli, await store.listQuarantine(pagingOf(options)), options, QUARANTINE);
+      withApi(cli, 'read', async (api) => {
+        writeList(
+          cli,
+          await answered(api.quarantine.$get({ query: pagingOf(options) })),
+          options,
+          QUARANTINE,
+        );
       }),
     );
 
@@ -43,8 +45,8 @@ export function quarantineCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .addOption(jsonOption())
     .action((id: number, options: { json?: true }) =>
-      withReports(cli, async (store) => {
-        const delivery = await store.showQuarantined(id);
+      withApi(cli, 'read', async (api) => {
+        const delivery = await found(api.quarantine[':id'].$get(at(id)));
         if (delivery === null) throw noSuchDelivery(id);
         if (options.json) writeJson(cli.out, delivery);
         else {
@@ -59,8 +61,14 @@ export function quarantineCommand(cli: Cli): Command {
     .description('mark a quarantined delivery as seen to, and have what it was about read from the API')
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .action((id: number) =>
-      withOperator(cli, async (operator) => {
-        if (!(await operator.releaseQuarantined(id))) throw noSuchDelivery(id);
+      withApi(cli, 'change', async (api) => {
+        const released = await changed(api.quarantine[':id'].release.$post(at(id)));
+        if (released === null) throw noSuchDelivery(id);
+        if ('whyNot' in released) {
+          throw new MirrorError('not_released', `delivery ${id}: ${released.whyNot}`, {
+            remedy: 'see "quarantine show"',
+          });
+        }
         cli.out.write('The delivery is released.\n');
       }),
     );

@@ -1,60 +1,59 @@
 import type { Kind } from '../compliance/kinds.ts';
+import { type ApiClient, answered, atRecord } from '../ops/api/client.ts';
+import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { PAGE_LIMIT_MAX, type RecordReport } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { type PastRecord, recordAt } from './history.ts';
-import type { Reports } from './reports.ts';
-
-/** Changes of one record read at a time, newest first. */
-const CHANGES_PAGE = PAGE_LIMIT_MAX;
 
 /**
  * The records of a kind as they were at `instant`, by id, up to `limit` behind `after`. Rejects where the history that
  * would tell has been trimmed.
  */
 export async function recordsAt(
-  reports: Reports,
+  api: ApiClient,
   kind: Kind,
   instant: string,
-  page: { limit: number; after?: string | undefined; deleted?: boolean | undefined },
-): Promise<PastRecord[]> {
-  const trimmed = await reports.trimmedChanges();
+  { limit, after, deleted }: { limit: number; after?: string | undefined; deleted?: boolean | undefined },
+): Promise<{ items: PastRecord[]; next: string | null }> {
+  const { trimmed } = await answered(api.snapshot.$get({ query: { limit: 1 } }));
   if (trimmed !== null && trimmed.at > instant) {
     throw new MirrorError('not_kept', `the history is kept since ${trimmed.at} only`, {
       remedy: 'RETENTION_HISTORY_DAYS says how long; what was trimmed cannot be had back',
     });
   }
-  const found: PastRecord[] = [];
-  let { after } = page;
-  for (;;) {
-    const records = await reports.listRecords(kind, {}, { limit: page.limit, after });
-    for (const record of records) {
-      const past = await pastOf(reports, kind, record, instant);
-      if (past === null || (page.deleted && past.deleted_at === null)) continue;
-      found.push(past);
-      if (found.length === page.limit) return found;
+  const items: PastRecord[] = [];
+  for (let from = after; ; ) {
+    const page = await answered(
+      api.records[':kind'].$get({ param: { kind }, query: { limit, after: from } }),
+    );
+    for (const record of page.items) {
+      const past = await pastOf(api, kind, record, instant);
+      if (past === null || (deleted && past.deleted_at === null)) continue;
+      items.push(past);
+      if (items.length === limit) return { items, next: past.id };
     }
-    if (records.length < page.limit) return found;
-    after = records.at(-1)?.id;
+    if (page.next === null) return { items, next: null };
+    from = page.next;
   }
 }
 
 async function pastOf(
-  reports: Reports,
+  api: ApiClient,
   kind: Kind,
-  record: RecordReport,
+  record: MirroredRecord,
   instant: string,
 ): Promise<PastRecord | null> {
   if (record.first_seen_at > instant) return null;
   // The row has not been written since: there is nothing to take back.
   if (record.synced_at <= instant) return recordAt(record, [], instant);
-  const changes = [];
-  let after: string | undefined;
-  for (;;) {
-    const some = await reports.recordHistory(kind, record.id, { limit: CHANGES_PAGE, after });
-    changes.push(...some);
-    const oldest = some.at(-1);
-    if (oldest === undefined || some.length < CHANGES_PAGE || oldest.at <= instant) break;
-    after = String(oldest.seq);
+  const changes: Change[] = [];
+  for (let after: string | undefined; ; ) {
+    const query = { limit: PAGE_LIMIT_MAX, after };
+    const some = await answered(
+      api.records[':kind'][':id'].history.$get({ ...atRecord(kind, record.id), query }),
+    );
+    changes.push(...some.items);
+    if (some.next === null || some.items.at(-1)!.at <= instant) return recordAt(record, changes, instant);
+    after = some.next;
   }
-  return recordAt(record, changes, instant);
 }

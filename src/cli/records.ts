@@ -1,10 +1,12 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
+import { type ApiClient, answered, atRecord, found } from '../ops/api/client.ts';
+import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import type { ChangeReport, RecordReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import type { PastRecord } from './history.ts';
 import { type ListView, writeList } from './lists.ts';
+import { withApi } from './ops-api.ts';
 import {
   afterOption,
   jsonOption,
@@ -15,46 +17,36 @@ import {
   parseKind,
 } from './options.ts';
 import { recordsAt } from './records-at.ts';
-import { type Reports, withReports } from './reports.ts';
 import { type Cell, renderPairs } from './table.ts';
 
-const RECORDS: ListView<RecordReport> = {
-  keyOf: (record) => record.id,
-  columns: [
-    ['ID', (record) => record.id],
-    ['NAME', (record) => record.name],
-    ['STATUS', (record) => record.status],
-    ['SYNCED', (record) => record.synced_at],
-    ['VERIFIED', (record) => record.verified_at],
-    ['UNVERIFIED SINCE', (record) => record.unverified_since],
-    ['DELETED', (record) => record.deleted_at],
-    ['CAUSE', (record) => record.cause],
-  ],
-};
+const RECORDS: ListView<MirroredRecord> = [
+  ['ID', (record) => record.id],
+  ['NAME', (record) => record.name],
+  ['STATUS', (record) => record.status],
+  ['SYNCED', (record) => record.synced_at],
+  ['VERIFIED', (record) => record.verified_at],
+  ['UNVERIFIED SINCE', (record) => record.unverified_since],
+  ['DELETED', (record) => record.deleted_at],
+  ['CAUSE', (record) => record.cause],
+];
 
-const HISTORY: ListView<ChangeReport> = {
-  keyOf: (change) => String(change.seq),
-  columns: [
-    ['SEQ', (change) => change.seq],
-    ['AT', (change) => change.at],
-    ['OPERATION', (change) => change.operation],
-    ['CAUSE', (change) => change.cause],
-    ['BEFORE', (change) => JSON.stringify(change.before)],
-    ['AFTER', (change) => JSON.stringify(change.after)],
-  ],
-};
+const HISTORY: ListView<Change> = [
+  ['SEQ', (change) => change.seq],
+  ['AT', (change) => change.at],
+  ['OPERATION', (change) => change.operation],
+  ['CAUSE', (change) => change.cause],
+  ['BEFORE', (change) => JSON.stringify(change.before)],
+  ['AFTER', (change) => JSON.stringify(change.after)],
+];
 
-const PAST: ListView<PastRecord> = {
-  keyOf: (record) => record.id,
-  columns: [
-    ['ID', (record) => record.id],
-    ['NAME', (record) => record.name],
-    ['VERSION', (record) => record.version],
-    ['STATUS', (record) => record.status],
-    ['DELETED', (record) => record.deleted_at],
-    ['DATA', (record) => JSON.stringify(record.data)],
-  ],
-};
+const PAST: ListView<PastRecord> = [
+  ['ID', (record) => record.id],
+  ['NAME', (record) => record.name],
+  ['VERSION', (record) => record.version],
+  ['STATUS', (record) => record.status],
+  ['DELETED', (record) => record.deleted_at],
+  ['DATA', (record) => JSON.stringify(record.data)],
+];
 
 interface RecordFilter extends ListOptions {
   search?: string;
@@ -82,17 +74,22 @@ export function recordsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((kind: Kind, options: RecordFilter) =>
-      withReports(cli, async (store) => {
+      withApi(cli, 'read', async (api) => {
         if (options.at !== undefined) {
-          await listPast(cli, store, kind, { ...options, at: options.at });
+          await listPast(cli, api, kind, { ...options, at: options.at });
           return;
         }
-        const filter = {
-          search: options.search,
-          unverified: options.unverified,
-          deleted: options.deleted,
+        const query = {
+          ...{ ...pagingOf(options), search: options.search },
+          ...(options.unverified ? { unverified: 'true' as const } : {}),
+          ...(options.deleted ? { deleted: 'true' as const } : {}),
         };
-        writeList(cli, await store.listRecords(kind, filter, pagingOf(options)), options, RECORDS);
+        writeList(
+          cli,
+          await answered(api.records[':kind'].$get({ param: { kind }, query })),
+          options,
+          RECORDS,
+        );
       }),
     );
 
@@ -103,8 +100,8 @@ export function recordsCommand(cli: Cli): Command {
     .argument('<id>')
     .addOption(jsonOption())
     .action((kind: Kind, id: string, options: { json?: true }) =>
-      withReports(cli, async (store) => {
-        const record = await store.showRecord(kind, id);
+      withApi(cli, 'read', async (api) => {
+        const record = await found(api.records[':kind'][':id'].$get(atRecord(kind, id)));
         if (record === null) throw noSuchRecord(kind, id);
         if (options.json) writeJson(cli.out, record);
         else cli.out.write(renderPairs(Object.entries(record).map(([name, value]) => [name, asCell(value)])));
@@ -120,9 +117,13 @@ export function recordsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((kind: Kind, id: string, options: ListOptions) =>
-      withReports(cli, async (store) => {
-        if ((await store.showRecord(kind, id)) === null) throw noSuchRecord(kind, id);
-        writeList(cli, await store.recordHistory(kind, id, pagingOf(options)), options, HISTORY);
+      withApi(cli, 'read', async (api) => {
+        const query = pagingOf(options);
+        const changes = await found(
+          api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }),
+        );
+        if (changes === null) throw noSuchRecord(kind, id);
+        writeList(cli, changes, options, HISTORY);
       }),
     );
 
@@ -131,7 +132,7 @@ export function recordsCommand(cli: Cli): Command {
 
 async function listPast(
   cli: Cli,
-  reports: Reports,
+  api: ApiClient,
   kind: Kind,
   options: RecordFilter & { at: string },
 ): Promise<void> {
@@ -139,7 +140,7 @@ async function listPast(
     throw new UsageError('--at goes with neither --search nor --unverified', 'they speak of the present');
   }
   const { limit, after, deleted } = options;
-  writeList(cli, await recordsAt(reports, kind, options.at, { limit, after, deleted }), options, PAST);
+  writeList(cli, await recordsAt(api, kind, options.at, { limit, after, deleted }), options, PAST);
 }
 
 function kindArgument(): Argument {

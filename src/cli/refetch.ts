@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { Argument, Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
+import { answered, atRecord } from '../ops/api/client.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { withOperator } from './operator.ts';
+import { withApi } from './ops-api.ts';
 import { parseKind } from './options.ts';
 
 export function refetchCommand(cli: Cli): Command {
@@ -16,17 +17,22 @@ export function refetchCommand(cli: Cli): Command {
     .argument('[ids...]', 'ids, known to the mirror or not; none: all that is known of the kind')
     .option('--ids <file>', 'a file with one id a line; # begins a comment line')
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>
-      withOperator(cli, async (operator) => {
+      withApi(cli, 'change', async (api) => {
         const given = [...ids, ...(options.ids === undefined ? [] : idsIn(options.ids))];
         // An empty file is a mistake somewhere else, and must not become a request for everything.
         const isAll = ids.length === 0 && options.ids === undefined;
         const wanted = isAll ? [] : checkIds(given);
-        if (isAll) await operator.refetchAll(kind);
-        else await operator.refetch(kind, wanted);
+        const { service } = await answered(api.status.$get());
+        const isServed = service.state !== 'stopped';
+        // A service that starts reads everything anyway.
+        if (isAll && isServed) await answered(api['sync-runs'].$post({ json: { kinds: [kind] } }));
+        for (const id of wanted) {
+          await answered(api.records[':kind'][':id'].refetch.$post(atRecord(kind, id)));
+        }
         const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
-        const when = !operator.isServed
+        const when = !isServed
           ? 'as soon as the service runs'
-          : (await operator.isPaused())
+          : service.paused
             ? 'after "resume": the mirror is paused'
             : 'now';
         cli.out.write(`${what} will be read again ${when}.\n`);

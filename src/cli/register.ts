@@ -13,10 +13,8 @@ import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/stored-sec
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { holderOfDatabase, openForWriting, refuseFromAfar } from './database.ts';
+import { clockOf, holderOfDatabase, livingReplicas, openForWriting, refuseFromAfar } from './database.ts';
 import { DifferenceFound } from './exit.ts';
-import { clockOf } from './local-clock.ts';
-import { livingReplicas } from './operator.ts';
 import { jsonOption } from './options.ts';
 import {
   placesOfUnsent,

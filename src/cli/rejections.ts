@@ -1,24 +1,22 @@
 import { Argument, Command } from 'commander';
+import { answered, at, found } from '../ops/api/client.ts';
+import type { Rejection } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { RejectionReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
+import { withApi } from './ops-api.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
-import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
-const REJECTIONS: ListView<RejectionReport> = {
-  keyOf: (rejection) => String(rejection.id),
-  columns: [
-    ['ID', (rejection) => rejection.id],
-    ['AT', (rejection) => rejection.at],
-    ['REASON', (rejection) => rejection.reason],
-    ['ADDRESS', (rejection) => rejection.address],
-    ['COUNT', (rejection) => rejection.times],
-    ['BYTES', (rejection) => rejection.bytes],
-    ['T', (rejection) => rejection.t],
-  ],
-};
+const REJECTIONS: ListView<Rejection> = [
+  ['ID', (rejection) => rejection.id],
+  ['AT', (rejection) => rejection.at],
+  ['REASON', (rejection) => rejection.reason],
+  ['ADDRESS', (rejection) => rejection.address],
+  ['COUNT', (rejection) => rejection.times],
+  ['BYTES', (rejection) => rejection.bytes],
+  ['T', (rejection) => rejection.t],
+];
 
 export function rejectionsCommand(cli: Cli): Command {
   const rejections = new Command('rejections').description(
@@ -32,8 +30,13 @@ export function rejectionsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions) =>
-      withReports(cli, async (store) => {
-        writeList(cli, await store.listRejections(pagingOf(options)), options, REJECTIONS);
+      withApi(cli, 'read', async (api) => {
+        writeList(
+          cli,
+          await answered(api.rejections.$get({ query: pagingOf(options) })),
+          options,
+          REJECTIONS,
+        );
       }),
     );
 
@@ -43,8 +46,8 @@ export function rejectionsCommand(cli: Cli): Command {
     .addArgument(new Argument('<id>').argParser(parseRowId))
     .addOption(jsonOption())
     .action((id: number, options: { json?: true }) =>
-      withReports(cli, async (store) => {
-        const rejection = await store.showRejection(id);
+      withApi(cli, 'read', async (api) => {
+        const rejection = await found(api.rejections[':id'].$get(at(id)));
         if (rejection === null) {
           throw new MirrorError('not_found', `no rejected delivery with the id ${id} is kept`, {
             remedy: 'see "rejections list"',

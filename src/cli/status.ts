@@ -1,17 +1,15 @@
 import { Command } from 'commander';
-import { pointersToSet } from '../compliance/pointers.ts';
-import { type Cycle, cycleOf, cycleWords } from '../ops/cycle.ts';
+import { answered, remoteApi } from '../ops/api/client.ts';
+import type { Status } from '../ops/api/schemas.ts';
+import { cycleWords } from '../ops/cycle.ts';
 import { bytes } from '../ops/words.ts';
-import { type Config, loadConfig } from '../platform/config.ts';
+import { loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { StoreSummary } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
-import { databasePath, holderOfDatabase, withStore } from './database.ts';
+import { clockOf, databasePath, holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
-import { clockOf } from './local-clock.ts';
-import { livingReplicas, runningService } from './operator.ts';
+import { runningService, withApi } from './ops-api.ts';
 import { jsonOption } from './options.ts';
-import { type Reports, withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
@@ -20,87 +18,78 @@ export function statusCommand(cli: Cli): Command {
     .description('how far the mirror can be trusted, kind by kind')
     .option('--check', 'exit with 3 unless every kind is in sync, for scripts')
     .addOption(jsonOption())
-    .action((options: { json?: true; check?: true }) =>
-      withReports(cli, async (reports) => {
-        const summary = await summaryOf(reports, loadConfig(cli.env));
-        await show(reports, summary, options);
-        if (options.check) assertInSync(summary);
-      }),
-    );
-
-  async function show(reports: Reports, summary: Summary, options: { json?: true }): Promise<void> {
-    const { remote, databaseUrl } = loadConfig(cli.env);
-    const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
-    const isServed = remote !== null || holder !== null;
-    const told = isServed ? await toldBy(cli) : null;
-    const address = remote?.url.href ?? holder?.opsUrl ?? null;
-    if (options.json) {
-      const { pid = null, startedAt = null } = holder ?? {};
-      const service = { pid, ops_url: address, started_at: told?.startedAt ?? startedAt, ...verdictOf(told) };
-      writeJson(cli.out, { service: isServed ? service : null, ...summary });
-      return;
-    }
-    const where =
-      remote !== null
-        ? `Service at ${address}`
-        : `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`;
-    cli.out.write(isServed ? `${where}\n${sentenceOf(told)}\n` : await othersRunning(cli, databaseUrl));
-    writeSummary(cli, summary, await cycle(reports, summary, isServed));
-  }
+    .action(async (options: { json?: true; check?: true }) => {
+      const told = await toldByService(cli);
+      const status = told ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
+      await show(cli, { told, status }, options);
+      if (options.check) assertInSync(status);
+    });
 }
 
-interface Summary extends StoreSummary {
-  /** With the setting that each would have to be put into. */
-  learned_pointers: PointerToSet[];
-}
-
-type PointerToSet = StoreSummary['learned_pointers'][number] & { setting: string };
-
-/** A service tells by its own settings which pointers are to be set; of the database here, ours do. */
-async function summaryOf(reports: Reports, { remote, idPointers }: Config): Promise<Summary> {
-  const summary = await reports.summary();
-  const learned = summary.learned_pointers;
-  const toSet = remote === null ? pointersToSet(learned, idPointers) : (learned as PointerToSet[]);
-  return { ...summary, learned_pointers: toSet };
-}
-
-/** Throws DifferenceFound, which exits with 3. */
-function assertInSync({ kinds }: StoreSummary): void {
-  const others = kinds.filter(({ verdict }) => verdict !== 'in_sync');
-  if (others.length === 0) return;
-  const named = others.map(({ kind, verdict }) => `${kind}: ${verdict}`).join(', ');
-  throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
-}
-
-interface Told {
-  startedAt: string;
-  verdict: string;
-  sentence: string;
-  remedy: string | null;
-  since: string | null;
-}
-
-/** As the page says it. Null: the service beside us cannot be asked, and the tables must do. */
-async function toldBy(cli: Cli): Promise<Told | null> {
+/** As the page says it. Null: no service is there, or the one beside us cannot be asked, and the tables must do. */
+async function toldByService(cli: Cli): Promise<Status | null> {
   const config = loadConfig(cli.env);
   try {
     const service = await runningService(config);
-    if (service === null) return null;
-    const told = (await service.get('/api/status')) as Told & { service: { started_at: string } };
-    const { verdict, sentence, remedy, since } = told;
-    return { verdict, sentence, remedy, since, startedAt: told.service.started_at };
+    return service === null ? null : await answered(remoteApi(service).status.$get());
   } catch (error) {
     if (config.remote === null && error instanceof MirrorError) return null;
     throw error;
   }
 }
 
-function verdictOf(told: Told | null) {
-  const { verdict = null, sentence = null, remedy = null, since = null } = told ?? {};
-  return { verdict, sentence, remedy, since };
+async function show(
+  cli: Cli,
+  { told, status }: { told: Status | null; status: Status },
+  options: { json?: true },
+): Promise<void> {
+  const { remote, databaseUrl } = loadConfig(cli.env);
+  const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
+  const isServed = remote !== null || holder !== null;
+  const address = remote?.url.href ?? holder?.opsUrl ?? null;
+  if (options.json) {
+    const { pid = null, startedAt = null } = holder ?? {};
+    const { verdict = null, sentence = null, remedy = null, since = null } = told ?? {};
+    const started_at = told?.service.started_at ?? startedAt;
+    const service = { pid, ops_url: address, started_at, verdict, sentence, remedy, since };
+    writeJson(cli.out, { service: isServed ? service : null, ...summaryOf(status) });
+    return;
+  }
+  const where =
+    remote !== null
+      ? `Service at ${address}`
+      : `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`;
+  cli.out.write(isServed ? `${where}\n${sentenceOf(told)}\n` : await othersRunning(cli, databaseUrl));
+  writeSummary(cli, status);
 }
 
-function sentenceOf(told: Told | null): string {
+/** Flat, for scripts. A list that is empty, or a 0, where the database could not be read. */
+function summaryOf(status: Status) {
+  return {
+    kinds: status.kinds ?? [],
+    events: status.events ?? { pending: 0, processed: 0, ignored: 0, failed: 0, discarded: 0 },
+    oldest_pending_at: status.backlog?.oldest_at ?? null,
+    last_delivery_at: status.last_delivery_at,
+    quarantined: status.quarantined ?? 0,
+    open_gaps: status.gaps?.open ?? 0,
+    open_gaps_by: status.gaps?.by ?? [],
+    learned_pointers: status.learned_pointers ?? [],
+    resolved_gaps_last_day: status.gaps?.resolved_last_day ?? 0,
+    database_bytes: status.database?.bytes ?? 0,
+    wal_bytes: status.database?.wal_bytes ?? 0,
+  };
+}
+
+/** Throws DifferenceFound, which exits with 3. */
+function assertInSync({ kinds }: Status): void {
+  if (kinds === null) throw new MirrorError('store_unavailable', 'the database could not be read');
+  const others = kinds.filter(({ verdict }) => verdict !== 'in_sync');
+  if (others.length === 0) return;
+  const named = others.map(({ kind, verdict }) => `${kind}: ${verdict}`).join(', ');
+  throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
+}
+
+function sentenceOf(told: Status | null): string {
   if (told === null) return '';
   const { sentence, remedy, since } = told;
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
@@ -116,24 +105,8 @@ async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
   });
 }
 
-/** Sync runs that may be newer than a cycle under way. */
-const NEWEST_SYNC_RUNS = 50;
-
-/** From the database, so that it is told beside a service and without one; without one, none is under way. */
-async function cycle(reports: Reports, summary: StoreSummary, isServed: boolean): Promise<Cycle> {
-  const assessments = summary.kinds.find(({ kind }) => kind === 'risk_assessment');
-  const last = assessments?.last_full_sync_seconds ?? null;
-  const syncRuns = isServed ? await reports.listSyncRuns({ limit: NEWEST_SYNC_RUNS }) : [];
-  const running = syncRuns.find(
-    (fullSync) => fullSync.kind === 'risk_assessment' && fullSync.finished_at === null,
-  );
-  if (running === undefined) return cycleOf(last, null, 0);
-  const { started_at, seen } = running;
-  const total = assessments?.known ?? null;
-  return cycleOf(last, { startedAt: Date.parse(started_at), seen, total }, Date.now());
-}
-
-function writeSummary(cli: Cli, summary: Summary, cycle: Cycle): void {
+function writeSummary(cli: Cli, status: Status): void {
+  const summary = summaryOf(status);
   writeTable(
     cli.out,
     [
@@ -160,7 +133,7 @@ function writeSummary(cli: Cli, summary: Summary, cycle: Cycle): void {
         'events',
         `${pending} pending, ${processed} processed, ${ignored} ignored, ${failed} failed, ${discarded} discarded`,
       ],
-      ['assessments’ cycle', cycleWords(cycle)],
+      ['assessments’ cycle', cycleWords(status.assessment_cycle)],
       ['oldest pending', summary.oldest_pending_at],
       ['last delivery', summary.last_delivery_at],
       ['quarantined', summary.quarantined],

@@ -1,30 +1,28 @@
 import { Argument, Command } from 'commander';
+import { answered, at, found } from '../ops/api/client.ts';
+import type { SyncRun } from '../ops/api/schemas.ts';
 import type { Differences } from '../ops/context.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
 import { type ListView, writeList } from './lists.ts';
+import { withApi } from './ops-api.ts';
 import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
-import { withReports } from './reports.ts';
 import { renderPairs } from './table.ts';
 
-const SYNC_RUNS: ListView<SyncRunReport> = {
-  keyOf: (syncRun) => String(syncRun.id),
-  columns: [
-    ['ID', (syncRun) => syncRun.id],
-    ['KIND', (syncRun) => syncRun.kind],
-    ['REASON', (syncRun) => syncRun.reason],
-    ['STARTED', (syncRun) => syncRun.started_at],
-    ['OUTCOME', (syncRun) => syncRun.outcome ?? 'running'],
-    ['PAGES', (syncRun) => syncRun.pages],
-    ['SEEN', (syncRun) => syncRun.seen],
-    ['INSERTED', (syncRun) => syncRun.inserted],
-    ['UPDATED', (syncRun) => syncRun.updated],
-    ['DELETED', (syncRun) => syncRun.deleted],
-    ['ERROR', (syncRun) => syncRun.error],
-  ],
-};
+const SYNC_RUNS: ListView<SyncRun> = [
+  ['ID', (syncRun) => syncRun.id],
+  ['KIND', (syncRun) => syncRun.kind],
+  ['REASON', (syncRun) => syncRun.reason],
+  ['STARTED', (syncRun) => syncRun.started_at],
+  ['OUTCOME', (syncRun) => syncRun.outcome ?? 'running'],
+  ['PAGES', (syncRun) => syncRun.pages],
+  ['SEEN', (syncRun) => syncRun.seen],
+  ['INSERTED', (syncRun) => syncRun.inserted],
+  ['UPDATED', (syncRun) => syncRun.updated],
+  ['DELETED', (syncRun) => syncRun.deleted],
+  ['ERROR', (syncRun) => syncRun.error],
+];
 
 export function syncRunsCommand(cli: Cli): Command {
   const syncRuns = new Command('sync-runs').description('full syncs, and what each did: list, show');
@@ -36,8 +34,13 @@ export function syncRunsCommand(cli: Cli): Command {
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: ListOptions) =>
-      withReports(cli, async (store) => {
-        writeList(cli, await store.listSyncRuns(pagingOf(options)), options, SYNC_RUNS);
+      withApi(cli, 'read', async (api) => {
+        writeList(
+          cli,
+          await answered(api['sync-runs'].$get({ query: pagingOf(options) })),
+          options,
+          SYNC_RUNS,
+        );
       }),
     );
 
@@ -47,8 +50,8 @@ export function syncRunsCommand(cli: Cli): Command {
     .addArgument(fullSyncArgument())
     .addOption(jsonOption())
     .action((id: number, options: { json?: true }) =>
-      withReports(cli, async (store) => {
-        const syncRun = await store.showSyncRun(id);
+      withApi(cli, 'read', async (api) => {
+        const syncRun = await found(api['sync-runs'][':id'].$get(at(id)));
         if (syncRun === null) {
           throw new MirrorError('not_found', `no full sync with the id ${id}`, {
             remedy: 'see "sync-runs list"',

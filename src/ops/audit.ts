@@ -22,7 +22,7 @@ export function createAuditLog({
   store,
   clock,
   logger,
-}: Pick<OpsContext, 'store' | 'clock' | 'logger'>): AuditLog {
+}: Pick<OpsContext, 'store' | 'clock'> & { logger: Pick<OpsContext['logger'], 'error'> }): AuditLog {
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   const note: AuditLog['note'] = async (actor, action, outcome, target) => {

@@ -139,7 +139,8 @@ export interface RejectionDiagnosis {
 export interface LiveFacts {
   version: string;
   startedAt: number;
-  state: 'starting' | 'migrating' | 'running' | 'draining';
+  /** The last two of a command that looks into the database itself: no service runs on it, or others do. */
+  state: 'starting' | 'migrating' | 'running' | 'draining' | 'stopped' | 'elsewhere';
   paused: boolean;
   /** Null: it is not paused, or was by a version that did not keep when. */
   pausedSince: number | null;

@@ -126,10 +126,14 @@ const NOT_APPROVED = {
   none: { code: 'nothing_pending', detail: 'No deletion waits for approval.' },
 } as const;
 
-export function createOperations(context: OpsContext, audit: AuditLog): Operations {
+export function createOperations(
+  context: Pick<OpsContext, 'store' | 'actions' | 'clock' | 'facts'>,
+  audit: AuditLog,
+): Operations {
   const { store, actions, clock } = context;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
+  const isElsewhere = () => ['stopped', 'elsewhere'].includes(context.facts().state);
   let comparing = false;
 
   /** The verb answers false both for what is not there and for what is in another state; a second look tells them apart. */
@@ -146,12 +150,22 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
     return { status: 'conflict', code: 'event_state', detail: `The event is ${event.state}.` };
   };
 
+  /** What no service runs on begins with the next one, whose settings are not known here. */
   const needsApi = () =>
-    context.facts().eventsOnly
+    context.facts().eventsOnly && !isElsewhere()
       ? {
           status: 'conflict' as const,
           code: 'events_only',
           detail: 'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
+        }
+      : null;
+
+  const needsService = () =>
+    context.facts().state === 'stopped'
+      ? {
+          status: 'conflict' as const,
+          code: 'not_running',
+          detail: 'no service is running on this database, and it is what runs full syncs',
         }
       : null;
 
@@ -184,7 +198,7 @@ export function createOperations(context: OpsContext, audit: AuditLog): Operatio
     discardEvent: (actor, id) => changeEvent(actor, 'event_discard', id, () => store.discardEvent(id, now())),
 
     async fullSync(actor, kinds = [...KINDS]) {
-      const refused = needsApi();
+      const refused = needsApi() ?? needsService();
       if (refused !== null) return refused;
       const distinct = KINDS.filter((kind) => kinds.includes(kind));
       await audit.change(actor, 'sync', distinct.join(','), () =>

@@ -39,7 +39,11 @@ export interface Snapshots {
   forget(): void;
 }
 
-export function createSnapshots(context: OpsContext): Snapshots {
+export function createSnapshots(
+  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'pendingDeletions' | 'credentials' | 'traffic'> & {
+    logger: Pick<OpsContext['logger'], 'error'>;
+  },
+): Snapshots {
   const { store, clock, logger } = context;
   let last: { at: number; snapshot: Promise<Snapshot> } | null = null;
 

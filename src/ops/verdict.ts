@@ -8,6 +8,15 @@ import { age, count, figure, kindPlural } from './words.ts';
 /** Events are worked off within a second or two. What waits longer than the alert BacklogGrowing allows is worth a word. */
 const BACKLOG_LATE_MS = 30_000;
 
+const WORST_FIRST = [
+  'action_required',
+  'unreachable',
+  'stale',
+  'catching_up',
+  'unverified',
+  'in_sync',
+] as const;
+
 const LIST = new Intl.ListFormat('en-GB');
 
 /**
@@ -16,6 +25,7 @@ const LIST = new Intl.ListFormat('en-GB');
  */
 export function judge(input: VerdictInput): Verdict {
   return (
+    unasked(input) ??
     blocked(input) ??
     unreachable(input) ??
     stale(input) ??
@@ -23,6 +33,23 @@ export function judge(input: VerdictInput): Verdict {
     catchingUp(input) ??
     inSync(input)
   );
+}
+
+/** By the tables alone: their own verdicts, kind by kind, know whether a service still writes. */
+function unasked({ live, summary }: VerdictInput): Verdict | null {
+  if (live.state !== 'stopped' && live.state !== 'elsewhere') return null;
+  const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
+  return {
+    verdict: WORST_FIRST.find((verdict) => verdicts.includes(verdict)) ?? 'stale',
+    reason: live.state === 'stopped' ? 'not_running' : 'not_asked',
+    sentence:
+      live.state === 'stopped'
+        ? 'No service is running on this database.'
+        : 'Services run on this database, and none of them was asked.',
+    remedy: null,
+    action: null,
+    since: null,
+  };
 }
 
 function unreachable({ live, now }: VerdictInput): Verdict | null {

@@ -196,7 +196,12 @@ describe('on an empty database with no service running', () => {
     expect({ code, out }).toEqual({
       ...{ code: 0, out: 'All of policy will be read again as soon as the service runs.\n' },
     });
-    expect(due()).toEqual(ids);
+    // A service that starts reads all of each kind; what is named is noted for it.
+    expect(due()).toEqual([]);
+    expect((await cli(['refetch', 'policy', 'p2'], settings)).out).toBe(
+      '1 record will be read again as soon as the service runs.\n',
+    );
+    expect(due()).toEqual(['p2']);
     const empty = await cli(['refetch', 'policy', '--ids', '/dev/null'], settings);
     expect(empty.code).toBe(2);
     expect(empty.err).toContain('holds no id');

@@ -3,6 +3,9 @@ import { expect, it, onTestFinished } from 'vitest';
 import { recordAt } from '../../src/cli/history.ts';
 import { recordsAt } from '../../src/cli/records-at.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
+import { createApi } from '../../src/ops/api/app.ts';
+import { type ApiClient, apiHere } from '../../src/ops/api/client.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createScene, isoOf, type Scene } from '../store/scene.ts';
 
@@ -11,6 +14,13 @@ async function scene(): Promise<Scene> {
     const store = await openStore(':memory:');
     return { store, query: async () => [], close: () => store.close() };
   });
+}
+
+/** Reading needs nothing of a service but its store. */
+function apiOf({ store }: Scene): ApiClient {
+  const signal = new AbortController().signal;
+  const unused = { operations: {} as never, snapshots: {} as never };
+  return apiHere(createApi({ store, clock: systemClock(), signal }, unused), 'test');
 }
 
 const fields = fc.dictionary(
@@ -42,8 +52,10 @@ it('the history tells of any instant what each record was then', async () => {
           story.pass(20_000);
         }
         for (const { at, rows } of pages) {
-          expect(await recordsAt(story.store, 'policy', at, { limit: 2 })).toEqual(rows.slice(0, 2));
-          expect(await recordsAt(story.store, 'policy', at, { limit: 9 })).toEqual(rows);
+          const first = await recordsAt(apiOf(story), 'policy', at, { limit: 2 });
+          expect(first.items).toEqual(rows.slice(0, 2));
+          const all = await recordsAt(apiOf(story), 'policy', at, { limit: 9 });
+          expect(all).toEqual({ items: rows, next: null });
         }
       } finally {
         await story.close();
@@ -61,9 +73,10 @@ it('what was trimmed is said to be gone, and not made up', async () => {
   story.pass(20_000);
   await story.show('vendor', 'v1', { name: 'Two' });
   await story.store.trimChanges({ before: story.now().wall + 1, after: 0, limit: 10 });
-  await expect(recordsAt(story.store, 'vendor', then, { limit: 5 })).rejects.toThrow(/kept since/);
+  await expect(recordsAt(apiOf(story), 'vendor', then, { limit: 5 })).rejects.toThrow(/kept since/);
   const now = isoOf(story.now().wall);
-  expect(await recordsAt(story.store, 'vendor', now, { limit: 5 })).toMatchObject([{ name: 'Two' }]);
+  const { items } = await recordsAt(apiOf(story), 'vendor', now, { limit: 5 });
+  expect(items).toMatchObject([{ name: 'Two' }]);
 });
 
 it('only the deleted are listed where those are asked for', async () => {
@@ -72,7 +85,7 @@ it('only the deleted are listed where those are asked for', async () => {
   for (const id of ['a', 'b', 'c', 'd']) await story.show('vendor', id, { name: id });
   await story.conclude('vendor', { absent: ['b'] });
   const now = isoOf(story.now().wall);
-  const gone = await recordsAt(story.store, 'vendor', now, { limit: 1, deleted: true });
+  const { items: gone } = await recordsAt(apiOf(story), 'vendor', now, { limit: 1, deleted: true });
   expect(gone.map((record) => record.id)).toEqual(['b']);
 });
 

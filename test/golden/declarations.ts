@@ -109,7 +109,7 @@ export async function words(): Promise<string> {
     if (union === undefined) throw new Error(`there is no type ${type} any more: name what took its place`);
     return linesOf(type, [...union.matchAll(/'(\w+)'/g)]);
   });
-  const problems = linesOf('problem', [...source.matchAll(/\bproblem\(\s*\d{3},\s*'(\w+)'/g)]);
+  const problems = linesOf('problem', [...source.matchAll(/\b(?:problem|refusal)\(\s*\d{3},\s*'(\w+)'/g)]);
   const named = [...KINDS.map((kind) => `kind ${kind}\n`), ...EVENT_TYPES.map((type) => `type ${type}\n`)];
   return [...named, ...sets, problems].join('');
 }

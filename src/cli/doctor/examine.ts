@@ -9,15 +9,15 @@ import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { nameOf, opened as openedWith } from '../credentials.ts';
 import {
+  clockOf,
   databasePath,
   exposureOfDatabase,
   holderOfDatabase,
+  livingReplicas,
   openForWriting,
   probeDatabase,
   withStore,
 } from '../database.ts';
-import { clockOf } from '../local-clock.ts';
-import { livingReplicas } from '../operator.ts';
 import { secretSettings, unusableSecret } from '../register/held.ts';
 import { upstreamOf } from './upstream.ts';
 

@@ -1,17 +1,22 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { PAGE_LIMIT_MAX, type Paging } from '../../store/reports.ts';
-import type { Reports } from '../reports.ts';
+import { type ApiClient, answered, at, found } from '../../ops/api/client.ts';
+import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
+
+interface Page {
+  items: object[];
+  next: string | null;
+}
 
 export interface ExportedTable {
   /** As in the database, in the order of the columns there. */
   columns: readonly string[];
-  read(reports: Reports, paging: Paging): Promise<object[]>;
-  /** What the next page goes on behind. */
-  key(row: object): string;
+  read(api: ApiClient, query: { limit: number; after?: string | undefined }): Promise<Page>;
+  /** What the first page goes on behind, where it is not the first row that ever was. */
+  start?(api: ApiClient): Promise<string | undefined>;
   /** About how many rows there are, where that is known without counting them. */
-  total?(reports: Reports): Promise<number>;
+  total?(api: ApiClient): Promise<number>;
   /** Whole rows, where lists leave a body out. */
-  whole?(reports: Reports, row: object): Promise<object | null>;
+  whole?(api: ApiClient, row: object): Promise<object | null>;
 }
 
 const record = (columns: readonly string[]) => [
@@ -23,16 +28,13 @@ const record = (columns: readonly string[]) => [
 function recordsOf(kind: Kind, columns: readonly string[]): ExportedTable {
   return {
     columns: record(columns),
-    read: (reports, paging) => reports.listRecords(kind, {}, paging),
-    key: (row) => (row as { id: string }).id,
-    async total(reports) {
-      const counts = (await reports.summary()).kinds.find((one) => one.kind === kind);
+    read: (api, query) => answered(api.records[':kind'].$get({ param: { kind }, query })),
+    async total(api) {
+      const counts = (await answered(api.status.$get())).kinds?.find((one) => one.kind === kind);
       return (counts?.records ?? 0) + (counts?.deleted ?? 0);
     },
   };
 }
-
-const byNumber = (name: 'id' | 'seq') => (row: object) => String((row as Record<string, unknown>)[name]);
 
 /** The tables that CONTRACT's readers know, by their names there. */
 export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
@@ -41,70 +43,67 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
   vendors: recordsOf('vendor', ['id', 'name']),
   changes: {
     columns: ['seq', 'kind', 'record_id', 'operation', 'before', 'after', 'cause', 'at'],
-    read: async (reports, { limit, after }) =>
-      reports.listChanges(Number(after ?? (await reports.trimmedChanges())?.through ?? 0), limit),
-    key: byNumber('seq'),
+    async read(api, { limit, after = '0' }) {
+      const page = await answered(api.changes.$get({ query: { limit, after } }));
+      return { items: page.items, next: page.items.length < limit ? null : page.next };
+    },
+    start: async (api) => {
+      const { trimmed } = await answered(api.snapshot.$get({ query: { limit: 1 } }));
+      return trimmed === null ? undefined : String(trimmed.through);
+    },
   },
   events: {
     columns: [
       ...['seq', 'id', 'type', 'created', 'kind', 'record_id', 'received_at', 'deliveries'],
       ...['last_delivered_at', 'state', 'attempts', 'next_attempt_at', 'processed_at', 'error', 'body'],
     ],
-    // Without a filter a page is short only where it is the last.
-    read: async (reports, paging) => (await reports.listEvents({}, paging)).items,
-    key: byNumber('seq'),
-    async total(reports) {
-      return Object.values((await reports.summary()).events).reduce((sum, count) => sum + count, 0);
+    read: (api, query) => answered(api.events.$get({ query })),
+    async total(api) {
+      const { events } = await answered(api.status.$get());
+      return Object.values(events ?? {}).reduce((sum, count) => sum + count, 0);
     },
-    whole: (reports, row) => reports.showEvent((row as { id: string }).id),
+    whole: (api, row) => found(api.events[':id'].$get(at((row as { id: string }).id))),
   },
   gaps: {
     columns: ['id', 'kind', 'record_id', 'reason', 'opened_at', 'resolved_at', 'attempts', 'error'],
-    read: (reports, paging) => reports.listGaps({}, paging),
-    key: byNumber('id'),
+    read: (api, query) => answered(api.gaps.$get({ query })),
   },
   sync_runs: {
     columns: [
       ...['id', 'kind', 'reason', 'started_at', 'finished_at', 'pages', 'seen', 'inserted', 'updated'],
       ...['deleted', 'unchanged', 'outcome', 'error', 'differences'],
     ],
-    read: (reports, paging) => reports.listSyncRuns(paging),
-    key: byNumber('id'),
+    read: (api, query) => answered(api['sync-runs'].$get({ query })),
   },
   quarantine: {
     columns: ['id', 'received_at', 'reason', 't', 'body_sha256', 'released_at', 'body', 'body_base64'],
-    read: (reports, paging) => reports.listQuarantine(paging),
-    key: byNumber('id'),
-    whole: (reports, row) => reports.showQuarantined((row as { id: number }).id),
+    read: (api, query) => answered(api.quarantine.$get({ query })),
+    whole: (api, row) => found(api.quarantine[':id'].$get(at((row as { id: number }).id))),
   },
   rejections: {
     columns: ['id', 'at', 'reason', 't', 'bytes', 'body_sha256', 'header', 'body', 'body_base64'],
-    read: (reports, paging) => reports.listRejections(paging),
-    key: byNumber('id'),
-    whole: (reports, row) => reports.showRejection((row as { id: number }).id),
+    read: (api, query) => answered(api.rejections.$get({ query })),
+    whole: (api, row) => found(api.rejections[':id'].$get(at((row as { id: number }).id))),
   },
   audit: {
     columns: ['id', 'at', 'actor', 'action', 'outcome', 'target'],
-    read: (reports, paging) => reports.listAudit(paging),
-    key: byNumber('id'),
+    read: (api, query) => answered(api.audit.$get({ query })),
   },
 };
 
 /** Every row, a page in memory at a time. What is written meanwhile may or may not be among them. */
 export async function* rowsOf(
   table: ExportedTable,
-  reports: Reports,
+  api: ApiClient,
   options: { bodies: boolean },
 ): AsyncGenerator<Record<string, unknown>> {
-  let after: string | undefined;
-  for (;;) {
-    const page = await table.read(reports, { limit: PAGE_LIMIT_MAX, after });
-    for (const row of page) {
-      const whole = options.bodies && table.whole ? await table.whole(reports, row) : null;
+  for (let after = await table.start?.(api); ; ) {
+    const { items, next } = await table.read(api, { limit: PAGE_LIMIT_MAX, after });
+    for (const row of items) {
+      const whole = options.bodies && table.whole ? await table.whole(api, row) : null;
       yield (whole ?? row) as Record<string, unknown>;
     }
-    const last = page.at(-1);
-    if (last === undefined || page.length < PAGE_LIMIT_MAX) return;
-    after = table.key(last);
+    if (next === null) return;
+    after = next;
   }
 }

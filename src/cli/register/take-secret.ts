@@ -5,9 +5,8 @@ import type { Config } from '../../platform/config.ts';
 import { UsageError } from '../../platform/errors.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
-import { openForWriting, withStore } from '../database.ts';
+import { clockOf, openForWriting, withStore } from '../database.ts';
 import { DifferenceFound } from '../exit.ts';
-import { clockOf } from '../local-clock.ts';
 import { printable } from '../text.ts';
 import { secretSettings, unusableSecret, writeHeld } from './held.ts';
 

@@ -1,6 +1,8 @@
 import { type Hook, OpenAPIHono } from '@hono/zod-openapi';
 import { HTTPException } from 'hono/http-exception';
 import { problem } from '../../platform/problem.ts';
+import type { ReportStore } from '../../store/reports.ts';
+import type { Store } from '../../store/store.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
@@ -11,7 +13,7 @@ import { createReads } from './reads.ts';
 
 /** Below `/api`: what programs ask for. Who asks is known before a request comes here. */
 export function createApi(
-  context: Pick<OpsContext, 'store' | 'clock' | 'signal'>,
+  context: Pick<OpsContext, 'clock' | 'signal'> & { store: ReportStore & Pick<Store, 'currentNumber'> },
   { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
 ) {
   const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });

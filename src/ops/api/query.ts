@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
@@ -52,9 +52,10 @@ export const queries = {
       .min(0, 'a number of seconds')
       .default(0)
       .transform((wanted) => Math.min(wanted, WAIT_MAX))
-      .describe(
-        `Seconds to wait for a change where there is none yet. More than ${WAIT_MAX} count as ${WAIT_MAX}.`,
-      ),
+      .openapi({
+        type: 'number',
+        description: `Seconds to wait for a change where there is none yet. More than ${WAIT_MAX} count as ${WAIT_MAX}.`,
+      }),
   }),
   snapshot: z.strictObject({
     limit,

@@ -1,5 +1,5 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { pendingDeletionKey } from '../../store/reports.ts';
+import { pendingDeletionKey, type ReportStore } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { pendingBySyncRun } from '../deletions.ts';
@@ -12,7 +12,10 @@ import * as routes from './routes.ts';
  * The reading half of the JSON API. A page of events may be short, or empty, and still have a next: then it ended at the
  * most rows that one page looks at, and `looked_back_to` says when the oldest of those came in.
  */
-export function createReads({ store, clock }: Pick<OpsContext, 'store' | 'clock'>, snapshots: Snapshots) {
+export function createReads(
+  { store, clock }: Pick<OpsContext, 'clock'> & { store: ReportStore },
+  snapshots: Snapshots,
+) {
   return new OpenAPIHono<OpsEnv>()
     .openapi(routes.status, async (c) => c.json(statusReport(await snapshots.current()), 200))
 

@@ -182,8 +182,10 @@ const kindStatus = z
 const service = z.object({
   version: text,
   state: z
-    .enum(['starting', 'migrating', 'running', 'draining', 'stopped'])
-    .describe('`stopped`: a command read the database, and no service answers here.'),
+    .enum(['starting', 'migrating', 'running', 'draining', 'stopped', 'elsewhere'])
+    .describe(
+      'The last two only in the commands’ own use of this API: no service runs on the database, or others do.',
+    ),
   started_at: instant,
   paused: z.boolean(),
   paused_since: instant.nullable(),
@@ -388,3 +390,13 @@ export const done = {
 export const live = z.object({ status: z.literal('live') });
 export const ready = z.object({ status: z.literal('ready') });
 export const notReady = z.object({ status: z.literal('not_ready'), reason: text });
+
+export type Event = z.output<typeof event>;
+export type MirroredRecord = z.output<typeof record>;
+export type Change = z.output<typeof change>;
+export type Gap = z.output<typeof gap>;
+export type SyncRun = z.output<typeof syncRun>;
+export type QuarantinedDelivery = z.output<typeof quarantined>;
+export type Rejection = z.output<typeof rejection>;
+export type Status = z.output<typeof status>;
+export type PendingDeletion = z.output<typeof deletions>['items'][number];

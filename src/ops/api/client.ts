@@ -1,0 +1,143 @@
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { Hono } from 'hono';
+import { type ClientResponse, hc } from 'hono/client';
+import type { Kind } from '../../compliance/kinds.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
+import type { OpsEnv } from '../access.ts';
+import type { Api } from './app.ts';
+
+/** The API, typed by its own declaration. */
+export type ApiClient = ReturnType<typeof hc<Api>>['api'];
+
+/** As `fetch`; `hc` calls it with an address, and a text for a body. */
+type Send = typeof fetch;
+
+/** What the listener does in answer to one request is short: it queues, or it writes a row. */
+const TIMEOUT_MS = 15_000;
+
+/** For a request that takes as long as it takes: it waits for an answer for ever. */
+export const PATIENTLY = { init: { signal: new AbortController().signal } };
+
+/** The API of an operators' listener. `url` may end in a path, as behind a proxy. */
+export function remoteApi({ url, token }: { url: string; token: string }): ApiClient {
+  const send: Send = async (address, init) => {
+    const signal = init?.signal ?? AbortSignal.timeout(TIMEOUT_MS);
+    try {
+      return await ask(new URL(String(address)), token, { ...init, signal });
+    } catch (cause) {
+      throw new MirrorError('service_unreachable', `the service at ${url} does not answer`, {
+        retryable: true,
+        remedy:
+          "it holds the database, so changes go through it; is its operators' listener reachable from here?",
+        cause,
+      });
+    }
+  };
+  return hc<Api>(url, { fetch: send }).api;
+}
+
+/** The API in this process, for `name`, who may change whatever it takes. What it rejects with comes as it is. */
+export function apiHere(api: Api, name: string): ApiClient {
+  const app = new Hono<OpsEnv>();
+  app.onError((error) => {
+    throw error;
+  });
+  app.use(async (c, next) => {
+    c.set('identity', { name, role: 'operate', csrf: null });
+    await next();
+  });
+  app.route('/', api);
+  const send: Send = async (address, init) => await app.request(String(address), init);
+  return hc<Api>('http://localhost', { fetch: send }).api;
+}
+
+/** Not by fetch, which follows redirects or fails without a reason, and gives up on an answer's head after five minutes. */
+async function ask(url: URL, token: string, init: RequestInit): Promise<Response> {
+  return await new Promise((resolve, reject) => {
+    const headers = { ...Object.fromEntries(new Headers(init.headers)), authorization: `Bearer ${token}` };
+    const options = { method: init.method ?? 'GET', headers, signal: init.signal ?? undefined };
+    const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, options, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('error', reject);
+      response.once('end', () => {
+        const status = response.statusCode ?? 500;
+        resolve(new Response(isBodiless(status) ? null : Buffer.concat(chunks), { status }));
+      });
+    });
+    request.once('error', reject);
+    request.end(init.body ?? undefined);
+  });
+}
+
+const isBodiless = (status: number) => status === 204 || status === 304;
+
+/** Ids as a path carries them. */
+export const at = (id: string | number) => ({ param: { id: encodeURIComponent(id) } });
+export const atRecord = (kind: Kind, id: string) => ({ param: { kind, id: encodeURIComponent(id) } });
+
+type Answer<R> =
+  R extends ClientResponse<infer Value, infer Status, string>
+    ? Status extends 200 | 202
+      ? Value
+      : never
+    : never;
+
+/** What it answers. Rejects with what its problem says. */
+export async function answered<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R>> {
+  const response = await asked;
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text) as Answer<R>;
+  throw refusalOf(response.status, problemIn(text));
+}
+
+/** The same; null: there is no such thing. */
+export async function found<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R> | null> {
+  const response = await asked;
+  if (response.status === 404) return null;
+  return await answered(Promise.resolve(response));
+}
+
+/** The same of a change, or why the state of the thing does not allow it. */
+export async function changed<R extends ClientResponse<unknown>>(
+  asked: Promise<R>,
+): Promise<{ done: Answer<R> } | { whyNot: string; code: string } | null> {
+  const response = await asked;
+  if (response.status === 409) {
+    const { code, detail, title } = problemIn(await response.text());
+    return { code, whyNot: detail ?? title };
+  }
+  const done = await found(Promise.resolve(response));
+  return done === null ? null : { done };
+}
+
+interface Problem {
+  code: string;
+  title: string;
+  detail?: string;
+}
+
+/** Of an answer that is no problem, as a proxy's: its text. */
+function problemIn(text: string): Problem {
+  try {
+    const { code, title, detail } = JSON.parse(text) as Partial<Problem>;
+    if (typeof code === 'string' && typeof title === 'string') {
+      return { code, title, ...(typeof detail === 'string' ? { detail } : {}) };
+    }
+  } catch {
+    // As below.
+  }
+  return { code: 'refused', title: text.slice(0, 200) };
+}
+
+function refusalOf(status: number, { code, title, detail }: Problem): MirrorError {
+  if (status === 401) {
+    return new MirrorError('unauthorized', "the service does not accept our operators' token", {
+      remedy:
+        'give one that the service was started with: as OPS_TOKEN beside OPS_URL, otherwise in OPS_TOKENS',
+    });
+  }
+  if (code === 'invalid_parameter') return new UsageError(`${title} ${detail ?? ''}`);
+  return new MirrorError('refused', `the service answered ${status}: ${title} ${detail ?? ''}`.trimEnd());
+}
