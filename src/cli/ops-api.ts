@@ -15,7 +15,6 @@ import { pendingDeletions } from '../service/operators.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { complianceSettings } from './client.ts';
 import {
   clockOf,
   databasePath,
@@ -45,7 +44,10 @@ const WAYS = {
   read: { isByService: false, isWriting: () => false },
   change: { isByService: true, isWriting: () => true },
   // Tokens may have to be renewed, and that is written.
-  compare: { isByService: true, isWriting: (config) => complianceSettings(config).auth !== 'api_key' },
+  compare: {
+    isByService: true,
+    isWriting: ({ compliance }) => (compliance?.auth ?? 'api_key') !== 'api_key',
+  },
 } satisfies Record<string, Way>;
 
 /**

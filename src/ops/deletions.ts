@@ -6,7 +6,7 @@ import type { OpsStore } from './context.ts';
 /** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
 export const APPROVAL_MS = 60 * 60_000;
 
-/** Pending deletions of one kind that the same sync run found. */
+/** Pending deletions of one kind that the same sync run found. Of those that none is named for, each kind is one. */
 export interface PendingOfSyncRun {
   syncRunId: number;
   kind: Kind;
@@ -36,11 +36,12 @@ export async function pendingBySyncRun(
   wall: number,
   syncRunId?: number,
 ): Promise<PendingOfSyncRun[]> {
-  const bySyncRun = new Map<number, PendingOfSyncRun & { hash: Hash }>();
+  const bySyncRun = new Map<string, PendingOfSyncRun & { hash: Hash }>();
   for (let after: string | undefined; ; ) {
     const rows = await store.listPendingDeletions({ syncRunId }, { limit: PAGE_LIMIT_MAX, after });
     for (const { sync_run_id: found, kind, id, approved_until } of rows) {
-      let of = bySyncRun.get(found);
+      const key = `${found} ${kind}`;
+      let of = bySyncRun.get(key);
       if (of === undefined) {
         of = {
           syncRunId: found,
@@ -51,7 +52,7 @@ export async function pendingBySyncRun(
           ids: [],
           hash: createHash('sha256'),
         };
-        bySyncRun.set(found, of);
+        bySyncRun.set(key, of);
       }
       if (approved_until !== null && Date.parse(approved_until) > wall) of.approved += 1;
       else {

@@ -60,7 +60,7 @@ const RETRY_BATCH = 100;
 const ERRORS_TOLD = 10;
 
 /** Tries all failed events that name no record. */
-export async function retryAllWithoutRecord(
+async function retryAllWithoutRecord(
   store: Pick<OpsContext['store'], 'failedWithoutRecord' | 'retryEvent'>,
   now: () => Now,
 ): Promise<RetriedAll> {
@@ -80,7 +80,7 @@ export async function retryAllWithoutRecord(
 }
 
 /** Why a retry has not processed its event. */
-export function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string {
+function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string {
   switch (tried.outcome) {
     case 'failed':
       return `It failed again: ${tried.error}.`;
@@ -94,7 +94,7 @@ export function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): 
 }
 
 /** Resolves one gap, if a person's word is what ends it. */
-export async function resolveGap(
+async function resolveGap(
   store: Pick<OpsContext['store'], 'listGaps' | 'resolveGapById'>,
   id: number,
   eventsOnly: boolean,

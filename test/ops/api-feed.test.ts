@@ -44,8 +44,9 @@ async function open(): Promise<void> {
   };
 }
 
-async function get(path: string): Promise<{ status: number; body: JsonObject }> {
-  const app = createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal });
+const listener = () => createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal });
+
+async function get(path: string, app = listener()): Promise<{ status: number; body: JsonObject }> {
   const response = await app.request(path);
   return { status: response.status, body: (await response.json()) as JsonObject };
 }
@@ -265,6 +266,19 @@ describe('the feed', () => {
     const asked = get(`/api/changes?after=${next}&wait=30`);
     draining.abort();
     expect(await asked).toMatchObject({ status: 200, body: { items: [], next } });
+  });
+
+  it('lets so many wait and no more, and a look at its head waits for nothing', async () => {
+    await threeVendors();
+    const { next } = (await get('/api/changes')).body;
+    const app = listener();
+    const [long, short] = ['30', '0.01'].map((wait) => `/api/changes?after=${next}&wait=${wait}`);
+    const waiting = Array.from({ length: 64 }, () => get(long!, app));
+    await expect.poll(async () => (await app.request(short!)).status).toBe(503);
+    expect((await app.request(long!, { method: 'HEAD' })).status).toBe(200);
+    draining.abort();
+    expect((await Promise.all(waiting)).every(({ status }) => status === 200)).toBe(true);
+    expect((await get(short!, app)).status).toBe(200);
   });
 
   it.each(['-1', 'x'])('does not take %j for seconds to wait', async (wait) => {

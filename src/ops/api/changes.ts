@@ -1,6 +1,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Kind } from '../../compliance/kinds.ts';
-import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
+import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import type { Compared, Done, Operations } from '../operations.ts';
 import { notFound, refusal } from './answers.ts';
@@ -14,8 +14,11 @@ export function createChanges(operations: Operations) {
     try {
       return done(await operations.dryRun(kinds, signal));
     } catch (error) {
-      if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
-      throw refusal(502, error.code, 'The compliance service could not be read.', error.message);
+      const isOurs = error instanceof StoreUnavailable || error instanceof UsageError;
+      if (!(error instanceof MirrorError) || isOurs) throw error;
+      const { code, message, remedy } = error;
+      const detail = remedy === undefined ? message : `${message} (${remedy})`;
+      throw refusal(502, code, 'The compliance service could not be read.', detail);
     }
   }
 

@@ -112,6 +112,8 @@ export async function changed<R extends ClientResponse<unknown>>(
   return done === null ? null : { done };
 }
 
+const NO_PROBLEM = 'refused';
+
 interface Problem {
   code: string;
   title: string;
@@ -128,7 +130,7 @@ function problemIn(text: string): Problem {
   } catch {
     // As below.
   }
-  return { code: 'refused', title: text.slice(0, 200) };
+  return { code: NO_PROBLEM, title: text.slice(0, 200) };
 }
 
 function refusalOf(status: number, { code, title, detail }: Problem): MirrorError {
@@ -139,5 +141,8 @@ function refusalOf(status: number, { code, title, detail }: Problem): MirrorErro
     });
   }
   if (code === 'invalid_parameter') return new UsageError(`${title} ${detail ?? ''}`);
-  return new MirrorError('refused', `the service answered ${status}: ${title} ${detail ?? ''}`.trimEnd());
+  const said = detail === undefined ? title : `${title} ${detail}`;
+  return code === NO_PROBLEM
+    ? new MirrorError(code, `the service answered ${status}: ${said}`)
+    : new MirrorError(code, said);
 }

@@ -14,6 +14,8 @@ type FeedStore = Pick<
 >;
 /** Changes of other kinds are passed over up to so many in one answer; `next` stands behind them. */
 const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
+/** Requests that may wait at once. Each holds a connection; more are no followers of a team's. */
+const WAITING_MAX = 64;
 /** How often the counter is looked at for all that wait. */
 const LOOK_MS = 250;
 
@@ -32,6 +34,7 @@ interface SnapshotCursor extends FeedCursor {
  */
 export function createFeed({ store, clock, signal }: FeedContext) {
   const counter = createCounter(store, clock);
+  let waiting = 0;
 
   async function refuseExpired({ seq, epoch }: FeedCursor, present: string): Promise<void> {
     if (epoch !== null && epoch !== present) {
@@ -51,21 +54,32 @@ export function createFeed({ store, clock, signal }: FeedContext) {
       // A feed, which has no last page: `next` is where to go on from, also when nothing is new.
       .openapi(routes.followChanges, async (c) => {
         const { after, limit, kind, wait } = c.req.valid('query');
-        const until = clock.steady() + wait * 1000;
+        const isWaiting = wait > 0 && c.req.method === 'GET';
+        if (isWaiting && waiting >= WAITING_MAX) {
+          throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
+            'retry-after': String(wait),
+          });
+        }
+        const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
         const ended = AbortSignal.any([signal, c.req.raw.signal]);
-        for (let from = after; ; ) {
-          // Before the changes: what is made between the two is looked for once more.
-          const seen = wait > 0 ? await counter.number() : 0;
-          const { items, through } = await changesAfter(store, from.seq, limit, kind);
-          const epoch = await store.epoch();
-          // Asked after they were read: what was trimmed in between is found missing, never passed over.
-          await refuseExpired(from, epoch);
-          if (items.length > 0 || clock.steady() >= until || ended.aborted) {
-            return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
+        if (isWaiting) waiting += 1;
+        try {
+          for (let from = after; ; ) {
+            // Before the changes: what is made between the two is looked for once more.
+            const seen = isWaiting ? await counter.number() : 0;
+            const { items, through } = await changesAfter(store, from.seq, limit, kind);
+            const epoch = await store.epoch();
+            // Asked after they were read: what was trimmed in between is found missing, never passed over.
+            await refuseExpired(from, epoch);
+            if (items.length > 0 || clock.steady() >= until || ended.aborted) {
+              return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
+            }
+            if (through === from.seq) await counter.past(seen, until, ended);
+            // A backup that is put back meanwhile begins another epoch.
+            from = { seq: through, epoch };
           }
-          if (through === from.seq) await counter.past(seen, until, ended);
-          // A backup that is put back meanwhile begins another epoch.
-          from = { seq: through, epoch };
+        } finally {
+          if (isWaiting) waiting -= 1;
         }
       })
 
