@@ -150,6 +150,8 @@ CREATE TABLE "quarantine" (
 	"t" text NOT NULL,
 	"kind" text COLLATE "C",
 	"record_id" text COLLATE "C",
+	"event_id" text,
+	"type" text,
 	"body" "bytea",
 	"body_sha256" text NOT NULL,
 	"released_at" timestamp with time zone
@@ -212,6 +214,8 @@ CREATE TABLE "rejections" (
 	"body_sha256" text,
 	"header" text,
 	"body" "bytea",
+	"event_id" text,
+	"type" text,
 	"address" text,
 	"network" text COLLATE "C" NOT NULL,
 	"times" bigint NOT NULL

@@ -159,6 +159,14 @@ CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE del
 --> statement-breakpoint
 CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
+CREATE VIEW deliveries AS
+  SELECT received_at, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, NULL::text AS address, deliveries, seq AS number FROM events
+  UNION ALL
+  SELECT received_at, 'quarantined', event_id, type, kind, record_id, NULL, reason, NULL, 1, id FROM quarantine
+  UNION ALL
+  SELECT at, 'rejected', event_id, type, NULL::text, NULL::text, NULL::text, reason, address, times, id FROM rejections
+  ORDER BY received_at DESC;
+--> statement-breakpoint
 CREATE VIEW sync_status AS
 WITH kinds AS (
   SELECT c.kind, c.live AS records, c.deleted, c.known,

@@ -157,6 +157,8 @@ CREATE TABLE `quarantine` (
 	`t` text NOT NULL,
 	`kind` text,
 	`record_id` text,
+	`event_id` text,
+	`type` text,
 	`body` blob,
 	`body_sha256` text NOT NULL,
 	`released_at` text
@@ -223,6 +225,8 @@ CREATE TABLE `rejections` (
 	`body_sha256` text,
 	`header` text,
 	`body` blob,
+	`event_id` text,
+	`type` text,
 	`address` text,
 	`network` text NOT NULL,
 	`times` integer NOT NULL

@@ -37,6 +37,8 @@ export interface Dialect {
   folded(text: Column | string): SQL;
   /** The name begins with `text`, in either case, where it is known not to lie before it. */
   beginsWith(column: Column, text: string): SQL;
+  /** The column, of text or of bytes, holds this text, letter for letter. */
+  contains(column: Column, text: string): SQL;
   /** Behind `place` in the order of an index. */
   isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
 }

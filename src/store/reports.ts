@@ -238,6 +238,47 @@ export interface PendingDeletionReport {
 /** What `after` takes to go on behind it. A kind holds no slash. */
 export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
+export type DeliveryOutcome = 'accepted' | 'quarantined' | 'rejected';
+
+/** A delivery, whatever became of it. */
+export interface DeliveryReport {
+  outcome: DeliveryOutcome;
+  /** Of events, quarantine or rejections: `seq` or `id` there. */
+  number: number;
+  received_at: string;
+  /** As its body names them; null: it names none. */
+  event_id: string | null;
+  type: string | null;
+  kind: Kind | null;
+  record_id: string | null;
+  /** Of an accepted one: what became of its event. */
+  state: EventState | null;
+  /** Why it was not accepted, or why its event failed. */
+  reason: string | null;
+  /** Whom it came from, of a rejected one. */
+  address: string | null;
+  /** How often it came: an accepted event, or rejections of its reason, sender and minute. */
+  deliveries: number;
+}
+
+export interface DeliveryFilter {
+  outcome?: DeliveryOutcome | undefined;
+  type?: string | undefined;
+  kind?: Kind | undefined;
+  /** Instants, ISO 8601 UTC: received from `since` on, and before `until`. */
+  since?: string | undefined;
+  until?: string | undefined;
+  /** The id of the event or of the record, or a part of the body, letter for letter. */
+  search?: string | undefined;
+}
+
+/** As of events: a page may hold fewer than its limit, or none, and still not be the last. */
+export interface DeliveryPage {
+  items: DeliveryReport[];
+  next: string | null;
+  looked_back_to: string | null;
+}
+
 /** Keyset paging: `after` is the key of the last row of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
 export interface Paging {
   limit: number;
@@ -276,6 +317,8 @@ export interface ReportStore {
     paging: Paging & { lookAt?: number },
   ): Promise<EventPage>;
   showEvent(id: string): Promise<EventReport | null>;
+  /** Newest first, from all that came in. Reads no more than a bounded number of rows of each table. */
+  listDeliveries(filter: DeliveryFilter, paging: Paging): Promise<DeliveryPage>;
   /**
    * `search` matches ids and names that begin with it: first the ids, in their order, then the names, whose letter
    * case does not count, in theirs. Without it by id. The key of either is the id.

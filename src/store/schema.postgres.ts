@@ -240,6 +240,9 @@ export const quarantine = pgTable(
     t: text('t').notNull(),
     kind: key('kind'),
     recordId: key('record_id'),
+    /** As its body names them, whatever else is wrong with it. */
+    eventId: text('event_id'),
+    type: text('type'),
     body: bytes('body'),
     bodySha256: text('body_sha256').notNull(),
     releasedAt: instant('released_at'),
@@ -261,6 +264,9 @@ export const rejections = pgTable(
     bodySha256: text('body_sha256'),
     header: text('header'),
     body: bytes('body'),
+    /** As its body names them, whoever wrote it. */
+    eventId: text('event_id'),
+    type: text('type'),
     address: text('address'),
     /** What the address stands for where places are shared out: `networkOf`. */
     network: key('network').notNull(),

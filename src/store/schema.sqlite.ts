@@ -223,6 +223,9 @@ export const quarantine = sqliteTable(
     t: text('t').notNull(),
     kind: text('kind'),
     recordId: text('record_id'),
+    /** As its body names them, whatever else is wrong with it. */
+    eventId: text('event_id'),
+    type: text('type'),
     body: blob('body', { mode: 'buffer' }),
     bodySha256: text('body_sha256').notNull(),
     releasedAt: text('released_at'),
@@ -244,6 +247,9 @@ export const rejections = sqliteTable(
     bodySha256: text('body_sha256'),
     header: text('header'),
     body: blob('body', { mode: 'buffer' }),
+    /** As its body names them, whoever wrote it. */
+    eventId: text('event_id'),
+    type: text('type'),
     address: text('address'),
     /** What the address stands for where places are shared out: `networkOf`. */
     network: text('network').notNull(),

@@ -3,6 +3,7 @@ import { describeAbsences } from './contract/absences.ts';
 import { describeAccepting } from './contract/accepting.ts';
 import { describeClaims } from './contract/claims.ts';
 import { describeCounters } from './contract/counters.ts';
+import { describeDeliveries } from './contract/deliveries.ts';
 import { describeDifferences } from './contract/differences.ts';
 import { describeDue } from './contract/due.ts';
 import { describeFeed } from './contract/feed.ts';
@@ -49,6 +50,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeFeed(open);
     describeStatus(open);
     describeReports(open);
+    describeDeliveries(open);
     describeLists(open);
     describeRetention(open);
     describeTokens(open);

@@ -70,6 +70,10 @@ const DIALECT: database.Dialect = {
   // The range is the index's, which holds the beginnings of names only.
   beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
     AND starts_with(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C"))`,
+  contains: (column, text) =>
+    column.dataType === 'buffer'
+      ? sql`position(convert_to(${text}, 'UTF8') IN ${column}) > 0`
+      : sql`strpos(${column}, ${text}) > 0`,
   isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
 };
 

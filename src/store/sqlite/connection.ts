@@ -235,6 +235,8 @@ const DIALECT: Dialect = {
   knowsSizes: false,
   folded: (text) => sql`${text} COLLATE NOCASE`,
   beginsWith: (column, text) => sql`${column} COLLATE NOCASE < ${`${text}${LAST}`}`,
+  contains: (column, text) =>
+    sql`instr(${column}, ${column.dataType === 'buffer' ? Buffer.from(text) : text}) > 0`,
   // Of a pair that is compared as one, no index is used where a collation is named.
   isBehind: ([first, second], [a, b]) => sql`${first} >= ${a} AND (${first} > ${a} OR ${second} > ${b})`,
 };

@@ -184,6 +184,7 @@ export const CLASS_OF: Readonly<Record<ThreadVerb, VerbClass>> = {
   readRejection: 'reports',
   summary: 'reports',
   listEvents: 'reports',
+  listDeliveries: 'reports',
   showEvent: 'reports',
   listRecords: 'reports',
   showRecord: 'reports',

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isUsableId } from '../../compliance/pointers.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import type { Database, Unit } from '../database.ts';
 import { coverableAt, gapOfQuarantined } from '../resolving.ts';
@@ -29,13 +30,31 @@ export async function keepUnusable(
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
   for (const [nth, { reason, t, kind, recordId, body }] of deliveries.entries()) {
     const bodySha256 = createHash('sha256').update(body).digest('hex');
-    unit.send(insertInto(quarantine, { receivedAt: nowIso, reason, t, kind, recordId, body, bodySha256 }));
+    const kept = { receivedAt: nowIso, reason, t, kind, recordId, body, bodySha256, ...namedIn(body) };
+    unit.send(insertInto(quarantine, kept));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
     const what = nth < conflicting.length ? 'conflicting_content' : 'unusable_delivery';
     const gap = gapOfQuarantined(what, kind, recordId);
     await openGap(unit, gap, reason, nowIso, coverableAt(gap, now, timing));
   }
+}
+
+/** A stranger's body is read for what it is searched by only while that costs little. Bytes. */
+const NAMED_WITHIN = 64 * 1024;
+/** The event that a body names, as far as it can be read at all. Null: no such text, or a longer one than any event's. */
+function namedIn(body: Uint8Array | null): { eventId: string | null; type: string | null } {
+  const nothing = { eventId: null, type: null };
+  if (body === null || body.length > NAMED_WITHIN) return nothing;
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(body).toString('utf8'));
+  } catch {
+    return nothing;
+  }
+  if (typeof value !== 'object' || value === null) return nothing;
+  const { id, type } = value as { id?: unknown; type?: unknown };
+  return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
 }
 
 const conflictOf = ({ id, t, body, kind, recordId }: IncomingEvent): UnusableDelivery => ({
@@ -48,7 +67,8 @@ export const createRejectionVerbs = (database: Database): Pick<InboxStore, 'reco
     await database.transact(async (unit) => {
       for (const { wall, ...rejection } of rejected) {
         const network = senderOf(rejection.address);
-        unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network }));
+        const named = namedIn(rejection.body);
+        unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
       }
       const { id, at, reason, network } = rejections;
       const newest = Math.max(...rejected.map(({ wall }) => wall));

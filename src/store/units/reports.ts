@@ -24,6 +24,7 @@ import type {
   TrimmedChanges,
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
+import { searchDeliveries } from './delivery-search.ts';
 import { EVENT_COLUMNS, type EventsOfRecord, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
 import { searchRecords } from './record-search.ts';
@@ -120,6 +121,8 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
 
   return {
     summary: () => atOneMoment((to) => summaryOf(to, finders)),
+
+    listDeliveries: (filter, paging) => searchDeliveries(statements, finders.eventsOfRecord, filter, paging),
 
     listEvents: (filter, paging) => searchEvents(statements, finders.eventsOfRecord, filter, paging),
 
