@@ -16,7 +16,7 @@ const PROJECTS: Record<string, readonly string[]> = {
     'test/notify/notify.test.ts',
     'test/ops/{follower-killed,health-service,walk}.test.ts',
     'test/receive/server.test.ts',
-    'test/service/{forged,log-lines,pause,threads}.test.ts',
+    'test/service/{forged,log-lines,pause,start,threads}.test.ts',
   ],
   // Neither a build nor another process nor a server of anybody else's, and done in moments.
   unit: [

@@ -47,14 +47,20 @@ export function lockFile(url: string, startedAt: string): FileLock {
     const holder: LockHolder = { pid: process.pid, host: hostname(), opsUrl, startedAt };
     writeFileSync(notePath(path), `${JSON.stringify(holder)}\n`, { mode: 0o600 });
   };
-  note(null);
-  return {
-    announce: note,
-    release() {
+  const release = () => {
+    try {
       rmSync(notePath(path), { force: true });
+    } finally {
       db.close();
-    },
+    }
   };
+  try {
+    note(null);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  return { announce: note, release };
 }
 
 /** Several processes share a PostgreSQL database, and its own locks keep them apart. */

@@ -1,0 +1,61 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import pino from 'pino';
+import { expect, it, onTestFinished } from 'vitest';
+import { loadConfig } from '../../src/platform/config.ts';
+import { startService } from '../../src/service/service.ts';
+import { lockFile } from '../../src/store/lock.ts';
+import { openStore } from '../../src/store/open.ts';
+import { SECRET } from '../receive/sign.ts';
+import { freePorts } from '../support/ports.ts';
+
+/** Servers, sockets, timers and threads that keep this process from ending, and did not `before`. */
+function openSince(before: readonly string[]): string[] {
+  const known = [...before];
+  return process.getActiveResourcesInfo().filter((each) => {
+    const at = known.indexOf(each);
+    if (at >= 0) known.splice(at, 1);
+    return at < 0;
+  });
+}
+
+it.each<[string, string, (dir: string) => Record<string, string> | undefined]>([
+  ['locking', 'EISDIR', (dir) => void mkdirSync(join(dir, 'mirror.db.holder.json'))],
+  [
+    'opening',
+    'RISK_IDS_FILE',
+    (dir) => {
+      writeFileSync(join(dir, 'ids'), 'x'.repeat(300));
+      return { RISK_IDS_FILE: join(dir, 'ids') };
+    },
+  ],
+  ['building', 'ops-token', (dir) => void writeFileSync(join(dir, 'ops-token'), 'weak')],
+  [
+    'starting',
+    'the tables are read only',
+    (dir) => {
+      const database = new Database(join(dir, 'mirror.db'));
+      database.exec(`CREATE TRIGGER silenced BEFORE INSERT ON facts WHEN NEW.name = 'heartbeat'
+        BEGIN SELECT raise(ABORT, 'the tables are read only'); END`);
+      database.close();
+    },
+  ],
+])('a start that is rejected while %s leaves nothing open', async (_step, reason, spoil) => {
+  const before = process.getActiveResourcesInfo();
+  const dir = mkdtempSync(join(tmpdir(), 'start-'));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const url = `file:${join(dir, 'mirror.db')}`;
+  await (await openStore(url)).close();
+  const [port, opsPort] = (await freePorts(2)) as [number, number];
+  const settings = { PORT: `${port}`, OPS_PORT: `${opsPort}`, DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
+  const config = loadConfig({ ...settings, ...spoil(dir) });
+
+  await expect(startService({ config, logger: pino({ level: 'silent' }) })).rejects.toThrow(reason);
+
+  rmSync(join(dir, 'mirror.db.holder.json'), { force: true, recursive: true });
+  expect(() => lockFile(url, 'now').release()).not.toThrow();
+  for (const each of [port, opsPort]) await expect(fetch(`http://127.0.0.1:${each}/livez`)).rejects.toThrow();
+  await expect.poll(() => openSince(before)).toEqual([]);
+});
