@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../platform/clock.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
-import { REPLICA_LIFE_MS } from '../service/replicas.ts';
+import { databaseClock, REPLICA_LIFE_MS } from '../service/replicas.ts';
 import type { LockHolder } from '../store/lock.ts';
 import type { BackupOptions, BackupResult } from '../store/sqlite/backup.ts';
 import type { Store } from '../store/store.ts';
@@ -90,7 +90,6 @@ export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder 
 
 /** The clock that the service's instants are of: the database's where several processes share it, else this machine's. */
 export async function clockOf(store: Store): Promise<Clock> {
-  const { databaseClock } = await import('../service/opening.ts');
   return (await databaseClock(store)) ?? systemClock();
 }
 

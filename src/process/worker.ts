@@ -37,7 +37,7 @@ export interface WorkerOptions {
   /** How long to wait after a batch that was not full: `GATHER_MS`. Default: not at all. */
   gatherMs?: number;
   /** Where several processes claim: tells this one's claims from theirs, and how long one lasts that nobody gives back. */
-  claims?: { owner: string; leaseMs: number; lookEveryMs: number };
+  claims?: { owner: string; leaseMs: number; lookEveryMs: number } | undefined;
   random: () => number;
   onOutcome: (outcome: ProvisionalOutcome) => void;
   onRetry: (event: ClaimedEvent, error: string, delayMs: number | null) => void;

@@ -11,17 +11,15 @@ const REST_IN_BEATS = 20;
 export interface Heartbeat {
   /** Something was repaired: the tables may be in sync now, and are to say since when. */
   hurry(): void;
-  /** Beats until `signal` aborts. */
-  run(signal: AbortSignal): Promise<void>;
+  /** Beats until `signal` aborts. `beat` rejects when it cannot write; the next one comes all the same, and not before its time. */
+  run(beat: () => Promise<void>, signal: AbortSignal): Promise<void>;
 }
 
-/** `beat` rejects when it cannot write; the next one comes all the same, and not before its time. */
 export function createHeartbeat(options: {
   clock: Pick<Clock, 'sleep' | 'steady'>;
-  beat: () => Promise<void>;
   onError: (error: unknown) => void;
 }): Heartbeat {
-  const { clock, beat, onError } = options;
+  const { clock, onError } = options;
   let isHurried = false;
   let soonestMs = SOONEST_MS;
   let wakeUp: () => void = () => undefined;
@@ -40,7 +38,7 @@ export function createHeartbeat(options: {
       isHurried = true;
       wakeUp();
     },
-    async run(signal) {
+    async run(beat, signal) {
       while (!signal.aborted) {
         await rest(signal);
         isHurried = false;

@@ -1,6 +1,7 @@
 import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { ObservedRequest } from '../compliance/requester.ts';
+import type { Clock } from '../platform/clock.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome } from '../store/store.ts';
@@ -10,8 +11,8 @@ import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome }
  * gaps have the fields that a delivery's has, null where there is nothing to say.
  */
 export interface Narrator {
-  processed(outcome: ProvisionalOutcome, wall: number): void;
-  retried(event: ClaimedEvent, error: string, delayMs: number | null, wall: number): void;
+  processed(outcome: ProvisionalOutcome): void;
+  retried(event: ClaimedEvent, error: string, delayMs: number | null): void;
   applied(kind: Kind, applied: readonly Applied[], cause: string): void;
   concluded(kind: Kind, conclusion: Conclusion, cause: string): void;
   synced(result: FullSyncResult): void;
@@ -24,19 +25,20 @@ export interface Narrator {
 export function createNarrator(options: {
   logger: Logger;
   metrics: Metrics;
+  clock: Pick<Clock, 'wall'>;
   /** Milliseconds from an arrival to its provisional row, or from a record becoming unverified to its verification. */
   onLag: (what: 'provisional' | 'verification', ms: number) => void;
   /** A record was verified, a full sync has ended, or a gap is resolved. */
   onRepaired: () => void;
 }): Narrator {
-  const { metrics } = options;
+  const { metrics, clock } = options;
   const process = stage(options.logger, 'process');
   const backfill = stage(options.logger, 'backfill');
 
   return {
-    processed({ event, outcome, error }, wall) {
+    processed({ event, outcome, error }) {
       metrics.eventsProcessed.inc(outcome);
-      const duration_ms = wall - event.receivedWall;
+      const duration_ms = clock.wall() - event.receivedWall;
       if (outcome === 'provisional') {
         metrics.provisionalLagSeconds.observe(Math.max(0, duration_ms) / 1000);
         options.onLag('provisional', duration_ms);
@@ -47,12 +49,12 @@ export function createNarrator(options: {
       process[level]({ event_id, kind, record_id, outcome, reason: error, duration_ms }, 'event');
     },
 
-    retried(event, error, delayMs, wall) {
+    retried(event, error, delayMs) {
       if (delayMs === null) metrics.eventsProcessed.inc('failed');
       else metrics.eventRetries.inc();
       const { id: event_id, kind, recordId: record_id, attempts } = event;
       const outcome = delayMs === null ? 'failed' : 'deferred';
-      const duration_ms = wall - event.receivedWall;
+      const duration_ms = clock.wall() - event.receivedWall;
       process.warn(
         { event_id, kind, record_id, outcome, reason: error, duration_ms, attempts, delay_ms: delayMs },
         'event',

@@ -1,41 +1,126 @@
-import { type Clock, type SharedClock, sharedClock, systemClock } from '../platform/clock.ts';
+import { type Addresses, createAddresses } from '../platform/addresses.ts';
+import { type Clock, systemClock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
-import { describeError, StoreUnavailable } from '../platform/errors.ts';
+import { describeError, MirrorError, StoreUnavailable } from '../platform/errors.ts';
+import { createLogLimit, type LogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
+import { createMetrics, type Metrics } from '../platform/metrics.ts';
+import { type FileLock, lockFile } from '../store/lock.ts';
 import { isPostgres, openStore } from '../store/open.ts';
-import type { Store } from '../store/store.ts';
-import type { Front } from './front.ts';
+import type { ProvisionalRules, Store } from '../store/store.ts';
+import { type Listeners, openListeners } from './listeners.ts';
+import { databaseClock } from './replicas.ts';
+import { type RiskIds, riskIdsReader } from './risk-ids.ts';
+import { createStoredSecrets, type StoredSecrets } from './stored-secrets.ts';
 
 /** A database that is not there at a start may come within this, as when a whole site starts. Else the start has failed. */
 const DATABASE_PATIENCE_MS = 60_000;
 const DATABASE_AGAIN_MS = 1_000;
 
-export interface OpeningOptions {
+export interface ServiceOptions {
   config: Config;
   logger: Logger;
+  /** Log lines that found no room since the start. Default: none is ever lost. */
+  logLinesLost?: () => number;
+  /** Ends a start that waits for its database: `startService` rejects with its reason. Afterwards there is `stop`. */
+  signal?: AbortSignal;
+  /** For tests: time, which no thread of its own keeps to, and chance. */
+  clock?: Clock;
+  random?: () => number;
+}
+
+/** What every part of the service needs, and is made of nothing but settings, database and time. */
+export interface Base {
+  config: Config;
+  /** How events are processed, by the settings. */
+  rules: ProvisionalRules;
+  addresses: Addresses;
+  store: Store;
   clock: Clock;
-  /** Learns what the start is at, for whoever asks whether it is ready. */
-  front: Front;
-  /** Ends the waiting. */
-  signal?: AbortSignal | undefined;
-  /** The store that was opened has been lost for good: the process must end. Null: it has no threads of its own. */
-  onLost: ((error: StoreUnavailable) => void) | null;
+  random: () => number;
+  /** Wall-clock milliseconds. */
+  startedAt: number;
+  metrics: Metrics;
+  logger: Logger;
+  lines: LogLimit;
+  /** For failures that nobody waits for. */
+  onError: (error: unknown) => void;
+}
+
+/** What the service has of the world outside, from its start to its end. */
+export interface Opened {
+  base: Base;
+  listeners: Listeners;
+  lock: FileLock;
+  riskIds: RiskIds;
+  secrets: StoredSecrets;
+  /** The service cannot go on, which `failed` tells. */
+  fail: (error: unknown) => void;
+  /** Rejects with what `fail` was called with first. Never resolves. */
+  failed: Promise<never>;
+  /** Closes whatever of it is open; requests under way are cut. */
+  close(): Promise<void>;
+}
+
+/**
+ * Holds the database, or rejects with UsageError naming who does; and rejects with UsageError for an address, a database or
+ * a file that cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open behind it.
+ */
+export async function open(options: ServiceOptions): Promise<Opened> {
+  const { config } = options;
+  const own = options.clock ?? systemClock();
+  const lock = lockFile(config.databaseUrl, new Date(own.wall()).toISOString());
+  const fatal = Promise.withResolvers<never>();
+  fatal.promise.catch(() => undefined);
+  let listeners: Listeners | null = null;
+  let store: Store | null = null;
+  const close = async () => {
+    try {
+      await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
+      await store?.close();
+    } finally {
+      lock.release();
+    }
+  };
+  try {
+    const addresses = createAddresses(config.trustedProxies);
+    listeners = await openListeners(config, addresses);
+    store = await openWithPatience(options, own, listeners, fatal.reject);
+    listeners.at('starting');
+    const clock = options.clock ?? (await databaseClock(store)) ?? own;
+    const base = baseOn({ ...options, addresses, store, clock }, fatal.reject);
+    const log = stage(options.logger, 'service');
+    const riskIds = riskIdsReader(config.riskIdsFile, log);
+    await riskIds.check();
+    const secrets = storedSecrets(base, log);
+    await secrets.refresh();
+    const { promise: failed, reject: fail } = fatal;
+    return { base, listeners, lock, riskIds, secrets, fail, failed, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
 /**
  * The store, migrated. Rejects with UsageError for a database that cannot be used, with the signal's reason once that
- * aborts, and otherwise once patience has run out.
+ * aborts, and otherwise once patience has run out. `onLost`: the store that was opened has been lost for good.
  */
-export async function openWithPatience(options: OpeningOptions): Promise<Store> {
-  const { config, logger, clock, front, signal, onLost } = options;
+async function openWithPatience(
+  options: ServiceOptions,
+  clock: Clock,
+  listeners: Listeners,
+  onLost: (error: StoreUnavailable) => void,
+): Promise<Store> {
+  const { config, logger, signal } = options;
   const until = clock.steady() + DATABASE_PATIENCE_MS;
   const log = stage(logger, 'store');
   for (;;) {
     try {
       return await openStore(config.databaseUrl, {
         postgres: config.database,
-        ...(onLost === null ? {} : { inThread: { onLost } }),
-        onMigrating: () => front.at('migrating'),
+        ...(options.clock === undefined ? { inThread: { onLost } } : {}),
+        onMigrating: () => listeners.at('migrating'),
         onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
       });
     } catch (error) {
@@ -49,13 +134,42 @@ export async function openWithPatience(options: OpeningOptions): Promise<Store> 
   }
 }
 
-/** The database's time, where several processes share it; null: nobody does. */
-export async function databaseClock(store: Store): Promise<SharedClock | null> {
-  if ((await store.sharedTime(null)) === null) return null;
-  const read = async (atLeast: number | null) => {
-    const now = await store.sharedTime(atLeast);
-    if (now === null) throw new Error('the database has no time of its own any more');
-    return now;
+function baseOn(
+  options: ServiceOptions & Pick<Base, 'addresses' | 'store' | 'clock'>,
+  fail: (error: unknown) => void,
+): Base {
+  const { config, logger, addresses, store, clock, random = Math.random } = options;
+  const lines = createLogLimit(clock);
+  const log = stage(logger, 'service');
+  return {
+    ...{ config, addresses, store, clock, random, logger, lines },
+    rules: {
+      pointers: config.idPointers,
+      eventsOnly: config.compliance === null,
+      toleranceMs: config.webhook.toleranceSeconds * 1000,
+      timing: { settleMs: config.sync.settleMs },
+    },
+    startedAt: clock.wall(),
+    metrics: createMetrics({ logLinesLost: options.logLinesLost }),
+    onError(error) {
+      // Only our own signals abort anything: a stop, or a lease that went to another replica.
+      if (error instanceof Error && error.name === 'AbortError') return;
+      const reason = error instanceof MirrorError ? error.code : null;
+      if (lines.admits(log, 'error', 'stage failed', { outcome: 'failed', reason }))
+        log.error({ outcome: 'failed', error: describeError(error) }, 'stage failed');
+      if (error instanceof StoreUnavailable && error.fatal) fail(error);
+    },
   };
-  return await sharedClock(read, { ...systemClock(), monotonic: () => performance.now() });
+}
+
+function storedSecrets({ config, store, clock }: Base, log: Logger): StoredSecrets {
+  return createStoredSecrets({
+    ...{ store, clock, encoding: config.webhook.secretEncoding },
+    key: () => config.credentialsKey,
+    onProblem: (registration, reason) =>
+      log.warn(
+        { outcome: 'unusable', target: registration, reason },
+        'the signing secret of a registration cannot be used: doctor says what to do',
+      ),
+  });
 }

@@ -1,51 +1,43 @@
-import type { Backfill } from '../backfill/backfill.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { OpsActions, OpsContext } from '../ops/context.ts';
-import type { Clock } from '../platform/clock.ts';
 import { UsageError } from '../platform/errors.ts';
-import type { ProvisionalRules, Store } from '../store/store.ts';
-import type { LeaderBackfill } from './leader-backfill.ts';
-import { beginPause, endPause, type Pause } from './pause.ts';
+import type { Store } from '../store/store.ts';
+import type { Base } from './opening.ts';
+import { beginPause, endPause } from './pause.ts';
+import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
+import type { ServiceState } from './state.ts';
 
-interface Stages {
-  store: Store;
-  clock: Clock;
-  rules: ProvisionalRules;
-  backfill: Backfill | null;
-  /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
-  held: LeaderBackfill | null;
+interface Stages extends Pick<Base, 'store' | 'clock' | 'rules'> {
+  repairs: Pick<Repairs, 'backfill' | 'leader'>;
   replicas: Pick<Replicas, 'tell'>;
-  /** Stops processing and repairs; null: goes on with them. */
-  setPause: (to: Pause | null) => void;
-  /** Writes into the tables how it stands now, which the heartbeat would do seconds later. */
-  beat: () => Promise<void>;
+  state: Pick<ServiceState, 'setPause' | 'beat'>;
 }
 
 /** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
-export function operatorsStore({ store, rules, backfill, replicas }: Stages): OpsContext['store'] {
+export function operatorsStore({ store, rules, repairs, replicas }: Stages): OpsContext['store'] {
   return {
     ...store,
     async retryEvent(id, at) {
       const tried = await store.retryEvent(id, rules, at);
       if (tried.outcome === 'processed') {
-        backfill?.wake();
+        repairs.backfill?.wake();
         replicas.tell('work');
       }
       return tried;
     },
     async releaseQuarantined(id, at, timing) {
       const done = await store.releaseQuarantined(id, at, timing);
-      if (done) backfill?.wake();
+      if (done) repairs.backfill?.wake();
       return done;
     },
   };
 }
 
-export function operatorsActions(stages: Stages): OpsActions {
-  const { store, clock, backfill, held, setPause, beat, replicas } = stages;
+export function operatorsActions({ store, clock, repairs, state, replicas }: Stages): OpsActions {
+  const { backfill, leader } = repairs;
   const requestFullSync = async (kinds: readonly Kind[], reason: string) => {
-    if (held !== null) await held.askForFullSync(kinds, reason);
+    if (leader !== null) await leader.askForFullSync(kinds, reason);
     else backfill?.requestFullSync(kinds, reason);
   };
   return {
@@ -61,16 +53,17 @@ export function operatorsActions(stages: Stages): OpsActions {
       return await backfill.dryRun(kind, signal);
     },
     async pause() {
-      setPause(await beginPause(store, clock.wall()));
+      state.setPause(await beginPause(store, clock.wall()));
       replicas.tell('work');
-      await beat();
+      // The heartbeat would write it seconds later.
+      await state.beat();
     },
     async resume() {
       await endPause(store);
-      setPause(null);
+      state.setPause(null);
       replicas.tell('work');
       // Else the page would go on calling every kind blocked, now for no reason that it could name.
-      await beat();
+      await state.beat();
     },
   };
 }

@@ -15,7 +15,7 @@ export async function recover(options: {
   timing: DirtyTiming;
   eventsOnly: boolean;
   /** Replicas that live besides this one; absent: the database is this process's alone. */
-  others?: number;
+  others?: number | undefined;
 }): Promise<{ kind: Kind; pages: number }[]> {
   const { store, clock } = options;
   const now = { wall: clock.wall(), steady: clock.steady() };

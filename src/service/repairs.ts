@@ -1,49 +1,95 @@
 import { type Backfill, type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
-import type { Budget } from '../compliance/budget.ts';
+import { accessPrint } from '../compliance/access-print.ts';
+import { type Budget, createBudget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
 import type { Credentials } from '../compliance/credentials.ts';
-import type { ComplianceSettings, Config } from '../platform/config.ts';
+import { credentialsFor } from '../compliance/credentials-for.ts';
+import { createSharedBudget, type SharedBudget } from '../compliance/shared-budget.ts';
 import type { RepairStore } from '../store/store.ts';
+import { createLeaderBackfill, type LeaderBackfill } from './leader-backfill.ts';
 import type { Narrator } from './narrator.ts';
+import type { Base } from './opening.ts';
+import type { Replicas } from './replicas.ts';
+import { forgeableDistanceMs } from './watch.ts';
 
-export interface RepairsOptions
-  extends Pick<
-    BackfillOptions,
-    'gaps' | 'clock' | 'timing' | 'rules' | 'random' | 'riskIds' | 'access' | 'onError'
-  > {
-  config: Config;
-  settings: ComplianceSettings;
-  credentials: Credentials;
+/** What asks the API: under one budget, with one sort of credentials, what repairs the mirror by it. */
+export interface Repairs {
+  /** Null: there are no credentials, and events are all there is. */
+  backfill: Backfill | null;
+  /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
+  leader: LeaderBackfill | null;
   budget: Budget;
-  tell: Narrator;
-  /** By how much the API's clock is ahead of ours, whenever an answer tells. */
-  onSkew: (ms: number) => void;
+  /** The same, where several replicas share it; null: this process is alone. */
+  sharedBudget: SharedBudget | null;
+  credentials: Credentials | null;
+  /** The print of the credentials and the address that requests go out with now. Without credentials: the same always. */
+  access(): string;
+  /** Asks for the database's epoch again, with which the print is made: another one, where the database was put back beneath us. */
+  renewAccess(): Promise<void>;
+  /** By how much the API's clock was ahead of ours in its last answer that told, in milliseconds; null: none has. */
+  skewMs(): number | null;
 }
 
-export type CreateRepairs = (store: RepairStore, interrupted: BackfillOptions['interrupted']) => Backfill;
+export interface RepairsOptions extends Base, Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted'> {
+  replicas: Replicas;
+  /** Nobody else was there when this process began. */
+  isFirst: boolean;
+  tell: Narrator;
+  /** Among several: somebody here asked for what the leader is to do, which should be passed on soon. */
+  onAsked: () => void;
+}
 
-/** A client of the API under the one budget, and what repairs with it; among several replicas made anew with each lease. */
-export function repairsWith(options: RepairsOptions): CreateRepairs {
-  const { config, settings, credentials, budget, tell, onSkew, ...shared } = options;
-  const pointers = config.idPointers;
+export async function createRepairs(options: RepairsOptions): Promise<Repairs> {
+  const { config, rules, store, clock, random, gaps, replicas, tell, onError } = options;
+  const settings = config.compliance;
+  const requestsPerMinute = settings?.requestsPerMinute ?? 1;
+  const sharedBudget = replicas.isAlone
+    ? null
+    : createSharedBudget({
+        ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
+        requestTimeoutMs: settings?.timeoutMs ?? 0,
+      });
+  const budget = sharedBudget ?? createBudget({ requestsPerMinute, clock });
+  let epoch = await store.epoch();
+  let skewMs: number | null = null;
+  const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
+  const repairs = {
+    ...{ budget, sharedBudget, access },
+    async renewAccess() {
+      epoch = await store.epoch();
+    },
+    skewMs: () => skewMs,
+  };
+  if (settings === null) return { ...repairs, credentials: null, backfill: null, leader: null };
+
+  const credentials = credentialsFor({
+    ...{ settings, store, clock, actor: 'service', needs: 'read' },
+    key: () => config.credentialsKey,
+  });
+  const { pointers } = rules;
   const client = createClient({
-    ...{ settings, credentials, budget, pointers, clock: options.clock },
+    ...{ settings, credentials, budget, pointers, clock },
     observe: (request) => {
-      if (request.dateHeaderSkewMs !== null) onSkew(request.dateHeaderSkewMs);
+      if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
       tell.requested(request);
     },
   });
-  return (store, interrupted) =>
+  /** Among several replicas made anew with each lease. */
+  const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
-      ...{ ...shared, store, client, pointers, interrupted },
+      ...{ store: over, client, interrupted, pointers, access, rules, timing: rules.timing },
+      ...{ gaps, clock, random, riskIds: options.riskIds, onError },
       paging: settings.paging,
-      requestsPerMinute: settings.requestsPerMinute,
+      requestsPerMinute,
       fullSyncMs: config.sync.fullSyncMs,
-      ...{
-        onApplied: tell.applied,
-        onConcluded: tell.concluded,
-        onFullSync: tell.synced,
-        onProgress: (fullSync) => tell.syncing(fullSync, budget.left().left),
-      },
+      ...{ onApplied: tell.applied, onConcluded: tell.concluded, onFullSync: tell.synced },
+      onProgress: (fullSync) => tell.syncing(fullSync, budget.left().left),
     });
+  const leader = replicas.isAlone
+    ? null
+    : createLeaderBackfill({
+        ...{ store, replicas, clock, isFirst: options.isFirst, onAsked: options.onAsked, create },
+        forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
+      });
+  return { ...repairs, credentials, leader, backfill: leader ?? create(store, options.interrupted) };
 }

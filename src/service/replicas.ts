@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, type SharedClock, sharedClock, systemClock } from '../platform/clock.ts';
 import type { Lease, Notice } from '../store/replicas.ts';
 import type { Store } from '../store/store.ts';
 
@@ -18,6 +18,11 @@ const SAFETY_MS = 1_000;
 /** A replica that has not been heard of for this long is taken for dead. The heartbeat comes every 5 s. */
 export const REPLICA_LIFE_MS = 15_000;
 
+/** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
+const CLAIM_LEASE_MS = 15_000;
+/** How often a replica looks for events that another took and did not finish. */
+const CLAIM_LOOK_MS = 2_000;
+
 /** Notices of the same kind within this are told once: an accepted delivery should not cost a round trip more. */
 const TELL_EVERY_MS = 100;
 
@@ -27,6 +32,10 @@ export interface Replicas {
   readonly id: string;
   /** The file is this process's alone: nothing below asks the database. */
   readonly isAlone: boolean;
+  /** How events are claimed beside the others; undefined: nobody else claims any. */
+  readonly claims: { owner: string; leaseMs: number; lookEveryMs: number } | undefined;
+  /** Says that this process lives, and resolves with how many others do; undefined: it is alone. */
+  beat(): Promise<number | undefined>;
   /**
    * Runs `work` while this replica is the one that does it, again and again until `signal` aborts. `work` should end
    * soon after its own signal does: that aborts when the lease is lost, and another may have begun.
@@ -40,12 +49,12 @@ export interface Replicas {
   takeTurn(name: string, everyMs: number): Promise<boolean>;
   /** Tells the others, soon. Never waits and never fails: they also look for themselves. */
   tell(notice: Notice): void;
-  /** Resolves when everything told has been sent. */
-  quiet(): Promise<void>;
+  /** Sends what is still to be told, and lets the others know at once that this process is gone. Never rejects. */
+  leave(): Promise<void>;
 }
 
 export function createReplicas(options: {
-  store: Pick<Store, 'engine' | 'takeLease' | 'releaseLease' | 'notify'>;
+  store: Pick<Store, 'engine' | 'takeLease' | 'releaseLease' | 'notify' | 'beatReplica' | 'leaveReplicas'>;
   clock: Clock;
   onError: (error: unknown) => void;
 }): Replicas {
@@ -119,6 +128,10 @@ export function createReplicas(options: {
 
   return {
     ...{ id, isAlone, hold },
+    claims: isAlone ? undefined : { owner: `${id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },
+    async beat() {
+      return isAlone ? undefined : (await store.beatReplica(id, REPLICA_LIFE_MS, now())).others;
+    },
     async takeTurn(name, everyMs) {
       if (isAlone) return true;
       // By an owner of its own each time, and never let go: the lease is the distance.
@@ -139,8 +152,20 @@ export function createReplicas(options: {
         .finally(() => sending.delete(sent));
       sending.add(sent);
     },
-    async quiet() {
+    async leave() {
       await Promise.all(sending);
+      if (!isAlone) await store.leaveReplicas(id).catch(onError);
     },
   };
+}
+
+/** The database's time, where several processes share it; null: nobody does. */
+export async function databaseClock(store: Pick<Store, 'sharedTime'>): Promise<SharedClock | null> {
+  if ((await store.sharedTime(null)) === null) return null;
+  const read = async (atLeast: number | null) => {
+    const now = await store.sharedTime(atLeast);
+    if (now === null) throw new Error('the database has no time of its own any more');
+    return now;
+  };
+  return await sharedClock(read, { ...systemClock(), monotonic: () => performance.now() });
 }

@@ -9,15 +9,11 @@ async function beating() {
   const beats: number[] = [];
   const errors: unknown[] = [];
   let during: () => Promise<void> = async () => undefined;
-  const heart = createHeartbeat({
-    clock,
-    beat: async () => {
-      beats.push(clock.wall() - startedAt);
-      await during();
-    },
-    onError: (error) => void errors.push(error),
-  });
-  const ended = heart.run(stopping.signal);
+  const heart = createHeartbeat({ clock, onError: (error) => void errors.push(error) });
+  const ended = heart.run(async () => {
+    beats.push(clock.wall() - startedAt);
+    await during();
+  }, stopping.signal);
   onTestFinished(async () => {
     stopping.abort();
     await ended;

@@ -2,7 +2,7 @@ import { diagnoseRejection, type Explained } from '../../doctor/diagnosis-reject
 import { allAtOnce } from '../../doctor/diagnosis-steps.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
-import { diagnosisSettings } from '../../service/candidate-secrets.ts';
+import { diagnosisSettings } from '../../service/diagnoses.ts';
 import { PAGE_LIMIT_MAX, type RejectionReport } from '../../store/reports.ts';
 import type { Rejection, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';

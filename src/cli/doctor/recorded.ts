@@ -6,7 +6,7 @@ import { ASK_SENDER } from '../../doctor/diagnosis-terms.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { describeError, UsageError } from '../../platform/errors.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
-import { diagnosisSettings } from '../../service/candidate-secrets.ts';
+import { diagnosisSettings } from '../../service/diagnoses.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, withStore } from '../database.ts';

@@ -1,6 +1,6 @@
 import type { CandidateSecret } from '../../doctor/diagnosis-search.ts';
 import type { Config } from '../../platform/config.ts';
-import { secretsInUse } from '../../service/candidate-secrets.ts';
+import { secretsInUse } from '../../service/diagnoses.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 
 export interface GivenSecrets {

@@ -1,10 +1,14 @@
+import PQueue from 'p-queue';
 import { registrationPlace } from '../compliance/registration.ts';
 import { openSecret } from '../compliance/secrets.ts';
+import { diagnoseRejection } from '../doctor/diagnosis-rejection.ts';
 import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
+import { inSlices } from '../doctor/diagnosis-steps.ts';
 import type { DiagnosisSettings } from '../doctor/diagnosis-terms.ts';
+import type { RejectionDiagnosis } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';
 import { encodeSecret } from '../platform/signing-secret.ts';
-import type { StoredRegistration } from '../store/store.ts';
+import type { Store, StoredRegistration } from '../store/store.ts';
 
 /** Every signing secret in use, and those of registrations whose time is over, each by the name under which an operator knows it. */
 export function secretsInUse(
@@ -37,4 +41,33 @@ export function secretsInUse(
 export function diagnosisSettings({ webhook }: Pick<Config, 'webhook'>): DiagnosisSettings {
   const { template, algorithm, header, toleranceSeconds, secretEncoding } = webhook;
   return { template, algorithm, header, toleranceSeconds, secretEncoding };
+}
+
+/** Of a rejected delivery only the signature's own header is kept. */
+const NO_HEADERS: ReadonlyMap<string, string> = new Map();
+
+/** Examinations that may wait for the one under way; each is an operator who looks at a page. */
+const MAX_WAITING = 8;
+
+/**
+ * What `doctor` says of a rejected delivery. It may be a second's work for a body made for it, and anyone can send one:
+ * so it is done in slices, beside deliveries, and one at a time, so that many operators cost no more than one.
+ * Null: it is not kept. `busy`: too many wait already.
+ */
+export function rejectionDiagnoses(
+  config: Pick<Config, 'webhook' | 'credentialsKey'>,
+  store: Pick<Store, 'readRejection' | 'listRegistrations'>,
+  clock: { wall(): number },
+): (id: number) => Promise<RejectionDiagnosis | 'busy' | null> {
+  const queue = new PQueue({ concurrency: 1 });
+  const examine = async (id: number): Promise<RejectionDiagnosis | null> => {
+    const rejection = await store.readRejection(id);
+    if (rejection === null) return null;
+    const secrets = secretsInUse(config, await store.listRegistrations(), clock.wall());
+    const { causes, fit } = await inSlices(
+      diagnoseRejection(rejection, secrets, diagnosisSettings(config), NO_HEADERS),
+    );
+    return { causes, fit };
+  };
+  return async (id) => (queue.size >= MAX_WAITING ? 'busy' : await queue.add(() => examine(id)));
 }
