@@ -48,8 +48,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   requireTokens(options.config);
   const opened = await open(options);
   const stopping = new AbortController();
+  /** Ends what operators have open: streams, and requests that wait. */
+  const leaving = new AbortController();
   try {
-    const built = await build(opened, stopping.signal);
+    const built = await build(opened, leaving.signal);
     const runs = await start(opened, built, stopping.signal);
     let stopped: Promise<void> | null = null;
     return {
@@ -58,12 +60,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       signIn: built.operators.signIn,
       failed: opened.failed,
       stop: () => {
-        stopped ??= stop(opened, built, runs, stopping);
+        stopped ??= stop(opened, built, runs, { leaving, stopping });
         return stopped;
       },
     };
   } catch (error) {
-    stopping.abort();
+    for (const each of [leaving, stopping]) each.abort();
     await opened.close();
     throw error;
   }
@@ -203,10 +205,12 @@ async function stop(
   { base, listeners, close }: Opened,
   { inbox, state, traffic, replicas }: Built,
   runs: readonly unknown[],
-  stopping: AbortController,
+  { leaving, stopping }: Record<'leaving' | 'stopping', AbortController>,
 ): Promise<void> {
   const { onError } = base;
   state.at('draining');
+  // On one listener for both they would hold its close until it breaks them off.
+  if (listeners.ops === null) leaving.abort();
   // Nothing new comes in. Whoever waits for an answer gets it, after the commit that it waits for.
   await listeners.receiver.close(DRAIN_MS);
   await inbox.drain();
@@ -214,6 +218,7 @@ async function stop(
   stopping.abort();
   await Promise.allSettled(runs);
   // So long operators and probes saw that it drains.
+  leaving.abort();
   await listeners.ops?.close(OPS_DRAIN_MS);
   // The next start counts from here how long the service was away.
   await state.write().catch(onError);

@@ -59,3 +59,23 @@ it.each<[string, string, (dir: string) => Record<string, string> | undefined]>([
   for (const each of [port, opsPort]) await expect(fetch(`http://127.0.0.1:${each}/livez`)).rejects.toThrow();
   await expect.poll(() => openSince(before)).toEqual([]);
 });
+
+it('a follower that waits on the one listener for both is answered as the service stops', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'stop-'));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const [port] = (await freePorts(1)) as [number];
+  const token = 'a-token-of-the-tests-long-enough';
+  const config = loadConfig({
+    ...{ PORT: `${port}`, OPS_PORT: `${port}`, DATABASE_URL: `file:${join(dir, 'mirror.db')}` },
+    ...{ WEBHOOK_SECRETS: SECRET, OPS_TOKENS: `olga:operate:${token}` },
+  });
+  const service = await startService({ config, logger: pino({ level: 'silent' }) });
+  const get = (path: string) =>
+    fetch(`${service.opsUrl}${path}`, { headers: { authorization: `Bearer ${token}` } });
+  const { next } = (await (await get('/api/changes')).json()) as { next: string };
+  const waiting = get(`/api/changes?after=${next}&wait=30`);
+  // It has come in once another, sent after it, is answered.
+  await get('/api/status');
+  await service.stop();
+  expect(await (await waiting).json()).toMatchObject({ items: [], next });
+});
