@@ -238,11 +238,11 @@ export interface PendingDeletionReport {
 /** What `after` takes to go on behind it. A kind holds no slash. */
 export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
-export type DeliveryOutcome = 'accepted' | 'quarantined' | 'rejected';
+export type ListedOutcome = 'accepted' | 'quarantined' | 'rejected';
 
 /** A delivery, whatever became of it. */
 export interface DeliveryReport {
-  outcome: DeliveryOutcome;
+  outcome: ListedOutcome;
   /** Of events, quarantine or rejections: `seq` or `id` there. */
   number: number;
   received_at: string;
@@ -262,7 +262,7 @@ export interface DeliveryReport {
 }
 
 export interface DeliveryFilter {
-  outcome?: DeliveryOutcome | undefined;
+  outcome?: ListedOutcome | undefined;
   type?: string | undefined;
   kind?: Kind | undefined;
   /** Instants, ISO 8601 UTC: received from `since` on, and before `until`. */

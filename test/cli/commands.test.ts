@@ -106,6 +106,8 @@ describe('on an empty database with no service running', () => {
   });
 
   it.each([
+    [['audit', 'list']],
+    [['deliveries', 'list']],
     [['events', 'list']],
     [['records', 'list', 'policy']],
     [['gaps', 'list']],

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
+import { eventBody, header, nowSeconds } from '../receive/sign.ts';
 import { cli, type Running, start } from './executable.ts';
 
 describe('beside a running service', () => {
@@ -122,6 +123,31 @@ describe('beside a running service', () => {
     expect(Object.keys(through.service)).toEqual(Object.keys(beside.service));
     expect(through.learned_pointers).toEqual(beside.learned_pointers);
     expect(beside.learned_pointers[0].setting).toMatch(/^ID_POINTERS_VENDOR=a\.b,/);
+  });
+
+  it('a delivery is followed as it comes, and one that is rejected is found by its own id', async () => {
+    const url = (await service.line('Deliveries: ')).replace('Deliveries: ', '');
+    const follower = start(['deliveries', 'follow', '--json', '--since', '2026-01-01'], settings);
+    const send = async (id: string, secret: string) => {
+      const body = eventBody({ id, type: 'ledger.closed', data: {} });
+      const headers = { 'x-webhook-signature': header(nowSeconds(), body, secret) };
+      return (await fetch(url, { method: 'POST', headers, body })).status;
+    };
+    expect(await send('evt_taken', settings['WEBHOOK_SECRETS']!)).toBe(202);
+    expect(await send('evt_lost', 'f'.repeat(64))).toBe(401);
+    expect(JSON.parse(await follower.line('evt_taken'))).toMatchObject({ outcome: 'accepted' });
+    expect(JSON.parse(await follower.line('evt_lost'))).toMatchObject({
+      ...{ outcome: 'rejected', reason: 'bad_signature', type: 'ledger.closed' },
+    });
+    expect(await follower.stop()).toBe(0);
+    const found = await cli(['deliveries', 'list', '--search', 'evt_lost', '--json'], settings);
+    const [{ number, ...lost }] = JSON.parse(found.out).items;
+    expect(lost).toMatchObject({ outcome: 'rejected', address: '127.0.0.1' });
+    const shown = await cli(['deliveries', 'show', `rejection:${number}`], settings);
+    expect(shown.out).toContain('"evt_lost"');
+    expect((await cli(['deliveries', 'show', 'evt_taken'], settings)).out).toMatch(/state +ignored/);
+    expect((await cli(['deliveries', 'show', 'quarantine:99'], settings)).code).toBe(1);
+    expect((await cli(['audit', 'list', '--limit', '500'], settings)).out).toContain('ACTION');
   });
 
   it.each([[['serve']], [['migrate']]])('a second %j exits 2 and names the first', async (args) => {

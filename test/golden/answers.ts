@@ -8,12 +8,13 @@ import { API_KEY, startIndependentUpstream } from '../support/independent-upstre
 import { commandLine, everyHelp, SPECIMEN } from './command-lines.ts';
 import { listener } from './declarations.ts';
 
-/** Takes `--json`, and is not run here: it asks the API to be registered, and prints what `registrations list` does. */
-const LEFT_OUT = ['register'];
+/** Take `--json`, and are not run here: one asks the API to be registered, and prints what `registrations list` does; one never ends. */
+const LEFT_OUT = ['register', 'deliveries follow'];
 
 /** Every other command that takes `--json`, with what it needs; some in several ways. */
 const COMMANDS = [
   ...['backup copy.db', 'doctor', `${SPECIMEN} healthy.header`, 'doctor --delivery rejection:1', 'status'],
+  ...['audit list', 'deliveries list', 'deliveries show rejection:1'],
   ...['events list', 'events show evt_0000', 'gaps list', 'gaps show 1', 'quarantine list'],
   ...['quarantine show 1', 'records history vendor ven_0', 'records list vendor'],
   ...[

@@ -24,6 +24,11 @@ const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from th
 /** A number, and before it the epoch that it belongs to; without one it is taken for the present epoch's. */
 const FEED_CURSOR = /^(?:([0-9a-z]{1,64})\.)?(\d{1,15})$/;
 const feedCursor = z.string().regex(FEED_CURSOR, 'a `seq`, or the value of `next` from the page before');
+/** As the tables have it. */
+const instant = z.iso
+  .datetime({ offset: true, error: 'an instant such as 2026-11-01T12:00:00Z' })
+  .transform((text) => new Date(text).toISOString())
+  .openapi({ type: 'string', format: 'date-time' });
 const textCursor = z.string().min(1).max(CURSOR_MAX_LENGTH);
 
 const pagedByNumber = { limit, after: numberCursor.optional() };
@@ -35,6 +40,25 @@ export const queries = {
     type: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
     kind: kind.optional(),
     record_id: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+  }),
+  deliveries: z.strictObject({
+    limit,
+    /** A number for each table that is walked. */
+    after: z
+      .string()
+      .regex(/^\d{1,16}(\.\d{1,16}){3}$/, 'the value of `next` from the page before')
+      .optional(),
+    outcome: z.enum(['accepted', 'quarantined', 'rejected']).optional(),
+    type: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    kind: kind.optional(),
+    since: instant.optional(),
+    until: instant.optional(),
+    search: z
+      .string()
+      .min(1)
+      .max(CURSOR_MAX_LENGTH)
+      .optional()
+      .describe('The id of the event or of the record, or a part of the body, letter for letter.'),
   }),
   records: z.strictObject({
     limit,
@@ -69,7 +93,7 @@ export const queries = {
   }),
   gaps: z.strictObject({ ...pagedByNumber, open: flag.optional() }),
   byNumber: z.strictObject(pagedByNumber),
-  deletions: z.strictObject({
+  pendingDeletions: z.strictObject({
     limit,
     // A kind stands before the id.
     after: z

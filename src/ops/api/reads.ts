@@ -27,6 +27,11 @@ export function createReads(
       c.json(found(await store.showEvent(c.req.valid('param').id)), 200),
     )
 
+    .openapi(routes.listDeliveries, async (c) => {
+      const { limit, after, ...filter } = c.req.valid('query');
+      return c.json(await store.listDeliveries(filter, { limit, after }), 200);
+    })
+
     .openapi(routes.listRecords, async (c) => {
       const { limit, after, ...filter } = c.req.valid('query');
       const records = await store.listRecords(c.req.valid('param').kind, filter, { limit, after });

@@ -113,6 +113,14 @@ export const showEvent = createRoute({
   request: { params: byId },
   responses: { ...answer(schemas.event, 'The event.'), ...missing, ...toRead },
 });
+export const listDeliveries = createRoute({
+  ...read,
+  path: '/api/deliveries',
+  operationId: 'listDeliveries',
+  summary: 'All that came in, whatever became of it',
+  request: { query: queries.deliveries },
+  responses: { ...answer(schemas.deliveries, 'One page, newest first.'), ...invalid, ...toRead },
+});
 export const listRecords = createRoute({
   ...read,
   path: '/api/records/{kind}',
@@ -191,8 +199,8 @@ export const listPendingDeletions = createRoute({
   path: '/api/deletions',
   operationId: 'listPendingDeletions',
   summary: 'Deletions that wait for a person',
-  request: { query: queries.deletions },
-  responses: { ...answer(schemas.deletions, 'One page, by kind and id.'), ...invalid, ...toRead },
+  request: { query: queries.pendingDeletions },
+  responses: { ...answer(schemas.pendingDeletions, 'One page, by kind and id.'), ...invalid, ...toRead },
 });
 export const listQuarantine = createRoute({
   ...read,

@@ -12,6 +12,8 @@ const text = z.string();
 const whole = z.int();
 const json = z.record(z.string(), z.unknown());
 
+const eventState = z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']);
+
 export const event = z
   .object({
     seq: whole.describe('Its number, in the order of commits.'),
@@ -23,7 +25,7 @@ export const event = z
     received_at: instant,
     deliveries: whole,
     last_delivered_at: instant,
-    state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']),
+    state: eventState,
     attempts: whole,
     next_attempt_at: instant.nullable(),
     processed_at: instant.nullable(),
@@ -31,6 +33,22 @@ export const event = z
     body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
   })
   .openapi('Event');
+
+export const delivery = z
+  .object({
+    outcome: z.enum(['accepted', 'quarantined', 'rejected']),
+    number: whole.describe('Its `seq` among the events, or its `id` in quarantine or among the rejections.'),
+    received_at: instant,
+    event_id: text.nullable().describe('As its body names it.'),
+    type: text.nullable(),
+    kind: kind.nullable(),
+    record_id: text.nullable(),
+    state: eventState.nullable().describe('Of the event, where it was accepted.'),
+    reason: text.nullable().describe('Why it was not accepted, or why its event failed.'),
+    address: text.nullable().describe('Whom it came from, where it was rejected.'),
+    deliveries: whole.describe('How often it came; of rejections, how many it stands for.'),
+  })
+  .openapi('Delivery');
 
 export const record = z
   .object({
@@ -303,15 +321,19 @@ export const listOf = <Item extends z.ZodType>(item: Item) =>
     next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
   });
 
-export const events = z.object({
-  items: z.array(event).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
-  next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
-  looked_back_to: instant
-    .nullable()
-    .describe('A page looks at a bounded number of events. When it ended there: the oldest came in then.'),
-});
+/** Of what is searched by walking back. */
+const pageOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({
+    items: z.array(item).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
+    next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
+    looked_back_to: instant
+      .nullable()
+      .describe('A page looks at a bounded number of rows. When it ended there: the oldest came in then.'),
+  });
+export const events = pageOf(event);
+export const deliveries = pageOf(delivery);
 
-export const deletions = z.object({
+export const pendingDeletions = z.object({
   sync_runs: z
     .array(
       z.object({
@@ -394,9 +416,11 @@ export const notReady = z.object({ status: z.literal('not_ready'), reason: text 
 export type Event = z.output<typeof event>;
 export type MirroredRecord = z.output<typeof record>;
 export type Change = z.output<typeof change>;
+export type Delivery = z.output<typeof delivery>;
 export type Gap = z.output<typeof gap>;
 export type SyncRun = z.output<typeof syncRun>;
 export type QuarantinedDelivery = z.output<typeof quarantined>;
 export type Rejection = z.output<typeof rejection>;
+export type AuditEntry = z.output<typeof auditEntry>;
 export type Status = z.output<typeof status>;
-export type PendingDeletion = z.output<typeof deletions>['items'][number];
+export type PendingDeletion = z.output<typeof pendingDeletions>['items'][number];

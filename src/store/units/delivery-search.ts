@@ -2,10 +2,10 @@ import type { Sql } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import {
   type DeliveryFilter,
-  type DeliveryOutcome,
   type DeliveryPage,
   type DeliveryReport,
   EVENTS_LOOKED_AT,
+  type ListedOutcome,
   type Paging,
 } from '../reports.ts';
 import { events, quarantine, rejections } from '../schema.sqlite.ts';
@@ -17,7 +17,7 @@ const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 
 /** Where deliveries of one outcome stand, by a number that grows. */
 interface Source {
-  outcome: DeliveryOutcome;
+  outcome: ListedOutcome;
   table: Table;
   number: Column;
   receivedAt: Column;

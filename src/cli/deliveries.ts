@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Argument, Command, Option } from 'commander';
+import type { Kind } from '../compliance/kinds.ts';
+import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
+import type { Delivery } from '../ops/api/schemas.ts';
+import { MirrorError } from '../platform/errors.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { type ListView, writeList } from './lists.ts';
+import { withApi } from './ops-api.ts';
+import {
+  afterOption,
+  jsonOption,
+  type ListOptions,
+  limitOption,
+  pagingOf,
+  parseInstant,
+  parseKind,
+} from './options.ts';
+import { stopSignals } from './stop-signals.ts';
+import { renderPairs } from './table.ts';
+import { printable } from './text.ts';
+
+/** How often `follow` asks what has come in. Milliseconds. */
+const FOLLOW_EVERY_MS = 1_000;
+
+const OUTCOMES = ['accepted', 'quarantined', 'rejected'] as const;
+
+const DELIVERIES: ListView<Delivery> = [
+  ['RECEIVED', (delivery) => delivery.received_at],
+  ['OUTCOME', (delivery) => delivery.state ?? delivery.outcome],
+  ['ID', idOf],
+  ['TYPE', (delivery) => delivery.type],
+  ['RECORD', (delivery) => delivery.record_id],
+  ['TIMES', (delivery) => delivery.deliveries],
+  ['REASON', (delivery) => delivery.reason],
+];
+
+interface Filter {
+  outcome?: (typeof OUTCOMES)[number];
+  type?: string;
+  kind?: Kind;
+  since?: string;
+  until?: string;
+  search?: string;
+}
+
+export function deliveriesCommand(cli: Cli): Command {
+  const deliveries = new Command('deliveries').description(
+    'all that came in, whatever became of it: list, show, follow',
+  );
+
+  filtered(deliveries.command('list').description('deliveries, newest first'))
+    .addOption(new Option('--until <instant>', 'received before').argParser(parseInstant))
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((options: Filter & ListOptions) =>
+      withApi(cli, 'read', async (api) => {
+        const page = await findDeliveries(api, { ...filterOf(options), ...pagingOf(options) });
+        writeList(cli, page, options, DELIVERIES);
+      }),
+    );
+
+  deliveries
+    .command('show')
+    .description('one delivery with its body; "doctor --delivery" explains it')
+    .addArgument(new Argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER'))
+    .addOption(jsonOption())
+    .action((id: string, options: { json?: true }) =>
+      withApi(cli, 'read', async (api) => {
+        const shown = await showDelivery(api, id);
+        if (shown === null) {
+          throw new MirrorError('not_found', `no delivery ${id} is kept`, {
+            remedy: 'see "deliveries list"',
+          });
+        }
+        if (options.json) writeJson(cli.out, shown);
+        else {
+          const { body_base64: _, ...rest } = shown as Record<string, string | number | null>;
+          cli.out.write(renderPairs(Object.entries(rest)));
+        }
+      }),
+    );
+
+  filtered(deliveries.command('follow').description('what comes in, as it comes, until Ctrl-C'))
+    .option('--json', 'print a line of JSON for each')
+    .action((options: Filter & { json?: true }) =>
+      withApi(cli, 'read', async (api) => await follow(cli, api, filterOf(options), options)),
+    );
+
+  return deliveries;
+}
+
+function filtered(command: Command): Command {
+  return command
+    .addOption(new Option('--outcome <outcome>', 'only those').choices(OUTCOMES))
+    .option('--type <type>', 'only of events of this type')
+    .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
+    .option('--search <text>', 'only with this id of the event or the record, or with this in the body')
+    .addOption(new Option('--since <instant>', 'received then or later').argParser(parseInstant));
+}
+
+function filterOf({ outcome, type, kind, since, until, search }: Filter): Filter {
+  return { outcome, type, kind, since, until, search } as Filter;
+}
+
+/** What "show" and "doctor --delivery" take. */
+function idOf({ outcome, number, event_id }: Delivery): string {
+  if (outcome === 'accepted') return event_id ?? '';
+  return `${outcome === 'quarantined' ? 'quarantine' : 'rejection'}:${number}`;
+}
+
+async function showDelivery(api: ApiClient, id: string): Promise<object | null> {
+  const [, where, number] = /^(quarantine|rejection):([1-9]\d{0,14})$/.exec(id) ?? [];
+  if (where === undefined || number === undefined) return await found(api.events[':id'].$get(at(id)));
+  return where === 'quarantine'
+    ? await found(api.quarantine[':id'].$get(at(number)))
+    : await found(api.rejections[':id'].$get(at(number)));
+}
+
+/** One page looks at a bounded number of rows. A command has time: it goes on until its rows are full. */
+async function findDeliveries(
+  api: ApiClient,
+  query: Filter & { limit: number; after?: string | undefined },
+): Promise<{ items: Delivery[]; next: string | null }> {
+  const items: Delivery[] = [];
+  for (let { after } = query; ; ) {
+    const limit = query.limit - items.length;
+    const page = await answered(api.deliveries.$get({ query: { ...query, limit, after } }));
+    items.push(...page.items);
+    if (page.next === null || items.length >= query.limit) return { items, next: page.next };
+    after = page.next;
+  }
+}
+
+/** A line for each, oldest first, and again where it comes once more or its event has moved on. */
+async function follow(cli: Cli, api: ApiClient, filter: Filter, options: { json?: true }): Promise<void> {
+  const stop = stopSignals({ attached: false });
+  const told = new Map<string, string>();
+  let since = filter.since ?? new Date().toISOString();
+  try {
+    while (!stop.signal.aborted) {
+      const { items } = await answered(
+        api.deliveries.$get({ query: { ...filter, since, limit: PAGE_LIMIT_MAX } }),
+      );
+      for (const delivery of items.toReversed()) {
+        const key = `${delivery.outcome} ${delivery.number}`;
+        const state = `${delivery.state} ${delivery.deliveries}`;
+        if (told.get(key) === state) continue;
+        told.set(key, state);
+        if (options.json) cli.out.write(`${JSON.stringify(delivery)}\n`);
+        else cli.out.write(lineOf(delivery));
+      }
+      // What came in within the last minute may still change; what is older is not looked at again.
+      const oldest = new Date(Date.now() - 60_000).toISOString();
+      if (oldest > since) since = oldest;
+      await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+    }
+  } finally {
+    stop.release();
+  }
+}
+
+/** Wide enough for every outcome and state. */
+const OUTCOME_WIDTH = 11;
+
+function lineOf(delivery: Delivery): string {
+  const { received_at, type, record_id, reason, outcome, state } = delivery;
+  const words = [
+    received_at,
+    (state ?? outcome).padEnd(OUTCOME_WIDTH),
+    idOf(delivery),
+    type,
+    record_id,
+    reason,
+  ];
+  return `${words.map((word) => printable(word ?? '-')).join('  ')}\n`;
+}
