@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
 import type { PendingDeletion } from '../ops/api/schemas.ts';
-import { digestOf } from '../ops/deletions.ts';
+import { digestOf } from '../ops/pending-deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { ask } from './ask.ts';

@@ -1,32 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { createApi } from '../ops/api/app.ts';
-import { type ApiClient, apiHere, remoteApi } from '../ops/api/client.ts';
-import { createAuditLog } from '../ops/audit.ts';
-import type { LiveFacts, OpsActions, OpsContext } from '../ops/context.ts';
-import { createOperations } from '../ops/operations.ts';
-import { noDeliveries } from '../ops/recent.ts';
-import { createSnapshots } from '../ops/snapshot.ts';
+import { type ApiClient, remoteApi } from '../ops/api/client.ts';
 import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { version } from '../platform/package.ts';
-import { pendingDeletions } from '../service/operators.ts';
-import { beginPause, endPause, readPause } from '../service/pause.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import {
-  clockOf,
-  databasePath,
-  holderOfDatabase,
-  livingReplicas,
-  withLockedStore,
-  withStore,
-} from './database.ts';
-import { printable } from './text.ts';
-
-/** In the audit, beside the names of tokens. */
-const ACTOR = 'cli';
+import { databasePath, holderOfDatabase, withLockedStore, withStore } from './database.ts';
 
 /** An operators' listener, and a token for it. */
 export interface Listener {
@@ -64,6 +44,8 @@ export async function withApi<T>(
   const way: Way = WAYS[purpose];
   const service = way.isByService || config.remote !== null ? await runningService(config) : null;
   if (service !== null) return await work(remoteApi(service), service);
+  // Loaded when first needed: help, a wrong option and a service elsewhere should not cost it.
+  const { apiOver } = await import('./api-over.ts');
   const here = async (store: Store) => await work(await apiOver(store, cli, config), null);
   if (!way.isWriting(config)) return await withStore(cli, here);
   // A database that is not there would be made by opening it for writing; looking first says so instead.
@@ -99,93 +81,4 @@ async function operateToken(config: Config): Promise<string> {
     );
   }
   return readFileSync(path, 'utf8').trim();
-}
-
-/** What a service would do at once is noted here, for those that run on the database or the next that starts. */
-async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
-  const clock = await clockOf(store);
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
-  const isServed = (await livingReplicas(store, clock)) > 0;
-  const timing = { settleMs: config.sync.settleMs };
-  const toleranceMs = config.webhook.toleranceSeconds * 1000;
-  const eventsOnly = config.compliance === null;
-  const rules = { pointers: config.idPointers, eventsOnly, toleranceMs, timing };
-  const startedAt = clock.wall();
-  let pause = await readPause(store);
-
-  const actions: OpsActions = {
-    async requestFullSync(kinds, reason) {
-      // Whoever starts later begins with full syncs anyway.
-      if (!isServed) return;
-      await store.requestSyncRuns(kinds, reason, now());
-      await store.notify('work');
-    },
-    async refetch(kind, ids) {
-      await store.makeDue(kind, ids, now());
-      await store.notify('work');
-      return { queued: ids.length };
-    },
-    async dryRun(kind, signal) {
-      const { compareHere } = await import('./compare-here.ts');
-      return await compareHere(cli, config, { store, clock }, kind, signal);
-    },
-    async pause() {
-      pause = await beginPause(store, clock.wall());
-      await store.notify('work');
-    },
-    async resume() {
-      await endPause(store);
-      pause = null;
-      await store.notify('work');
-    },
-  };
-  const facts = (): LiveFacts => ({
-    ...{ version: version(), startedAt, eventsOnly, ...config.sync, idPointers: config.idPointers },
-    ...{
-      state: isServed ? 'elsewhere' : 'stopped',
-      paused: pause !== null,
-      pausedSince: pause?.since ?? null,
-    },
-    ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
-    ...{ runningSyncRuns: [], upstream: unknownUpstream(config) },
-    deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries(), perMinute: [] },
-  });
-  const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
-  const context = {
-    store: operatorsStore(),
-    ...{ actions, facts, clock, logger: { error: complain } },
-    ...{ pendingDeletions: () => pendingDeletions(store, clock.wall()), credentials: async () => null },
-    traffic: (since: number) => store.listTraffic(since),
-    signal: new AbortController().signal,
-  };
-  const operations = createOperations(context, createAuditLog(context));
-  return apiHere(createApi(context, { operations, snapshots: createSnapshots(context) }), ACTOR);
-
-  function operatorsStore(): OpsContext['store'] {
-    const told = async <T>(work: Promise<T>): Promise<T> => {
-      const done = await work;
-      await store.notify('work');
-      return done;
-    };
-    return {
-      ...store,
-      retryEvent: (id, at) => told(store.retryEvent(id, rules, at)),
-      releaseQuarantined: (id, at) => told(store.releaseQuarantined(id, at, timing)),
-      resolveGapById: (id, at) => told(store.resolveGapById(id, at)),
-    };
-  }
-}
-
-function unknownUpstream({ compliance }: Config): LiveFacts['upstream'] {
-  const limit = compliance?.requestsPerMinute ?? 0;
-  return {
-    ...{
-      configured: compliance !== null,
-      origin: compliance?.baseUrl.origin ?? null,
-      ok: null,
-      skewMs: null,
-    },
-    ...{ lastOkAt: null, lastErrorAt: null, lastError: null, consecutiveFailures: 0, unreachableSince: null },
-    ...{ budgetLeft: limit, budgetPerMinute: limit, budgetLost: [] },
-  };
 }

@@ -26,7 +26,8 @@ export interface ListOptions {
 }
 
 export function pagingOf(options: ListOptions): Paging {
-  return { limit: options.limit, after: options.after };
+  // A script that begins its loop has nothing to go on behind yet.
+  return { limit: options.limit, after: options.after || undefined };
 }
 
 export function parseKind(text: string): Kind {
@@ -47,8 +48,11 @@ export function integerBetween(least: number, most: number): (text: string) => n
   };
 }
 
+/** What the API takes, and room for the one after it. */
+const ROW_ID_MAX = 10 ** 15 - 2;
+
 /** The number that full syncs and quarantined deliveries go by. */
-export const parseRowId = integerBetween(1, Number.MAX_SAFE_INTEGER);
+export const parseRowId = integerBetween(1, ROW_ID_MAX);
 
 /** An instant with its zone, or a date, which is its first moment in UTC. Returns ISO 8601 UTC as the tables have it. */
 export function parseInstant(text: string): string {

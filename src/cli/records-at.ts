@@ -3,7 +3,7 @@ import { type ApiClient, answered, atRecord } from '../ops/api/client.ts';
 import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import { type PastRecord, recordAt } from './history.ts';
+import { type PastRecord, recordAt } from './past-record.ts';
 
 /**
  * The records of a kind as they were at `instant`, by id, up to `limit` behind `after`. Rejects where the history that

@@ -4,7 +4,6 @@ import { type ApiClient, answered, atRecord, found } from '../ops/api/client.ts'
 import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
-import type { PastRecord } from './history.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import {
@@ -16,6 +15,7 @@ import {
   parseInstant,
   parseKind,
 } from './options.ts';
+import type { PastRecord } from './past-record.ts';
 import { recordsAt } from './records-at.ts';
 import { type Cell, renderPairs } from './table.ts';
 

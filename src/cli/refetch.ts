@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { Argument, Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
-import { answered, atRecord } from '../ops/api/client.ts';
+import { answered } from '../ops/api/client.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
 import { withApi } from './ops-api.ts';
@@ -26,8 +27,9 @@ export function refetchCommand(cli: Cli): Command {
         const isServed = service.state !== 'stopped';
         // A service that starts reads everything anyway.
         if (isAll && isServed) await answered(api['sync-runs'].$post({ json: { kinds: [kind] } }));
-        for (const id of wanted) {
-          await answered(api.records[':kind'][':id'].refetch.$post(atRecord(kind, id)));
+        for (let at = 0; at < wanted.length; at += PAGE_LIMIT_MAX) {
+          const json = { ids: wanted.slice(at, at + PAGE_LIMIT_MAX) };
+          await answered(api.records[':kind'].refetch.$post({ param: { kind }, json }));
         }
         const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
         const when = !isServed

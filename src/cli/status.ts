@@ -21,6 +21,15 @@ export function statusCommand(cli: Cli): Command {
     .action(async (options: { json?: true; check?: true }) => {
       const told = await toldByService(cli);
       const status = told ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
+      if (status.kinds === null) {
+        throw new MirrorError(
+          'store_unavailable',
+          `the service cannot read its database: ${status.sentence}`,
+          {
+            remedy: 'its log says more',
+          },
+        );
+      }
       await show(cli, { told, status }, options);
       if (options.check) assertInSync(status);
     });
@@ -63,7 +72,7 @@ async function show(
   writeSummary(cli, status);
 }
 
-/** Flat, for scripts. A list that is empty, or a 0, where the database could not be read. */
+/** Flat, for scripts. */
 function summaryOf(status: Status) {
   return {
     kinds: status.kinds ?? [],
@@ -82,8 +91,7 @@ function summaryOf(status: Status) {
 
 /** Throws DifferenceFound, which exits with 3. */
 function assertInSync({ kinds }: Status): void {
-  if (kinds === null) throw new MirrorError('store_unavailable', 'the database could not be read');
-  const others = kinds.filter(({ verdict }) => verdict !== 'in_sync');
+  const others = (kinds ?? []).filter(({ verdict }) => verdict !== 'in_sync');
   if (others.length === 0) return;
   const named = others.map(({ kind, verdict }) => `${kind}: ${verdict}`).join(', ');
   throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');

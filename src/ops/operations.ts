@@ -2,8 +2,8 @@ import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
 import type { AuditLog } from './audit.ts';
 import type { Comparison, OpsContext } from './context.ts';
-import { APPROVAL_MS, namedBy } from './deletions.ts';
 import { gapText } from './gap-texts.ts';
+import { APPROVAL_MS, namedBy } from './pending-deletions.ts';
 import { isEndedByPerson } from './verdict-facts.ts';
 import { kindPlural } from './words.ts';
 
@@ -46,7 +46,7 @@ export interface Operations {
   dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Done<Compared[]>>;
   /** Exactly the ids that were shown with this digest, or a conflict. */
   approveDeletions(actor: string, digest: string): Promise<Done<ApprovedDeletions>>;
-  refetch(actor: string, kind: Kind, id: string): Promise<Done<{ queued: number }>>;
+  refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<Done<{ queued: number }>>;
   releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
   /** For a gap that a person's word ends. Of any other a conflict says what ends it. */
   resolveGap(actor: string, id: number): Promise<Done<null>>;
@@ -58,6 +58,9 @@ export interface Operations {
 const RETRY_BATCH = 100;
 /** Errors told of a retry of many: they are mostly the same. */
 const ERRORS_TOLD = 10;
+
+/** Of many ids as many as a reader looks through. Characters. */
+const TARGET_MAX = 1_000;
 
 /** Tries all failed events that name no record. */
 async function retryAllWithoutRecord(
@@ -244,10 +247,12 @@ export function createOperations(
       return { status: 'done', value: { syncRunId, kind, ids, until: new Date(until).toISOString() } };
     },
 
-    async refetch(actor, kind, id) {
+    async refetch(actor, kind, ids) {
       const refused = needsApi();
       if (refused !== null) return refused;
-      const value = await audit.change(actor, 'refetch', `${kind}/${id}`, () => actions.refetch(kind, [id]));
+      const distinct = [...new Set(ids)];
+      const target = `${kind}/${distinct.join(',')}`.slice(0, TARGET_MAX);
+      const value = await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct));
       return { status: 'done', value };
     },
 

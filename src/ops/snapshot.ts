@@ -33,7 +33,7 @@ const GAPS_READ = 200;
 const DAY_MS = 5_000;
 
 export interface Snapshots {
-  /** At most `SNAPSHOT_MS` old, and read after the last `forget`. Never rejects: a database that cannot be read is a verdict. */
+  /** At most `SNAPSHOT_MS` old, and read after the last `forget`. For a listener it never rejects: a database that cannot be read is a verdict. */
   current(): Promise<Snapshot>;
   /** Something was just changed by a person, who must find it changed. */
   forget(): void;
@@ -41,7 +41,8 @@ export interface Snapshots {
 
 export function createSnapshots(
   context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'pendingDeletions' | 'credentials' | 'traffic'> & {
-    logger: Pick<OpsContext['logger'], 'error'>;
+    /** Null: what the database cannot tell is no verdict, and `current` rejects with the reason. */
+    logger: Pick<OpsContext['logger'], 'error'> | null;
   },
 ): Snapshots {
   const { store, clock, logger } = context;
@@ -57,6 +58,7 @@ export function createSnapshots(
       ]);
       return { summary, gaps, pending, syncRuns };
     } catch (error) {
+      if (logger === null) throw error;
       logger.error({ outcome: 'failed', error: describeError(error) }, 'status could not be read');
       return { summary: null, gaps: [], pending: [], syncRuns: [] };
     }
@@ -75,6 +77,7 @@ export function createSnapshots(
       }
       return { hour: seriesOf(recent, HOUR, now), day: seriesOf([...earlier.rows, ...recent], DAY, now) };
     } catch (error) {
+      if (logger === null) throw error;
       logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');
       return { hour: seriesOf([], HOUR, now), day: seriesOf([], DAY, now) };
     }
@@ -84,6 +87,7 @@ export function createSnapshots(
     try {
       return await context.credentials();
     } catch (error) {
+      if (logger === null) throw error;
       logger.error({ outcome: 'failed', error: describeError(error) }, 'credentials could not be read');
       return null;
     }

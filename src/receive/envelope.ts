@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
 import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
-import { isDeeperThan } from './depth.ts';
 import { parseInstant } from './instant.ts';
+import { isDeeperThan } from './nesting.ts';
 
 export type ParsedEnvelope =
   | { ok: true; event: IncomingEvent }

@@ -13,7 +13,7 @@ const STEPS_MAX = 1_000;
 
 const DAY_MS = 86_400_000;
 
-/** As CONTRACT's settings of the same names. Days. */
+/** As the settings of the same names. Days. */
 export interface RetentionSettings {
   bodyDays: number;
   /** 0: for ever. */

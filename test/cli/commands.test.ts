@@ -119,6 +119,31 @@ describe('on an empty database with no service running', () => {
     expect({ code, list: JSON.parse(out) }).toEqual({ code: 0, list: { items: [], next: null } });
   });
 
+  it('a status that cannot be read is an error, and not a row of zeros', async () => {
+    const path = join(directory, 'broken.db');
+    expect((await cli(['migrate'], { DATABASE_URL: `file:${path}` })).code).toBe(0);
+    const database = new DatabaseSync(path);
+    database.exec('DROP VIEW sync_status');
+    database.close();
+    for (const args of [['status'], ['status', '--json'], ['status', '--check']]) {
+      const { code, out, err } = await cli(args, { DATABASE_URL: `file:${path}` });
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toContain('sync_status');
+    }
+  });
+
+  it.each(['', '.', '..'])('the id %j is one that nothing has, and never a list', async (id) => {
+    for (const args of [
+      ['events', 'show'],
+      ['events', 'retry'],
+      ['records', 'show', 'vendor'],
+    ]) {
+      const { code, out, err } = await cli([...args, id], settings);
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toMatch(/no event with the id|holds no vendor with the id/);
+    }
+  });
+
   it('the status names each kind and says that no service runs', async () => {
     const status = JSON.parse((await cli(['status', '--json'], settings)).out);
     expect(status.service).toBeNull();

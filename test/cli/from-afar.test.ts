@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer as createPlainServer } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -26,6 +27,26 @@ test.each([
   expect(err).toMatch(/OPS_URL is set, and "[^"]+" works on the machine of the database/);
   expect(existsSync(database)).toBe(false);
   rmSync(folder, { recursive: true, force: true });
+});
+
+test.each([
+  [205, ''],
+  [200, '<html>Sign in</html>'],
+  [200, 'null'],
+  [302, ''],
+  [999, 'x'],
+])('what answers %i %j there is told to be no operators’ listener', async (status, body) => {
+  const server = createPlainServer((_, response) => {
+    response.statusCode = status;
+    response.end(body);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, err } = await cli(['gaps', 'list'], { OPS_URL: url, OPS_TOKEN: 'a-token-of-the-tests' });
+  server.close();
+  expect(code).toBe(1);
+  expect(err).toMatch(/is OPS_URL the address of/);
+  expect(err).not.toMatch(/\n\s+at /);
 });
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;

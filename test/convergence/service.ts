@@ -23,7 +23,7 @@ export interface Service {
   end(): Promise<void>;
 }
 
-/** The built service over a file of its own, told of the upstream by CONTRACT's settings and nothing else. */
+/** The built service over a file of its own, told of the upstream by its settings and nothing else. */
 export async function createService(
   upstream: Pick<IndependentUpstream, 'baseUrl'>,
   settings: Readonly<Record<string, string>> = {},

@@ -6,7 +6,6 @@ import {
   compareRead,
   covered,
   decideApply,
-  decideDeletions,
   decideMissing,
   decideProvisional,
   decideTombstone,
@@ -16,6 +15,7 @@ import {
   standsInRow,
   UNKNOWN_STATE,
 } from '../../src/mirror/decide.ts';
+import { decideDeletions } from '../../src/mirror/deletions.ts';
 import { contentOf } from '../../src/mirror/merge.ts';
 
 const SETTLE = 10;

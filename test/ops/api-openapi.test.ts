@@ -2,7 +2,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import * as routes from '../../src/ops/api/routes.ts';
-import { pendingBySyncRun } from '../../src/ops/deletions.ts';
+import { pendingBySyncRun } from '../../src/ops/pending-deletions.ts';
 import { bearer, type Harness, incoming, NOTHING_SYNCED, OPERATE, opsHarness, READ } from './harness.ts';
 
 const TIMING = { settleMs: 10_000 };
@@ -93,6 +93,7 @@ it('what is answered is what the document says', async () => {
   const [pending] = await pendingBySyncRun(h.store, Date.now());
   const bodies: Record<string, object> = {
     '/api/events/retry': { failed_for: 'no_record_id' },
+    '/api/records/policy/refetch': { ids: ['pol_1', 'pol_2'] },
     '/api/deletions/approve': { digest: pending!.digest },
   };
   const lost = { reason: 'restored', kind: 'risk_assessment', recordId: null } as const;

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
@@ -5,6 +6,7 @@ import { isUsableId } from '../../src/compliance/pointers.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
+import { listen } from '../browser/listener.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
@@ -486,4 +488,35 @@ describe('changes', () => {
       { actor: 'olga', action: 'pause', outcome: 'failed', target: null },
     ]);
   });
+});
+
+test('whoever hangs up ends the dry run that he asked for', async () => {
+  const { url, close } = await listen(h);
+  try {
+    const begun = Promise.withResolvers<AbortSignal>();
+    h.context.actions.dryRun = async (_, signal) => {
+      begun.resolve(signal);
+      await once(signal, 'abort');
+      throw signal.reason;
+    };
+    const leaving = new AbortController();
+    const asked = fetch(`${url}/api/sync-runs`, {
+      ...{ method: 'POST', headers: bearer(OPERATE), body: '{"dry_run":true}', signal: leaving.signal },
+    });
+    const signal = await begun.promise;
+    leaving.abort();
+    await expect(asked).rejects.toThrow();
+    await expect.poll(() => signal.aborted).toBe(true);
+  } finally {
+    await close();
+  }
+});
+
+test('a body that is no object is refused in words', async () => {
+  for (const body of ['null', '[]', '"x"', '7']) {
+    const refused = await post('/api/sync-runs', body);
+    expect(refused).toMatchObject({ status: 400, body: { detail: 'The body is no JSON object.' } });
+  }
+  expect((await get('/api/events?search=x')).body.detail).toBe('`search`: there is no such parameter.');
+  expect((await get('/api/events?record_id=')).body.detail).toContain('a text of 1 to 255 characters');
 });

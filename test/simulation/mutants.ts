@@ -167,7 +167,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'however many records vanish at once, they are deleted',
     edits: [
       {
-        file: DECIDE,
+        file: 'src/mirror/deletions.ts',
         find: 'const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);',
         put: 'const pending = new Set<string>();',
       },

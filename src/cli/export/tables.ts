@@ -36,7 +36,7 @@ function recordsOf(kind: Kind, columns: readonly string[]): ExportedTable {
   };
 }
 
-/** The tables that CONTRACT's readers know, by their names there. */
+/** The tables that users read, by their names. */
 export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
   policies: recordsOf('policy', ['id', 'name', 'version']),
   risk_assessments: recordsOf('risk_assessment', ['id', 'name']),

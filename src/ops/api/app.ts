@@ -62,6 +62,8 @@ const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
       : problem(404, 'not_found', 'There is no such thing here.');
   }
   const given = result.target === 'query' ? (c.req.queries(name)?.length ?? 0) : 1;
+  if (name === '')
+    return problem(400, 'invalid_parameter', 'A parameter is not usable.', 'The body is no JSON object.');
   const what = issue.code === 'unrecognized_keys' ? 'there is no such parameter' : issue.message;
   const detail = given > 1 ? `\`${name}\` is given ${given} times.` : `\`${name}\`: ${what}.`;
   return problem(400, 'invalid_parameter', 'A parameter is not usable.', detail);

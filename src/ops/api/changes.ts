@@ -1,6 +1,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Kind } from '../../compliance/kinds.ts';
-import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
+import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import type { Compared, Done, Operations } from '../operations.ts';
 import { notFound, refusal } from './answers.ts';
@@ -14,8 +14,7 @@ export function createChanges(operations: Operations) {
     try {
       return done(await operations.dryRun(kinds, signal));
     } catch (error) {
-      const isOurs = error instanceof StoreUnavailable || error instanceof UsageError;
-      if (!(error instanceof MirrorError) || isOurs) throw error;
+      if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
       const { code, message, remedy } = error;
       const detail = remedy === undefined ? message : `${message} (${remedy})`;
       throw refusal(502, code, 'The compliance service could not be read.', detail);
@@ -56,10 +55,18 @@ export function createChanges(operations: Operations) {
         const { syncRunId, ...approved } = done(await operations.approveDeletions(actor(c), digest));
         return c.json({ status: 'approved' as const, sync_run_id: syncRunId, ...approved }, 200);
       })
+      .openapi(routes.refetchMany, async (c) => {
+        const { kind } = c.req.valid('param');
+        const { ids } = c.req.valid('json');
+        return c.json(
+          { status: 'queued' as const, ...done(await operations.refetch(actor(c), kind, ids)) },
+          202,
+        );
+      })
       .openapi(routes.refetch, async (c) => {
         const { kind, id } = c.req.valid('param');
         return c.json(
-          { status: 'queued' as const, ...done(await operations.refetch(actor(c), kind, id)) },
+          { status: 'queued' as const, ...done(await operations.refetch(actor(c), kind, [id])) },
           202,
         );
       })

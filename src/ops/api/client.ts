@@ -1,11 +1,10 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { Hono } from 'hono';
 import { type ClientResponse, hc } from 'hono/client';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
-import type { OpsEnv } from '../access.ts';
 import type { Api } from './app.ts';
+import { idInPath } from './ids.ts';
 
 /** The API, typed by its own declaration. */
 export type ApiClient = ReturnType<typeof hc<Api>>['api'];
@@ -37,21 +36,6 @@ export function remoteApi({ url, token }: { url: string; token: string }): ApiCl
   return hc<Api>(url, { fetch: send }).api;
 }
 
-/** The API in this process, for `name`, who may change whatever it takes. What it rejects with comes as it is. */
-export function apiHere(api: Api, name: string): ApiClient {
-  const app = new Hono<OpsEnv>();
-  app.onError((error) => {
-    throw error;
-  });
-  app.use(async (c, next) => {
-    c.set('identity', { name, role: 'operate', csrf: null });
-    await next();
-  });
-  app.route('/', api);
-  const send: Send = async (address, init) => await app.request(String(address), init);
-  return hc<Api>('http://localhost', { fetch: send }).api;
-}
-
 /** Not by fetch, which follows redirects or fails without a reason, and gives up on an answer's head after five minutes. */
 async function ask(url: URL, token: string, init: RequestInit): Promise<Response> {
   return await new Promise((resolve, reject) => {
@@ -62,8 +46,11 @@ async function ask(url: URL, token: string, init: RequestInit): Promise<Response
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.once('error', reject);
       response.once('end', () => {
-        const status = response.statusCode ?? 500;
-        resolve(new Response(isBodiless(status) ? null : Buffer.concat(chunks), { status }));
+        const status = response.statusCode ?? 0;
+        // A Response takes no other; what answers so is none of ours.
+        const isUsual = status >= 200 && status <= 599;
+        const body = isBodiless(status) ? null : Buffer.concat(chunks);
+        resolve(new Response(body, { status: isUsual ? status : 502 }));
       });
     });
     request.once('error', reject);
@@ -71,11 +58,11 @@ async function ask(url: URL, token: string, init: RequestInit): Promise<Response
   });
 }
 
-const isBodiless = (status: number) => status === 204 || status === 304;
+const isBodiless = (status: number) => [204, 205, 304].includes(status);
 
 /** Ids as a path carries them. */
-export const at = (id: string | number) => ({ param: { id: encodeURIComponent(id) } });
-export const atRecord = (kind: Kind, id: string) => ({ param: { kind, id: encodeURIComponent(id) } });
+export const at = (id: string | number) => ({ param: { id: idInPath(String(id)) } });
+export const atRecord = (kind: Kind, id: string) => ({ param: { kind, id: idInPath(id) } });
 
 type Answer<R> =
   R extends ClientResponse<infer Value, infer Status, string>
@@ -88,8 +75,21 @@ type Answer<R> =
 export async function answered<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R>> {
   const response = await asked;
   const text = await response.text();
-  if (response.ok) return JSON.parse(text) as Answer<R>;
+  if (response.ok) return jsonIn(text) as Answer<R>;
   throw refusalOf(response.status, problemIn(text));
+}
+
+/** Every answer of the API is an object. */
+function jsonIn(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value;
+  } catch {
+    // As below.
+  }
+  throw new MirrorError('refused', 'what answers there is no operators’ listener', {
+    remedy: 'is OPS_URL the address of the page, and nothing before it that asks to sign in?',
+  });
 }
 
 /** The same; null: there is no such thing. */
@@ -141,8 +141,11 @@ function refusalOf(status: number, { code, title, detail }: Problem): MirrorErro
     });
   }
   if (code === 'invalid_parameter') return new UsageError(`${title} ${detail ?? ''}`);
+  if (code === 'usage') return new UsageError(detail ?? title);
   const said = detail === undefined ? title : `${title} ${detail}`;
   return code === NO_PROBLEM
-    ? new MirrorError(code, `the service answered ${status}: ${said}`)
+    ? new MirrorError(code, `the service answered ${status}: ${said}`, {
+        remedy: 'is OPS_URL the address of the operators’ listener?',
+      })
     : new MirrorError(code, said);
 }

@@ -61,7 +61,7 @@ export function createFeed({ store, clock, signal }: FeedContext) {
           });
         }
         const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
-        const ended = AbortSignal.any([signal, c.req.raw.signal]);
+        const ended = isWaiting ? AbortSignal.any([signal, c.req.raw.signal]) : signal;
         if (isWaiting) waiting += 1;
         try {
           for (let from = after; ; ) {

@@ -29,7 +29,8 @@ const instant = z.iso
   .datetime({ offset: true, error: 'an instant such as 2026-11-01T12:00:00Z' })
   .transform((text) => new Date(text).toISOString())
   .openapi({ type: 'string', format: 'date-time' });
-const textCursor = z.string().min(1).max(CURSOR_MAX_LENGTH);
+const someWords = `a text of 1 to ${CURSOR_MAX_LENGTH} characters`;
+const some = z.string(someWords).min(1, someWords).max(CURSOR_MAX_LENGTH, someWords);
 
 const pagedByNumber = { limit, after: numberCursor.optional() };
 
@@ -37,9 +38,9 @@ export const queries = {
   events: z.strictObject({
     ...pagedByNumber,
     state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
-    type: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    type: some.optional(),
     kind: kind.optional(),
-    record_id: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    record_id: some.optional(),
   }),
   deliveries: z.strictObject({
     limit,
@@ -49,21 +50,18 @@ export const queries = {
       .regex(/^\d{1,16}(\.\d{1,16}){3}$/, 'the value of `next` from the page before')
       .optional(),
     outcome: z.enum(['accepted', 'quarantined', 'rejected']).optional(),
-    type: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    type: some.optional(),
     kind: kind.optional(),
     since: instant.optional(),
     until: instant.optional(),
-    search: z
-      .string()
-      .min(1)
-      .max(CURSOR_MAX_LENGTH)
+    search: some
       .optional()
       .describe('The id of the event or of the record, or a part of the body, letter for letter.'),
   }),
   records: z.strictObject({
     limit,
-    after: textCursor.optional(),
-    search: z.string().min(1).max(CURSOR_MAX_LENGTH).optional(),
+    after: some.optional(),
+    search: some.optional(),
     unverified: flag.optional(),
     deleted: flag.optional(),
   }),
@@ -134,7 +132,11 @@ export const retryRequest = z.strictObject({
   failed_for: z.literal('no_record_id'),
 });
 
+export const refetchRequest = z.strictObject({
+  ids: z.array(some).min(1).max(PAGE_LIMIT_MAX),
+});
+
 export const approveRequest = z.strictObject({
   /** As the pending deletions were shown with. */
-  digest: z.string().min(1).max(CURSOR_MAX_LENGTH),
+  digest: some,
 });

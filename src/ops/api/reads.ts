@@ -2,7 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { pendingDeletionKey, type ReportStore } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import { pendingBySyncRun } from '../deletions.ts';
+import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { statusReport } from '../status-report.ts';
 import { found, notFound, pageOf } from './answers.ts';

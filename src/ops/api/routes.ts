@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
-import { approveRequest, queries, retryRequest, syncRequest } from './query.ts';
+import { idFromPath } from './ids.ts';
+import { approveRequest, queries, refetchRequest, retryRequest, syncRequest } from './query.ts';
 import * as schemas from './schemas.ts';
 
 /**
@@ -9,7 +10,10 @@ import * as schemas from './schemas.ts';
  */
 
 const kind = z.enum(KINDS);
-const id = z.string().describe('Any text, percent-encoded.');
+const id = z
+  .string()
+  .transform(idFromPath)
+  .openapi({ type: 'string', description: 'Any text, percent-encoded; `=Lg` is `.`, and `=Li4` is `..`.' });
 /** The id of a row that the database numbered. */
 const rowId = z
   .string()
@@ -290,6 +294,14 @@ export const approveDeletions = createRoute({
   summary: 'Approve exactly the deletions that a digest names',
   request: body(approveRequest),
   responses: { ...answer(schemas.done.approved), ...invalid, ...conflict, ...toChange },
+});
+export const refetchMany = createRoute({
+  ...change,
+  path: '/api/records/{kind}/refetch',
+  operationId: 'refetchMany',
+  summary: 'Read records of a kind again',
+  request: { params: byKind, ...body(refetchRequest) },
+  responses: { ...queued(schemas.done.refetch), ...invalid, ...missing, ...conflict, ...toChange },
 });
 export const refetch = createRoute({
   ...change,

@@ -94,7 +94,7 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       const kind = fields.get('kind') ?? '';
       const id = fields.get('id') ?? '';
       if (!isKind(kind) || id === '') return invalid('Go back, reload the page and try again.');
-      return afterOne(c, await operations.refetch(actor(c), kind, id), recordHref(kind, id), 'refetched');
+      return afterOne(c, await operations.refetch(actor(c), kind, [id]), recordHref(kind, id), 'refetched');
     },
 
     async release(c: OpsHandlerContext): Promise<Response> {

@@ -3,7 +3,7 @@ import { problem } from '../../platform/problem.ts';
 import { type Paging, pendingDeletionKey } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import { pendingBySyncRun } from '../deletions.ts';
+import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { AuditPage } from './audit-page.tsx';
 import { QuarantinedPage, QuarantinePage, RejectionPage, RejectionsPage } from './deliveries-pages.tsx';

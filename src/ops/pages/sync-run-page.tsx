@@ -1,7 +1,7 @@
 import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { RunningSyncRun } from '../context.ts';
-import type { PendingOfSyncRun } from '../deletions.ts';
+import type { PendingOfSyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences-details.tsx';
 import { recordHref } from './hrefs.ts';

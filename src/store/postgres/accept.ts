@@ -1,4 +1,4 @@
-import { contentHashOf } from '../../inbox/content.ts';
+import { contentHashOf } from '../../inbox/content-hash.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
 import type { AcceptOutcome, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
 import { keepUnusable } from '../units/accept.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
-import { contentHashOf } from '../../inbox/content.ts';
+import { contentHashOf } from '../../inbox/content-hash.ts';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { packagePath } from '../../platform/package.ts';
 import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';

@@ -1,4 +1,4 @@
-import { contentHashOf } from '../../inbox/content.ts';
+import { contentHashOf } from '../../inbox/content-hash.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';

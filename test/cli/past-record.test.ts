@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { recordAt } from '../../src/cli/history.ts';
+import { recordAt } from '../../src/cli/past-record.ts';
 import { recordsAt } from '../../src/cli/records-at.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { createApi } from '../../src/ops/api/app.ts';
-import { type ApiClient, apiHere } from '../../src/ops/api/client.ts';
+import type { ApiClient } from '../../src/ops/api/client.ts';
+import { apiHere } from '../../src/ops/api/here.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createScene, isoOf, type Scene } from '../store/scene.ts';

@@ -1,0 +1,110 @@
+import { createApi } from '../ops/api/app.ts';
+import type { ApiClient } from '../ops/api/client.ts';
+import { apiHere } from '../ops/api/here.ts';
+import { createAuditLog } from '../ops/audit.ts';
+import type { LiveFacts, OpsActions, OpsContext } from '../ops/context.ts';
+import { createOperations } from '../ops/operations.ts';
+import { noDeliveries } from '../ops/recent.ts';
+import { createSnapshots } from '../ops/snapshot.ts';
+import type { Config } from '../platform/config.ts';
+import { version } from '../platform/package.ts';
+import { pendingDeletions } from '../service/operators.ts';
+import { beginPause, endPause, readPause } from '../service/pause.ts';
+import type { Store } from '../store/store.ts';
+import type { Cli } from './cli.ts';
+import { clockOf, livingReplicas } from './database.ts';
+import { printable } from './text.ts';
+
+/** In the audit, beside the names of tokens. */
+const ACTOR = 'cli';
+
+/** What a service would do at once is noted here, for those that run on the database or the next that starts. */
+export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
+  const clock = await clockOf(store);
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const isServed = (await livingReplicas(store, clock)) > 0;
+  const timing = { settleMs: config.sync.settleMs };
+  const toleranceMs = config.webhook.toleranceSeconds * 1000;
+  const eventsOnly = config.compliance === null;
+  const rules = { pointers: config.idPointers, eventsOnly, toleranceMs, timing };
+  const startedAt = clock.wall();
+  let pause = await readPause(store);
+
+  const actions: OpsActions = {
+    async requestFullSync(kinds, reason) {
+      // Whoever starts later begins with full syncs anyway.
+      if (!isServed) return;
+      await store.requestSyncRuns(kinds, reason, now());
+      await store.notify('work');
+    },
+    async refetch(kind, ids) {
+      await store.makeDue(kind, ids, now());
+      await store.notify('work');
+      return { queued: ids.length };
+    },
+    async dryRun(kind, signal) {
+      const { compareHere } = await import('./compare-here.ts');
+      return await compareHere(cli, config, { store, clock }, kind, signal);
+    },
+    async pause() {
+      pause = await beginPause(store, clock.wall());
+      await store.notify('work');
+    },
+    async resume() {
+      await endPause(store);
+      pause = null;
+      await store.notify('work');
+    },
+  };
+  const facts = (): LiveFacts => ({
+    ...{ version: version(), startedAt, eventsOnly, ...config.sync, idPointers: config.idPointers },
+    ...{
+      state: isServed ? 'elsewhere' : 'stopped',
+      paused: pause !== null,
+      pausedSince: pause?.since ?? null,
+    },
+    ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
+    ...{ runningSyncRuns: [], upstream: unknownUpstream(config) },
+    deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries(), perMinute: [] },
+  });
+  const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
+  const context = {
+    store: operatorsStore(),
+    ...{ actions, facts, clock, logger: { error: complain } },
+    ...{ pendingDeletions: () => pendingDeletions(store, clock.wall()), credentials: async () => null },
+    traffic: (since: number) => store.listTraffic(since),
+    signal: new AbortController().signal,
+  };
+  const operations = createOperations(context, createAuditLog(context));
+  // Whoever asks wants to know why the database cannot be read, and no verdict on it.
+  const snapshots = createSnapshots({ ...context, logger: null });
+  return apiHere(createApi(context, { operations, snapshots }), ACTOR);
+
+  function operatorsStore(): OpsContext['store'] {
+    const told = async <T>(work: Promise<T>): Promise<T> => {
+      const done = await work;
+      await store.notify('work');
+      return done;
+    };
+    return {
+      ...store,
+      retryEvent: (id, at) => told(store.retryEvent(id, rules, at)),
+      releaseQuarantined: (id, at) => told(store.releaseQuarantined(id, at, timing)),
+      resolveGapById: (id, at) => told(store.resolveGapById(id, at)),
+    };
+  }
+}
+
+function unknownUpstream({ compliance }: Config): LiveFacts['upstream'] {
+  const limit = compliance?.requestsPerMinute ?? 0;
+  return {
+    ...{
+      configured: compliance !== null,
+      origin: compliance?.baseUrl.origin ?? null,
+      ok: null,
+      skewMs: null,
+    },
+    ...{ lastOkAt: null, lastErrorAt: null, lastError: null, consecutiveFailures: 0, unreachableSince: null },
+    ...{ budgetLeft: limit, budgetPerMinute: limit, budgetLost: [] },
+  };
+}
