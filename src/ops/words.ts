@@ -28,8 +28,8 @@ export function figure(value: number): string {
   return thousands.format(value);
 }
 
-export function count(value: number, noun: string): string {
-  return `${figure(value)} ${noun}${value === 1 ? '' : 's'}`;
+export function count(value: number, noun: string, nouns = `${noun}s`): string {
+  return `${figure(value)} ${value === 1 ? noun : nouns}`;
 }
 
 /**

@@ -22,6 +22,7 @@ afterAll(() => browser.close());
 
 const EMPTY = [
   '/',
+  '/deliveries',
   '/events',
   '/records/vendor',
   '/gaps',
@@ -35,6 +36,8 @@ const pagesOf = ({
   synced,
   quarantined,
 }: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
+  ['deliveries', '/deliveries'],
+  ['deliveries-found', '/deliveries?search=evt_0007'],
   ['events', '/events'],
   ['events-failed', '/events?state=failed&told=retried.3.1'],
   ['event', '/events/evt_0007'],

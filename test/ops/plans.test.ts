@@ -100,6 +100,10 @@ function paths(): string[] {
       '/audit?after=9',
       '/quarantine?after=9',
       '/rejections?after=9',
+      '/deliveries',
+      '/deliveries?search=nothing',
+      '/deliveries?outcome=accepted&after=9.9.9.9',
+      '/api/deliveries?since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z&type=a.b&kind=vendor',
       '/records/vendor/v1?after=9',
     ],
   ];

@@ -36,6 +36,7 @@ export function createPages(
     '/stream',
     stream(async (c) => String(<StatusParts {...(await status(c))} />)),
   );
+  pages.get('/deliveries', lists.deliveries);
   pages.get('/events', lists.events);
   pages.get('/events/:id', lists.event);
   pages.get('/records/:kind', lists.records);

@@ -27,6 +27,7 @@ export function Layout({ title, children }: PropsWithChildren<{ title: string }>
 
 const PAGES = [
   ['/', 'Status'],
+  ['/deliveries', 'Deliveries'],
   ['/events', 'Events'],
   ['/records/policy', 'Records'],
   ['/gaps', 'Gaps'],

@@ -6,6 +6,7 @@ import type { OpsContext } from '../context.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { AuditPage } from './audit-page.tsx';
+import { DeliveriesPage } from './deliveries-page.tsx';
 import { QuarantinedPage, QuarantinePage, RejectionPage, RejectionsPage } from './deliveries-pages.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { EventPage } from './event-page.tsx';
@@ -86,6 +87,23 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           <EventsPage
             {...{ filter, events: found.items, lookedBackTo: found.looked_back_to }}
             here={`${url.pathname}${url.search}`}
+            {...shared(c)}
+            next={nextPath(c, found.next)}
+            first={firstPath(c)}
+          />,
+        ),
+      );
+    },
+
+    async deliveries(c: OpsHandlerContext): Promise<Response> {
+      const query = pageQuery(c, pageQueries.deliveries);
+      if (!query.ok) return query.response;
+      const { after, ...filter } = query.value;
+      const found = await store.listDeliveries(filter, paging(after));
+      return c.html(
+        page(
+          <DeliveriesPage
+            {...{ filter, deliveries: found.items, lookedBackTo: found.looked_back_to }}
             {...shared(c)}
             next={nextPath(c, found.next)}
             first={firstPath(c)}

@@ -28,6 +28,15 @@ export const pageQueries = {
     /** Leads to the one event. */
     id: text,
   }),
+  deliveries: z.strictObject({
+    after: z
+      .string()
+      .regex(/^\d{1,16}(\.\d{1,16}){3}$/)
+      .optional(),
+    outcome: z.enum(['accepted', 'quarantined', 'rejected']).optional(),
+    type: text,
+    search: text,
+  }),
   records: z.strictObject({
     after: text,
     search: text,

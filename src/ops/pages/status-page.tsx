@@ -1,4 +1,5 @@
 import type { Identity } from '../access.ts';
+import { attentionOf } from '../attention.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { BacklogTile } from './backlog-tile.tsx';
 import { GapsTile } from './gaps-tile.tsx';
@@ -20,6 +21,7 @@ export function StatusParts({ snapshot, identity }: Props) {
   return (
     <>
       <VerdictSection snapshot={snapshot} identity={identity} />
+      <AttentionSection snapshot={snapshot} />
       <div class="grid">
         <DeliveriesTile snapshot={snapshot} />
         <BacklogTile snapshot={snapshot} />
@@ -32,6 +34,24 @@ export function StatusParts({ snapshot, identity }: Props) {
         <ServiceTile snapshot={snapshot} />
       </div>
     </>
+  );
+}
+
+/** Its part is there also when nothing stands in it, so that the stream can fill it. */
+function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
+  const list = attentionOf(snapshot);
+  if (list.length === 0) return <div data-part="attention" />;
+  return (
+    <section class="attention" data-part="attention" aria-labelledby="attention-title">
+      <h2 id="attention-title">Needs attention ({list.length})</h2>
+      <ul>
+        {list.map(({ what, href, action }) => (
+          <li>
+            <span>{what}</span> <a href={href}>{action}</a>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

@@ -95,6 +95,10 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1
 .dry-run h3 { margin-top: 1.25rem; font-size: .9375rem; font-weight: 600 } .dry-run h3::first-letter { text-transform: uppercase }
 .group + .group { margin-top: 1rem }
 .tabs { margin: 0 -.7rem 1.25rem; font-size: .9375rem }
+.attention { margin-top: 1.5rem; padding: 1.1rem 1.25rem; border: 1px solid var(--line); border-left: 3px solid var(--stale); border-radius: .75rem; background: var(--card) }
+.attention h2 { margin: 0 0 .6rem; font: 600 1rem/1.3 var(--sans) }
+.attention ul { display: grid; gap: .45rem; margin: 0; padding: 0; list-style: none }
+.attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: .2rem 1.5rem }
 .filters { display: flex; flex-wrap: wrap; align-items: end; gap: .8rem 1rem; padding: 1.1rem 1.25rem; border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
 .filters label:not(.tick) { display: grid; gap: .25rem; flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
 .filters select, .filters input:not([type]) { width: 100%; min-height: 2.75rem; padding: .4rem .7rem; border: 1px solid var(--field); border-radius: .5rem; background: var(--paper); color: var(--ink); font: .9375rem/1.3 var(--sans) }

@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { attentionOf } from '../../src/ops/attention.ts';
+import { liveFacts } from './harness.ts';
+
+const events = { pending: 3, processed: 9, ignored: 1, failed: 0, discarded: 2 };
+const summary = { events, quarantined: 0 } as never;
+
+it('nothing needs attention where nothing waits for a person', () => {
+  expect(attentionOf({ summary, pending: [], live: liveFacts() })).toEqual([]);
+  expect(attentionOf({ summary: null, pending: [], live: liveFacts() })).toEqual([]);
+});
+
+it('all that waits for a person is named, each with its one place', () => {
+  const live = liveFacts();
+  live.deliveries.lastHour = { accepted: 5, duplicate: 0, rejected: { bad_signature: 3, too_old: 1 } };
+  const list = attentionOf({
+    summary: { events: { ...events, failed: 2 }, quarantined: 1 } as never,
+    pending: [{ syncRunId: 7, kind: 'vendor', count: 1 }],
+    live,
+  });
+  expect(list.map(({ what, href }) => `${what} → ${href}`)).toEqual([
+    '1 deletion of vendors waits for approval → /sync-runs/7#pending',
+    '2 events failed → /events?state=failed',
+    '1 signed delivery could not be used → /quarantine',
+    '4 deliveries rejected in the last hour, for 2 reasons → /deliveries?outcome=rejected',
+  ]);
+});
