@@ -16,6 +16,8 @@ export interface Row {
 /** What the invariants are judged by: the database itself, never what the mirror says of it. */
 export interface Evidence {
   answer<Answer>(question: Question): Answer[];
+  /** Asks the database anew; absent: every answer does. */
+  look?(): Promise<void>;
 }
 
 export type Question = keyof typeof QUESTIONS;

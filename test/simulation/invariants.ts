@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { IncomingEvent } from '../../src/store/store.ts';
 import type { Evidence, Row } from './evidence.ts';
 import type { Model, Version } from './model.ts';
+import { isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 
 /**
  * What must hold after every commit. The model counts the versions of each record, and a verified row shows exactly
@@ -35,7 +35,8 @@ import type { Model, Version } from './model.ts';
 export interface Invariants {
   /** Something was committed; `readNumber` where it was a read: the counter as that began. Returns what is violated. */
   check(readNumber: number | null): string | null;
-  accepted(event: Pick<IncomingEvent, 'id' | 'body'>): void;
+  /** By its body. */
+  accepted(body: string): void;
   /** Assessments that an accepted event, a row read or a person has named to the mirror: nothing lists those. */
   named(assessments: Iterable<string>): void;
   /** Bodies of events that name no record where the pointers look, and were not settled by a person. */
@@ -55,10 +56,8 @@ export interface Invariants {
   releasedByPerson(): void;
   /** Accepted events that nothing but a person can settle now. */
   hopeless(): string[];
-  /** Acknowledged to the sender. */
-  acknowledged(id: string): void;
-  /** `ids`: of those acknowledged, which to look for; default: all. */
-  checkStored(ids?: ReadonlySet<string>): string | null;
+  /** I1, of what was acknowledged to the sender. */
+  checkStored(acknowledged: ReadonlySet<string>): string | null;
   checkEffects(): string | null;
   /** A full sync of the kind was completed: what was there from `from` on, in a list that stood still, is here. */
   checkWhole(kind: Kind, from: number): string | null;
@@ -95,21 +94,22 @@ const isMany = (count: number, live: number) =>
 export function createInvariants(options: {
   evidence: Evidence;
   model: Model;
-  eventOf: (body: string) => { id: string; kind: Kind; recordId: string; rev: number } | null;
-  /** Of an event of its record's kind: what it is about, named or not. */
-  unreadOf: (
-    body: string,
-  ) => { kind: Kind; recordId: string; rev: number; findable: boolean; isBeside: boolean } | null;
+  /** What the sender has sent with this body. */
+  sentAs: (body: string) => Sent | undefined;
   now: () => number;
 }): Invariants {
   const { model, evidence } = options;
+  const sentThus = (body: string, isThus: (sent: Sent) => boolean) => {
+    const sent = options.sentAs(body);
+    return sent !== undefined && isThus(sent) ? sent : null;
+  };
+  const eventOf = (body: string) => sentThus(body, speaksOfItsRecord);
   const countOf = (question: 'pending' | 'unverified') =>
     evidence.answer<{ count: number }>(question)[0]?.count ?? 0;
   const rowsNow = () => evidence.answer<Row>('rows');
   const isInSync = (kind: Kind) =>
     evidence.answer<{ kind: Kind }>('inSync').some((each) => each.kind === kind);
 
-  const acknowledgedIds = new Set<string>();
   const namedAssessments = new Set<string>();
   /** The same beside another thing's id: one that is gone when the event is looked at need not be looked for again. */
   const namedBeside: { recordId: string; rev: number }[] = [];
@@ -127,18 +127,7 @@ export function createInvariants(options: {
   /** Records that were forgotten at some time since they were last verified alive. */
   const forgotten = new Set<string>();
   const everForgot = new Set<Kind>();
-  const unread = new Map<
-    string,
-    {
-      id: string;
-      kind: Kind;
-      recordId: string;
-      rev: number;
-      findable: boolean;
-      at: number;
-      conflicts: boolean;
-    }
-  >();
+  const unread = new Map<string, Sent & { at: number; conflicts: boolean }>();
   const readable = new Set<Kind>();
   /** By record, since when. */
   const garbled = new Map<string, { kind: Kind; at: number }>();
@@ -178,22 +167,14 @@ export function createInvariants(options: {
   }
 
   function noteUnread(body: string): void {
-    const hidden = options.unreadOf(body);
-    if (hidden === null || unread.has(body)) return;
-    const { id } = JSON.parse(body) as { id: string };
+    const sent = sentThus(body, isEventOfItsKind);
+    if (sent === null || unread.has(body)) return;
+    const { id, kind, recordId, rev, isBeside } = sent;
     const conflicts = (bodies.get(id) ?? body) !== body;
     if (!conflicts) bodies.set(id, body);
-    const { kind, recordId, rev, findable, isBeside } = hidden;
-    unread.set(body, {
-      id,
-      kind,
-      recordId,
-      rev,
-      findable: findable && !conflicts,
-      at: options.now(),
-      conflicts,
-    });
-    if (findable && !conflicts && kind === 'risk_assessment' && options.eventOf(body) === null) {
+    const findable = sent.findable && !conflicts;
+    unread.set(body, { ...sent, findable, at: options.now(), conflicts });
+    if (findable && kind === 'risk_assessment' && eventOf(body) === null) {
       if (isBeside) namedBeside.push({ recordId, rev });
       else namedAssessments.add(recordId);
     }
@@ -306,9 +287,9 @@ export function createInvariants(options: {
       return null;
     },
 
-    accepted(event) {
-      const about = options.eventOf(event.body);
-      noteUnread(event.body);
+    accepted(body) {
+      const about = eventOf(body);
+      noteUnread(body);
       if (about === null) return;
       const key = `${about.kind} ${about.recordId}`;
       announced.set(key, Math.max(about.rev, announced.get(key) ?? -1));
@@ -379,13 +360,9 @@ export function createInvariants(options: {
       for (const id of assessments) namedAssessments.add(id);
     },
 
-    acknowledged(id) {
-      acknowledgedIds.add(id);
-    },
-
-    checkStored(ids = acknowledgedIds) {
+    checkStored(acknowledged) {
       const stored = new Set(evidence.answer<{ id: string }>('stored').map(({ id }) => id));
-      for (const id of ids) {
+      for (const id of acknowledged) {
         if (!stored.has(id)) return `I1: ${id} was acknowledged and is not stored`;
       }
       return null;

@@ -2,8 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { MUTANTS } from './mutants.ts';
-import { edited } from './mutate.ts';
+import { edited, MUTANTS, REPLICAS_MUTANTS } from './mutants.ts';
 
 const PROGRAM = new URL('./simulate.ts', import.meta.url).pathname;
 const ROOT = new URL('../../', import.meta.url);
@@ -32,7 +31,7 @@ describe('each guard of the algorithm', () => {
 });
 
 describe('a mutant', () => {
-  it.each(MUTANTS)('changes exactly one place of the code: $name', (mutant) => {
+  it.each([...MUTANTS, ...REPLICAS_MUTANTS])('changes exactly one place of the code: $name', (mutant) => {
     for (const edit of mutant.edits) {
       const source = readFileSync(new URL(edit.file, ROOT), 'utf8');
       expect(edited(source, edit, mutant)).not.toBe(source);

@@ -9,6 +9,8 @@ import { type Chance, createChance } from './random.ts';
 export interface Plan {
   seed: number;
   settings: Settings;
+  /** One: a mirror with a file to itself. More: they share a database. */
+  replicas: number;
   operations: readonly Operation[];
 }
 
@@ -65,6 +67,11 @@ export type Operation = { at: number } & (
   | { do: 'disk_full'; forMs: number }
   | { do: 'sync'; kinds: readonly Kind[] }
   | { do: 'refetch'; kind: Kind; id: string }
+  /**
+   * One of several replicas stands still, as a stopped process does, while the time of all others goes on: whoever asks the
+   * database for this verb next, as it asks; null: anyone, at once.
+   */
+  | { do: 'stall'; verb: 'applyEvents' | 'applyReads' | 'concludeDeletions' | null; forMs: number }
 );
 
 const HOUR_MS = 3_600_000;
@@ -146,7 +153,7 @@ export function planOf(seed: number): Plan {
   if (long) operations.push(...resumptions(chance, spanMs, long, settings));
   if (flapping) operations.push(...flaps(chance, spanMs, settings));
   operations.sort((a, b) => a.at - b.at);
-  return { seed, settings, operations };
+  return { seed, settings, replicas: 1, operations };
 }
 
 function settingsOf(chance: Chance): Settings {

@@ -1,24 +1,5 @@
-import { initialIds, type Operation, type Plan, planOf, type Settings } from './plan.ts';
+import { initialIds, type Operation, type Plan, planOf } from './plan.ts';
 import { createChance } from './random.ts';
-
-/** A history of several replicas over one database: that of one mirror, and besides what only several can meet. */
-export interface ReplicasPlan {
-  seed: number;
-  settings: Settings;
-  replicas: number;
-  operations: readonly ReplicasOperation[];
-}
-
-type ReplicasOperation = Operation | Stall;
-
-/** One replica stands still, as a stopped process does, while the time of all others goes on. */
-interface Stall {
-  at: number;
-  do: 'stall';
-  /** Whoever asks the database for this next, as it asks; null: anyone, at once. */
-  verb: 'applyEvents' | 'applyReads' | 'concludeDeletions' | null;
-  forMs: number;
-}
 
 /**
  * Around the ends of what is leased: a claim (15 s) is over and another has finished the event; the lease of the repairs
@@ -35,16 +16,19 @@ const STALLS_MS = {
 const LONGEST_DOWN_MS = 15_000;
 const LONGEST_FAULT_IN_SETTLES = 15;
 
-/** The same seed has the same plan; how its transactions interleave is the server's and the machine's. */
-export function replicasPlanOf(seed: number): ReplicasPlan {
-  const base: Plan = planOf(seed);
+/**
+ * A history of several replicas over one database: that of one mirror, and besides what only several can meet. The same
+ * seed has the same plan; how its transactions interleave is the server's and the machine's.
+ */
+export function replicasPlanOf(seed: number): Plan {
+  const base = planOf(seed);
   const chance = createChance(seed ^ 0x2545f491);
   const { settings } = base;
   const longestMs = LONGEST_FAULT_IN_SETTLES * settings.settleMs;
   // In some histories much happens at once, and reaches several replicas at the same moment.
   const burstMs = chance.pick('bursts', [1, settings.settleMs, 4 * settings.settleMs]);
   const inBursts = (ms: number) => Math.floor(ms / burstMs) * burstMs;
-  const operations = base.operations.flatMap((operation): ReplicasOperation[] => {
+  const operations = base.operations.flatMap((operation): Operation[] => {
     switch (operation.do) {
       // The database's clock is the one that all go by, and its steps are not simulated.
       case 'step':

@@ -1,12 +1,9 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { REPLICAS_MUTANTS } from './mutants.ts';
-import { edited } from './mutate.ts';
 
 const PROGRAM = new URL('./simulate.ts', import.meta.url).pathname;
-const ROOT = new URL('../../', import.meta.url);
 
 /** What half a minute of two cores allows; `npm run simulate -- --postgres` plays as many as one likes. */
 const SEEDS = 5;
@@ -42,11 +39,4 @@ describe('what several replicas rely on', () => {
       expect(told).toMatch(new RegExp(`^mutant ${name} caught by seed \\d+: `, 'm'));
     },
   );
-
-  it.each(REPLICAS_MUTANTS)('stands in exactly one place of the code: $name', (mutant) => {
-    for (const edit of mutant.edits) {
-      const source = readFileSync(new URL(edit.file, ROOT), 'utf8');
-      expect(edited(source, edit, mutant)).not.toBe(source);
-    }
-  });
 });

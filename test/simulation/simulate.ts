@@ -4,9 +4,8 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
-import { MUTANTS, REPLICAS_MUTANTS } from './mutants.ts';
-import { mutate } from './mutate.ts';
-import type { Outcome } from './run.ts';
+import { MUTANTS, mutate, REPLICAS_MUTANTS } from './mutants.ts';
+import type { Outcome } from './story.ts';
 
 /**
  * npm run simulate -- --seeds N [--from K] [--mutant NAME] [--jobs J] [--postgres]
@@ -28,9 +27,9 @@ const BAR_WIDTH = 30;
 interface Result {
   seed: number;
   failure: string | null;
-  /** What cannot be played again. */
-  trace?: string[];
-  met?: number;
+  /** The end of it, where it has failed. */
+  trace: string[];
+  met: number;
 }
 
 const { values } = parseArgs({
@@ -49,9 +48,7 @@ const { values } = parseArgs({
 const count = wholeNumber('seeds', values.seeds);
 const from = wholeNumber('from', values.from);
 
-if (values.database !== undefined)
-  await workWithReplicas(values.database, wholeNumber('stride', values.stride ?? '1'));
-else if (values.stride !== undefined) await work(wholeNumber('stride', values.stride));
+if (values.stride !== undefined) await work(wholeNumber('stride', values.stride));
 else process.exitCode = await oversee();
 
 function wholeNumber(name: string, text: string): number {
@@ -63,39 +60,40 @@ function wholeNumber(name: string, text: string): number {
 
 /** One process of several: every so-manieth seed, its outcome told to the parent. */
 async function work(stride: number): Promise<void> {
-  const { run, planOf } = await simulation();
+  const { play, close } = values.postgres ? await severalReplicas(values.database!) : await oneMirror();
   for (let seed = from; seed < from + count; seed += stride) {
-    const { failure } = await run(planOf(seed), values.folder);
-    process.send?.({ seed, failure: failure?.split('\n')[0] ?? null } satisfies Result);
+    const { failure, trace, met = 0 } = await play(seed);
+    const told = failure === null ? [] : trace.slice(-TRACE_LINES);
+    process.send?.({ seed, failure: failure?.split('\n')[0] ?? null, trace: told, met } satisfies Result);
   }
+  await close();
   process.disconnect();
 }
 
-/** The same, of several replicas over a database of its own. */
-async function workWithReplicas(url: string, stride: number): Promise<void> {
-  const mutation = values.mutant === undefined ? null : mutate(values.mutant);
-  const [{ runReplicas }, { replicasPlanOf }, { createWitnessedDatabase }] = await Promise.all([
-    import('./replicas-run.ts'),
-    import('./replicas-plan.ts'),
-    import('./witness.ts'),
-  ]);
-  mutation?.assertMutated();
+interface Player {
+  play(seed: number): Promise<Outcome & { met?: number }>;
+  close(): Promise<void>;
+}
+
+async function oneMirror(): Promise<Player> {
+  const [{ run }, { planOf }] = await loaded(() => Promise.all([import('./run.ts'), import('./plan.ts')]));
+  return { play: (seed) => run(planOf(seed), values.folder), close: async () => undefined };
+}
+
+async function severalReplicas(url: string): Promise<Player> {
+  const [{ runReplicas }, { replicasPlanOf }, { createWitnessedDatabase }] = await loaded(() =>
+    Promise.all([import('./replicas-run.ts'), import('./replicas-plan.ts'), import('./witness.ts')]),
+  );
   const database = await createWitnessedDatabase({ createDatabase: async () => url });
-  for (let seed = from; seed < from + count; seed += stride) {
-    const { failure, trace, met } = await runReplicas(replicasPlanOf(seed), database);
-    const result: Result = { seed, failure: failure?.split('\n')[0] ?? null, met };
-    process.send?.(failure === null ? result : { ...result, trace: trace.slice(-TRACE_LINES) });
-  }
-  await database.close();
-  process.disconnect();
+  return { play: (seed) => runReplicas(replicasPlanOf(seed), database), close: database.close };
 }
 
-/** Loaded late: a mutant must stand before the first module of src/ is read. */
-async function simulation() {
+/** Late: a mutant must stand before the first module of src/ is read. */
+async function loaded<Modules>(load: () => Promise<Modules>): Promise<Modules> {
   const mutation = values.mutant === undefined ? null : mutate(values.mutant);
-  const [{ run }, { planOf }] = await Promise.all([import('./run.ts'), import('./plan.ts')]);
+  const modules = await load();
   mutation?.assertMutated();
-  return { run, planOf };
+  return modules;
 }
 
 async function oversee(): Promise<number> {
@@ -127,12 +125,12 @@ async function oversee(): Promise<number> {
         `--folder=${folder}`,
       ];
       if (values.mutant !== undefined) args.push(`--mutant=${values.mutant}`);
-      if (server !== null) args.push(`--database=${await server.createDatabase()}`);
+      if (server !== null) args.push('--postgres', `--database=${await server.createDatabase()}`);
       const child = fork(import.meta.filename, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       children.push(child);
       child.on('message', (result: Result) => {
         done += 1;
-        met += result.met ?? 0;
+        met += result.met;
         if (result.failure !== null && failed === null) {
           failed = result;
           for (const other of children) other.kill('SIGKILL');
@@ -165,15 +163,16 @@ async function oversee(): Promise<number> {
     process.stdout.write(`every invariant held: ${speed}\n`);
     return 0;
   }
-  if (failure.trace === undefined) await explain(failure.seed);
+  if (server === null) await explain(failure.seed);
   else process.stdout.write(`${failure.trace.join('\n')}\n`);
   process.stdout.write(`seed ${failure.seed} failed: ${failure.failure} (${speed})\n`);
   return 1;
 }
 
 async function explain(seed: number): Promise<void> {
-  const { run, planOf } = await simulation();
-  const { shrink } = await import('./shrink.ts');
+  const [{ run }, { planOf }, { shrink }] = await loaded(() =>
+    Promise.all([import('./run.ts'), import('./plan.ts'), import('./shrink.ts')]),
+  );
   const whole = planOf(seed);
   const kind = (outcome: Outcome) => outcome.failure?.slice(0, 3) ?? null;
   const first = await run(whole);

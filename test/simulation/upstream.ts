@@ -6,10 +6,10 @@ import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { CallOptions, Timing } from '../../src/compliance/requester.ts';
 import type { Clock } from '../../src/platform/clock.ts';
-import { POINTERS } from './mirror.ts';
 import type { Model } from './model.ts';
 import type { Fault, Settings } from './plan.ts';
 import type { Chance } from './random.ts';
+import { POINTERS } from './stages.ts';
 import type { World } from './time.ts';
 
 /** Lanes as draws name them: another name, another history. */
@@ -39,7 +39,7 @@ export function createUpstreamClient(options: {
   trace: (line: string) => void;
   onPage: (kind: 'policy' | 'vendor', page: number) => void;
   /** A page or a record was shown, a record is not there, or nobody can tell what the answer says; `id`: of one record. */
-  onAnswer?: (kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled') => void;
+  onAnswer: (kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled') => void;
 }): ComplianceClient {
   const { world, model, chance, settings, weather, clock, budget } = options;
   const moment = () => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
@@ -159,11 +159,10 @@ export function createUpstreamClient(options: {
   ): Promise<Answer> {
     try {
       const seen = await answer;
-      options.onAnswer?.(kind, id, 'outcome' in seen && seen.outcome === 'missing' ? 'missing' : 'shown');
+      options.onAnswer(kind, id, 'outcome' in seen && seen.outcome === 'missing' ? 'missing' : 'shown');
       return seen;
     } catch (error) {
-      if (error instanceof UpstreamError && error.kind === 'malformed')
-        options.onAnswer?.(kind, id, 'garbled');
+      if (error instanceof UpstreamError && error.kind === 'malformed') options.onAnswer(kind, id, 'garbled');
       throw error;
     }
   }

@@ -1,4 +1,3 @@
-import type { Kind } from '../../src/compliance/kinds.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type Evidence, QUESTIONS, type Question, type Row, TABLES } from './evidence.ts';
 
@@ -6,22 +5,13 @@ import { type Evidence, QUESTIONS, type Question, type Row, TABLES } from './evi
  * What a transaction has made of one record, or an event that it brought, as the database itself wrote it down while
  * it committed. With transactions at the same time nobody outside could tell the states between.
  */
-export interface Note {
+export interface Note extends Row {
   transaction: string;
   /** The process whose connection it was, and who had the lease of the repairs then. */
   who: string;
   lease_owner: string | null;
   /** Of an event or of a delivery put aside; else null. */
   body: string | null;
-  kind: Kind;
-  id: string;
-  data: string | null;
-  deleted_at: string | null;
-  unverified_since: string | null;
-  state_unverified: string | null;
-  write: number;
-  refusals: number;
-  cause: string | null;
   /** The counter as the read began that this transaction applied; null: it was no read. */
   read_number: number | null;
 }
@@ -126,9 +116,7 @@ export function createWitness(database: TestDatabase): Witness {
       return notes as unknown as Note[];
     },
     learn(note) {
-      const { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause } = note;
-      const row = { kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause };
-      rows.set(`${kind} ${id}`, row);
+      rows.set(`${note.kind} ${note.id}`, note);
     },
     async look(...questions) {
       for (const question of questions.length > 0 ? questions : NOT_ROWS)

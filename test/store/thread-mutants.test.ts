@@ -5,8 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { Mutant } from '../simulation/mutants.ts';
-import { edited } from '../simulation/mutate.ts';
+import { edited, type Mutant } from '../simulation/mutants.ts';
 import { freshPath } from './folder.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

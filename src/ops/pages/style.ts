@@ -95,7 +95,7 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1
 .dry-run h3 { margin-top: 1.25rem; font-size: .9375rem; font-weight: 600 } .dry-run h3::first-letter { text-transform: uppercase }
 .group + .group { margin-top: 1rem }
 .tabs { margin: 0 -.7rem 1.25rem; font-size: .9375rem }
-.attention { margin-top: 1.5rem; padding: 1.1rem 1.25rem; border: 1px solid var(--line); border-left: 3px solid var(--stale); border-radius: .75rem; background: var(--card) }
+.attention { margin: 1.5rem 0; padding: 1.1rem 1.25rem; border: 1px solid var(--line); border-left: 3px solid var(--stale); border-radius: .75rem; background: var(--card) }
 .attention h2 { margin: 0 0 .6rem; font: 600 1rem/1.3 var(--sans) }
 .attention ul { display: grid; gap: .45rem; margin: 0; padding: 0; list-style: none }
 .attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: .2rem 1.5rem }

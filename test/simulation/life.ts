@@ -1,0 +1,116 @@
+import { StoreUnavailable } from '../../src/platform/errors.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { Answer, Sent } from './sender.ts';
+import type { Site, Stages } from './stages.ts';
+
+/** A process with the real stages in it, from its start to its death. */
+export interface Life {
+  /** Tells it from others in the trace and in draws; empty where there are no others. */
+  name: string;
+  stages: Stages;
+  /** Resolves with `none` when the process dies first. */
+  deliver(sent: Sent, signedWall: number): Promise<Answer>;
+  kill(): void;
+  /** Dies around the so-manieth verb from now that commits: before that is done, or before anyone hears of it. */
+  killAt(commits: number, when: When, then: () => void): void;
+  disarm(): void;
+  /** Alive, and not at work yet or for a while. */
+  isStill(): boolean;
+}
+
+type When = 'before' | 'after';
+
+/** How a process dies, whatever its database is. */
+export interface Mortal extends Pick<Life, 'name' | 'kill' | 'killAt' | 'disarm'> {
+  /** Whose the world's tasks are that end with it. */
+  owner: object;
+  isDead(): boolean;
+  /** What the dead are answered. */
+  never: Promise<never>;
+  /** Counts one commit. True when it is to die around this one. */
+  isLast(when: When): boolean;
+  /** Dies as `killAt` would have it. */
+  burn(): void;
+  deliverTo(stages: Stages): Life['deliver'];
+  /** The store as this life reaches it. `reach` makes the call of one verb, or does not. */
+  reaching(
+    real: Store,
+    reach: (verb: string, call: () => Promise<unknown>, args: readonly unknown[]) => Promise<unknown>,
+  ): Store;
+}
+
+/** `onDeath` lets go of the database. */
+export function createMortal(site: Site, name: string, onDeath: () => void): Mortal {
+  const owner = {};
+  const inFlight = new Set<() => void>();
+  let dead = false;
+  let fuse: { commits: number; when: When; then: () => void } | null = null;
+
+  function kill(): void {
+    if (dead) return;
+    dead = true;
+    site.world.forget(owner);
+    onDeath();
+    for (const cut of inFlight) cut();
+  }
+
+  return {
+    ...{ name, owner, kill },
+    isDead: () => dead,
+    never: new Promise<never>(() => undefined),
+    killAt(commits, when, then) {
+      fuse = { commits, when, then };
+    },
+    disarm() {
+      fuse = null;
+    },
+    isLast(when) {
+      if (fuse?.when !== when) return false;
+      fuse.commits -= 1;
+      return fuse.commits <= 0;
+    },
+    burn() {
+      const then = fuse?.then;
+      fuse = null;
+      kill();
+      then?.();
+    },
+    deliverTo: (stages) => async (sent, signedWall) => {
+      if (dead) return 'none';
+      const { promise: cut, resolve } = Promise.withResolvers<'none'>();
+      const onCut = () => resolve('none');
+      inFlight.add(onCut);
+      const answer = await Promise.race([stages.deliver(sent, signedWall), cut]);
+      inFlight.delete(onCut);
+      return answer;
+    },
+    reaching(real, reach) {
+      real.watchGaps(({ gap, what, error }) =>
+        site.trace(`gap ${gap.reason} ${gap.kind} ${gap.recordId} ${what}: ${error}`, name),
+      );
+      const verbs = Object.entries(real).map(([verb, does]) => {
+        if (typeof does !== 'function') return [verb, does];
+        const call = does as (...args: unknown[]) => Promise<unknown>;
+        return [verb, (...args: unknown[]) => reach(verb, () => call(...args), args)];
+      });
+      return Object.fromEntries(verbs) as Store;
+    },
+  };
+}
+
+/** What comes of a commit while the plan says so. Some stages tell of it only later. */
+export class DiskFull extends StoreUnavailable {
+  constructor() {
+    super('the disk is full');
+  }
+}
+
+/** Verbs that commit nothing: no death is aimed at them. */
+export const READING: ReadonlySet<string> = new Set<keyof Store>([
+  ...(['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countKnown'] as const),
+  ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'cycleRecords', 'countLive'] as const),
+  ...(['kindsWantingFullSync', 'pendingDeletions', 'lastBeat', 'lastDelivery', 'readFact'] as const),
+  ...(['unreadEvents', 'failedWithoutRecord', 'shownIds', 'neverShown', 'unreadableRecords'] as const),
+  ...(['eventsNaming', 'learnedPointers', 'nextAttemptWall', 'recoverClaims', 'releaseEvents'] as const),
+  ...(['claimEvents', 'dueRecords', 'compareReads', 'sharedTime', 'countReplicas', 'findSession'] as const),
+]);

@@ -1,0 +1,278 @@
+import { type Backfill, createBackfill } from '../../src/backfill/backfill.ts';
+import { createGapKeeper } from '../../src/backfill/gaps.ts';
+import { type Budget, createBudget } from '../../src/compliance/budget.ts';
+import type { ComplianceClient } from '../../src/compliance/client.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { IdPointers } from '../../src/compliance/pointers.ts';
+import { createSharedBudget } from '../../src/compliance/shared-budget.ts';
+import { createInbox, type Inbox } from '../../src/inbox/inbox.ts';
+import { type Clock, type SharedClock, sharedClock } from '../../src/platform/clock.ts';
+import { describeError, MirrorError } from '../../src/platform/errors.ts';
+import { createWorker } from '../../src/process/worker.ts';
+import { parseEnvelope } from '../../src/receive/envelope.ts';
+import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
+import { recover } from '../../src/service/recovery.ts';
+import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
+import { createSharing } from '../../src/service/sharing.ts';
+import { createDeliveryWatch, type DeliveryWatch, forgeableDistanceMs } from '../../src/service/watch.ts';
+import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
+import { DiskFull, type Mortal } from './life.ts';
+import type { Settings } from './plan.ts';
+import type { Chance } from './random.ts';
+import type { Answer, Sent } from './sender.ts';
+import type { World } from './time.ts';
+
+/** As the settings' defaults have it. */
+export const POINTERS: IdPointers = {
+  policy: ['policyId', 'policy.id', 'id'],
+  risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
+  vendor: ['vendorId', 'vendor.id', 'id'],
+};
+const TOLERANCE_MS = 300_000;
+
+/** As the service has them. */
+const HEARTBEAT_MS = 5_000;
+const CLAIMS = { leaseMs: 15_000, lookEveryMs: 2_000 };
+
+/** One way between a replica and the database's clock takes up to this. Milliseconds. */
+const LONGEST_WAY_MS = 20;
+/** A replica's own clock runs off by up to this. */
+const DRIFT = 100e-6;
+/** How long an approval holds. */
+const APPROVED_FOR_MS = 3_600_000;
+
+/** What all lives in one world have in common. */
+export interface Site {
+  world: World;
+  chance: Chance;
+  settings: Settings;
+  /** `who`: a life's name. */
+  trace: (line: string, who?: string) => void;
+  client: (life: { clock: Clock; budget: Budget }) => ComplianceClient;
+  onOutcome: (outcome: ProvisionalOutcome) => void;
+  onFullSync: (kind: Kind, outcome: string, startedAt: number) => void;
+  onBug: (what: string) => void;
+  isDiskFull: () => boolean;
+  /** How long a batch of events waits for its commit, now. */
+  slownessMs: () => number;
+}
+
+/** The real stages of one process, from its start to its death. */
+export interface Stages {
+  /** Tells this process from all others in the database; null until it has begun. */
+  id(): string | null;
+  /** Its start is over: before, nobody can ask it for anything. */
+  isRunning(): boolean;
+  deliver(sent: Sent, signedWall: number): Promise<Answer>;
+  requestFullSync(kinds: readonly Kind[]): void;
+  refetch(kind: Kind, id: string): void;
+  approve(syncRunId: number): Promise<void>;
+  discard(event: string): Promise<void>;
+  release(quarantined: number): Promise<void>;
+}
+
+interface Running {
+  inbox: Inbox;
+  backfill: Backfill;
+  /** The same among several; null: it is alone. */
+  held: LeaderBackfill | null;
+  watch: DeliveryWatch;
+}
+
+/**
+ * Starts the stages as the service does, alone over a file or among several, but for its listeners, and keeps starting
+ * them until that succeeds. `store` is the database as this life reaches it.
+ */
+export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, store: Store): Stages {
+  const { world, settings, chance } = site;
+  const { settleMs, fullSyncMs, requestsPerMinute, timeoutMs } = settings;
+  const { name } = life;
+  const timing = { settleMs };
+  const rules = { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing };
+  const signal = new AbortController().signal;
+  const isAlone = store.engine === 'sqlite';
+  const own = world.clock(life.owner);
+  const ownNow = () => ({ wall: own.wall(), steady: own.steady() });
+  let id: string | null = null;
+  let running: Running | null = null;
+
+  const trace = (line: string) => site.trace(line, name);
+  const random = () => chance.draw(`jitter ${name}`.trimEnd());
+  const onError = (error: unknown) => {
+    trace(`error: ${describeError(error)}`);
+    if (error instanceof UpstreamError || error instanceof DiskFull) return;
+    // Whoever stood still for too long finds out late, and gives up what it was at.
+    if (!isAlone && error instanceof MirrorError && error.code === 'lease_lost') return;
+    if (!isAlone && error instanceof DOMException && error.name === 'AbortError') return;
+    site.onBug(`a stage failed: ${error instanceof Error ? error.stack : String(error)}`);
+  };
+
+  /** The service's own clock, over a database whose time is the world's. */
+  async function databaseClock(): Promise<SharedClock> {
+    const drift = (2 * chance.draw(`drift ${name}`) - 1) * DRIFT;
+    const offset = Math.floor(1_000_000 * chance.draw(`uptime ${name}`));
+    const way = () => own.sleep(chance.between(`way ${name}`, 0, LONGEST_WAY_MS));
+    const read = async () => {
+      await way();
+      const at = world.trueWall();
+      await way();
+      return { wall: at, steady: at };
+    };
+    return await sharedClock(read, {
+      sleep: own.sleep,
+      monotonic: () => offset + world.now() * (1 + drift),
+    });
+  }
+
+  async function every(ms: number, work: () => Promise<void>): Promise<void> {
+    for (;;) {
+      await own.sleep(ms);
+      await work().catch(onError);
+    }
+  }
+
+  /** The order of the service's own start. */
+  async function start(): Promise<void> {
+    const shared = isAlone ? null : await databaseClock();
+    const clock = shared ?? own;
+    const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+    const startedWall = clock.wall();
+    const gaps = createGapKeeper({ store, clock });
+    const replicas = createReplicas({ store, clock, onError });
+    id = replicas.id;
+    const beatReplica = () => store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
+    const living: { others?: number } = isAlone ? {} : await beatReplica();
+    const interrupted = await recover({ ...{ store, gaps, clock, timing, eventsOnly: false }, ...living });
+    const places = isAlone
+      ? null
+      : createSharedBudget({
+          ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
+          requestTimeoutMs: timeoutMs,
+        });
+    const client = site.client({ clock, budget: places ?? createBudget({ requestsPerMinute, clock }) });
+    const create = (over: RepairStore, from: readonly { kind: Kind; pages: number }[]): Backfill =>
+      createBackfill({
+        ...{ store: over, client, gaps, clock, timing, random, onError, interrupted: from, rules },
+        ...{ requestsPerMinute, fullSyncMs, pointers: POINTERS },
+        paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
+        riskIds: async () => settings.riskIds,
+        access: () => 'key',
+        onApplied: (kind, applied) => {
+          for (const { id, outcome, verified } of applied)
+            trace(`apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
+        },
+        onConcluded: (kind, { deleted, pending }) => {
+          if (deleted.length + pending.length === 0) return;
+          trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
+        },
+        onProgress: () => undefined,
+        onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
+          trace(`sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);
+          site.onFullSync(kind, outcome, world.now() - durationMs);
+        },
+      });
+    const held = isAlone
+      ? null
+      : createLeaderBackfill({
+          ...{ store, replicas, clock, isFirst: living.others === 0, create },
+          forgeableDistanceMs: forgeableDistanceMs(fullSyncMs),
+          onAsked: () => sharing.lookNow(),
+        });
+    const backfill = held ?? create(store, interrupted);
+    const worker = createWorker({
+      ...{ store, clock, random, onError, rules },
+      concurrency: 2,
+      maxAttempts: 10,
+      ...(isAlone ? {} : { claims: { owner: `${replicas.id}/`, ...CLAIMS } }),
+      onOutcome: (outcome) => {
+        trace(`event ${outcome.event.id} ${outcome.outcome}`);
+        site.onOutcome(outcome);
+        if (outcome.outcome === 'failed') backfill.wake();
+      },
+      onRetry: (event, error) => site.onBug(`event ${event.id} failed: ${error}`),
+    });
+    const onAccepted = () => {
+      worker.wake();
+      replicas.tell('events');
+    };
+    const inbox = createInbox({ store, clock, timing, onAccepted, onError });
+    const watch = createDeliveryWatch({
+      ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
+      ...{ startedWall, silenceMs: 0, fullSyncMs },
+    });
+    const sharing = createSharing({
+      ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: () => undefined },
+      look: async (isTold) => await held?.look(isTold),
+    });
+    const beat = () =>
+      store.beat(now(), {
+        ...{ eventsOnly: false, settleMs, fullSyncMs, blocked: false, unreachable: false },
+        access: 'key',
+      });
+    await beat();
+    if (isAlone) backfill.requestFullSync(KINDS, 'start');
+    running = { inbox, backfill, held, watch };
+    // Of one mirror alone only the beat: seeds know it so, and one look more is another history.
+    const heartbeat = async () => {
+      await beatReplica();
+      await beat();
+      await watch.check();
+    };
+    const runs = [
+      worker.run(signal),
+      backfill.run(signal),
+      every(HEARTBEAT_MS, isAlone ? beat : heartbeat),
+      shared === null ? null : every(HEARTBEAT_MS, shared.measure),
+      places?.run(signal),
+      sharing.run(signal),
+    ];
+    for (const run of runs) run?.catch(onError);
+  }
+
+  function keepStarting(): void {
+    start().catch((error) => {
+      onError(error);
+      world.at(world.now() + HEARTBEAT_MS, life.owner, keepStarting);
+    });
+  }
+  keepStarting();
+
+  return {
+    id: () => id,
+    isRunning: () => running !== null,
+    async deliver(sent, signedWall) {
+      if (running === null) return 'none';
+      const { inbox, watch } = running;
+      const ageMs = own.wall() - signedWall;
+      if (Math.abs(ageMs) > TOLERANCE_MS) {
+        watch.onRejectedTimestamp(ageMs > 0 ? 'timestamp_too_old' : 'timestamp_too_new', sent.id);
+        return 'refused';
+      }
+      const t = String(Math.floor(signedWall / 1000));
+      const parsed = parseEnvelope(Buffer.from(sent.body), { pointers: POINTERS, t });
+      try {
+        if (parsed.ok) await inbox.accept(parsed.event);
+        else await inbox.quarantine(parsed.unusable);
+        return parsed.ok ? 'acknowledged' : 'refused';
+      } catch {
+        return 'none';
+      }
+    },
+    requestFullSync: (kinds) => running?.backfill.requestFullSync(kinds, 'operator'),
+    refetch: (kind, recordId) => void running?.backfill.refetch(kind, [recordId]).catch(onError),
+    async approve(syncRunId) {
+      const { kind, ids } = await store.approveDeletions(syncRunId, own.wall() + APPROVED_FOR_MS);
+      if (ids.length === 0 || running === null) return;
+      const { backfill, held } = running;
+      if (held === null) backfill.requestFullSync([kind], 'operator');
+      else await held.askForFullSync([kind], 'operator');
+    },
+    async discard(event) {
+      await store.discardEvent(event, ownNow());
+    },
+    async release(quarantined) {
+      await store.releaseQuarantined(quarantined, ownNow(), timing);
+    },
+  };
+}
