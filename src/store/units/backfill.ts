@@ -94,11 +94,13 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
       );
     },
 
+    // Of a policy: once the gap that waited for its list has ended, or by that list's own instants, which a clock set back misleads.
     unreadEvents: (now, limit, { settleMs }) =>
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM ${events}${statements.dialect.indexedBy('events_sought')}
           WHERE ${state} = 'failed' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
-          AND ${body} IS NOT NULL AND (${eventKind} <> 'policy' OR EXISTS (SELECT 1 FROM
+          AND ${body} IS NOT NULL AND (${eventKind} <> 'policy' OR NOT EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.resolvedAt} IS NULL
+            AND ${gaps.reason} = 'no_record_id' AND ${gaps.kind} = 'policy' AND ${gaps.recordId} IS NULL) OR EXISTS (SELECT 1 FROM
             (SELECT ${syncRuns.number}, ${syncRuns.startedAt} FROM ${syncRuns}
               WHERE ${syncRuns.kind} = 'policy' AND ${syncRuns.outcome} = 'complete' ORDER BY ${syncRuns.id} DESC LIMIT 1) AS last
             WHERE last.number >= ${seq}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
-import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { inScene, isoOf, LEASE_MS, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 import { fullSyncOnce } from './sync-runs.ts';
 
 const ELSEWHERE = { assessment: { ref: 'ra_1', name: 'One' } };
@@ -281,6 +281,25 @@ export function describeUnread(open: OpenEngine): void {
         await list('incomplete');
         expect(await due()).toEqual([]);
         await list('complete');
+        expect(await due()).toMatchObject([{ id: 'p' }]);
+      }),
+    );
+
+    it(
+      'of a policy begins with the list that made it good, also where the clock was set back since it was accepted',
+      inScene(open, async (scene) => {
+        const ahead = { ...scene.now(), wall: scene.now().wall + 60_000 };
+        const event = scene.event({ id: 'p', kind: 'policy', recordId: null, data: ELSEWHERE });
+        await scene.store.accept({ events: [event], unusable: [] }, ahead, TIMING);
+        const claimed = await scene.store.claimEvents('one', 1, LEASE_MS, ahead);
+        await scene.store.applyEvents(claimed, scene.rules(), ahead);
+        scene.pass(SETTLE_MS);
+        await scene.store.seekAnew(scene.now());
+        const due = () => scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS });
+        expect(await due()).toEqual([]);
+        expect(await scene.openGaps()).toEqual(['no_record_id policy -']);
+        await fullSyncOnce(scene, 'policy');
+        expect(await scene.openGaps()).toEqual([]);
         expect(await due()).toMatchObject([{ id: 'p' }]);
       }),
     );
