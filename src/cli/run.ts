@@ -33,6 +33,8 @@ const COMMANDS: Readonly<Record<string, (cli: Cli) => Promise<Command>>> = {
   export: async (cli) => (await import('./export.ts')).exportCommand(cli),
   backup: async (cli) => (await import('./backup.ts')).backupCommand(cli),
   migrate: async (cli) => (await import('./migrate.ts')).migrateCommand(cli),
+  completion: async (cli) =>
+    (await import('./completion.ts')).completionCommand(cli, () => program(cli, undefined)),
 };
 
 /** Runs one command. `args` as after the executable's name. Resolves to the exit code; never rejects. */

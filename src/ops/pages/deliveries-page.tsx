@@ -34,7 +34,7 @@ export function DeliveriesPage({ identity, now, filter, deliveries, ...view }: D
   return (
     <Frame title="Deliveries" current="Deliveries" identity={identity} now={now} wide>
       <Title note="All that came in, whatever became of it, the newest first.">Deliveries</Title>
-      <form class="filters" method="get" action="/deliveries" aria-label="Search" role="search">
+      <form class="filters" method="get" action="/deliveries" aria-label="Search">
         <Field name="search" label="Event’s id, record’s id or text in the body" value={filter.search} />
         <Choice name="outcome" label="Outcome" value={filter.outcome} options={OUTCOMES} />
         <Field name="type" label="Type" value={filter.type} list="types" />

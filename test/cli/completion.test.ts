@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process';
+import { expect, it } from 'vitest';
+import { cli } from './executable.ts';
+
+/** What bash would offer behind these words, by the script itself. */
+function offered(script: string, words: readonly string[]): string[] {
+  const line = ['compliance-mirror', ...words].map((word) => `'${word}'`).join(' ');
+  const asked = `COMP_WORDS=(${line}); COMP_CWORD=${words.length}; _compliance_mirror; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, status } = spawnSync('bash', ['--norc', '-c', `${script}\n${asked}`], { encoding: 'utf8' });
+  expect(status).toBe(0);
+  return stdout.split('\n').filter((word) => word !== '');
+}
+
+it('bash completes commands, their subcommands, their options and what they choose from', async () => {
+  const { code, out } = await cli(['completion', 'bash']);
+  expect(code).toBe(0);
+  expect(offered(out, ['deli'])).toEqual(['deliveries']);
+  expect(offered(out, ['deliveries', ''])).toEqual(['list', 'show', 'follow', '--help']);
+  expect(offered(out, ['deliveries', 'list', '--out'])).toEqual(['--outcome']);
+  expect(offered(out, ['status', '--json', '--ch'])).toEqual(['--check']);
+  expect(offered(out, ['export', 'ven'])).toEqual(['vendors']);
+});
+
+it.each(['zsh', 'fish'])('the script for %s names every command', async (shell) => {
+  const { code, out } = await cli(['completion', shell]);
+  expect(code).toBe(0);
+  for (const command of ['setup', 'deliveries', 'completion']) expect(out).toContain(command);
+  expect((await cli(['completion', 'tcsh'])).code).toBe(2);
+});
