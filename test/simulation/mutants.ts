@@ -65,7 +65,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'shown-guard',
-    tryFirst: 6,
+    tryFirst: 9,
     without: 'a read that begins too soon after an event takes back what that has shown',
     edits: [
       { file: DECIDE, find: 'const kept = stillShown(state, read, timing);', put: 'const kept = null;' },
@@ -73,7 +73,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'second-scan',
-    tryFirst: 10,
+    tryFirst: 33,
     without: 'what one list scan did not show is gone',
     edits: [
       {
@@ -97,13 +97,13 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'failed-scan',
-    tryFirst: 20,
+    tryFirst: 7,
     without: 'a list scan that a failing page cut short counts as complete',
     edits: [{ file: LIST_SCAN, find: 'scan.error = error.message;', put: 'scan.complete = true;' }],
   },
   {
     name: 'steady-scan',
-    tryFirst: 141,
+    tryFirst: 165,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
       { file: FULL_SYNC, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
@@ -159,7 +159,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness',
-    tryFirst: 26,
+    tryFirst: 27,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
     edits: [{ file: DECIDE, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
   },
@@ -177,7 +177,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'crash-recovery',
-    tryFirst: 3,
+    tryFirst: 10,
     without: 'after a restart the dirty marks of the last run are taken by its clock',
     edits: [
       {
@@ -201,7 +201,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unread-settle',
-    tryFirst: 19,
+    tryFirst: 20,
     without: 'a list that may be older than the event settles one that named no record',
     edits: [
       {
@@ -213,7 +213,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unread-of-unknown-type',
-    tryFirst: 19,
+    tryFirst: 12,
     without: 'an event of an unknown type that names no record is ignored',
     edits: [
       {
@@ -237,7 +237,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'proof-by-reading',
-    tryFirst: 3,
+    tryFirst: 12,
     without: 'the likeliest value is taken for the id, and nobody is asked',
     edits: [
       {
