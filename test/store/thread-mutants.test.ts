@@ -79,7 +79,9 @@ async function outcome(title: string, mutant: Mutant): Promise<Counts> {
   const reporting = ['--reporter=json', `--outputFile=${report}`];
   const args = [VITEST, 'run', 'test/store/thread.test.ts', ...reporting, '-t', title];
   // It exits with 1 where a test fails.
-  await promisify(execFile)(process.execPath, args, { cwd: copy }).catch(() => undefined);
+  // What Node compiled of a copy is of no use to the next.
+  const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
+  await promisify(execFile)(process.execPath, args, { cwd: copy, env }).catch(() => undefined);
   return JSON.parse(readFileSync(report, 'utf8')) as Counts;
 }
 
