@@ -34,11 +34,11 @@ beforeEach(async () => {
       riskAssessmentId: id,
     });
   }
-  service = await createService(upstream, {
-    SYNC_SETTLE_SECONDS: '0.2',
-    COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
-    LOG_LEVEL: 'fatal',
-  });
+  service = await createService(
+    upstream,
+    { SYNC_SETTLE_SECONDS: '0.2', COMPLIANCE_REQUESTS_PER_MINUTE: '6000' },
+    { here: true },
+  );
   await service.start();
   await eventually('the first equality', () => inSync());
 });

@@ -5,6 +5,7 @@ import Database from 'better-sqlite3';
 import pino from 'pino';
 import { startSandbox } from '../../sandbox/sandbox.ts';
 import type { ShapesPatch } from '../../sandbox/shapes.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { startService } from '../../src/service/service.ts';
 import { freePorts } from '../support/ports.ts';
@@ -118,7 +119,12 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
   };
   const start = (more: Readonly<Record<string, string>> = {}) =>
-    startService({ config: loadConfig({ ...settings, ...more }), logger: pino({ level: 'silent' }) });
+    startService({
+      config: loadConfig({ ...settings, ...more }),
+      logger: pino({ level: 'silent' }),
+      // Given a clock, it has no threads: to start them takes longer than a shape.
+      clock: systemClock(),
+    });
   const ops = (path: string, body: unknown) => request(`http://127.0.0.1:${opsPort}${path}`, body, OPS_TOKEN);
 
   let service = await start();

@@ -1,7 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Running, start } from '../cli/executable.ts';
+import pino from 'pino';
+import { systemClock } from '../../src/platform/clock.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { startService } from '../../src/service/service.ts';
+import { start } from '../cli/executable.ts';
 import { API_KEY, type IndependentUpstream } from '../support/independent-upstream.ts';
 import { SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 import { freePorts } from '../support/ports.ts';
@@ -23,10 +27,41 @@ export interface Service {
   end(): Promise<void>;
 }
 
-/** The built service over a file of its own, told of the upstream by its settings and nothing else. */
+interface Started {
+  ready: Promise<unknown>;
+  kill(): Promise<unknown>;
+  stop(): Promise<unknown>;
+}
+
+function startBuilt(env: Record<string, string>): Started {
+  const running = start(['serve'], env);
+  return {
+    ready: running.line('Operators: '),
+    async kill() {
+      running.child.kill('SIGKILL');
+      await running.exited;
+    },
+    stop: () => running.stop(),
+  };
+}
+
+/** Given a clock, it has no threads either: to start a process and them takes longer than most of what is shown with it. */
+function startHere(env: Record<string, string>): Started {
+  const ready = startService({
+    ...{ config: loadConfig(env), logger: pino({ level: 'silent' }), clock: systemClock() },
+  });
+  const stop = async () => (await ready).stop();
+  return { ready, stop, kill: stop };
+}
+
+/**
+ * The built service over a file of its own, told of the upstream by its settings and nothing else. With `here` it is the
+ * service of the sources in this process, for what does not depend on its being one: it cannot be killed, and stops.
+ */
 export async function createService(
   upstream: Pick<IndependentUpstream, 'baseUrl'>,
   settings: Readonly<Record<string, string>> = {},
+  options: { here?: boolean } = {},
 ): Promise<Service> {
   const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-convergence-'));
   const database = join(directory, 'mirror.db');
@@ -42,7 +77,7 @@ export async function createService(
     LOG_LEVEL: 'warn',
     ...settings,
   };
-  let running: Running | null = null;
+  let started: Started | null = null;
 
   async function ask<T>(path: string, body?: object): Promise<T> {
     const response = await fetch(`http://127.0.0.1:${opsPort}${path}`, {
@@ -55,10 +90,10 @@ export async function createService(
     return (text.startsWith('{') ? JSON.parse(text) : text) as T;
   }
 
-  async function gone(): Promise<void> {
-    const ended = running?.exited;
-    running = null;
-    await ended;
+  async function end(how: 'kill' | 'stop'): Promise<void> {
+    const ending = started;
+    started = null;
+    await ending?.[how]();
   }
 
   return {
@@ -66,22 +101,15 @@ export async function createService(
     database,
     settings: env,
     async start() {
-      running = start(['serve'], env);
-      await running.line('Operators: ');
+      started = (options.here === true ? startHere : startBuilt)(env);
+      await started.ready;
     },
-    async kill() {
-      running?.child.kill('SIGKILL');
-      await gone();
-    },
-    async stop() {
-      running?.child.kill('SIGTERM');
-      await gone();
-    },
+    kill: () => end('kill'),
+    stop: () => end('stop'),
     get: (path) => ask(path),
     post: (path, body = {}) => ask(path, body),
     async end() {
-      running?.child.kill('SIGKILL');
-      await gone();
+      await end('kill');
       rmSync(directory, { recursive: true, force: true });
     },
   };

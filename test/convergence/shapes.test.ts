@@ -6,7 +6,7 @@ import { API_KEY } from '../support/independent-upstream.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
 import { createService, eventually, type Service } from './service.ts';
 
-/** The built service against services that answer otherwise than it expects: in sync, or not, and why. */
+/** The service against services that answer otherwise than it expects: in sync, or not, and why. */
 
 interface Answer {
   status?: number;
@@ -64,7 +64,8 @@ async function against(answerOf: Upstream, settings: Record<string, string> = {}
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
   service = await createService(
     { baseUrl },
-    { SYNC_SETTLE_SECONDS: '0.2', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', LOG_LEVEL: 'fatal', ...settings },
+    { SYNC_SETTLE_SECONDS: '0.2', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', ...settings },
+    { here: true },
   );
   await service.start();
   return service;

@@ -6,6 +6,7 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { registrationPlace } from '../../src/compliance/registration.ts';
 import { sealSecret } from '../../src/compliance/secrets.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -34,6 +35,8 @@ async function start(settings: Record<string, string>): Promise<Service> {
       ...{ DATABASE_URL: databaseUrl, CREDENTIALS_KEY: KEY.toString('base64'), ...settings },
     }),
     logger: pino({ level: 'silent' }),
+    // Given a clock, it has no threads: to start them for each case would take most of the time.
+    clock: systemClock(),
   });
   services.push(service);
   return service;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { SECRET } from '../receive/sign.ts';
@@ -30,6 +31,8 @@ function start(): Promise<Service> {
       ...{ COMPLIANCE_BASE_URL: 'http://127.0.0.1:1/v1', COMPLIANCE_API_KEY: 'any' },
     }),
     logger: pino({ level: 'silent' }),
+    // Given a clock, it has no threads: to start them for each case would take most of the time.
+    clock: systemClock(),
   });
 }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
+import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { createLogger } from '../../src/platform/logger.ts';
 import { startService } from '../../src/service/service.ts';
@@ -40,6 +41,8 @@ export async function startedService() {
       ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '100000', SYNC_SETTLE_SECONDS: '0.1' },
     }),
     logger: createLogger({ level: 'info', destination }),
+    // Given a clock, it has no threads: to start them for each case would take most of the time.
+    clock: systemClock(),
   });
   onTestFinished(() => service.stop());
   const sender = createSender(`${service.receiverUrl}/webhooks`);

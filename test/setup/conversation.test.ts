@@ -13,6 +13,7 @@ import { nobody } from '../../src/cli/setup/asker.ts';
 import { DEFAULTS } from '../../src/cli/setup/talk.ts';
 import { isKeepingUp } from '../../src/cli/setup/trial.ts';
 import { setup } from '../../src/cli/setup.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { UsageError } from '../../src/platform/errors.ts';
 import {
@@ -86,7 +87,9 @@ async function run(asker: Asker, options: object = {}, signal = new AbortControl
   const text = existsSync(envPath) ? readFileSync(envPath, 'utf8') : '';
   const cli = { env: withEnvText(environment, text), out: screen(), err: screen() };
   const given = { register: true, wait: 60_000, ...options };
-  await setup({ cli, environment, asker, options: given, signal, path: envPath });
+  // Given a clock, the service has no threads: to start them at each new setting would take most of the time.
+  const clock = systemClock();
+  await setup({ cli, environment, asker, options: given, signal, path: envPath, clock });
 }
 
 const answersFor = (shaped: ShapedUpstream) => ({

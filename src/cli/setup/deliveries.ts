@@ -110,7 +110,8 @@ async function takeUp(talk: Talk, trial: Trial): Promise<boolean> {
 }
 
 export async function begin(talk: Talk): Promise<Trial> {
-  const trial = await startTrial(commandOf(talk), talk.draft.config(), talk.sent, talk.signal);
+  const { draft, sent, signal, clock } = talk;
+  const trial = await startTrial(commandOf(talk), draft.config(), sent, signal, clock);
   const service = trial.service();
   talk.say(
     service === null

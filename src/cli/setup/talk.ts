@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
+import type { Clock } from '../../platform/clock.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import type { Cli } from '../cli.ts';
 import { printable } from '../text.ts';
@@ -33,6 +34,8 @@ export interface SetupRun {
   signal: AbortSignal;
   /** For tests: another file than the working folder's. */
   path?: string;
+  /** For tests: time of the service that runs meanwhile. */
+  clock?: Clock;
 }
 
 /** What the steps hand on. */

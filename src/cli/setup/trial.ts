@@ -2,6 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { RECEIVER_PATH } from '../../compliance/registration.ts';
+import type { Clock } from '../../platform/clock.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Service } from '../../service/service.ts';
 import type { KindStatus, StoreSummary } from '../../store/reports.ts';
@@ -34,6 +35,7 @@ export async function startTrial(
   first: Config,
   sentAlready: number,
   signal: AbortSignal,
+  clock?: Clock,
 ): Promise<Trial> {
   const nothing = async () => undefined;
   if ((await holderOfDatabase(first.databaseUrl)) !== null) {
@@ -60,6 +62,7 @@ export async function startTrial(
       // What it would log is told in the conversation, as far as it concerns it.
       logger: createLogger({ level: 'silent', destination: { write: () => undefined } }),
       signal,
+      ...(clock === undefined ? {} : { clock }),
     });
   let service = await start(first);
   subscribe(REQUESTS, note);
