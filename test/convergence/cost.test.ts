@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { startIndependentUpstream } from '../support/independent-upstream.ts';
 import { fill } from '../support/independent-upstream-records.ts';
@@ -15,6 +16,16 @@ const SENDING_MS = SETTLE_SECONDS * 800;
 /** … and at least these, several for each vendor: fewer would show nothing. */
 const ENOUGH_EVENTS = 1_000;
 const CONNECTIONS = 32;
+
+function unverified(database: string): number {
+  const db = new Database(database, { readonly: true });
+  try {
+    const sql = 'SELECT count(*) FROM vendors WHERE unverified_since IS NOT NULL';
+    return db.prepare(sql).pluck().get() as number;
+  } finally {
+    db.close();
+  }
+}
 
 it.each([
   { held: 200, atMost: 6 },
@@ -60,7 +71,10 @@ it.each([
       for (let tries = 1; ; tries += 1) {
         upstream.seen.length = 0;
         const sentWithinMs = await sendAll();
-        const isEqual = () => compare(service.database, upstream.records, new Set()).differences.length === 0;
+        // To compare them all at each look would take the machine from the mirror.
+        const isEqual = () =>
+          unverified(service.database) === 0 &&
+          compare(service.database, upstream.records, new Set()).differences.length === 0;
         await eventually('equality', isEqual, SETTLE_SECONDS * 8_000);
         if (sentWithinMs < SETTLE_SECONDS * 1000) break;
         expect(tries, 'sent within one SETTLE').toBeLessThan(5);

@@ -3,7 +3,7 @@ import { type Cell, KINDS, runShape, type Shape } from './matrix.ts';
 import { SHAPES } from './matrix-shapes.ts';
 
 /** Each is a service and an upstream in this process, both of them waiting most of the time. */
-const AT_ONCE = 6;
+const AT_ONCE = 8;
 
 /** `MATRIX`: only shapes with this in their name. */
 const ASKED = SHAPES.filter(({ name }) => name.includes(process.env['MATRIX'] ?? ''));

@@ -129,6 +129,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
 
   let service = await start();
   const db = new Database(database, { readonly: true });
+  const lookAt = createLook(db);
   try {
     await request(
       `${sandbox.url}/v1/webhooks`,
@@ -153,7 +154,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     /** How the kind stands. Whichever is asked about, none of them may be green over a loss meanwhile. */
     const stands = (asked: Kind): string => {
       const words = cells.map((cell) => {
-        const look = lookAt(db, cell.kind);
+        const look = lookAt(cell.kind);
         const differences = differencesOf(look.rows, held[cell.kind]);
         if (look.verdict === IN_SYNC) cell.loss ??= differences;
         return [cell.kind, wordOf(look, differences)] as const;
@@ -256,18 +257,25 @@ function hasReadLists(db: Database.Database): boolean {
   return ended.pluck().get('policy', 'vendor') === 2;
 }
 
-/** The verdict that a query sees, and the rows, as of one moment. */
-function lookAt(db: Database.Database, kind: Kind): Look {
-  return db.transaction((): Look => {
-    const { verdict } = db.prepare('SELECT verdict FROM sync_status WHERE kind = ?').get(kind) as Look;
-    const rows = db
-      .prepare(`SELECT id, name, status, verified_at, unverified_since FROM current_${TABLES[kind]}`)
-      .all() as Row[];
-    const gaps = db
-      .prepare('SELECT reason, error FROM gaps WHERE resolved_at IS NULL AND (kind = ? OR kind IS NULL)')
-      .all(kind) as { reason: string; error: string | null }[];
+/** The verdict that a query sees, and the rows, as of one moment. Asked many times a second: prepared once. */
+function createLook(db: Database.Database): (kind: Kind) => Look {
+  const verdicts = db.prepare('SELECT verdict FROM sync_status WHERE kind = ?');
+  const records = (kind: Kind) =>
+    db.prepare(`SELECT id, name, status, verified_at, unverified_since FROM current_${TABLES[kind]}`);
+  const tables = {
+    policy: records('policy'),
+    risk_assessment: records('risk_assessment'),
+    vendor: records('vendor'),
+  };
+  const open = db.prepare(
+    'SELECT reason, error FROM gaps WHERE resolved_at IS NULL AND (kind = ? OR kind IS NULL)',
+  );
+  return db.transaction((kind: Kind): Look => {
+    const { verdict } = verdicts.get(kind) as Look;
+    const rows = tables[kind].all() as Row[];
+    const gaps = open.all(kind) as { reason: string; error: string | null }[];
     return { verdict, rows, gaps: gaps.map(({ reason, error }) => `${reason}: ${error ?? ''}`) };
-  })();
+  });
 }
 
 /** The first few; null: they are the same, and verified. */
