@@ -40,8 +40,8 @@ const filesOf = Map.groupBy(
 
 export default defineConfig({
   test: {
-    // Most tests listen on loopback or open a file; two workers are what a two-core machine gives.
-    maxWorkers: 2,
+    // Many tests wait, for processes and for settling: a third worker keeps a machine of two cores busy meanwhile.
+    maxWorkers: 3,
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
     update: 'none',
     testTimeout: 180_000,
