@@ -134,33 +134,42 @@ async function findDeliveries(
   }
 }
 
+/** So long what came in is looked at again, since its event moves on. By the instants of the service, whatever the time is here. */
+const CHANGING_MS = 60_000;
+
 /** A line for each, oldest first, and again where it comes once more or its event has moved on. */
 async function follow(cli: Cli, api: ApiClient, filter: Filter, options: { json?: true }): Promise<void> {
   const stop = stopSignals({ attached: false });
-  const told = new Map<string, string>();
-  let since = filter.since ?? new Date().toISOString();
+  const told = new Map<string, { state: string; receivedAt: string }>();
   try {
+    let since = filter.since ?? (await answered(api.status.$get())).at;
     while (!stop.signal.aborted) {
-      const { items } = await answered(
-        api.deliveries.$get({ query: { ...filter, since, limit: PAGE_LIMIT_MAX } }),
-      );
-      for (const delivery of items.toReversed()) {
-        const key = `${delivery.outcome} ${delivery.number}`;
-        const state = `${delivery.state} ${delivery.deliveries}`;
-        if (told.get(key) === state) continue;
-        told.set(key, state);
-        if (options.json) cli.out.write(`${JSON.stringify(delivery)}\n`);
-        else cli.out.write(lineOf(delivery));
+      const news: Delivery[] = [];
+      for (let after: string | undefined; ; ) {
+        const query = { ...filter, since, limit: PAGE_LIMIT_MAX, after };
+        const page = await answered(api.deliveries.$get({ query }));
+        const changed = page.items.filter((each) => told.get(keyOf(each))?.state !== stateOf(each));
+        news.push(...changed);
+        // What lies behind a page of what was told has been told too.
+        if (page.next === null || (page.items.length > 0 && changed.length === 0)) break;
+        after = page.next;
       }
-      // What came in within the last minute may still change; what is older is not looked at again.
-      const oldest = new Date(Date.now() - 60_000).toISOString();
-      if (oldest > since) since = oldest;
+      for (const delivery of news.toReversed()) {
+        told.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
+        cli.out.write(options.json ? `${JSON.stringify(delivery)}\n` : lineOf(delivery));
+      }
+      const newest = news[0] === undefined ? 0 : Date.parse(news[0].received_at);
+      since = new Date(Math.max(newest - CHANGING_MS, Date.parse(since))).toISOString();
+      for (const [key, { receivedAt }] of told) if (receivedAt < since) told.delete(key);
       await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     }
   } finally {
     stop.release();
   }
 }
+
+const keyOf = ({ outcome, number }: Delivery) => `${outcome} ${number}`;
+const stateOf = ({ state, deliveries }: Delivery) => `${state} ${deliveries}`;
 
 /** Wide enough for every outcome and state. */
 const OUTCOME_WIDTH = 11;
