@@ -20,7 +20,7 @@ const PROJECTS: Record<string, readonly string[]> = {
     'test/notify/notify.test.ts',
     'test/ops/{follower-killed,health-service,walk}.test.ts',
     'test/receive/server.test.ts',
-    'test/service/{forged,log-lines,pause,start,threads}.test.ts',
+    'test/service/{fields,forged,log-lines,pause,start,threads}.test.ts',
   ],
   // Neither a build nor another process nor a server of anybody else's, and done in moments.
   unit: [
@@ -48,11 +48,11 @@ export default defineConfig({
     hookTimeout: 180_000,
     // Ends what hangs; the default of a second would also end what a busy machine is slow at.
     expect: { poll: { timeout: 40_000 } },
-    // Files of one worker share their modules: to load them anew took longer than the tests of the units. Where modules and
-    // signals are replaced each file has a process of its own.
+    // Files of one worker share their modules, and the process for commands: to load and start them anew took longer than many tests.
+    isolate: false,
     projects: [...filesOf].map(([name, include]) => ({
       extends: true,
-      test: { name, include, isolate: name === 'process' },
+      test: { name, include },
     })),
   },
 });

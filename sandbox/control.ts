@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { KINDS, type Kind } from '../src/compliance/kinds.ts';
+import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
 import { type FaultSwitch, faultsPatchSchema } from './faults.ts';
 import type { Clients } from './oauth/clients.ts';
 import type { Grants } from './oauth/grants.ts';
@@ -8,7 +8,7 @@ import { tokenSeconds } from './oauth/options.ts';
 import { type Access, requireOwnOrigin } from './page/access.ts';
 import { noSuchGrant } from './page/actions.ts';
 import { parseOrRefuse, readBody } from './problems.ts';
-import { seededRandom } from './random.ts';
+import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
 import type { Registrations } from './registrations.ts';
 import { type Scenarios, scenarioSchema } from './scenarios.ts';
@@ -16,6 +16,7 @@ import { type ShapeSwitch, shapesPatchSchema } from './shapes.ts';
 import { drawShapes } from './shapes-draw.ts';
 import { keptId, shownId, withShownIds } from './shaping.ts';
 import { type ScaledTimers, timeScaleSchema } from './time.ts';
+import { trigger } from './trigger.ts';
 import type { Upstream } from './upstream.ts';
 
 interface ControlParts {
@@ -28,6 +29,7 @@ interface ControlParts {
   clients: Clients;
   grants: Grants;
   seedNumber: number;
+  random: Random;
   access: Access;
 }
 
@@ -41,6 +43,11 @@ const mutateSchema = z.strictObject({
   fields: z.record(z.string(), z.unknown()).optional(),
   /** The change happens and nobody is told. */
   silent: z.boolean().default(false),
+});
+const triggerSchema = z.strictObject({
+  type: z.enum(EVENT_TYPES),
+  id: z.string().optional(),
+  fields: z.record(z.string(), z.unknown()).optional(),
 });
 const timeSchema = z.strictObject({ scale: timeScaleSchema });
 const quiesceSchema = z.strictObject({
@@ -105,6 +112,18 @@ export function controlRoutes(parts: ControlParts): Hono {
       id: String(shownId(kind, change.id, shapes.current)),
       record: change.record === null ? null : withShownIds(kind, change.record, shapes.current),
       event: announced?.event ?? null,
+    });
+  });
+
+  /** By the type of the event that tells of the change. */
+  routes.post('/trigger', async (c) => {
+    const about = trigger(upstream, parts.random, await readBody(c, triggerSchema));
+    return c.json({
+      events: about.map(({ event, kind, recordId: id }) => ({
+        ...{ id: event.id, type: event.type, kind },
+        record_id: String(shownId(kind, id, shapes.current)),
+      })),
+      registrations: registrations.list().length,
     });
   });
 

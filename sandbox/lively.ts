@@ -1,5 +1,6 @@
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
+import { daysFrom } from './days.ts';
 import { isAllowed, operationNamed } from './machines.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
@@ -36,7 +37,12 @@ const WEIGHTS: readonly { kind: Kind; op: string; weight: number }[] = [
   { kind: 'vendor', op: 'delete', weight: 3 },
 ];
 
+/** Within which what changes is due. */
+const SOON_DAYS = 180;
+
 const OWNERS = ['Security', 'Legal', 'People', 'Engineering', 'Operations', 'Procurement'];
+const CATEGORIES = ['Information security', 'Privacy', 'People', 'Operations'];
+const CRITICALITIES = ['low', 'medium', 'high', 'critical'];
 const SUBJECTS = [
   'Access',
   'Backups',
@@ -103,28 +109,54 @@ function drawWeighted(random: Random): { kind: Kind; op: string } {
   return WEIGHTS[0]!;
 }
 
-function newRecord(kind: Kind, random: Random): JsonObject {
-  if (kind === 'policy') return { name: `${random.pick(SUBJECTS)} policy`, owner: random.pick(OWNERS) };
+export function newRecord(kind: Kind, random: Random): JsonObject {
+  const owner = random.pick(OWNERS);
+  const nextReviewAt = soon(random);
+  if (kind === 'policy') {
+    return {
+      name: `${random.pick(SUBJECTS)} policy`,
+      owner,
+      category: random.pick(CATEGORIES),
+      nextReviewAt,
+    };
+  }
   if (kind === 'vendor') {
     const trade = random.pick(TRADES)!;
-    return { name: `${random.pick(WORDS)} ${random.pick(WORDS)} ${trade}`, category: trade.toUpperCase() };
+    return {
+      name: `${random.pick(WORDS)} ${random.pick(WORDS)} ${trade}`,
+      category: trade.toUpperCase(),
+      tier: random.integer(1, 3),
+      criticality: random.pick(CRITICALITIES),
+      ...{ owner, contractEnds: soon(random), nextReviewAt },
+    };
   }
-  return { name: `${random.pick(SUBJECTS)} at risk`, category: random.pick(OWNERS) };
+  return { name: `${random.pick(SUBJECTS)} at risk`, category: random.pick(CATEGORIES), owner };
 }
 
-/** Nothing here judges: a seed may hold real companies, and no rating of one is to be invented. */
-function edit(kind: Kind, op: string, random: Random): JsonObject {
+/** Nothing here judges a vendor: a seed may hold real companies, and no rating of one is to be invented. */
+export function edit(kind: Kind, op: string, random: Random): JsonObject {
   const owner = random.pick(OWNERS);
   if (kind === 'policy') {
-    return op === 'update' ? { owner, reviewIntervalMonths: random.integer(3, 24) } : { owner };
+    if (op === 'update') return { owner, reviewIntervalMonths: random.integer(3, 24) };
+    return op === 'approve' ? { owner, approver: `Head of ${owner}`, nextReviewAt: soon(random) } : { owner };
   }
   if (kind === 'vendor') {
     return op === 'assess'
-      ? { lastAssessedAt: new Date().toISOString() }
+      ? { lastAssessedAt: new Date().toISOString(), nextReviewAt: soon(random) }
       : { owner, notes: random.id('note ') };
   }
-  return { likelihood: random.integer(1, 5), impact: random.integer(1, 5), owner };
+  const [likelihood, impact] = [random.integer(1, 5), random.integer(1, 5)];
+  return {
+    ...{
+      likelihood,
+      impact,
+      residualScore: op === 'mitigate' ? (likelihood * impact) / 2 : likelihood * impact,
+    },
+    ...{ owner, treatment: op === 'mitigate' ? 'mitigate' : 'review', dueDate: soon(random) },
+  };
 }
+
+const soon = (random: Random): string => daysFrom(new Date(), random.integer(1, SOON_DAYS));
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

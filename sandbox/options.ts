@@ -2,7 +2,7 @@ import { randomBytes, randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { describeError, UsageError } from '../src/platform/errors.ts';
-import { BUILTIN_SEED } from './builtin.ts';
+import { builtinSeed } from './builtin.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { isLoopbackHost } from './loopback.ts';
 import { decimal, defaultOauth, defined, type OauthOptions, oauthFromEnv } from './oauth/options.ts';
@@ -87,7 +87,7 @@ export function resolveOptions(given: GivenOptions): SandboxOptions {
     faults: NO_FAULTS,
     ...given,
     shapes: shapesOf(given.shapes ?? {}),
-    seed: normaliseSeed(given.seed ?? BUILTIN_SEED),
+    seed: normaliseSeed(given.seed ?? builtinSeed(new Date())),
     oauth: { ...defaultOauth(), ...given.oauth },
   };
   if (options.token === null && !isLoopbackHost(options.host)) {

@@ -135,7 +135,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   app.use('/oauth/authorize', requireSignIn(access));
   app.route('/oauth', consentRoutes(clients, grants));
   app.route('/oauth', tokenRoutes(clients, grants));
-  app.route('/_sandbox', controlRoutes({ ...page, access }));
+  app.route('/_sandbox', controlRoutes({ ...page, access, random: random.fork('trigger') }));
   app.route('/', assetRoutes());
   app.route('/', pageRoutes(page, access, stopping));
   app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));

@@ -54,7 +54,7 @@ describe('with nothing set', () => {
       sync: { settleMs: 10_000, fullSyncMs: 3_600_000, silenceMs: 86_400_000 },
       process: { concurrency: 8, retryMaxAttempts: 10 },
       retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 },
-      notifyUrl: null,
+      notify: { url: null, format: 'json' },
       remote: null,
       logLevel: 'info',
     });

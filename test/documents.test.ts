@@ -1,22 +1,25 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { sandboxSettingNames } from '../sandbox/options.ts';
 
-const read = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
-const readme = read('README.md');
-
-/** The README's part under a heading of the second level. */
-function section(heading: string): string {
-  const from = readme.indexOf(`\n## ${heading}\n`);
-  expect(from, heading).toBeGreaterThan(0);
-  const to = readme.indexOf('\n## ', from + 1);
-  return readme.slice(from, to === -1 ? undefined : to);
-}
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const read = (name: string) => readFileSync(join(ROOT, name), 'utf8');
+/** As links name them. */
+const headings = (name: string) =>
+  [...read(name).matchAll(/^#+ (.*)$/gm)].map(([, text]) =>
+    text!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+const settings = read('docs/settings.md');
 
 const SETTINGS = [...read('src/platform/config.ts').matchAll(/read\.(?:value|secret)\(\s*'([A-Z_]+)'/g)].map(
   ([, name]) => name!,
 );
-const TABLE_NAMES = section('Settings')
+const TABLE_NAMES = settings
   .split('\n')
   .filter((line) => line.startsWith('| `'))
   .flatMap((line) => [...line.split('|')[1]!.matchAll(/`([A-Z_]+)`/g)].map(([, name]) => name!));
@@ -29,7 +32,7 @@ describe('the documents', () => {
 
   it('describe exactly the settings of the stand-in', () => {
     const asked = [...sandboxSettingNames()].filter((name) => !name.endsWith('_FILE'));
-    const named = new Set(section('Settings').match(/\bSANDBOX_[A-Z_]+/g));
+    const named = new Set(settings.match(/\bSANDBOX_[A-Z_]+/g));
     expect([...named].toSorted()).toEqual(asked.toSorted());
   });
 
@@ -44,17 +47,16 @@ describe('the documents', () => {
     const policies = /CREATE TABLE `policies` \(([\s\S]*?)\n\)/.exec(tables)![1]!;
     const columns = [...policies.matchAll(/^\t`(\w+)`/gm)].map(([, name]) => name!);
     expect(columns.length).toBeGreaterThan(10);
-    expect(columns.filter((name) => !section('The tables').includes(`\`${name}\``))).toEqual([]);
+    expect(columns.filter((name) => !read('docs/tables.md').includes(`\`${name}\``))).toEqual([]);
   });
 
-  it.each(['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'])(
-    'link in %s only to what is there',
-    (name) => {
-      const targets = [...read(name).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, target]) => target!);
-      const missing = targets.filter((target) => !existsSync(new URL(`../${target}`, import.meta.url)));
-      expect(missing).toEqual([]);
-    },
-  );
+  it.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('link in %s only to what is there', (name) => {
+    const broken = [...read(name).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)].filter(([, target, heading]) => {
+      const to = target === '' ? name : join(dirname(name), target!);
+      return !existsSync(join(ROOT, to)) || (heading !== undefined && !headings(to).includes(heading));
+    });
+    expect(broken.map(([link]) => link)).toEqual([]);
+  });
 
   it.each(['ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md'])(
     'name in %s only what is in the tree',

@@ -5,11 +5,17 @@ import { STYLE as OPERATORS } from '../src/ops/pages/style.ts';
 
 const VERDICTS = ['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified'];
 
+/** Of an event, a delivery or a sync run; those that are neither good nor bad have no rule. */
+const STATES = [
+  ...['pending', 'processed', 'failed', 'complete', 'incomplete'],
+  ...['accepted', 'quarantined', 'rejected'],
+];
+
 /** `computed`: what pages make classes of at run time, besides words of their own. */
 const PAGES = [
   {
     ...{ what: 'the operators’ pages', folders: ['src/ops/pages'], style: OPERATORS },
-    computed: [...VERDICTS, 'pending', 'failed', 'ignored', 'discarded', 'r0', 'r1', 'r2', 'r3', 'r4'],
+    computed: [...VERDICTS, ...STATES, 'r0', 'r1', 'r2', 'r3', 'r4'],
   },
   {
     ...{ what: 'the sandbox’s pages', folders: ['sandbox/page', 'sandbox/oauth'], style: SANDBOX },

@@ -32,6 +32,16 @@ CREATE TABLE "counter" (
 	"value" bigint NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "duplicates" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "duplicates_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"received_at" timestamp with time zone NOT NULL,
+	"event_id" text COLLATE "C" NOT NULL,
+	"type" text NOT NULL,
+	"kind" text COLLATE "C",
+	"record_id" text COLLATE "C",
+	"address" text
+);
+--> statement-breakpoint
 CREATE TABLE "event_counts" (
 	"state" text PRIMARY KEY NOT NULL,
 	"count" bigint NOT NULL
@@ -54,12 +64,24 @@ CREATE TABLE "events" (
 	"processed_at" timestamp with time zone,
 	"error" text,
 	"content_hash" text,
+	"address" text,
 	"body" text
 );
 --> statement-breakpoint
 CREATE TABLE "facts" (
 	"name" text PRIMARY KEY NOT NULL,
 	"value" text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "fields" (
+	"kind" text COLLATE "C" NOT NULL,
+	"position" integer NOT NULL,
+	"column" text,
+	"path" text NOT NULL,
+	"keys" jsonb NOT NULL,
+	"type" text NOT NULL,
+	"first_seen_at" timestamp with time zone NOT NULL,
+	CONSTRAINT "fields_kind_position_pk" PRIMARY KEY("kind","position")
 );
 --> statement-breakpoint
 CREATE TABLE "gap_counts" (
@@ -152,6 +174,7 @@ CREATE TABLE "quarantine" (
 	"record_id" text COLLATE "C",
 	"event_id" text,
 	"type" text,
+	"address" text,
 	"body" "bytea",
 	"body_sha256" text NOT NULL,
 	"released_at" timestamp with time zone
@@ -322,6 +345,7 @@ CREATE TABLE "vendors" (
 );
 --> statement-breakpoint
 CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq");--> statement-breakpoint
+CREATE INDEX "changes_at" ON "changes" USING btree ("at");--> statement-breakpoint
 CREATE INDEX "claims_record" ON "claims" USING btree ("record_id","kind");--> statement-breakpoint
 CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
 CREATE INDEX "events_pending" ON "events" USING btree ("seq","next_attempt_at") WHERE state = 'pending';--> statement-breakpoint
@@ -336,6 +360,7 @@ CREATE INDEX "gaps_resolved" ON "gaps" USING btree ("resolved_at") WHERE resolve
 CREATE INDEX "pending_deletions_sync_run" ON "pending_deletions" USING btree ("sync_run_id","id");--> statement-breakpoint
 CREATE INDEX "policies_unverified" ON "policies" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "policies_name" ON "policies" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
+CREATE INDEX "policies_status" ON "policies" USING btree (left(status, 200),"id");--> statement-breakpoint
 CREATE INDEX "policies_deleted" ON "policies" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "policies_outstanding" ON "policies" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "quarantine_waiting" ON "quarantine" USING btree ("id") WHERE released_at IS NULL;--> statement-breakpoint
@@ -345,12 +370,14 @@ CREATE INDEX "record_state_missing" ON "record_state" USING btree ("kind","missi
 CREATE INDEX "rejections_by_sender" ON "rejections" USING btree ("reason","network");--> statement-breakpoint
 CREATE INDEX "risk_assessments_unverified" ON "risk_assessments" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "risk_assessments_name" ON "risk_assessments" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
+CREATE INDEX "risk_assessments_status" ON "risk_assessments" USING btree (left(status, 200),"id");--> statement-breakpoint
 CREATE INDEX "risk_assessments_deleted" ON "risk_assessments" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "risk_assessments_outstanding" ON "risk_assessments" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "sync_runs_kind" ON "sync_runs" USING btree ("kind","id");--> statement-breakpoint
 CREATE INDEX "trimmed_events_received" ON "trimmed_events" USING btree ("received_at");--> statement-breakpoint
 CREATE INDEX "vendors_unverified" ON "vendors" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "vendors_name" ON "vendors" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint
+CREATE INDEX "vendors_status" ON "vendors" USING btree (left(status, 200),"id");--> statement-breakpoint
 CREATE INDEX "vendors_deleted" ON "vendors" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "vendors_outstanding" ON "vendors" USING btree ("id") WHERE unverified_since IS NOT NULL;
 --> statement-breakpoint

@@ -95,7 +95,7 @@ BEGIN
 END $$;
 --> statement-breakpoint
 -- Takes in events that nobody has seen. Null, and nothing done, where one is known.
-CREATE FUNCTION accept_events(given_ids text[], given_types text[], given_created timestamptz[], given_created_ms bigint[], given_kinds text[], given_records text[], given_states text[], given_bodies text[], dirty_kinds text[], dirty_ids text[], dirty_places bigint[], noted_at bigint, due bigint, received timestamptz) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE FUNCTION accept_events(given_ids text[], given_types text[], given_created timestamptz[], given_created_ms bigint[], given_kinds text[], given_records text[], given_states text[], given_bodies text[], dirty_kinds text[], dirty_ids text[], dirty_places bigint[], noted_at bigint, due bigint, received timestamptz, given_addresses text[]) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   before bigint;
   pending bigint := cardinality(array_positions(given_states, 'pending'));
@@ -108,11 +108,11 @@ BEGIN
   UPDATE counter SET value = before + cardinality(given_ids) WHERE one = 1;
   IF pending > 0 THEN UPDATE event_counts SET count = count + pending WHERE state = 'pending'; END IF;
   IF ignored > 0 THEN UPDATE event_counts SET count = count + ignored WHERE state = 'ignored'; END IF;
-  INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state, processed_at, body)
+  INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state, processed_at, address, body)
     SELECT before + g.place, g.id, g.type, g.created, g.created_ms, g.kind, g.record_id, received, received, g.state,
-      CASE g.state WHEN 'ignored' THEN received END, g.body
-    FROM unnest(given_ids, given_types, given_created, given_created_ms, given_kinds, given_records, given_states, given_bodies)
-      WITH ORDINALITY AS g (id, type, created, created_ms, kind, record_id, state, body, place);
+      CASE g.state WHEN 'ignored' THEN received END, g.address, g.body
+    FROM unnest(given_ids, given_types, given_created, given_created_ms, given_kinds, given_records, given_states, given_addresses, given_bodies)
+      WITH ORDINALITY AS g (id, type, created, created_ms, kind, record_id, state, address, body, place);
   IF cardinality(dirty_ids) > 0 THEN
     PERFORM mark_dirty(dirty_kinds, dirty_ids, dirty_places, before, noted_at, due, received);
   END IF;
@@ -159,10 +159,55 @@ CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE del
 --> statement-breakpoint
 CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
+-- Gives a view of typed columns those that `fields` has. As the owner of the views, who alone may: the service's own role need not be.
+-- Nothing is dropped, so that grants and other views on it stay: columns get other names, and more come behind them. Values that
+-- have come since and do not fit are null. A query that holds the view is waited for only briefly, since readers wait behind us.
+CREATE FUNCTION show_fields(given_kind text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
+DECLARE
+  own text := current_schema();
+  records text := CASE given_kind WHEN 'policy' THEN 'policies' WHEN 'risk_assessment' THEN 'risk_assessments' WHEN 'vendor' THEN 'vendors' END;
+  flat text := format('%I.%I', own, records || '_flat');
+  columns text := 'id, name, ' || CASE given_kind WHEN 'policy' THEN 'version, ' ELSE '' END ||
+    'status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause';
+  present text[] := (SELECT array_agg(attname ORDER BY attnum) FROM pg_attribute WHERE attrelid = to_regclass(flat) AND attnum > 0);
+  place integer := cardinality(string_to_array(columns, ','));
+  -- The same as in mirror/fields.ts.
+  day text := '(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)';
+  instant text := '(?!0001.*:..$|9999.*:..$)' || day || 'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])';
+  field record;
+BEGIN
+  IF NOT has_table_privilege(session_user, format('%I.fields', own), 'INSERT') THEN
+    RAISE insufficient_privilege USING MESSAGE = 'permission denied for show_fields: it is for whoever writes the table fields';
+  END IF;
+  FOR field IN EXECUTE format($q$SELECT "column", type,
+      'data' || CASE WHEN keys->>1 IS NULL THEN '' ELSE format('->%%L', keys->>0) END || format('->>%%L', coalesce(keys->>1, keys->>0)) AS written,
+      'data' || format('->%%L', keys->>0) || CASE WHEN keys->>1 IS NULL THEN '' ELSE format('->%%L', keys->>1) END AS value
+    FROM %I.fields WHERE kind = $1 AND "column" IS NOT NULL ORDER BY position$q$, own) USING given_kind
+  LOOP
+    place := place + 1;
+    IF present[place] <> field."column" THEN
+      EXECUTE format('ALTER VIEW %s RENAME COLUMN %I TO %I', flat, present[place], field."column");
+    END IF;
+    columns := columns || format(E',\n  %s AS %I', CASE field.type
+      WHEN 'number' THEN format('CASE jsonb_typeof(%1$s) WHEN ''number'' THEN (%1$s)::numeric END', field.value)
+      WHEN 'boolean' THEN format('CASE jsonb_typeof(%1$s) WHEN ''boolean'' THEN (%1$s)::boolean END', field.value)
+      WHEN 'date' THEN format('CASE WHEN %1$s ~ %2$L THEN (%1$s)::date END', field.written, '^' || day || '$')
+      WHEN 'instant' THEN format('CASE WHEN %1$s ~ %2$L THEN (%1$s)::timestamptz END', field.written, '^' || instant || '$')
+      WHEN 'json' THEN format('nullif(%s, ''null'')', field.value)
+      ELSE field.written END, field."column");
+  END LOOP;
+  EXECUTE format('CREATE OR REPLACE VIEW %s AS SELECT %s FROM %I.%I WHERE deleted_at IS NULL', flat, columns, own, records);
+END $$;
+--> statement-breakpoint
+SELECT show_fields('policy'), show_fields('risk_assessment'), show_fields('vendor');
+--> statement-breakpoint
 CREATE VIEW deliveries AS
-  SELECT received_at, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, NULL::text AS address, deliveries, seq AS number FROM events
+  SELECT received_at, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, address, deliveries, seq AS number FROM events
   UNION ALL
-  SELECT received_at, 'quarantined', event_id, type, kind, record_id, NULL, reason, NULL, 1, id FROM quarantine
+  SELECT received_at, 'duplicate', event_id, type, kind, record_id, NULL, NULL, address, 1, id FROM duplicates
+  UNION ALL
+  SELECT received_at, 'quarantined', event_id, type, kind, record_id, NULL, reason, address, 1, id FROM quarantine
   UNION ALL
   SELECT at, 'rejected', event_id, type, NULL::text, NULL::text, NULL::text, reason, address, times, id FROM rejections
   ORDER BY received_at DESC;

@@ -19,9 +19,20 @@ CREATE TABLE `changes` (
 );
 --> statement-breakpoint
 CREATE INDEX `changes_record` ON `changes` ("seq" >> 12,`kind`,`record_id`);--> statement-breakpoint
+CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `counter` (
 	`one` integer PRIMARY KEY NOT NULL,
 	`value` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `duplicates` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`received_at` text NOT NULL,
+	`event_id` text NOT NULL,
+	`type` text NOT NULL,
+	`kind` text,
+	`record_id` text,
+	`address` text
 );
 --> statement-breakpoint
 CREATE TABLE `event_counts` (
@@ -46,6 +57,7 @@ CREATE TABLE `events` (
 	`processed_at` text,
 	`error` text,
 	`content_hash` text,
+	`address` text,
 	`body` text
 );
 --> statement-breakpoint
@@ -57,6 +69,17 @@ CREATE INDEX `events_record` ON `events` ("seq" >> 12,`record_id`);--> statement
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `fields` (
+	`kind` text NOT NULL,
+	`position` integer NOT NULL,
+	`column` text,
+	`path` text NOT NULL,
+	`keys` text NOT NULL,
+	`type` text NOT NULL,
+	`first_seen_at` text NOT NULL,
+	PRIMARY KEY(`kind`, `position`)
 );
 --> statement-breakpoint
 CREATE TABLE `gap_counts` (
@@ -148,6 +171,7 @@ CREATE TABLE `policies` (
 --> statement-breakpoint
 CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `policies_name` ON `policies` (name COLLATE NOCASE,`id`);--> statement-breakpoint
+CREATE INDEX `policies_status` ON `policies` (`status`,`id`);--> statement-breakpoint
 CREATE INDEX `policies_deleted` ON `policies` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `policies_outstanding` ON `policies` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `quarantine` (
@@ -159,6 +183,7 @@ CREATE TABLE `quarantine` (
 	`record_id` text,
 	`event_id` text,
 	`type` text,
+	`address` text,
 	`body` blob,
 	`body_sha256` text NOT NULL,
 	`released_at` text
@@ -266,6 +291,7 @@ CREATE TABLE `risk_assessments` (
 --> statement-breakpoint
 CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `risk_assessments_name` ON `risk_assessments` (name COLLATE NOCASE,`id`);--> statement-breakpoint
+CREATE INDEX `risk_assessments_status` ON `risk_assessments` (`status`,`id`);--> statement-breakpoint
 CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `risk_assessments_outstanding` ON `risk_assessments` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `sync_requests` (
@@ -341,6 +367,7 @@ CREATE TABLE `vendors` (
 --> statement-breakpoint
 CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `vendors_name` ON `vendors` (name COLLATE NOCASE,`id`);--> statement-breakpoint
+CREATE INDEX `vendors_status` ON `vendors` (`status`,`id`);--> statement-breakpoint
 CREATE INDEX `vendors_deleted` ON `vendors` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `vendors_outstanding` ON `vendors` (`id`) WHERE unverified_since IS NOT NULL;
 --> statement-breakpoint

@@ -83,10 +83,22 @@ CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE del
 --> statement-breakpoint
 CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
+-- Made anew with each field that is learned: sqlite/flat-views.ts.
+CREATE VIEW policies_flat AS SELECT id, name, version, status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause
+FROM policies WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW risk_assessments_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause
+FROM risk_assessments WHERE deleted_at IS NULL;
+--> statement-breakpoint
+CREATE VIEW vendors_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause
+FROM vendors WHERE deleted_at IS NULL;
+--> statement-breakpoint
 CREATE VIEW deliveries AS
-  SELECT received_at, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, NULL AS address, deliveries, seq AS number FROM events
+  SELECT received_at, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, address, deliveries, seq AS number FROM events
   UNION ALL
-  SELECT received_at, 'quarantined', event_id, type, kind, record_id, NULL, reason, NULL, 1, id FROM quarantine
+  SELECT received_at, 'duplicate', event_id, type, kind, record_id, NULL, NULL, address, 1, id FROM duplicates
+  UNION ALL
+  SELECT received_at, 'quarantined', event_id, type, kind, record_id, NULL, reason, address, 1, id FROM quarantine
   UNION ALL
   SELECT at, 'rejected', event_id, type, NULL, NULL, NULL, reason, address, times, id FROM rejections
   ORDER BY received_at DESC;

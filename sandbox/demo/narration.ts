@@ -10,11 +10,13 @@ export interface Screen {
 export type Cell = string | number | null;
 
 export function introduce(screen: Screen, stage: Stage): void {
+  const { sandboxUrl, shapesNumber, found } = stage;
   screen.write(
-    `Sandbox, standing in for the compliance service: ${stage.sandboxUrl}/v1`,
-    `Its answers and events have the form that ${stage.shapesNumber} draws; the same again: npm run demo -- --shapes ${stage.shapesNumber}`,
-    `setup has found out ${stage.found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${stage.found.join(', ')}`}`,
-    `Status page, sign in: ${stage.signInLink}`,
+    `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,
+    `Status page of the mirror, sign in: ${stage.signInLink}`,
+    `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl}`,
+    `The sandbox's answers and events have the form that ${shapesNumber} draws; the same again: npm run demo -- --shapes ${shapesNumber}`,
+    `setup has found out ${found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${found.join(', ')}`}`,
   );
 }
 

@@ -96,7 +96,7 @@ async function setUp(
   directory: string,
   closers: (() => Promise<void> | void)[],
 ): Promise<Stage> {
-  const seed = demoSeed();
+  const seed = demoSeed(new Date());
   const riskIdsPath = join(directory, 'risk-ids');
   const seedPath = join(directory, 'seed.json');
   const { unlistedAssessments, ...records } = seed;

@@ -42,7 +42,7 @@ export function ScenariosPart({ model }: Props) {
     <section class="card" data-part="scenarios" aria-labelledby="scenarios-title">
       <header>
         <h2 id="scenarios-title">Scenarios</h2>
-        {model.lively && <span class="good end">lively is running</span>}
+        {model.lively && <span class="state good end">lively is running</span>}
       </header>
       <form method="post" action={`/act${queryOf(model.view)}`} class="row">
         <input type="hidden" name="action" value="scenario" />

@@ -77,7 +77,7 @@ function Row({ delivery, to }: { delivery: DeliveryView; to: string | null }) {
         </td>
       )}
       <td>
-        <span class={tone}>{text}</span>
+        <span class={`state ${tone}`}>{text}</span>
         {faults.length > 0 && <small>{faults.join(', ')}</small>}
       </td>
       <td>

@@ -44,7 +44,7 @@ export function SandboxPage({ model, notice }: Props) {
           <p>
             A stand-in for the compliance service, in memory. The API is below <code>/v1</code>, its
             description at <a href="/openapi.json">openapi.json</a>. Started with the seed number{' '}
-            {model.seedNumber}.
+            {model.seedNumber}. All times are UTC.
           </p>
           <span class="live" data-live role="status">
             reload for news

@@ -1,16 +1,19 @@
-/** The sandbox's own look, so that nobody takes its page for the mirror's: a ruled sheet with a striped edge. */
+/**
+ * The look of the mirror's page, in a small sheet of its own, since the sandbox shares nothing but the API's words with it; and a
+ * striped edge, so that nobody takes the one for the other.
+ */
 export const STYLE = `
 :root {
   color-scheme: light dark;
-  --paper: #f6f7f9; --card: #fff; --ink: #1b2430; --soft: #5d6878; --line: #dfe3e9; --wash: #eef1f5;
-  --accent: #2f5fd0; --good: #18794e; --wait: #9a6700; --bad: #c13333;
+  --paper: #f6f7f9; --card: #fff; --ink: #17202b; --soft: #556070; --line: #e1e5ea; --wash: #eef1f4; --field: #868f9c;
+  --accent: #2757c4; --on-accent: #fff; --good: #13744a; --wait: #875a00; --bad: #b3261e;
   --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
   --mono: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --paper: #12161c; --card: #1a2029; --ink: #e6eaf0; --soft: #98a3b3; --line: #2c3440; --wash: #222a35;
-    --accent: #86a8ff; --good: #57c58f; --wait: #e0b050; --bad: #f08a86;
+    --paper: #11151b; --card: #191f27; --ink: #e7ebf0; --soft: #9ba6b4; --line: #2b333e; --wash: #222a34; --field: #768292;
+    --accent: #8cafff; --on-accent: #10161f; --good: #5cc796; --wait: #e2b457; --bad: #f38d84;
   }
 }
 *, *::before, *::after { box-sizing: border-box }
@@ -22,17 +25,17 @@ a { color: inherit; text-underline-offset: .2em }
 code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .25rem }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
-.wrap { max-width: 84rem; margin: 0 auto; padding: 0 clamp(1rem, 3vw, 2rem) 3rem }
+.wrap { max-width: 80rem; margin: 0 auto; padding: 0 clamp(1rem, 3vw, 2rem) 3rem }
 .top { display: flex; flex-wrap: wrap; align-items: baseline; gap: .35rem 1.25rem; padding: 1.5rem 0 1.25rem }
 .top h1 { font-size: 1.375rem; font-weight: 650; letter-spacing: -.015em }
 .top p { color: var(--soft); flex: 1 1 24rem }
 .live { display: inline-flex; align-items: center; gap: .45rem; color: var(--soft); font-size: .8125rem }
 .live::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--line) }
 .live[data-state="live"]::before { background: var(--good) } .live[data-state="lost"]::before { background: var(--bad) }
-.columns { display: grid; gap: 1.25rem; align-items: start }
+.columns { display: grid; gap: 1rem; align-items: start }
 @media (min-width: 70rem) { .columns { grid-template-columns: minmax(0, 1fr) 21rem } }
-.stack { display: grid; gap: 1.25rem; min-width: 0 }
-.card { min-width: 0; padding: 1.1rem 1.25rem 1.25rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem }
+.stack { display: grid; gap: 1rem; min-width: 0 }
+.card { min-width: 0; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: .75rem }
 .card > header { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem 1rem; margin-bottom: .75rem }
 .card h2 { font-size: 1rem; font-weight: 650 } .card h3 { font-size: .8125rem; font-weight: 600; color: var(--soft) }
 .card > header .end { margin-left: auto }
@@ -40,7 +43,7 @@ code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
 .notice { margin-bottom: 1.25rem; padding: .7rem 1rem; border-left: 3px solid var(--bad); background: var(--card); white-space: pre-wrap }
 .tabs { display: flex; flex-wrap: wrap; gap: .35rem }
 .tabs a { padding: .3rem .75rem; border-radius: 2rem; text-decoration: none; color: var(--soft) }
-.tabs a:hover { background: var(--wash) } .tabs a[aria-current] { background: var(--ink); color: var(--card) }
+.tabs a:hover { background: var(--wash) } .tabs a[aria-current] { background: var(--wash); color: var(--ink); font-weight: 550 }
 .tabs a span { opacity: .75 }
 .scroll { overflow-x: auto }
 table { width: 100%; border-collapse: collapse }
@@ -51,20 +54,22 @@ td small { display: block; color: var(--soft); font: .75rem/1.4 var(--mono); ove
 td.tight { white-space: nowrap }
 .badge { display: inline-block; padding: .05rem .5rem; border-radius: 1rem; background: var(--wash); font-size: .8125rem; white-space: nowrap }
 .good { color: var(--good) } .wait { color: var(--wait) } .bad { color: var(--bad) }
+.state { display: inline-flex; align-items: center; gap: .4rem; padding: .05rem .55rem .05rem .45rem; border-radius: 1rem; background: color-mix(in srgb, currentColor 11%, var(--card)); font-size: .8125rem; font-weight: 550; white-space: nowrap }
+.state::before { content: ""; width: .45rem; height: .45rem; flex: none; border-radius: 50%; background: currentColor }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem }
 .row form { display: contents }
-button, .button { appearance: none; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--card); color: var(--ink); font: 500 .8125rem/1.4 var(--sans); cursor: pointer }
-button:hover { border-color: var(--soft) }
-button.first { background: var(--accent); border-color: var(--accent); color: var(--card) }
+button, .button { appearance: none; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .5rem; background: var(--card); color: var(--ink); font: 550 .8125rem/1.4 var(--sans); cursor: pointer }
+button:hover { border-color: var(--field) }
+button.first { background: var(--accent); border-color: var(--accent); color: var(--on-accent) }
 button.danger { color: var(--bad) }
-input, select, textarea { width: 100%; padding: .3rem .5rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--paper); color: var(--ink); font: .875rem/1.4 var(--sans) }
+input, select, textarea { width: 100%; padding: .3rem .5rem; border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .875rem/1.4 var(--sans) }
 textarea { min-height: 4rem; font: .8125rem/1.5 var(--mono) }
 input[type="checkbox"] { width: auto; accent-color: var(--accent) }
 input[type="search"] { width: 12rem }
 label { display: grid; gap: .15rem; font-size: .8125rem; color: var(--soft) }
 label.check { display: inline-flex; align-items: center; gap: .4rem }
 details > summary { cursor: pointer; font-size: .8125rem; font-weight: 500; list-style-position: inside }
-details.inline > summary { display: inline-block; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .4rem; line-height: 1.4; list-style: none }
+details.inline > summary { display: inline-block; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .5rem; font-weight: 550; line-height: 1.4; list-style: none }
 details.inline > summary::-webkit-details-marker { display: none }
 .card > details { margin-bottom: .75rem }
 details.inline[open] { flex-basis: 100% }

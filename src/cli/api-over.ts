@@ -10,6 +10,7 @@ import type { Config } from '../platform/config.ts';
 import { version } from '../platform/package.ts';
 import { pendingDeletions } from '../service/operators.ts';
 import { beginPause, endPause, readPause } from '../service/pause.ts';
+import { rulesOf } from '../service/rules.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { clockOf, livingReplicas } from './database.ts';
@@ -23,10 +24,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   const clock = await clockOf(store);
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const isServed = (await livingReplicas(store, clock)) > 0;
-  const timing = { settleMs: config.sync.settleMs };
-  const toleranceMs = config.webhook.toleranceSeconds * 1000;
-  const eventsOnly = config.compliance === null;
-  const rules = { pointers: config.idPointers, eventsOnly, toleranceMs, timing };
+  const rules = rulesOf(config);
   const startedAt = clock.wall();
   let pause = await readPause(store);
 
@@ -57,7 +55,13 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     },
   };
   const facts = (): LiveFacts => ({
-    ...{ version: version(), startedAt, eventsOnly, ...config.sync, idPointers: config.idPointers },
+    ...{
+      version: version(),
+      startedAt,
+      eventsOnly: rules.eventsOnly,
+      ...config.sync,
+      idPointers: rules.pointers,
+    },
     ...{
       state: isServed ? 'elsewhere' : 'stopped',
       paused: pause !== null,
@@ -72,7 +76,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     store: operatorsStore(),
     ...{ actions, facts, clock, logger: { error: complain } },
     ...{ pendingDeletions: () => pendingDeletions(store, clock.wall()), credentials: async () => null },
-    traffic: (since: number) => store.listTraffic(since),
+    traffic: store.listTraffic,
     signal: new AbortController().signal,
   };
   const operations = createOperations(context, createAuditLog(context));
@@ -89,7 +93,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     return {
       ...store,
       retryEvent: (id, at) => told(store.retryEvent(id, rules, at)),
-      releaseQuarantined: (id, at) => told(store.releaseQuarantined(id, at, timing)),
+      releaseQuarantined: (id, at) => told(store.releaseQuarantined(id, at, rules.timing)),
       resolveGapById: (id, at) => told(store.resolveGapById(id, at)),
     };
   }

@@ -4,7 +4,15 @@ import type { AuditEntry } from '../ops/api/schemas.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf } from './options.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 
 const AUDIT: ListView<AuditEntry> = [
   ['ID', (entry) => entry.id],
@@ -18,15 +26,19 @@ const AUDIT: ListView<AuditEntry> = [
 export function auditCommand(cli: Cli): Command {
   const audit = new Command('audit').description('who changed what, signed in, or was turned down: list');
 
-  audit
-    .command('list')
+  timed(audit.command('list'))
     .description('entries, newest first')
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
-    .action((options: ListOptions) =>
+    .action((options: TimedListOptions) =>
       withApi(cli, 'read', async (api) => {
-        writeList(cli, await answered(api.audit.$get({ query: pagingOf(options) })), options, AUDIT);
+        writeList(
+          cli,
+          await answered(api.audit.$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
+          options,
+          AUDIT,
+        );
       }),
     );
 

@@ -10,8 +10,10 @@ export interface Cli {
 
 export interface Screen {
   write(text: string): void;
-  /** A terminal, where lines are fitted and heads are bold; plain elsewhere. */
+  /** A terminal, where lines are fitted; plain elsewhere. */
   isTerminal: boolean;
+  /** A terminal with colours, and nobody has set NO_COLOR. */
+  hasColours: boolean;
   columns: number | undefined;
 }
 
@@ -19,6 +21,7 @@ export function screenOf(stream: NodeJS.WriteStream): Screen {
   return {
     write: (text) => void stream.write(text),
     isTerminal: stream.isTTY === true,
+    hasColours: stream.isTTY === true && stream.hasColors(),
     // 0 is a terminal that does not know how wide it is.
     columns: stream.columns || undefined,
   };
@@ -34,7 +37,7 @@ export function writeTable(
     return;
   }
   const width = screen.isTerminal ? screen.columns : undefined;
-  screen.write(renderTable(heads, rows, { width, bold: screen.isTerminal }));
+  screen.write(renderTable(heads, rows, { width, colours: screen.hasColours }));
 }
 
 export function writeJson(screen: Screen, value: unknown): void {

@@ -19,6 +19,7 @@ const DELETIONS: ListView<PendingDeletion> = [
   ['ID', (deletion) => deletion.id],
   ['NAME', (deletion) => deletion.name],
   ['STATUS', (deletion) => deletion.status],
+  ['LAST CHANGE', (deletion) => deletion.synced_at],
   ['PENDING SINCE', (deletion) => deletion.pending_since],
   ['APPROVED UNTIL', (deletion) => deletion.approved_until],
 ];

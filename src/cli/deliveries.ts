@@ -5,8 +5,8 @@ import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import type { Cli } from './cli.ts';
+import { fullPage, type ListView, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import {
   afterOption,
@@ -14,26 +14,28 @@ import {
   type ListOptions,
   limitOption,
   pagingOf,
-  parseInstant,
   parseKind,
+  sinceOption,
+  untilOption,
 } from './options.ts';
 import { stopSignals } from './stop-signals.ts';
-import { renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
 /** How often `follow` asks what has come in. Milliseconds. */
 const FOLLOW_EVERY_MS = 1_000;
 
-const OUTCOMES = ['accepted', 'quarantined', 'rejected'] as const;
+const OUTCOMES = ['accepted', 'duplicate', 'quarantined', 'rejected'] as const;
 
 const DELIVERIES: ListView<Delivery> = [
   ['RECEIVED', (delivery) => delivery.received_at],
   ['OUTCOME', (delivery) => delivery.state ?? delivery.outcome],
   ['ID', idOf],
   ['TYPE', (delivery) => delivery.type],
-  ['RECORD', (delivery) => delivery.record_id],
-  ['TIMES', (delivery) => delivery.deliveries],
   ['REASON', (delivery) => delivery.reason],
+  ['RECORD', (delivery) => delivery.record_id],
+  ['FROM', (delivery) => delivery.address],
+  ['ANSWER', (delivery) => delivery.answer],
+  ['TIMES', (delivery) => delivery.deliveries],
 ];
 
 interface Filter {
@@ -51,13 +53,15 @@ export function deliveriesCommand(cli: Cli): Command {
   );
 
   filtered(deliveries.command('list').description('deliveries, newest first'))
-    .addOption(new Option('--until <instant>', 'received before').argParser(parseInstant))
+    .addOption(untilOption())
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
     .action((options: Filter & ListOptions) =>
       withApi(cli, 'read', async (api) => {
-        const page = await findDeliveries(api, { ...filterOf(options), ...pagingOf(options) });
+        const page = await fullPage(pagingOf(options), (paging) =>
+          answered(api.deliveries.$get({ query: { ...filterOf(options), ...paging } })),
+        );
         writeList(cli, page, options, DELIVERIES);
       }),
     );
@@ -75,11 +79,7 @@ export function deliveriesCommand(cli: Cli): Command {
             remedy: 'see "deliveries list"',
           });
         }
-        if (options.json) writeJson(cli.out, shown);
-        else {
-          const { body_base64: _, ...rest } = shown as Record<string, string | number | null>;
-          cli.out.write(renderPairs(Object.entries(rest)));
-        }
+        writeOne(cli, shown, options);
       }),
     );
 
@@ -98,7 +98,7 @@ function filtered(command: Command): Command {
     .option('--type <type>', 'only of events of this type')
     .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
     .option('--search <text>', 'only with this id of the event or the record, or with this in the body')
-    .addOption(new Option('--since <instant>', 'received then or later').argParser(parseInstant));
+    .addOption(sinceOption());
 }
 
 function filterOf({ outcome, type, kind, since, until, search }: Filter): Filter {
@@ -107,7 +107,7 @@ function filterOf({ outcome, type, kind, since, until, search }: Filter): Filter
 
 /** What "show" and "doctor --delivery" take. */
 function idOf({ outcome, number, event_id }: Delivery): string {
-  if (outcome === 'accepted') return event_id ?? '';
+  if (outcome === 'accepted' || outcome === 'duplicate') return event_id ?? '';
   return `${outcome === 'quarantined' ? 'quarantine' : 'rejection'}:${number}`;
 }
 
@@ -119,25 +119,10 @@ async function showDelivery(api: ApiClient, id: string): Promise<object | null> 
     : await found(api.rejections[':id'].$get(at(number)));
 }
 
-/** One page looks at a bounded number of rows. A command has time: it goes on until its rows are full. */
-async function findDeliveries(
-  api: ApiClient,
-  query: Filter & { limit: number; after?: string | undefined },
-): Promise<{ items: Delivery[]; next: string | null }> {
-  const items: Delivery[] = [];
-  for (let { after } = query; ; ) {
-    const limit = query.limit - items.length;
-    const page = await answered(api.deliveries.$get({ query: { ...query, limit, after } }));
-    items.push(...page.items);
-    if (page.next === null || items.length >= query.limit) return { items, next: page.next };
-    after = page.next;
-  }
-}
-
 /** So long what came in is looked at again, since its event moves on. By the instants of the service, whatever the time is here. */
 const CHANGING_MS = 60_000;
 
-/** A line for each, oldest first, and again where it comes once more or its event has moved on. */
+/** A line for each, oldest first, and again where its event has moved on, or a rejection stands for more. */
 async function follow(cli: Cli, api: ApiClient, filter: Filter, options: { json?: true }): Promise<void> {
   const stop = stopSignals({ attached: false });
   const told = new Map<string, { state: string; receivedAt: string }>();
@@ -169,7 +154,8 @@ async function follow(cli: Cli, api: ApiClient, filter: Filter, options: { json?
 }
 
 const keyOf = ({ outcome, number }: Delivery) => `${outcome} ${number}`;
-const stateOf = ({ state, deliveries }: Delivery) => `${state} ${deliveries}`;
+/** One that comes once more is a duplicate, with a line of its own. */
+const stateOf = ({ state, deliveries }: Delivery) => state ?? String(deliveries);
 
 /** Wide enough for every outcome and state. */
 const OUTCOME_WIDTH = 11;

@@ -32,7 +32,7 @@ const LARGEST_DRAW = 999_999;
 
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
-    .description('the whole job with nothing configured: a stand-in service and the mirror, on loopback')
+    .description('the whole job with nothing configured: the sandbox and the mirror, on loopback')
     .addOption(
       new Option(
         '--for <time>',
@@ -45,14 +45,14 @@ export function demoCommand(cli: Cli): Command {
       'two replicas over a real PostgreSQL, which a package brings along, deliveries spread over both',
     )
     .addOption(
-      new Option('--sandbox-port <port>', "the stand-in's port; 0: any free one")
+      new Option('--sandbox-port <port>', "the sandbox's port; 0: any free one")
         .default(0)
         .argParser(integerBetween(0, LARGEST_PORT)),
     )
     .addOption(
       new Option(
         '--shapes <number>',
-        'the form of the stand-in’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: another each time)',
+        'the form of the sandbox’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: another each time)',
       ).argParser(integerBetween(0, LARGEST_DRAW)),
     )
     .action((options: DemoOptions, command: Command) => {

@@ -3,28 +3,36 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, changed, found, PATIENTLY } from '../ops/api/client.ts';
 import type { Event } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import type { Cli } from './cli.ts';
+import { fullPage, type ListView, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseKind } from './options.ts';
-import { renderPairs } from './table.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  parseKind,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 import { printable } from './text.ts';
 
 const STATES = ['pending', 'processed', 'ignored', 'failed', 'discarded'] as const;
 
 const EVENTS: ListView<Event> = [
-  ['SEQ', (event) => event.seq],
+  ['RECEIVED', (event) => event.received_at],
+  ['STATE', (event) => event.state],
   ['ID', (event) => event.id],
   ['TYPE', (event) => event.type],
-  ['RECORD', (event) => event.record_id],
-  ['STATE', (event) => event.state],
-  ['RECEIVED', (event) => event.received_at],
-  ['DELIVERIES', (event) => event.deliveries],
-  ['ATTEMPTS', (event) => event.attempts],
   ['ERROR', (event) => event.error],
+  ['RECORD', (event) => event.record_id],
+  ['ATTEMPTS', (event) => event.attempts],
+  ['DELIVERIES', (event) => event.deliveries],
+  ['SEQ', (event) => event.seq],
 ];
 
-interface EventFilter extends ListOptions {
+interface EventFilter extends TimedListOptions {
   state?: (typeof STATES)[number];
   type?: string;
   kind?: Kind;
@@ -34,8 +42,7 @@ interface EventFilter extends ListOptions {
 export function eventsCommand(cli: Cli): Command {
   const events = new Command('events').description('accepted events: list, show, retry, discard');
 
-  events
-    .command('list')
+  timed(events.command('list'))
     .description('events, newest first')
     .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
     .option('--type <type>', 'only this type')
@@ -47,7 +54,10 @@ export function eventsCommand(cli: Cli): Command {
     .action((options: EventFilter) =>
       withApi(cli, 'read', async (api) => {
         const { state, type, kind, record: record_id } = options;
-        const page = await findEvents(api, { state, type, kind, record_id, ...pagingOf(options) });
+        const filter = { state, type, kind, record_id, ...periodOf(options) };
+        const page = await fullPage(pagingOf(options), (paging) =>
+          answered(api.events.$get({ query: { ...filter, ...paging } })),
+        );
         writeList(cli, page, options, EVENTS);
       }),
     );
@@ -61,8 +71,7 @@ export function eventsCommand(cli: Cli): Command {
       withApi(cli, 'read', async (api) => {
         const event = await found(api.events[':id'].$get(at(id)));
         if (event === null) throw noSuchEvent(id);
-        if (options.json) writeJson(cli.out, event);
-        else cli.out.write(renderPairs(Object.entries(event)));
+        writeOne(cli, event, options);
       }),
     );
 
@@ -121,22 +130,6 @@ async function retryAll(cli: Cli, api: ApiClient): Promise<void> {
     throw new MirrorError('not_processed', `${failed} failed again`, {
       remedy: 'set ID_POINTERS_* to where the id stands in their bodies: see "events show"',
     });
-  }
-}
-
-/** One page looks at a bounded number of events. A command has time: it goes on until its rows are full. */
-async function findEvents(
-  api: ApiClient,
-  query: NonNullable<Parameters<ApiClient['events']['$get']>[0]['query']> & { limit: number },
-): Promise<{ items: Event[]; next: string | null }> {
-  const items: Event[] = [];
-  for (let { after } = query; ; ) {
-    const page = await answered(
-      api.events.$get({ query: { ...query, limit: query.limit - items.length, after } }),
-    );
-    items.push(...page.items);
-    if (page.next === null || items.length >= query.limit) return { items, next: page.next };
-    after = page.next;
   }
 }
 

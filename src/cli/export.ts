@@ -1,11 +1,14 @@
 import { Argument, Command, Option } from 'commander';
 import type { ApiClient } from '../ops/api/client.ts';
+import { csvLine } from '../ops/csv.ts';
+import { UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { csvLine } from './export/csv.ts';
 import { progressOn } from './export/progress.ts';
-import { EXPORTED_TABLES, type ExportedTable, rowsOf } from './export/tables.ts';
+import { changesAsTheyCome, EXPORTED_TABLES, type ExportedTable, rowsOf } from './export/tables.ts';
 import { fileTarget, streamTarget, type Target } from './export/target.ts';
 import { withApi } from './ops-api.ts';
+import { sinceOption } from './options.ts';
+import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
 const STANDARD_OUTPUT = '-';
@@ -15,6 +18,8 @@ interface ExportFlags {
   force?: true;
   bodies?: true;
   spreadsheet?: true;
+  since?: string;
+  follow?: true;
 }
 
 export function exportCommand(cli: Cli): Command {
@@ -38,9 +43,11 @@ export function exportCommand(cli: Cli): Command {
       'with the raw bodies of events and of quarantined and rejected deliveries, which takes longer',
     )
     .option('--spreadsheet', 'CSV: an apostrophe before what a spreadsheet would run as a formula')
+    .addOption(sinceOption())
+    .option('--follow', 'changes: go on with each as it is made, to standard output, until Ctrl-C')
     .addHelpText(
       'after',
-      '\nCSV is as stored (RFC 4180, UTF-8): names come from others, and a spreadsheet takes one that begins with = for a' +
+      '\n--since is for tables in the order of time: all but the records.\n\nCSV is as stored (RFC 4180, UTF-8): names come from others, and a spreadsheet takes one that begins with = for a' +
         '\nformula. Use --spreadsheet for a file that people will open in one.',
     )
     .action((name: string, file: string, flags: ExportFlags) =>
@@ -56,17 +63,24 @@ async function exportTable(
   flags: ExportFlags,
 ): Promise<void> {
   const table = EXPORTED_TABLES[name]!;
+  checkFlags(table, name, file, flags);
   const total = (await table.total?.(api)) ?? null;
   const target =
     file === STANDARD_OUTPUT
       ? streamTarget(process.stdout)
       : await fileTarget(file, { force: flags.force === true });
   const progress = progressOn(cli.err, `Exporting ${name}`, 'rows');
+  const stop = flags.follow ? stopSignals({ attached: false }) : null;
+  const { since } = flags;
+  const source =
+    stop === null
+      ? rowsOf(table, api, { bodies: flags.bodies === true, since })
+      : changesAsTheyCome(api, { since, signal: stop.signal });
   let rows = 0;
   try {
     const { header, line } = writerOf(table, flags.format ?? formatOf(file), flags.spreadsheet === true);
     await target.write(header);
-    for await (const row of rowsOf(table, api, { bodies: flags.bodies === true })) {
+    for await (const row of source) {
       await target.write(line(row));
       rows += 1;
       progress.show(rows, total);
@@ -77,9 +91,22 @@ async function exportTable(
     throw error;
   } finally {
     progress.end();
+    stop?.release();
   }
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
+}
+
+function checkFlags(table: ExportedTable, name: string, file: string, flags: ExportFlags): void {
+  if (flags.since !== undefined && !table.byTime) {
+    throw new UsageError(
+      `--since is for tables in the order of time, and ${name} is not one`,
+      'export "changes" since then instead',
+    );
+  }
+  if (flags.follow && (name !== 'changes' || file !== STANDARD_OUTPUT)) {
+    throw new UsageError('--follow is for "changes", to standard output', 'redirect it to a file');
+  }
 }
 
 function formatOf(file: string): 'csv' | 'ndjson' {

@@ -2,11 +2,19 @@ import { Argument, Command } from 'commander';
 import { answered, at, changed } from '../ops/api/client.ts';
 import type { Gap } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import type { Cli } from './cli.ts';
+import { type ListView, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
-import { renderPairs } from './table.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  parseRowId,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 
 const GAPS: ListView<Gap> = [
   ['ID', (gap) => gap.id],
@@ -24,16 +32,19 @@ export function gapsCommand(cli: Cli): Command {
     'what may have been missed, and whether it is mended: list, show, resolve',
   );
 
-  gaps
-    .command('list')
+  timed(gaps.command('list'))
     .description('gaps, newest first')
     .option('--open', 'only those not resolved')
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
-    .action((options: ListOptions & { open?: true }) =>
+    .action((options: TimedListOptions & { open?: true }) =>
       withApi(cli, 'read', async (api) => {
-        const query = { ...pagingOf(options), ...(options.open ? { open: 'true' as const } : {}) };
+        const query = {
+          ...periodOf(options),
+          ...pagingOf(options),
+          ...(options.open ? { open: 'true' as const } : {}),
+        };
         writeList(cli, await answered(api.gaps.$get({ query })), options, GAPS);
       }),
     );
@@ -49,8 +60,7 @@ export function gapsCommand(cli: Cli): Command {
         const query = { limit: 1, after: String(id + 1) };
         const gap = (await answered(api.gaps.$get({ query }))).items[0];
         if (gap?.id !== id) throw noSuchGap(id);
-        if (options.json) writeJson(cli.out, gap);
-        else cli.out.write(renderPairs(Object.entries(gap)));
+        writeOne(cli, gap, options);
       }),
     );
 

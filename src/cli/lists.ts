@@ -1,13 +1,20 @@
+import { indentedJson } from '../ops/texts.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
-import type { Cell } from './table.ts';
+import { type Cell, renderPairs } from './table.ts';
+import { printable, printableJson } from './text.ts';
 
 /** The columns of a list, with what stands in each. */
 export type ListView<Item> = readonly (readonly [head: string, cell: (item: Item) => Cell])[];
 
+interface ListPage<Item> {
+  items: readonly Item[];
+  next: string | null;
+}
+
 /** One page of a list, as a table or as JSON; `next` is what `--after` takes to go on, and null on the last page. */
 export function writeList<Item>(
   cli: Cli,
-  { items, next }: { items: readonly Item[]; next: string | null },
+  { items, next }: ListPage<Item>,
   options: { json?: true },
   view: ListView<Item>,
 ): void {
@@ -22,4 +29,51 @@ export function writeList<Item>(
     rows,
   );
   if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
+}
+
+/** One page of the API looks at a bounded number of rows. A command has time: it goes on until its own page is full. */
+export async function fullPage<Item>(
+  { limit, after }: { limit: number; after?: string | undefined },
+  read: (paging: { limit: number; after: string | undefined }) => Promise<ListPage<Item>>,
+): Promise<ListPage<Item>> {
+  const items: Item[] = [];
+  for (let next = after; ; ) {
+    const page = await read({ limit: limit - items.length, after: next });
+    items.push(...page.items);
+    if (page.next === null || items.length >= limit) return { items, next: page.next };
+    next = page.next;
+  }
+}
+
+/** One row, as a line for each field or as JSON. Bodies and what else holds JSON stand below, indented. */
+export function writeOne(cli: Cli, row: object, options: { json?: true }): void {
+  if (options.json) {
+    writeJson(cli.out, row);
+    return;
+  }
+  const lines: [string, Cell][] = [];
+  const below: string[] = [];
+  for (const [name, value] of Object.entries(row)) {
+    // A body's bytes are for programs.
+    if (name === 'body_base64') continue;
+    if (name === 'body' && typeof value === 'string') below.push(`${name}\n${bodyText(value)}\n`);
+    else if (typeof value === 'object' && value !== null) below.push(`${name}\n${printableJson(value)}\n`);
+    else lines.push([name, value as Cell]);
+  }
+  cli.out.write([renderPairs(lines), ...below].join('\n'));
+}
+
+/** Indented where it is JSON. Otherwise as it came, line by line. */
+function bodyText(body: string): string {
+  const lines = isJson(body) ? indentedJson(body) : body;
+  return lines.split('\n').map(printable).join('\n');
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,6 +1,6 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import { PAGE_LIMIT_MAX, type Paging } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
 
 /** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
 const DEFAULT_LIMIT = 50;
@@ -19,15 +19,36 @@ export function afterOption(): Option {
   return new Option('--after <key>', 'go on after this key, which the list before ended with');
 }
 
+/** Of a list in the order of time. */
+export const timed = (command: Command): Command => command.addOption(sinceOption()).addOption(untilOption());
+
+export function sinceOption(): Option {
+  return new Option(
+    '--since <instant>',
+    'then or later: an instant, a date, or a time ago such as 2h',
+  ).argParser(parseTime);
+}
+
+export function untilOption(): Option {
+  return new Option('--until <instant>', 'before then').argParser(parseTime);
+}
+
 export interface ListOptions {
   json?: true;
   limit: number;
   after?: string;
 }
 
+/** Of a list in the order of time. */
+export interface TimedListOptions extends ListOptions, Period {}
+
 export function pagingOf(options: ListOptions): Paging {
   // A script that begins its loop has nothing to go on behind yet.
   return { limit: options.limit, after: options.after || undefined };
+}
+
+export function periodOf({ since, until }: Period): Period {
+  return { since, until };
 }
 
 export function parseKind(text: string): Kind {
@@ -65,6 +86,12 @@ export function parseInstant(text: string): string {
     new Date(`${text.slice(0, 10)}T00:00:00Z`).getUTCDate() === Number(text.slice(8, 10));
   if (isReal) return new Date(ms).toISOString();
   throw new InvalidArgumentError('It takes an instant such as 2026-11-01T12:00:00Z, or a date.');
+}
+
+/** The same, or so long ago. */
+function parseTime(text: string): string {
+  if (/^[\d.]+[a-z]+$/.test(text)) return new Date(Date.now() - parseDuration(text)).toISOString();
+  return parseInstant(text);
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

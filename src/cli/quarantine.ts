@@ -2,19 +2,27 @@ import { Argument, Command } from 'commander';
 import { answered, at, changed, found } from '../ops/api/client.ts';
 import type { QuarantinedDelivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import type { Cli } from './cli.ts';
+import { type ListView, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
-import { renderPairs } from './table.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  parseRowId,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 
 const QUARANTINE: ListView<QuarantinedDelivery> = [
   ['ID', (delivery) => delivery.id],
   ['RECEIVED', (delivery) => delivery.received_at],
   ['REASON', (delivery) => delivery.reason],
+  ['RELEASED', (delivery) => delivery.released_at],
   ['T', (delivery) => delivery.t],
   ['SHA-256', (delivery) => delivery.body_sha256],
-  ['RELEASED', (delivery) => delivery.released_at],
 ];
 
 export function quarantineCommand(cli: Cli): Command {
@@ -22,17 +30,16 @@ export function quarantineCommand(cli: Cli): Command {
     'deliveries that were rightly signed and could not be used: list, show, release',
   );
 
-  quarantine
-    .command('list')
+  timed(quarantine.command('list'))
     .description('quarantined deliveries, newest first')
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
-    .action((options: ListOptions) =>
+    .action((options: TimedListOptions) =>
       withApi(cli, 'read', async (api) => {
         writeList(
           cli,
-          await answered(api.quarantine.$get({ query: pagingOf(options) })),
+          await answered(api.quarantine.$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
           options,
           QUARANTINE,
         );
@@ -48,11 +55,7 @@ export function quarantineCommand(cli: Cli): Command {
       withApi(cli, 'read', async (api) => {
         const delivery = await found(api.quarantine[':id'].$get(at(id)));
         if (delivery === null) throw noSuchDelivery(id);
-        if (options.json) writeJson(cli.out, delivery);
-        else {
-          const { body_base64: _, ...shown } = delivery;
-          cli.out.write(renderPairs(Object.entries(shown)));
-        }
+        writeOne(cli, delivery, options);
       }),
     );
 

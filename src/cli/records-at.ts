@@ -2,7 +2,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, atRecord } from '../ops/api/client.ts';
 import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX, recordKey } from '../store/reports.ts';
 import { type PastRecord, recordAt } from './past-record.ts';
 
 /**
@@ -30,7 +30,7 @@ export async function recordsAt(
       const past = await pastOf(api, kind, record, instant);
       if (past === null || (deleted && past.deleted_at === null)) continue;
       items.push(past);
-      if (items.length === limit) return { items, next: past.id };
+      if (items.length === limit) return { items, next: recordKey(past.id) };
     }
     if (page.next === null) return { items, next: null };
     from = page.next;

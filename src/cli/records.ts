@@ -3,8 +3,9 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, atRecord, found } from '../ops/api/client.ts';
 import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import type { RecordOrder } from '../store/reports.ts';
+import type { Cli } from './cli.ts';
+import { type ListView, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import {
   afterOption,
@@ -17,16 +18,15 @@ import {
 } from './options.ts';
 import type { PastRecord } from './past-record.ts';
 import { recordsAt } from './records-at.ts';
-import { type Cell, renderPairs } from './table.ts';
 
 const RECORDS: ListView<MirroredRecord> = [
   ['ID', (record) => record.id],
   ['NAME', (record) => record.name],
   ['STATUS', (record) => record.status],
-  ['SYNCED', (record) => record.synced_at],
   ['VERIFIED', (record) => record.verified_at],
-  ['UNVERIFIED SINCE', (record) => record.unverified_since],
   ['DELETED', (record) => record.deleted_at],
+  ['UNVERIFIED SINCE', (record) => record.unverified_since],
+  ['SYNCED', (record) => record.synced_at],
   ['CAUSE', (record) => record.cause],
 ];
 
@@ -50,6 +50,9 @@ const PAST: ListView<PastRecord> = [
 
 interface RecordFilter extends ListOptions {
   search?: string;
+  status?: string;
+  field?: string;
+  order?: RecordOrder;
   unverified?: true;
   deleted?: true;
   at?: string;
@@ -60,9 +63,14 @@ export function recordsCommand(cli: Cli): Command {
 
   records
     .command('list')
-    .description('records of a kind, by id')
+    .description('records of a kind')
     .addArgument(kindArgument())
-    .option('--search <start>', 'only ids and names that begin so')
+    .option('--search <text>', 'only ids that begin so and names that hold it')
+    .option('--status <status>', 'only those of this status')
+    .option('--field <name=value>', 'only those with this value in a field of their data: owner.team=Legal')
+    .addOption(
+      new Option('--order <order>', 'changed: the last change first').choices(['id', 'name', 'changed']),
+    )
     .option('--unverified', 'only those that the API has still to confirm')
     .option('--deleted', 'only the deleted')
     .addOption(
@@ -80,7 +88,8 @@ export function recordsCommand(cli: Cli): Command {
           return;
         }
         const query = {
-          ...{ ...pagingOf(options), search: options.search },
+          ...{ ...pagingOf(options), search: options.search, status: options.status },
+          ...{ field: options.field, order: options.order },
           ...(options.unverified ? { unverified: 'true' as const } : {}),
           ...(options.deleted ? { deleted: 'true' as const } : {}),
         };
@@ -103,8 +112,7 @@ export function recordsCommand(cli: Cli): Command {
       withApi(cli, 'read', async (api) => {
         const record = await found(api.records[':kind'][':id'].$get(atRecord(kind, id)));
         if (record === null) throw noSuchRecord(kind, id);
-        if (options.json) writeJson(cli.out, record);
-        else cli.out.write(renderPairs(Object.entries(record).map(([name, value]) => [name, asCell(value)])));
+        writeOne(cli, record, options);
       }),
     );
 
@@ -145,10 +153,6 @@ async function listPast(
 
 function kindArgument(): Argument {
   return new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind);
-}
-
-function asCell(value: unknown): Cell {
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as Cell);
 }
 
 function noSuchRecord(kind: Kind, id: string): MirrorError {

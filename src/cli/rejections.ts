@@ -2,11 +2,19 @@ import { Argument, Command } from 'commander';
 import { answered, at, found } from '../ops/api/client.ts';
 import type { Rejection } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import type { Cli } from './cli.ts';
+import { type ListView, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
-import { renderPairs } from './table.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  parseRowId,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 
 const REJECTIONS: ListView<Rejection> = [
   ['ID', (rejection) => rejection.id],
@@ -23,17 +31,16 @@ export function rejectionsCommand(cli: Cli): Command {
     'deliveries that were rejected, by reason and sender: list, show',
   );
 
-  rejections
-    .command('list')
+  timed(rejections.command('list'))
     .description('rejected deliveries, newest first; COUNT: how many of its minute each stands for')
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
-    .action((options: ListOptions) =>
+    .action((options: TimedListOptions) =>
       withApi(cli, 'read', async (api) => {
         writeList(
           cli,
-          await answered(api.rejections.$get({ query: pagingOf(options) })),
+          await answered(api.rejections.$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
           options,
           REJECTIONS,
         );
@@ -53,11 +60,7 @@ export function rejectionsCommand(cli: Cli): Command {
             remedy: 'see "rejections list"',
           });
         }
-        if (options.json) writeJson(cli.out, rejection);
-        else {
-          const { body_base64: _, ...shown } = rejection;
-          cli.out.write(renderPairs(Object.entries(shown)));
-        }
+        writeOne(cli, rejection, options);
       }),
     );
 

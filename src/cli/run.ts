@@ -1,40 +1,59 @@
+import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { version } from '../platform/package.ts';
 import { type Cli, screenOf } from './cli.ts';
 import { withEnvFile } from './env-file.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
 
+type Load = (cli: Cli) => Promise<Command>;
+
+const LAST_GROUP = 'The database, and the rest:';
 /** Each as it is asked for: all of them together take four times as long to load as one. In the order of the help. */
-const COMMANDS: Readonly<Record<string, (cli: Cli) => Promise<Command>>> = {
-  setup: async (cli) => (await import('./setup.ts')).setupCommand(cli, process.env),
-  serve: async (cli) => (await import('./serve.ts')).serveCommand(cli),
-  demo: async (cli) => (await import('./demo.ts')).demoCommand(cli),
-  sandbox: async (cli) => (await import('./sandbox.ts')).sandboxCommand(cli),
-  register: async (cli) => (await import('./register.ts')).registerCommand(cli),
-  registrations: async (cli) => (await import('./registrations.ts')).registrationsCommand(cli),
-  credentials: async (cli) => (await import('./credentials.ts')).credentialsCommand(cli),
-  login: async (cli) => (await import('./login.ts')).loginCommand(cli),
-  api: async (cli) => (await import('./api.ts')).apiCommand(cli),
-  doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli),
-  status: async (cli) => (await import('./status.ts')).statusCommand(cli),
-  deliveries: async (cli) => (await import('./deliveries.ts')).deliveriesCommand(cli),
-  events: async (cli) => (await import('./events.ts')).eventsCommand(cli),
-  records: async (cli) => (await import('./records.ts')).recordsCommand(cli),
-  gaps: async (cli) => (await import('./gaps.ts')).gapsCommand(cli),
-  deletions: async (cli) => (await import('./deletions.ts')).deletionsCommand(cli),
-  'sync-runs': async (cli) => (await import('./sync-runs.ts')).syncRunsCommand(cli),
-  sync: async (cli) => (await import('./full-sync.ts')).fullSyncCommand(cli),
-  refetch: async (cli) => (await import('./refetch.ts')).refetchCommand(cli),
-  quarantine: async (cli) => (await import('./quarantine.ts')).quarantineCommand(cli),
-  rejections: async (cli) => (await import('./rejections.ts')).rejectionsCommand(cli),
-  audit: async (cli) => (await import('./audit.ts')).auditCommand(cli),
-  pause: async (cli) => (await import('./pause.ts')).pauseCommand(cli),
-  resume: async (cli) => (await import('./pause.ts')).resumeCommand(cli),
-  export: async (cli) => (await import('./export.ts')).exportCommand(cli),
-  backup: async (cli) => (await import('./backup.ts')).backupCommand(cli),
-  migrate: async (cli) => (await import('./migrate.ts')).migrateCommand(cli),
-  completion: async (cli) =>
-    (await import('./completion.ts')).completionCommand(cli, () => program(cli, undefined)),
+const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
+  'Try and run:': {
+    setup: async (cli) => (await import('./setup.ts')).setupCommand(cli, process.env),
+    serve: async (cli) => (await import('./serve.ts')).serveCommand(cli),
+    demo: async (cli) => (await import('./demo.ts')).demoCommand(cli),
+    sandbox: async (cli) => (await import('./sandbox.ts')).sandboxCommand(cli),
+    trigger: async (cli) => (await import('./trigger.ts')).triggerCommand(cli),
+  },
+  'Is it right?': {
+    status: async (cli) => (await import('./status.ts')).statusCommand(cli),
+    doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli),
+    gaps: async (cli) => (await import('./gaps.ts')).gapsCommand(cli),
+    'sync-runs': async (cli) => (await import('./sync-runs.ts')).syncRunsCommand(cli),
+  },
+  'What came in:': {
+    deliveries: async (cli) => (await import('./deliveries.ts')).deliveriesCommand(cli),
+    events: async (cli) => (await import('./events.ts')).eventsCommand(cli),
+    quarantine: async (cli) => (await import('./quarantine.ts')).quarantineCommand(cli),
+    rejections: async (cli) => (await import('./rejections.ts')).rejectionsCommand(cli),
+  },
+  'The records:': {
+    records: async (cli) => (await import('./records.ts')).recordsCommand(cli),
+    export: async (cli) => (await import('./export.ts')).exportCommand(cli),
+  },
+  'Repair:': {
+    sync: async (cli) => (await import('./full-sync.ts')).fullSyncCommand(cli),
+    refetch: async (cli) => (await import('./refetch.ts')).refetchCommand(cli),
+    deletions: async (cli) => (await import('./deletions.ts')).deletionsCommand(cli),
+    pause: async (cli) => (await import('./pause.ts')).pauseCommand(cli),
+    resume: async (cli) => (await import('./pause.ts')).resumeCommand(cli),
+  },
+  'The compliance service:': {
+    register: async (cli) => (await import('./register.ts')).registerCommand(cli),
+    registrations: async (cli) => (await import('./registrations.ts')).registrationsCommand(cli),
+    login: async (cli) => (await import('./login.ts')).loginCommand(cli),
+    credentials: async (cli) => (await import('./credentials.ts')).credentialsCommand(cli),
+    api: async (cli) => (await import('./api.ts')).apiCommand(cli),
+  },
+  [LAST_GROUP]: {
+    backup: async (cli) => (await import('./backup.ts')).backupCommand(cli),
+    migrate: async (cli) => (await import('./migrate.ts')).migrateCommand(cli),
+    audit: async (cli) => (await import('./audit.ts')).auditCommand(cli),
+    completion: async (cli) =>
+      (await import('./completion.ts')).completionCommand(cli, () => program(cli, undefined)),
+  },
 };
 
 /** Runs one command. `args` as after the executable's name. Resolves to the exit code; never rejects. */
@@ -55,11 +74,17 @@ export async function run(args: readonly string[]): Promise<number> {
 }
 
 async function program(cli: Cli, wanted: string | undefined): Promise<Command> {
-  const one = Object.hasOwn(COMMANDS, wanted ?? '') ? COMMANDS[wanted as string] : undefined;
-  const loaders = one === undefined ? Object.values(COMMANDS) : [one];
-  const commands = await Promise.all(loaders.map((load) => load(cli)));
+  const entries = Object.entries(GROUPS).flatMap(([group, commands]) =>
+    Object.entries(commands).map(([name, load]) => ({ group, name, load })),
+  );
+  const one = entries.filter(({ name }) => name === wanted);
+  const commands = await Promise.all(
+    (one.length === 0 ? entries : one).map(async ({ group, load }) => (await load(cli)).helpGroup(group)),
+  );
   const root = new Command('compliance-mirror')
     .description("Keeps a local SQL copy of a compliance service's policies, risk assessments and vendors.")
+    // `help` itself.
+    .commandsGroup(LAST_GROUP)
     .version(version(), '--version', 'its version')
     .addHelpText(
       'after',
@@ -68,6 +93,7 @@ async function program(cli: Cli, wanted: string | undefined): Promise<Command> {
   for (const command of commands) root.addCommand(command);
   for (const command of withSubcommands(root)) {
     command.exitOverride();
+    command.configureHelp({ styleTitle: (title) => styleText('bold', title, { validateStream: false }) });
     command.showHelpAfterError('(--help shows what it takes)');
   }
   return root;

@@ -32,7 +32,7 @@ export function sandboxCommand(cli: Cli): Command {
       ).argParser(integerBetween(0, 2 ** 32 - 1)),
     )
     .addOption(attachedOption())
-    .addHelpText('after', '\nEverything else is set by SANDBOX_*; README.md, "Settings", has their formats.')
+    .addHelpText('after', '\nEverything else is set by SANDBOX_*; docs/settings.md has their formats.')
     .action(async (flags: SandboxFlags) => {
       // Here and not above: the short commands should not load a web server each time.
       const { introduction } = await import('../../sandbox/introduction.ts');

@@ -118,19 +118,12 @@ function writeSummary(cli: Cli, status: Status): void {
   writeTable(
     cli.out,
     [
-      ...['KIND', 'VERDICT', 'IN SYNC SINCE', 'RECORDS', 'UNVERIFIED'],
-      ...['LAST FULL SYNC', 'COMPLETE THROUGH', 'OPEN GAPS', 'COVERAGE'],
+      ...['KIND', 'VERDICT', 'RECORDS', 'UNVERIFIED', 'GAPS', 'COMPLETE THROUGH'],
+      ...['IN SYNC SINCE', 'LAST FULL SYNC', 'COVERAGE'],
     ],
     summary.kinds.map((kind) => [
-      kind.kind,
-      kind.verdict,
-      kind.in_sync_since,
-      kind.records,
-      kind.records - kind.verified,
-      kind.last_full_sync_at,
-      kind.complete_through,
-      kind.open_gaps,
-      kind.coverage,
+      ...[kind.kind, kind.verdict, kind.records, kind.records - kind.verified, kind.open_gaps],
+      ...[kind.complete_through, kind.in_sync_since, kind.last_full_sync_at, kind.coverage],
     ]),
   );
   const { pending, processed, ignored, failed, discarded } = summary.events;

@@ -7,37 +7,45 @@ import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf, parseRowId } from './options.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  parseRowId,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 import { renderPairs } from './table.ts';
 
 const SYNC_RUNS: ListView<SyncRun> = [
   ['ID', (syncRun) => syncRun.id],
   ['KIND', (syncRun) => syncRun.kind],
-  ['REASON', (syncRun) => syncRun.reason],
   ['STARTED', (syncRun) => syncRun.started_at],
   ['OUTCOME', (syncRun) => syncRun.outcome ?? 'running'],
-  ['PAGES', (syncRun) => syncRun.pages],
-  ['SEEN', (syncRun) => syncRun.seen],
   ['INSERTED', (syncRun) => syncRun.inserted],
   ['UPDATED', (syncRun) => syncRun.updated],
   ['DELETED', (syncRun) => syncRun.deleted],
+  ['SEEN', (syncRun) => syncRun.seen],
+  ['REASON', (syncRun) => syncRun.reason],
+  ['PAGES', (syncRun) => syncRun.pages],
   ['ERROR', (syncRun) => syncRun.error],
 ];
 
 export function syncRunsCommand(cli: Cli): Command {
   const syncRuns = new Command('sync-runs').description('full syncs, and what each did: list, show');
 
-  syncRuns
-    .command('list')
+  timed(syncRuns.command('list'))
     .description('full syncs, newest first')
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
-    .action((options: ListOptions) =>
+    .action((options: TimedListOptions) =>
       withApi(cli, 'read', async (api) => {
         writeList(
           cli,
-          await answered(api['sync-runs'].$get({ query: pagingOf(options) })),
+          await answered(api['sync-runs'].$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
           options,
           SYNC_RUNS,
         );

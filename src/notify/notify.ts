@@ -1,6 +1,7 @@
 import type { Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import { attempted, look, NOTHING_TOLD, type NotifyState, type Verdict } from './decide.ts';
+import { messageOf, type NotifyFormat } from './message.ts';
 
 /** How often the verdict is looked at. Twice within the shortest time that a verdict must last. */
 const LOOK_MS = 1_000;
@@ -12,6 +13,7 @@ const TOLD_FACT = 'notified';
 export interface NotifierOptions {
   /** https, or loopback. May hold a secret in its path, and so is never logged. */
   url: URL;
+  format: NotifyFormat;
   clock: Clock;
   random: () => number;
   verdict(): Promise<Verdict>;
@@ -52,12 +54,12 @@ export async function notify(options: NotifierOptions, signal: AbortSignal): Pro
 
 /** Null when it was taken; else why not, without the address. */
 async function post(
-  { url, clock, about }: NotifierOptions,
+  { url, format, clock, about }: NotifierOptions,
   verdict: Verdict,
   before: string | null,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const { reason, sentence, remedy, since } = verdict;
+  const previous = before?.split(':')[0] ?? null;
   try {
     const response = await fetch(url, {
       method: 'POST',
@@ -65,12 +67,7 @@ async function post(
       redirect: 'error',
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       headers: { 'content-type': 'application/json', 'user-agent': `compliance-mirror/${about.version}` },
-      body: JSON.stringify({
-        ...{ service: 'compliance-mirror', version: about.version, operators: about.operators },
-        ...{ verdict: verdict.verdict, reason, sentence, remedy, since },
-        previous: before?.split(':')[0] ?? null,
-        at: new Date(clock.wall()).toISOString(),
-      }),
+      body: JSON.stringify(messageOf(format, { ...about, previous, at: clock.wall() }, verdict)),
     });
     await response.body?.cancel();
     return response.ok ? null : `it answered ${response.status}`;

@@ -1,3 +1,4 @@
+import { rejectedTotal } from './recent.ts';
 import type { Snapshot } from './snapshot.ts';
 import { count, figure, kindPlural } from './words.ts';
 
@@ -9,18 +10,36 @@ export interface Attention {
   action: string;
 }
 
-/** All that waits for a person, whatever the verdict is: a mirror may be in sync, and still hold what nobody has looked at. Pure. */
-export function attentionOf({
+/** How much waits for a person, from counters alone. Rejections of the last hour, as this process has seen them. */
+export interface Waiting {
+  pendingDeletions: number;
+  failed: number;
+  quarantined: number;
+  rejected: number;
+}
+
+export function waitingIn({
   summary,
   pending,
   live,
-}: Pick<Snapshot, 'summary' | 'pending' | 'live'>): Attention[] {
+}: Pick<Snapshot, 'summary' | 'pending' | 'live'>): Waiting {
+  return {
+    pendingDeletions: pending.reduce((sum, deletions) => sum + deletions.count, 0),
+    failed: summary?.events.failed ?? 0,
+    quarantined: summary?.quarantined ?? 0,
+    rejected: rejectedTotal(live.deliveries.lastHour),
+  };
+}
+
+/** All that waits for a person, whatever the verdict is: a mirror may be in sync, and still hold what nobody has looked at. Pure. */
+export function attentionOf(snapshot: Pick<Snapshot, 'summary' | 'pending' | 'live'>): Attention[] {
+  const { pending, live } = snapshot;
+  const { failed, quarantined, rejected } = waitingIn(snapshot);
   const list: Attention[] = pending.map(({ syncRunId, kind, count: waiting }) => ({
     what: `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`,
     href: `/sync-runs/${syncRunId}#pending`,
     action: 'Look at them',
   }));
-  const failed = summary?.events.failed ?? 0;
   if (failed > 0) {
     list.push({
       what: `${count(failed, 'event')} failed`,
@@ -28,7 +47,6 @@ export function attentionOf({
       action: 'Retry or discard',
     });
   }
-  const quarantined = summary?.quarantined ?? 0;
   if (quarantined > 0) {
     list.push({
       what: `${count(quarantined, 'signed delivery', 'signed deliveries')} could not be used`,
@@ -36,12 +54,10 @@ export function attentionOf({
       action: 'Look and release',
     });
   }
-  const { rejected } = live.deliveries.lastHour;
-  const times = Object.values(rejected).reduce((sum, each) => sum + each, 0);
-  if (times > 0) {
-    const reasons = Object.keys(rejected).length;
+  if (rejected > 0) {
+    const reasons = Object.keys(live.deliveries.lastHour.rejected).length;
     list.push({
-      what: `${count(times, 'delivery', 'deliveries')} rejected in the last hour${reasons > 1 ? `, for ${figure(reasons)} reasons` : ''}`,
+      what: `${count(rejected, 'delivery', 'deliveries')} rejected in the last hour${reasons > 1 ? `, for ${figure(reasons)} reasons` : ''}`,
       href: '/deliveries?outcome=rejected',
       action: 'See why',
     });

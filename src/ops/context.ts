@@ -6,7 +6,7 @@ import type { OpsToken } from '../platform/config.ts';
 import type { LogLimit } from '../platform/log-limit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import type { ReportStore, TrafficReport } from '../store/reports.ts';
+import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
 import type { RecentDeliveries } from './recent.ts';
 
@@ -176,14 +176,16 @@ export interface OpsContext {
   pendingDeletions(): Promise<PendingDeletions[]>;
   /** Null: no API credentials. */
   credentials(): Promise<CredentialFacts | null>;
-  /** Deliveries and lags by the minute since then (wall-clock milliseconds), up to this moment. */
-  traffic(since: number): Promise<TrafficReport[]>;
+  /** Deliveries and lags since then (wall-clock milliseconds), up to this moment. */
+  traffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
   /** Null: no such rejection is kept. `busy`: too many are being examined now. */
   diagnose(rejectionId: number): Promise<RejectionDiagnosis | 'busy' | null>;
   /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
   tokens(): readonly OpsToken[];
   /** Where this listens, as configured: a name, or an address. */
   host: string;
+  /** Where deliveries come in, as this machine reaches it, and the header with their signature. */
+  receiver: { url: string; signatureHeader: string };
   /** How operators reach this listener from outside; null: as they address it. */
   publicUrl: URL | null;
   clock: Clock;

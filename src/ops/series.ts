@@ -20,10 +20,16 @@ export interface TrafficSeries {
 
 const MINUTE_MS = 60_000;
 
-/** Sixty bars of a minute. */
-export const HOUR = { steps: 60, stepMs: MINUTE_MS } as const;
-/** Ninety-six bars of a quarter of an hour. */
-export const DAY = { steps: 96, stepMs: 15 * MINUTE_MS } as const;
+/** What a chart shows: so many bars, each of so long. */
+export const RANGES = {
+  hour: { steps: 60, stepMs: MINUTE_MS },
+  day: { steps: 96, stepMs: 15 * MINUTE_MS },
+  week: { steps: 84, stepMs: 120 * MINUTE_MS },
+} as const;
+
+export type Range = keyof typeof RANGES;
+
+export const isRange = (text: string): text is Range => Object.hasOwn(RANGES, text);
 
 /** When the first bar of a chart that ends now begins. */
 export function seriesStart({ steps, stepMs }: { steps: number; stepMs: number }, now: number): number {

@@ -1,7 +1,6 @@
 import { describeError } from '../platform/errors.ts';
-import type { GapReport, StoreSummary, SyncRunReport, TrafficReport } from '../store/reports.ts';
+import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
-import { DAY, HOUR, seriesOf, seriesStart, type TrafficSeries } from './series.ts';
 import { judge } from './verdict.ts';
 import type { Verdict } from './verdict-facts.ts';
 
@@ -20,8 +19,6 @@ export interface Snapshot {
   verdict: Verdict;
   /** Null: events only, or what is stored could not be read. */
   credentials: CredentialFacts | null;
-  /** For the charts; empty when the database could not be read. */
-  traffic: { hour: TrafficSeries; day: TrafficSeries };
 }
 
 /** However many pages are open and however often they ask, the database is read once in this time. */
@@ -29,8 +26,6 @@ const SNAPSHOT_MS = 1_000;
 const SYNC_RUNS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
-/** All minutes of a day are many rows, and its bars are of a quarter of an hour. */
-const DAY_MS = 5_000;
 
 export interface Snapshots {
   /** At most `SNAPSHOT_MS` old, and read after the last `forget`. For a listener it never rejects: a database that cannot be read is a verdict. */
@@ -40,7 +35,7 @@ export interface Snapshots {
 }
 
 export function createSnapshots(
-  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'pendingDeletions' | 'credentials' | 'traffic'> & {
+  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'pendingDeletions' | 'credentials'> & {
     /** Null: what the database cannot tell is no verdict, and `current` rejects with the reason. */
     logger: Pick<OpsContext['logger'], 'error'> | null;
   },
@@ -64,25 +59,6 @@ export function createSnapshots(
     }
   };
 
-  /** The day without its last hour, so that the two never disagree however seldom this is read. */
-  let earlier: { at: number; until: number; rows: TrafficReport[] } | null = null;
-  const readTraffic = async (now: number): Promise<Snapshot['traffic']> => {
-    try {
-      const until = seriesStart(HOUR, now);
-      const recent = await context.traffic(until);
-      if (earlier?.until !== until || clock.steady() - earlier.at >= DAY_MS) {
-        const rows = await context.traffic(seriesStart(DAY, now));
-        const before = rows.filter(({ minute }) => Date.parse(minute) < until);
-        earlier = { at: clock.steady(), until, rows: before };
-      }
-      return { hour: seriesOf(recent, HOUR, now), day: seriesOf([...earlier.rows, ...recent], DAY, now) };
-    } catch (error) {
-      if (logger === null) throw error;
-      logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');
-      return { hour: seriesOf([], HOUR, now), day: seriesOf([], DAY, now) };
-    }
-  };
-
   const readCredentials = async (): Promise<CredentialFacts | null> => {
     try {
       return await context.credentials();
@@ -98,13 +74,11 @@ export function createSnapshots(
     const credentials = await readCredentials();
     const live = context.facts();
     const at = clock.wall();
-    const traffic = await readTraffic(at);
     return {
       at,
       live,
       ...stored,
       credentials,
-      traffic,
       verdict: judge({ ...stored, gaps: stored.summary?.open_gaps_by ?? [], live, now: at }),
     };
   };

@@ -125,18 +125,27 @@ export interface FieldChange {
   after: string | null;
 }
 
-/** A change, field by field. Both sides hold changed fields only; one that is missing on a side did not exist there. */
+/**
+ * A change, field by field. Both sides hold changed fields only; one that is missing on a side did not exist there. What a
+ * column has from the field of `data` that is named as it is stands there once.
+ */
 export function fieldChanges(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
 ): FieldChange[] {
   const sides = [fieldsOf(before), fieldsOf(after)] as const;
   const names = new Set(sides.flatMap((side) => [...side.keys()]));
-  return [...names].map((field) => ({
-    field,
-    before: sides[0].get(field) ?? null,
-    after: sides[1].get(field) ?? null,
-  }));
+  const isColumnToo = (field: string) =>
+    field.startsWith('data.') &&
+    names.has(field.slice('data.'.length)) &&
+    sides.every((side) => side.get(field) === side.get(field.slice('data.'.length)));
+  return [...names]
+    .filter((field) => !isColumnToo(field))
+    .map((field) => ({
+      field,
+      before: sides[0].get(field) ?? null,
+      after: sides[1].get(field) ?? null,
+    }));
 }
 
 function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> {

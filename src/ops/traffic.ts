@@ -1,10 +1,10 @@
 import type { Clock } from '../platform/clock.ts';
-import type { TrafficReport } from '../store/reports.ts';
+import type { TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
 import { createRecent, type RecentDeliveries } from './recent.ts';
 
-/** What the charts show, and an hour for whoever opens them late. */
-const TRAFFIC_KEPT_MS = 25 * 3_600_000;
+/** What the longest chart shows, its first bar whole. */
+const TRAFFIC_KEPT_MS = (7 * 24 + 2) * 3_600_000;
 /** Reasons are words of our own; the limit only guards the table against a caller that passes a sender's text. */
 const MAX_REASONS = 64;
 
@@ -17,8 +17,8 @@ export interface Traffic {
   lagged(what: Lag, ms: number): void;
   /** Of the last hour, to the second. */
   recent(): RecentDeliveries;
-  /** By the minute, what is not written yet included. */
-  since(wall: number): Promise<TrafficReport[]>;
+  /** What is not written yet is included, by the minute. */
+  since(wall: number, step?: TrafficStep): Promise<TrafficReport[]>;
   /** Writes what was counted since the last time. Rejects with StoreUnavailable, and then nothing is forgotten. */
   flush(): Promise<void>;
 }
@@ -72,8 +72,8 @@ export function createTraffic(options: {
     },
     lagged: (what, ms) => count(`lag:${what}`, Math.max(0, ms)),
     recent: recent.report,
-    async since(wall) {
-      const written = await store.listTraffic(wall);
+    async since(wall, step) {
+      const written = await store.listTraffic(wall, step);
       const from = new Date(wall).toISOString();
       return [...written, ...[...unwritten.values()].filter(({ minute }) => minute >= from)];
     },

@@ -22,7 +22,7 @@ export interface SignatureSettings {
   toleranceSeconds: number;
 }
 
-/** Every setting of the README's table, parsed. Units are in the names. */
+/** Every setting of docs/settings.md, parsed. Units are in the names. */
 export interface Config {
   host: string;
   port: number;
@@ -59,7 +59,7 @@ export interface Config {
   sync: { settleMs: number; fullSyncMs: number; silenceMs: number };
   process: { concurrency: number; retryMaxAttempts: number };
   retention: { bodyDays: number; historyDays: number; dedupeDays: number };
-  notifyUrl: URL | null;
+  notify: { url: URL | null; format: (typeof NOTIFY_FORMATS)[number] };
   /** For commands only: the operators' listener of a service elsewhere. */
   remote: { url: URL; token: () => string } | null;
   logLevel: string;
@@ -118,6 +118,7 @@ const DEFAULT_TEMPLATE: readonly TemplatePart[] = [
   { kind: 'body' },
 ];
 
+const NOTIFY_FORMATS = ['json', 'slack'] as const;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /**
@@ -128,7 +129,7 @@ export function loadConfig(env: parse.Environment, options: parse.ReaderOptions 
   const read = parse.createReader(env, options);
   const config = readConfig(read);
   if (read.problems.length > 0) {
-    throw new UsageError(read.problems.join('\n'), 'every setting is described in the README');
+    throw new UsageError(read.problems.join('\n'), 'docs/settings.md describes every setting');
   }
   return config;
 }
@@ -235,7 +236,10 @@ function readConfig(read: parse.Reader): Config {
       historyDays: read.value('RETENTION_HISTORY_DAYS', days(0), 0),
       dedupeDays: read.value('DEDUPE_DAYS', days(1), 400),
     },
-    notifyUrl: read.value('NOTIFY_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null),
+    notify: {
+      url: read.value('NOTIFY_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null),
+      format: read.value('NOTIFY_FORMAT', parse.oneOf(...NOTIFY_FORMATS), 'json'),
+    },
     remote: loadRemote(read),
     logLevel: read.value('LOG_LEVEL', parse.oneOf(...LOG_LEVELS), 'info'),
   };
@@ -370,7 +374,7 @@ export function secretTexts(config: Config): string[] {
     texts.push(bytes.toString('utf8'), bytes.toString('hex'), bytes.toString('base64'));
   }
   // Whoever knows the address can post there, and receivers put a token into the path.
-  if (config.notifyUrl !== null) texts.push(config.notifyUrl.href);
+  if (config.notify.url !== null) texts.push(config.notify.url.href);
   const { apiKey, clientSecret } = config.compliance ?? {};
   if (config.remote !== null) texts.push(config.remote.token());
   if (apiKey) texts.push(apiKey());

@@ -18,6 +18,8 @@ export interface EnvelopeContext {
   pointers: IdPointers;
   /** The signature header's timestamp, as sent. */
   t: string;
+  /** Whom it came from; absent or null: not known. */
+  address?: string | null;
 }
 
 /** Stable words, kept with the quarantined delivery. */
@@ -56,7 +58,8 @@ export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): Parse
   if (reason !== null) {
     const kind = typeof root['type'] === 'string' ? kindOfType(root['type']) : null;
     const recordId = recordIdOf(root['data'], kind, context.pointers);
-    const unusable = { reason, t: context.t, body, kind, recordId };
+    const { t, address = null } = context;
+    const unusable = { reason, t, body, kind, recordId, address };
     return { ok: false, code: 'invalid_event', reason, unusable };
   }
   return { ok: true, event: eventOf(root as unknown as Envelope, createdMs ?? Number.NaN, text, context) };
@@ -73,7 +76,7 @@ function eventOf(
   envelope: Envelope,
   createdMs: number,
   body: string,
-  { pointers, t }: EnvelopeContext,
+  { pointers, t, address = null }: EnvelopeContext,
 ): IncomingEvent {
   const { id, type, created, data } = envelope;
   const kind = kindOfType(type);
@@ -88,6 +91,7 @@ function eventOf(
     body,
     data,
     t,
+    address,
   };
 }
 
@@ -138,8 +142,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-function unreadable(body: Uint8Array, { t }: EnvelopeContext, reason: NotJson): ParsedEnvelope {
-  const unusable = { reason, t, body, kind: sniffKind(body), recordId: null };
+function unreadable(
+  body: Uint8Array,
+  { t, address = null }: EnvelopeContext,
+  reason: NotJson,
+): ParsedEnvelope {
+  const unusable = { reason, t, body, kind: sniffKind(body), recordId: null, address };
   return { ok: false, code: 'invalid_json', reason, unusable };
 }
 

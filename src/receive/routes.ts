@@ -139,7 +139,8 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     prove(incoming);
     options.onSecretUsed?.(signed.secrets[verdict.secretPosition]!);
 
-    const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t });
+    const address = addresses.of(incoming);
+    const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t, address });
     if (!parsed.ok) {
       const { kind, recordId } = parsed.unusable;
       await inbox.quarantine(parsed.unusable);

@@ -26,6 +26,7 @@ export type TrimmedRows = Partial<Record<TrimmedThing, number>>;
 export type TrimmedThing =
   | 'event_bodies'
   | 'quarantine_bodies'
+  | 'duplicates'
   | 'events'
   | 'changes'
   | 'audit'
@@ -52,6 +53,11 @@ export function retentionTasks(store: RetentionStore, settings: RetentionSetting
       thing: 'quarantine_bodies',
       days: bodyDays,
       step: (before, after) => store.trimQuarantineBodies({ before, after, limit }),
+    },
+    {
+      thing: 'duplicates',
+      days: bodyDays,
+      step: (before, after) => store.trimDuplicates({ before, after, limit }),
     },
   ];
   const history: Task[] = [

@@ -11,6 +11,7 @@ import type { ProvisionalRules, Store } from '../store/store.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { databaseClock } from './replicas.ts';
 import { type RiskIds, riskIdsReader } from './risk-ids.ts';
+import { rulesOf } from './rules.ts';
 import { createStoredSecrets, type StoredSecrets } from './stored-secrets.ts';
 
 /** A database that is not there at a start may come within this, as when a whole site starts. Else the start has failed. */
@@ -143,12 +144,7 @@ function baseOn(
   const log = stage(logger, 'service');
   return {
     ...{ config, addresses, store, clock, random, logger, lines },
-    rules: {
-      pointers: config.idPointers,
-      eventsOnly: config.compliance === null,
-      toleranceMs: config.webhook.toleranceSeconds * 1000,
-      timing: { settleMs: config.sync.settleMs },
-    },
+    rules: rulesOf(config),
     startedAt: clock.wall(),
     metrics: createMetrics({ logLinesLost: options.logLinesLost }),
     onError(error) {

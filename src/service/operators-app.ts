@@ -30,6 +30,7 @@ interface OperatorsOptions extends Base {
   traffic: Traffic;
   /** Their listener, as they reach it. */
   url: string;
+  receiverUrl: string;
   /** Aborts when the service drains. */
   signal: AbortSignal;
 }
@@ -59,6 +60,7 @@ export function createOperators(options: OperatorsOptions): Operators {
     tokens: made === null ? () => config.ops.tokens : () => made.tokens,
     host: config.ops.host,
     publicUrl: config.ops.publicUrl,
+    receiver: { url: `${options.receiverUrl}/webhooks`, signatureHeader: config.webhook.header },
     ...{ clock, metrics, logger, lines },
     signal: options.signal,
   };

@@ -139,6 +139,7 @@ async function build({ base, listeners, riskIds, secrets }: Opened, signal: Abor
   const operators = createOperators({
     ...base,
     ...{ repairs, state, replicas, secrets, secretUse, traffic, signal, url: listeners.operatorsUrl },
+    receiverUrl: listeners.receiverUrl,
   });
   return { traffic, heart, replicas, repairs, worker, state, sharing, inbox, watch, receiver, operators };
 }

@@ -7,6 +7,7 @@ import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { trim } from '../retention/retention.ts';
 import type { Store } from '../store/store.ts';
+import { keepFields } from './fields.ts';
 
 /** Retention is counted in days: what is an hour late is not late. */
 const TRIM_EVERY_MS = 60 * 60_000;
@@ -14,7 +15,7 @@ const TRIM_EVERY_MS = 60 * 60_000;
 const TRIM_FIRST_MS = 60_000;
 
 interface UpkeepOptions {
-  config: Pick<Config, 'retention' | 'notifyUrl'>;
+  config: Pick<Config, 'retention' | 'notify'>;
   store: Store;
   clock: Clock;
   random: () => number;
@@ -25,9 +26,9 @@ interface UpkeepOptions {
   onError: (error: unknown) => void;
 }
 
-/** What runs beside the data's way until `signal` aborts: trimming what is too old, and telling of the verdict. */
+/** What runs beside the data's way until `signal` aborts: trimming what is too old, telling of the verdict, typed columns. */
 export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  await Promise.all([keepTrimmed(options, signal), keepTold(options, signal)]);
+  await Promise.all([keepTrimmed(options, signal), keepTold(options, signal), keepFields(options, signal)]);
 }
 
 async function keepTrimmed(
@@ -56,12 +57,20 @@ async function keepTrimmed(
 
 async function keepTold(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { config, store, clock, random, metrics, about, verdict, onError } = options;
-  if (config.notifyUrl === null) return;
+  if (config.notify.url === null) return;
   const log = stage(options.logger, 'notify');
-  const { host } = config.notifyUrl;
+  const { host } = config.notify.url;
   await notify(
     {
-      ...{ url: config.notifyUrl, clock, random, verdict, facts: store, about },
+      ...{
+        url: config.notify.url,
+        format: config.notify.format,
+        clock,
+        random,
+        verdict,
+        facts: store,
+        about,
+      },
       onAttempt({ topic, ok, error }) {
         metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
         if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');

@@ -1,5 +1,6 @@
+import type { Kind } from '../compliance/kinds.ts';
 import type { Column, SQL, Table } from './drizzle.ts';
-import type { GapChange } from './store.ts';
+import type { Field, GapChange } from './store.ts';
 
 /** What a unit runs on: the same on every engine, so that each verb is written once. */
 
@@ -27,6 +28,8 @@ export interface Dialect {
   readonly forShare: SQL;
   /** The same, and nobody else reads them so. */
   readonly forUpdate: SQL;
+  /** When the hour of an instant began, as such a column holds it. */
+  hourOf(column: Column): SQL;
   /** From one instant in text to another. */
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
@@ -37,10 +40,16 @@ export interface Dialect {
   folded(text: Column | string): SQL;
   /** The name begins with `text`, in either case, where it is known not to lie before it. */
   beginsWith(column: Column, text: string): SQL;
+  /** A text of any length as its index has it, which is as far as the engine can take it. */
+  indexed(text: Column | string): SQL;
+  /** The name holds `text`, in either case. */
+  holds(column: Column, text: string): SQL;
   /** The column, of text or of bytes, holds this text, letter for letter. */
   contains(column: Column, text: string): SQL;
   /** Behind `place` in the order of an index. */
   isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
+  /** What gives the view `…_flat` of the kind these columns, which are those that `fields` has. */
+  flatView(kind: Kind, fields: readonly Field[]): SQL[];
 }
 
 export interface Sql {

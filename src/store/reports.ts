@@ -29,6 +29,8 @@ export interface EventReport {
   next_attempt_at: string | null;
   processed_at: string | null;
   error: string | null;
+  /** Whom it came from; null: not known, or trimmed with the body. */
+  address: string | null;
   /** Null in lists, and once trimmed. */
   body: string | null;
 }
@@ -108,6 +110,8 @@ export interface QuarantineReport {
   t: string;
   body_sha256: string;
   released_at: string | null;
+  /** Whom it came from; null: not known, or trimmed with the body. */
+  address: string | null;
   /** As text, with replacement characters where it is not UTF-8; null in lists, and once trimmed. */
   body: string | null;
   /** Its bytes as they came; null as `body` is. */
@@ -209,9 +213,12 @@ export interface StoreSummary {
   wal_bytes: number;
 }
 
-/** Deliveries or lags of one minute. */
+/** What one row of traffic gathers. */
+export type TrafficStep = 'minute' | 'hour';
+
+/** Deliveries or lags of one minute, or of one hour. */
 export interface TrafficReport {
-  /** When the minute began. */
+  /** When it began. */
   minute: string;
   /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
   what: string;
@@ -228,6 +235,8 @@ export interface PendingDeletionReport {
   /** As the mirror shows it; null: it has no row, or no name. */
   name: string | null;
   status: string | null;
+  /** When its row was last written; null: it has none. */
+  synced_at: string | null;
   /** The sync run that found it gone. */
   sync_run_id: number;
   pending_since: string;
@@ -238,12 +247,15 @@ export interface PendingDeletionReport {
 /** What `after` takes to go on behind it. A kind holds no slash. */
 export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
-export type ListedOutcome = 'accepted' | 'quarantined' | 'rejected';
+export type ListedOutcome = 'accepted' | 'duplicate' | 'quarantined' | 'rejected';
+
+/** How the reason of a delivery in quarantine ends whose event had come before: it was answered as a duplicate. */
+export const OTHER_CONTENT = 'was received before with other content';
 
 /** A delivery, whatever became of it. */
 export interface DeliveryReport {
   outcome: ListedOutcome;
-  /** Of events, quarantine or rejections: `seq` or `id` there. */
+  /** Of events, duplicates, quarantine or rejections: `seq` or `id` there. */
   number: number;
   received_at: string;
   /** As its body names them; null: it names none. */
@@ -255,19 +267,16 @@ export interface DeliveryReport {
   state: EventState | null;
   /** Why it was not accepted, or why its event failed. */
   reason: string | null;
-  /** Whom it came from, of a rejected one. */
+  /** Whom it came from; null: not known, or trimmed with the body. */
   address: string | null;
-  /** How often it came: an accepted event, or rejections of its reason, sender and minute. */
+  /** How often it came: an accepted event, or rejections of its reason, sender and minute; else 1. */
   deliveries: number;
 }
 
-export interface DeliveryFilter {
+export interface DeliveryFilter extends Period {
   outcome?: ListedOutcome | undefined;
   type?: string | undefined;
   kind?: Kind | undefined;
-  /** Instants, ISO 8601 UTC: received from `since` on, and before `until`. */
-  since?: string | undefined;
-  until?: string | undefined;
   /** The id of the event or of the record, or a part of the body, letter for letter. */
   search?: string | undefined;
 }
@@ -277,6 +286,14 @@ export interface DeliveryPage {
   items: DeliveryReport[];
   next: string | null;
   looked_back_to: string | null;
+  /** What `above` takes to be told only of what comes from here on. */
+  newest: string;
+}
+
+/** From `since` on, and before `until`: instants, ISO 8601 UTC. Absent: from the beginning, or to the end. */
+export interface Period {
+  since?: string | undefined;
+  until?: string | undefined;
 }
 
 /** Keyset paging: `after` is the key of the last row of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
@@ -293,6 +310,52 @@ export const PAGE_LIMIT_MAX = 500;
  * meanwhile hardly notices.
  */
 export const EVENTS_LOOKED_AT = 10_000;
+
+export interface RecordFilter {
+  /**
+   * Ids that begin with it, names that begin with it and names that hold it, in this order, each in its own. The case of
+   * names' letters does not count.
+   */
+  search?: string | undefined;
+  status?: string | undefined;
+  /** A field of `data`, by the names that lead to it, and its value: a text, or what JSON has for anything else. */
+  field?: { path: readonly string[]; value: string } | undefined;
+  unverified?: boolean | undefined;
+  deleted?: boolean | undefined;
+}
+
+/** `changed`: the last change first, as far as changes are kept. A search, the unverified and the deleted have no order by name. */
+export type RecordOrder = 'id' | 'name' | 'changed';
+
+export interface RecordPaging extends Paging {
+  /** Default: by id. */
+  order?: RecordOrder | undefined;
+  /** Instead of `RECORDS_LOOKED_AT` and `NAMES_LOOKED_AT`. */
+  lookAt?: number | undefined;
+}
+
+/** As of events: a page may hold fewer than its limit, or none, and still not be the last. */
+export interface RecordPage {
+  items: RecordReport[];
+  next: string | null;
+  /** When the page ended because it had looked at so many: the id, the name or the instant of the change that it came to. */
+  searched_to: string | null;
+}
+
+/** What `after` takes to go on behind a record, in a list of all by id. */
+export const recordKey = (id: string): string => `0.${id}`;
+
+/** How many records one page looks at, at most, and how many where an index alone tells which of them fit: as many a moment. */
+export const RECORDS_LOOKED_AT = 10_000;
+export const NAMES_LOOKED_AT = 25_000;
+
+export interface StatusCount {
+  status: string;
+  /** How many have it; `STATUS_COUNT_MAX` stands for that many or more. */
+  records: number;
+}
+
+export const STATUS_COUNT_MAX = 10_000;
 
 /** One page of events. It may hold fewer than its limit, or none, and still not be the last. */
 export interface EventPage {
@@ -312,27 +375,30 @@ export interface ReportStore {
       type?: string | undefined;
       kind?: Kind | undefined;
       recordId?: string | undefined;
-    },
+    } & Period,
     /** `lookAt`: instead of `EVENTS_LOOKED_AT`. */
     paging: Paging & { lookAt?: number },
   ): Promise<EventPage>;
   showEvent(id: string): Promise<EventReport | null>;
   /** Newest first, from all that came in. Reads no more than a bounded number of rows of each table. */
-  listDeliveries(filter: DeliveryFilter, paging: Paging): Promise<DeliveryPage>;
-  /**
-   * `search` matches ids and names that begin with it: first the ids, in their order, then the names, whose letter
-   * case does not count, in theirs. Without it by id. The key of either is the id.
-   */
-  listRecords(
-    kind: Kind,
-    filter: { search?: string | undefined; unverified?: boolean | undefined; deleted?: boolean | undefined },
-    paging: Paging,
-  ): Promise<RecordReport[]>;
+  listDeliveries(
+    filter: DeliveryFilter,
+    /** `above`: only what came in after the page that said it as its `newest`. */
+    paging: Paging & { above?: string | undefined },
+  ): Promise<DeliveryPage>;
+  /** However many are stored and whatever the filter, it reads no more than a bounded number of rows. */
+  listRecords(kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage>;
+  /** Of those that are stored, the deleted included, in their order. */
+  listStatuses(kind: Kind): Promise<StatusCount[]>;
   showRecord(kind: Kind, id: string): Promise<RecordReport | null>;
   /** Newest first. */
   recordHistory(kind: Kind, id: string, paging: Paging): Promise<ChangeReport[]>;
+  /** Of one record, after the number `after`, oldest first. */
+  recordChangesAfter(kind: Kind, id: string, after: number, limit: number): Promise<ChangeReport[]>;
   /** Oldest first, after `after`. */
   listChanges(after: number, limit: number): Promise<ChangeReport[]>;
+  /** What `listChanges` takes to begin with those of `instant` (ISO 8601 UTC). */
+  changesBefore(instant: string): Promise<number>;
   /** What was trimmed of the changes; null: all are kept. */
   trimmedChanges(): Promise<TrimmedChanges | null>;
   /**
@@ -342,17 +408,21 @@ export interface ReportStore {
   epoch(): Promise<string>;
   /** The counter now, and rows at least as new as it: whoever follows the changes from `seq` on misses none. */
   snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;
-  /** Newest first. */
-  listGaps(filter: { open?: boolean | undefined }, paging: Paging): Promise<GapReport[]>;
+  /** Newest first, by when they were opened. */
+  listGaps(filter: { open?: boolean | undefined } & Period, paging: Paging): Promise<GapReport[]>;
   /** How many gaps were ever opened, by reason. */
   countGapsOpened(): Promise<{ reason: string; count: number }[]>;
-  listSyncRuns(paging: Paging): Promise<SyncRunReport[]>;
+  /** Newest first, by when they began. */
+  listSyncRuns(paging: Paging & Period): Promise<SyncRunReport[]>;
   showSyncRun(id: number): Promise<SyncRunReport | null>;
-  listQuarantine(paging: Paging): Promise<QuarantineReport[]>;
+  /** Newest first. */
+  listQuarantine(paging: Paging & Period): Promise<QuarantineReport[]>;
   showQuarantined(id: number): Promise<QuarantineReport | null>;
-  listRejections(paging: Paging): Promise<RejectionReport[]>;
+  /** Newest first. */
+  listRejections(paging: Paging & Period): Promise<RejectionReport[]>;
   showRejection(id: number): Promise<RejectionReport | null>;
-  listAudit(paging: Paging): Promise<AuditReport[]>;
+  /** Newest first. */
+  listAudit(paging: Paging & Period): Promise<AuditReport[]>;
   /** Of one sync run or of all, by kind and id; the key is `pendingDeletionKey`. */
   listPendingDeletions(
     filter: { syncRunId?: number | undefined },
@@ -360,6 +430,6 @@ export interface ReportStore {
   ): Promise<PendingDeletionReport[]>;
   /** The bytes of a delivery in quarantine; null: no such delivery, or trimmed. */
   readQuarantinedBody(id: number): Promise<Uint8Array | null>;
-  /** Minutes from `since` (wall-clock milliseconds) on, oldest first. */
-  listTraffic(since: number): Promise<TrafficReport[]>;
+  /** From `since` (wall-clock milliseconds) on, oldest first. Default: by the minute. */
+  listTraffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
 }

@@ -56,6 +56,7 @@ export const policies = pgTable(
   (t) => [
     index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
     index('policies_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
+    index('policies_status').on(sql`left(status, 200)`, t.id),
     index('policies_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
     index('policies_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
   ],
@@ -66,6 +67,7 @@ export const riskAssessments = pgTable(
   (t) => [
     index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
     index('risk_assessments_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
+    index('risk_assessments_status').on(sql`left(status, 200)`, t.id),
     index('risk_assessments_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
     index('risk_assessments_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
   ],
@@ -73,6 +75,7 @@ export const riskAssessments = pgTable(
 export const vendors = pgTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
   index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
   index('vendors_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
+  index('vendors_status').on(sql`left(status, 200)`, t.id),
   index('vendors_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
   index('vendors_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
 ]);
@@ -122,7 +125,7 @@ export const changes = pgTable(
     cause: text('cause').notNull(),
     at: instant('at').notNull(),
   },
-  (t) => [index('changes_record').on(t.kind, t.recordId, t.seq)],
+  (t) => [index('changes_record').on(t.kind, t.recordId, t.seq), index('changes_at').on(t.at)],
 );
 
 export const events = pgTable(
@@ -144,6 +147,7 @@ export const events = pgTable(
     processedAt: instant('processed_at'),
     error: text('error'),
     contentHash: text('content_hash'),
+    address: text('address'),
     body: text('body'),
   },
   (t) => [
@@ -231,6 +235,17 @@ export const pendingDeletions = pgTable(
   (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
 );
 
+/** Deliveries of what was accepted before: the newest `DUPLICATES_KEPT` of them. The event's own row counts them all. */
+export const duplicates = pgTable('duplicates', {
+  id: serial('id'),
+  receivedAt: instant('received_at').notNull(),
+  eventId: key('event_id').notNull(),
+  type: text('type').notNull(),
+  kind: key('kind'),
+  recordId: key('record_id'),
+  address: text('address'),
+});
+
 export const quarantine = pgTable(
   'quarantine',
   {
@@ -243,6 +258,7 @@ export const quarantine = pgTable(
     /** As its body names them, whatever else is wrong with it. */
     eventId: text('event_id'),
     type: text('type'),
+    address: text('address'),
     body: bytes('body'),
     bodySha256: text('body_sha256').notNull(),
     releasedAt: instant('released_at'),
@@ -382,6 +398,24 @@ export const learnedPointers = pgTable(
     used: boolean('used').notNull(),
   },
   (t) => [primaryKey({ columns: [t.kind, t.path] })],
+);
+
+/** The columns of the views `…_flat`, besides those that every record has: `mirror/fields.ts`. */
+export const fields = pgTable(
+  'fields',
+  {
+    kind: key('kind').notNull(),
+    /** In the view, from 1 on. */
+    position: integer('position').notNull(),
+    /** Null: the first field for which there was no room. */
+    column: text('column'),
+    path: text('path').notNull(),
+    /** `path`, name by name. */
+    keys: jsonb('keys').notNull(),
+    type: text('type').notNull(),
+    firstSeenAt: instant('first_seen_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.position] })],
 );
 
 /** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */

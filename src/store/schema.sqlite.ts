@@ -37,6 +37,7 @@ export const policies = sqliteTable(
   (t) => [
     index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
     index('policies_name').on(sql`name COLLATE NOCASE`, t.id),
+    index('policies_status').on(t.status, t.id),
     index('policies_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
     index('policies_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
   ],
@@ -47,6 +48,7 @@ export const riskAssessments = sqliteTable(
   (t) => [
     index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
     index('risk_assessments_name').on(sql`name COLLATE NOCASE`, t.id),
+    index('risk_assessments_status').on(t.status, t.id),
     index('risk_assessments_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
     index('risk_assessments_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
   ],
@@ -54,6 +56,7 @@ export const riskAssessments = sqliteTable(
 export const vendors = sqliteTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
   index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
   index('vendors_name').on(sql`name COLLATE NOCASE`, t.id),
+  index('vendors_status').on(t.status, t.id),
   index('vendors_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
   index('vendors_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
 ]);
@@ -103,8 +106,12 @@ export const changes = sqliteTable(
     cause: text('cause').notNull(),
     at: text('at').notNull(),
   },
-  // By blocks of numbers: see blocks.ts in sqlite/.
-  (t) => [index('changes_record').on(sql`"seq" >> 12`, t.kind, t.recordId)],
+  (t) => [
+    // By blocks of numbers: see blocks.ts in sqlite/.
+    index('changes_record').on(sql`"seq" >> 12`, t.kind, t.recordId),
+    // It grows at its end alone, which costs 1.2 to 1.9 % more pages to write; one by record alone would cost 5 to 8 %.
+    index('changes_at').on(t.at),
+  ],
 );
 
 export const events = sqliteTable(
@@ -127,6 +134,8 @@ export const events = sqliteTable(
     error: text('error'),
     /** Of a body that has been trimmed; until then the body itself tells. */
     contentHash: text('content_hash'),
+    /** Whom it came from first; goes with the body. */
+    address: text('address'),
     body: text('body'),
   },
   (t) => [
@@ -214,6 +223,17 @@ export const pendingDeletions = sqliteTable(
   (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
 );
 
+/** Deliveries of what was accepted before: the newest `DUPLICATES_KEPT` of them. The event's own row counts them all. */
+export const duplicates = sqliteTable('duplicates', {
+  id: integer('id').primaryKey({ autoIncrement: true }),
+  receivedAt: text('received_at').notNull(),
+  eventId: text('event_id').notNull(),
+  type: text('type').notNull(),
+  kind: text('kind'),
+  recordId: text('record_id'),
+  address: text('address'),
+});
+
 export const quarantine = sqliteTable(
   'quarantine',
   {
@@ -226,6 +246,8 @@ export const quarantine = sqliteTable(
     /** As its body names them, whatever else is wrong with it. */
     eventId: text('event_id'),
     type: text('type'),
+    /** Goes with the body. */
+    address: text('address'),
     body: blob('body', { mode: 'buffer' }),
     bodySha256: text('body_sha256').notNull(),
     releasedAt: text('released_at'),
@@ -365,6 +387,24 @@ export const learnedPointers = sqliteTable(
     used: integer('used').notNull(),
   },
   (t) => [primaryKey({ columns: [t.kind, t.path] })],
+);
+
+/** The columns of the views `…_flat`, besides those that every record has: `mirror/fields.ts`. */
+export const fields = sqliteTable(
+  'fields',
+  {
+    kind: text('kind').notNull(),
+    /** In the view, from 1 on. */
+    position: integer('position').notNull(),
+    /** Null: the first field for which there was no room. */
+    column: text('column'),
+    path: text('path').notNull(),
+    /** JSON: `path`, name by name. */
+    keys: text('keys').notNull(),
+    type: text('type').notNull(),
+    firstSeenAt: text('first_seen_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.kind, t.position] })],
 );
 
 /** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */

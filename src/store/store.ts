@@ -37,6 +37,8 @@ export interface IncomingEvent {
   data?: JsonObject;
   /** The signature header's timestamp, as sent. */
   t: string;
+  /** Whom it came from; absent or null: not known. */
+  address?: string | null;
 }
 
 export type AcceptOutcome =
@@ -52,6 +54,8 @@ export interface UnusableDelivery {
   /** What it seems to be about, as far as that can be told: marked dirty, so that the API is asked. */
   kind: Kind | null;
   recordId: string | null;
+  /** Whom it came from; absent or null: not known. */
+  address?: string | null;
 }
 
 /** A delivery that was rejected before its content was believed. */
@@ -81,6 +85,9 @@ export const REJECTIONS_KEPT = 500;
 export const REJECTION_KEPT_MS = 7 * 86_400_000;
 /** Too old ones that one write takes away, at most. */
 export const OLD_REJECTIONS_LOOKED_AT = 100;
+
+/** Duplicates kept; more than a sender's retries of a bad day. A row is some 150 bytes. */
+export const DUPLICATES_KEPT = 10_000;
 
 export interface InboxStore {
   /** Events and unusable deliveries of one group commit. Outcomes stand in the order of `events`. */
@@ -691,6 +698,7 @@ export interface RetentionStore {
    */
   trimEventBodies(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
   trimQuarantineBodies(step: TrimStep): Promise<Trimmed>;
+  trimDuplicates(step: TrimStep): Promise<Trimmed>;
   /** Takes the rows of events away, neither pending nor failed ones; their ids go on being known. */
   trimEvents(step: TrimStep): Promise<Trimmed>;
   trimChanges(step: TrimStep): Promise<Trimmed>;
@@ -701,11 +709,60 @@ export interface RetentionStore {
   trimEventIds(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
 }
 
+// ─── typed columns ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Of a column in the views `…_flat`. `date` and `instant` are texts that are one; `json` is what is no scalar. */
+export type FieldType = 'number' | 'boolean' | 'date' | 'instant' | 'text' | 'json';
+
+/** Something in records that no column has room for yet. */
+export interface SeenField {
+  kind: Kind;
+  /** Where it stands in `data`: a name, or one and a name within it. */
+  keys: readonly string[];
+  type: FieldType;
+  /** ISO 8601, of the first change that showed it. */
+  firstSeenAt: string;
+}
+
+/** A row of the table `fields`. */
+export interface Field {
+  /** Its place in the view, from 1 on, behind the columns that every record has. */
+  position: number;
+  /** Null: the first field for which there was no room. */
+  column: string | null;
+  /** `keys` for people. */
+  path: string;
+  keys: readonly string[];
+  type: FieldType;
+  firstSeenAt: string;
+}
+
+/** How far it has been looked for fields, and what was seen on the way that has no column. */
+export interface FieldLook {
+  /** The number of the last change that was looked at. */
+  through: number;
+  seen: readonly SeenField[];
+  /** No change is left that was committed as the look began. */
+  isOver: boolean;
+}
+
+export interface FieldStore {
+  /** Looks at the next changes behind `look`, at most `limit`. Null: behind what the last learned one had looked at. */
+  seeFields(look: FieldLook | null, limit: number): Promise<FieldLook>;
+  /**
+   * Gives columns to what was seen, in `fields` and in the views, in one commit. Returns the rows of `fields` that are new or
+   * have another column now. Rejects with StoreUnavailable where somebody's query holds a view for longer than readers
+   * should wait behind us; then nothing was written.
+   */
+  learnFields(look: FieldLook): Promise<(Field & { kind: Kind })[]>;
+}
+
 export interface Store
   extends InboxStore,
     BackfillStore,
     OperatorStore,
     RetentionStore,
+    FieldStore,
     ReportStore,
     ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';

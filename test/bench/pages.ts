@@ -80,7 +80,15 @@ const paths = ({ events, records }: Size): string[] => {
       'unverified=yes',
       'unverified=no',
     ],
-    ...[`after=${record}`, `after=${record}&deleted=yes`, 'search=vendor&deleted=yes'],
+    ...[`after=0.${record}`, `after=0.${record}&deleted=yes`, 'search=vendor&deleted=yes'],
+    ...[
+      'search=endor',
+      'search=nowhere',
+      'status=approved',
+      'field=owner=nobody',
+      'order=name',
+      'order=changed',
+    ],
     ...['search=vendor&unverified=yes', 'search=ven_0&deleted=yes', 'deleted=yes&unverified=yes'],
   ];
   return [

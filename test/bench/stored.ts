@@ -50,8 +50,8 @@ export async function startStored(folder: string, name: string, { events, record
     ${numbers(records / 10)} INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
       SELECT ${at}, 'invalid_json', '1', CAST('{' AS BLOB), printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
     ${numbers(100)} INSERT INTO rejections (at, reason, t, bytes, header, network, times) SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM n;
-    ${numbers(records / 10)} INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number)
-      SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i FROM n;
+    ${numbers(records / 10)} INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number, began_at)
+      SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i, i FROM n;
     COMMIT;`);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();

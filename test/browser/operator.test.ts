@@ -77,11 +77,15 @@ test('an operator sees deliveries arrive, without a reload', async () => {
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
   const tile = page.locator('[data-part="deliveries"]');
-  const before = Number.parseInt((await tile.locator('.big').textContent()) ?? '', 10);
+  await tile.getByText('No delivery has arrived yet: what to do next').waitFor();
   for (let n = 0; n < 3; n += 1) await service.deliver('vendor.updated', { vendorId: 'ven_01' });
-  await tile.locator('.big', { hasText: new RegExp(`^${before + 3} accepted`) }).waitFor();
+  await tile.locator('.big', { hasText: /^3 accepted/ }).waitFor();
   await tile.getByText('3 in the last minute').waitFor();
   expect(await tile.locator('svg rect.ok').count()).toBeGreaterThan(0);
+  // Another range, and the page goes on as it is.
+  await tile.getByRole('link', { name: 'week' }).click();
+  await tile.getByText('accepted in the last week').waitFor();
+  expect(new URL(page.url()).search).toBe('?range=week');
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
   expect(complaints).toEqual([]);
 });
@@ -91,7 +95,7 @@ test('an operator starts a full sync, watches its bar grow, and sees what it fou
   service.vendors.set('ven_05', { id: 'ven_05', name: 'Vendor 5', status: 'changed in silence' });
   service.hold();
   await signIn();
-  await page.getByRole('link', { name: 'Sync runs' }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Sync runs' }).click();
   await page.locator('[data-live][data-state="live"]').waitFor();
   await page.getByRole('checkbox', { name: 'policies' }).uncheck();
   await page.getByRole('checkbox', { name: 'risk assessments' }).uncheck();
@@ -153,7 +157,7 @@ test('an operator ticks failed events, tries them again, and discards one', asyn
   await page.getByRole('link', { name: ids[0]! }).click();
   await page.getByRole('heading', { name: ids[0]! }).waitFor();
   await page.getByRole('button', { name: 'Discard' }).click();
-  await page.getByText('1 event discarded.').waitFor();
+  await page.getByText('Discarded.', { exact: true }).waitFor();
   await page.getByRole('link', { name: 'Audit' }).click();
   await page.locator('tbody tr', { hasText: 'event discard' }).filter({ hasText: 'olga' }).first().waitFor();
   expect(await page.locator('tbody tr', { hasText: 'event retry' }).filter({ hasText: 'olga' }).count()).toBe(
@@ -170,13 +174,14 @@ test('an operator sees which deletions wait, approves them, and they are carried
   await page.getByRole('button', { name: 'Full sync now' }).click();
   await page.getByRole('heading', { name: '10 deletions wait for your approval.' }).waitFor();
   await page.getByRole('link', { name: 'Look at the 10 deletions' }).click();
-  const pending = page.getByRole('list', { name: 'Pending deletions' });
-  expect((await pending.getByRole('listitem').allTextContents()).map((text) => text.trim())).toEqual(gone);
-  await page.getByRole('button', { name: 'Approve 10 deletions' }).click();
+  const pending = page.getByRole('region', { name: 'Pending deletions' });
+  expect(await pending.getByRole('rowheader').allTextContents()).toEqual(gone);
+  expect(await pending.getByRole('cell', { name: 'Vendor 30' }).count()).toBe(1);
+  await page.getByRole('button', { name: 'Approve the deletion of 10 vendors' }).click();
   // The browser itself asks for the box first.
   expect(await page.getByText('approved, for one hour').count()).toBe(0);
   await page.getByRole('checkbox').check();
-  await page.getByRole('button', { name: 'Approve 10 deletions' }).click();
+  await page.getByRole('button', { name: 'Approve the deletion of 10 vendors' }).click();
   await page.getByText('10 deletions approved, for one hour.').waitFor();
   await expect
     .poll(async () => {
@@ -200,9 +205,106 @@ test('an operator reads what an event changed in a record, field by field', asyn
   const row = change.locator('tr', { has: page.getByRole('rowheader', { name: 'name', exact: true }) });
   expect(await row.locator('td').allTextContents()).toEqual(['"Vendor 2"', '"Vendor 2, renamed"']);
   await change.getByRole('link', { name: id }).click();
-  await page.getByRole('heading', { name: id }).waitFor();
+  await page.getByRole('heading', { name: `Event ${id}`, exact: true }).waitFor();
   expect(await page.locator('pre').first().textContent()).toContain('"name": "Vendor 2, renamed"');
   expect(complaints).toEqual([]);
+});
+
+test('an operator finds a rejected delivery by its event id in one step, and sees why', async () => {
+  const { id } = await service.forge('vendor.updated', { vendorId: 'ven_03' });
+  await signIn();
+  await page.getByRole('link', { name: 'Deliveries', exact: true }).first().click();
+  await page.keyboard.press('/');
+  await page.keyboard.type(id);
+  await page.keyboard.press('Enter');
+  const row = page.locator('tbody tr', { hasText: id });
+  await row.getByText('rejected').waitFor();
+  expect(await row.getByText('127.0.0.1').count()).toBe(1);
+  expect(await row.getByText('401').count()).toBe(1);
+  await row.getByRole('link').click();
+  await page.getByText('No known secret fits').waitFor();
+  await page.getByText('As curl').click();
+  await page.getByText('v1=SIGNATURE').waitFor();
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy the command' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  expect(await page.evaluate('navigator.clipboard.readText()')).toContain(`--data-raw '{"id":"${id}"`);
+  expect(complaints).toEqual([]);
+});
+
+test('an operator retries a failed event and reads what it came to, once', async () => {
+  const id = await service.deliver('vendor.updated', { nothing: 'ven_03' });
+  await signIn();
+  await expect
+    .poll(async () => {
+      await page.goto(`${service.opsUrl}/events/${id}`);
+      return page.getByRole('button', { name: 'Retry' }).count();
+    }, WAIT)
+    .toBe(1);
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await page.getByText('Failed again: the payload holds no id of a vendor').waitFor();
+  await page.reload();
+  await page.getByRole('heading', { name: id }).waitFor();
+  expect(await page.getByText('Failed again').count()).toBe(0);
+  await page.getByRole('button', { name: 'Discard' }).click();
+  await page.getByText('Discarded.', { exact: true }).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test('an operator follows deliveries on their list, and nothing that is read moves', async () => {
+  await service.deliver('vendor.updated', { vendorId: 'ven_04' });
+  await signIn();
+  await page.goto(`${service.opsUrl}/deliveries`);
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  const first = await page.locator('tbody tr').first().textContent();
+  const id = await service.deliver('vendor.updated', { vendorId: 'ven_04' });
+  await service.redeliver();
+  const news = page.getByRole('link', { name: '2 new deliveries: show them' });
+  await news.waitFor();
+  expect(await page.locator('tbody tr').first().textContent()).toBe(first);
+  await news.click();
+  await page.locator('tbody tr', { hasText: id }).getByText('duplicate').waitFor();
+  await page.goto(`${service.opsUrl}/deliveries?outcome=duplicate`);
+  expect(await page.locator('tbody tr').count()).toBe(1);
+  expect(complaints).toEqual([]);
+});
+
+test('an event’s page tells its way and what the API said of it', async () => {
+  await syncedOnce();
+  service.vendors.set('ven_07', { id: 'ven_07', name: 'Vendor 7, renamed', status: 'approved' });
+  const id = await service.deliver('vendor.updated', { vendorId: 'ven_07', name: 'Vendor 7, renamed' });
+  await syncedOnce();
+  await signIn();
+  await page.goto(`${service.opsUrl}/events/${id}`);
+  expect(await page.locator('.timeline li > span').allTextContents()).toEqual([
+    ...['Created by the sender.', 'Received and stored.', 'Processed.'],
+    'The API confirmed what the record says since.',
+  ]);
+  await page.getByText('"Vendor 7, renamed"', { exact: true }).first().waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test('without scripts a retry says what it came to, and deliveries are a plain list', async () => {
+  const id = await service.deliver('vendor.updated', { nothing: 'ven_08' });
+  const bare = await browser.newContext({ javaScriptEnabled: false });
+  const plain = await bare.newPage();
+  plain.setDefaultTimeout(WAIT.timeout);
+  await plain.goto(`${service.opsUrl}/sign-in`);
+  await plain.getByLabel('Token').fill(OLGA);
+  await plain.keyboard.press('Enter');
+  await plain.waitForURL(`${service.opsUrl}/`);
+  await expect
+    .poll(async () => {
+      await plain.goto(`${service.opsUrl}/events/${id}`);
+      return plain.getByRole('button', { name: 'Retry' }).count();
+    }, WAIT)
+    .toBe(1);
+  await plain.getByRole('button', { name: 'Retry' }).click();
+  await plain.getByText('Failed again: the payload holds no id of a vendor').waitFor();
+  await plain.getByRole('button', { name: 'Discard' }).click();
+  await plain.goto(`${service.opsUrl}/deliveries?search=${id}`);
+  expect(await plain.locator('tbody tr').count()).toBe(1);
+  await bare.close();
 });
 
 test('a wrong token is refused, and what a reader posts as well', async () => {

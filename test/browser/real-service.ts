@@ -26,6 +26,10 @@ export interface RealService {
   release(): void;
   /** A signed delivery; resolves with its event's id once it is acknowledged. */
   deliver(type: string, data: Record<string, unknown>): Promise<string>;
+  /** The last of them once more. */
+  redeliver(): Promise<void>;
+  /** One that nobody signed who knows the secret. */
+  forge(type: string, data: Record<string, unknown>): Promise<{ id: string }>;
   /** The tokens' file from now on. */
   writeTokens(text: string): void;
   stop(): Promise<void>;
@@ -74,6 +78,15 @@ export async function startRealService(): Promise<RealService> {
     }),
     logger: pino({ level: 'silent' }),
   });
+  let last = { id: '', body: '' };
+  const send = async (body: string, secret: string, answer: number) => {
+    const response = await fetch(`${service.receiverUrl}/webhooks`, {
+      method: 'POST',
+      headers: { 'x-webhook-signature': header(nowSeconds(), body, secret) },
+      body,
+    });
+    if (response.status !== answer) throw new Error(`the delivery was answered ${response.status}`);
+  };
   return {
     opsUrl: service.opsUrl,
     vendors,
@@ -90,15 +103,17 @@ export async function startRealService(): Promise<RealService> {
       for (const go of waiting) go();
     },
     async deliver(type, data) {
-      const id = `evt_${randomUUID()}`;
-      const body = JSON.stringify({ id, type, created: new Date().toISOString(), data });
-      const response = await fetch(`${service.receiverUrl}/webhooks`, {
-        method: 'POST',
-        headers: { 'x-webhook-signature': header(nowSeconds(), body) },
-        body,
-      });
-      if (response.status !== 202) throw new Error(`the delivery was answered ${response.status}`);
-      return id;
+      last = eventOf(type, data);
+      await send(last.body, SECRET, 202);
+      return last.id;
+    },
+    async redeliver() {
+      await send(last.body, SECRET, 200);
+    },
+    async forge(type, data) {
+      const event = eventOf(type, data);
+      await send(event.body, 'f'.repeat(32), 401);
+      return event;
     },
     writeTokens,
     async stop() {
@@ -108,6 +123,11 @@ export async function startRealService(): Promise<RealService> {
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+function eventOf(type: string, data: Record<string, unknown>): { id: string; body: string } {
+  const id = `evt_${randomUUID()}`;
+  return { id, body: JSON.stringify({ id, type, created: new Date().toISOString(), data }) };
 }
 
 function answer(url: URL, vendors: ReadonlyMap<string, object>): [number, object] {

@@ -77,6 +77,37 @@ export async function fillDay(h: Harness): Promise<{ pending: number; synced: nu
   return { pending, synced, quarantined: 1 };
 }
 
+/** A good day: all is read and verified, and deliveries come in. */
+export async function fillGoodDay(h: Harness): Promise<void> {
+  for (const [kind, names, seen] of [
+    ['policy', POLICIES, 41],
+    ['risk_assessment', RISKS, 17],
+    ['vendor', VENDORS, 58],
+  ] as const) {
+    for (let n = 0; n < seen; n += 1)
+      await h.mirror(kind, `${kind}_${n}`, { name: names[n % names.length], status: 'approved' });
+    const { id } = await h.store.startSyncRun(kind, 'timer', h.now());
+    const differences = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+    const progress = { ...NOTHING_SYNCED, pages: 1, seen, unchanged: seen };
+    await h.store.finishSyncRun(id, { outcome: 'complete', error: null, progress, differences }, h.now());
+    await h.store.noteAccess(kind, 'key', 'read', h.now());
+  }
+  await h.store.accept(
+    { events: [incoming({ type: 'report.made', known: false, kind: null, recordId: null })], unusable: [] },
+    h.now(),
+    TIMING,
+  );
+  await fillTraffic(h);
+  await beat(h);
+}
+
+async function beat(h: Harness): Promise<void> {
+  await h.store.beat(h.now(), {
+    ...{ eventsOnly: false, settleMs: 10_000, fullSyncMs: 3_600_000, blocked: false, unreachable: false },
+    access: 'key',
+  });
+}
+
 async function fillRecords(h: Harness): Promise<void> {
   const made: [Kind, string, string[]][] = [
     ['vendor', 'ven', VENDORS],
@@ -163,14 +194,7 @@ async function fillSyncRuns(h: Harness): Promise<number> {
       ...{ recordsPerSecond: 21, leftMs: 190_000 },
     },
   ];
-  await h.store.beat(h.now(), {
-    eventsOnly: false,
-    settleMs: 10_000,
-    fullSyncMs: 3_600_000,
-    blocked: false,
-    unreachable: false,
-    access: 'key',
-  });
+  await beat(h);
   return synced;
 }
 
@@ -189,9 +213,11 @@ async function fillEvents(h: Harness): Promise<void> {
       kind: 'vendor',
       recordId: record,
       body,
+      address: '192.0.2.7',
     });
   });
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
+  await h.store.accept({ events: events.slice(0, 1), unusable: [] }, h.now(), TIMING);
   const claimed = await h.store.claimEvents('scene', 60, 60_000, h.now());
   const rules = {
     pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },

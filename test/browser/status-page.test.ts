@@ -180,7 +180,7 @@ test('a hostile id stays text, and nothing of it runs', async () => {
   await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: hostile }, hostile, h.now());
   await signInByLink(OPERATE);
   await page.locator('[data-live][data-state="live"]').waitFor();
-  expect(await page.locator('.ids code').textContent()).toBe(hostile);
+  expect(await page.locator('.gaps .error').textContent()).toBe(hostile);
   expect(await page.title()).toMatch(/compliance mirror$/);
   expect(complaints).toEqual([]);
 });

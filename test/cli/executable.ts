@@ -24,7 +24,7 @@ function environment(settings: Record<string, string>): Record<string, string> {
   return { PATH, HOME, TMPDIR: tmpdir(), ...settings };
 }
 
-/** The process for commands of this test file: busy with one, or free. */
+/** The process for commands of this worker's test files: busy with one, or free. */
 let resident: ChildProcess | null = null;
 let isBusy = false;
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createService, eventually, type Service } from '../convergence/service.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
-import { cli } from './executable.ts';
+import { cli, start } from './executable.ts';
 
 /** More than a page of the API. */
 const VENDORS = 620;
@@ -163,6 +163,37 @@ describe('export and the commands from afar', () => {
     expect(code).toBe(1);
     expect(existsSync(file)).toBe(false);
     expect(readdirSync(folder).filter((name) => name.startsWith('never'))).toEqual([]);
+  });
+
+  it('what came since an instant comes alone, of tables in the order of time', async () => {
+    const all = lines((await cli(['export', 'changes', '--format', 'ndjson'], here)).out);
+    const { at } = JSON.parse(all.at(-1)!);
+    const since = (table: string, instant: string) =>
+      cli(['export', table, '--format', 'ndjson', '--since', instant], afar);
+    expect(lines((await since('changes', at)).out)).toEqual(all.filter((line) => JSON.parse(line).at >= at));
+    expect(lines((await since('changes', '1h')).out)).toEqual(all);
+    expect(await since('events', '2999-01-01')).toMatchObject({ code: 0, out: '' });
+    expect(lines((await since('events', '2h')).out)).toHaveLength(1);
+    expect(await since('vendors', '2h')).toMatchObject({
+      ...{ code: 2, err: expect.stringContaining('export "changes" since then') },
+    });
+  });
+
+  it('changes are followed as they are made, also past a start of the service, until it is told to stop', async () => {
+    const before = lines((await cli(['export', 'changes', '--format', 'ndjson'], here)).out);
+    const following = start(['export', 'changes', '--follow', '--format', 'ndjson'], afar);
+    await following.line(before.at(-1)!);
+    await service.stop();
+    await service.start();
+    const sender = createSender(service.webhookUrl);
+    upstream.records.put('policies', { ...POLICY, name: 'Access, renamed' });
+    const event = eventAbout('policy.updated', 'policies', { ...POLICY, name: 'Access, renamed' }, 'evt_2');
+    expect(await sender.attempt(event)).toBe(202);
+    sender.close();
+    expect(JSON.parse(await following.line('Access, renamed'))).toMatchObject({ operation: 'update' });
+    expect(await following.stop()).toBe(0);
+    expect((await cli(['export', 'events', '--follow'], here)).code).toBe(2);
+    expect((await cli(['export', 'changes', 'file.csv', '--follow'], here)).code).toBe(2);
   });
 
   it('reading commands say the same from afar', async () => {

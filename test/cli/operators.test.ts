@@ -2,8 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
+import { PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
+import { eventually } from '../convergence/service.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
 import { cli, type Running, start } from './executable.ts';
 
@@ -149,6 +152,37 @@ describe('beside a running service', () => {
     expect((await cli(['deliveries', 'show', 'quarantine:99'], settings)).code).toBe(1);
     expect((await cli(['resume'], settings)).code).toBe(0);
     expect((await cli(['audit', 'list'], settings)).out).toMatch(/ resume +ok/);
+  });
+
+  it('more deliveries than a page holds are followed all, each once, in the order in which they came', async () => {
+    const url = (await service.line('Deliveries: ')).replace('Deliveries: ', '');
+    const ids = Array.from({ length: PAGE_LIMIT_MAX + 20 }, (_, n) => `burst_${n}`);
+    const post = async (id: string) => {
+      const body = eventBody({ id, type: 'ledger.closed', data: {} });
+      const headers = { 'x-webhook-signature': header(nowSeconds(), body, settings['WEBHOOK_SECRETS']!) };
+      expect((await fetch(url, { method: 'POST', headers, body })).status).toBe(202);
+    };
+    for (let from = 0; from < ids.length; from += 20) {
+      await Promise.all(ids.slice(from, from + 20).map(post));
+    }
+    const follower = start(['deliveries', 'follow', '--since', '2026-01-01', '--search', 'burst_'], settings);
+    const told: string[] = [];
+    createInterface({ input: follower.child.stdout! }).on('line', (line) => told.push(line));
+    await eventually('every delivery', async () =>
+      ids.every((id) => told.some((line) => line.includes(` ${id} `))),
+    );
+    expect(await follower.stop()).toBe(0);
+    // Again only where its event has moved on.
+    const first = [
+      ...new Map(told.map((line) => [/burst_\d+/.exec(line)![0], line.split(' ')[0]!] as const).toReversed()),
+    ];
+    expect(first).toHaveLength(ids.length);
+    expect(first.map(([, at]) => at)).toEqual(
+      first
+        .map(([, at]) => at)
+        .toSorted()
+        .toReversed(),
+    );
   });
 
   it.each([[['serve']], [['migrate']]])('a second %j exits 2 and names the first', async (args) => {

@@ -45,7 +45,7 @@ it('the history tells of any instant what each record was then', async () => {
             await story.work();
           }
           if (verb === 'absent') await story.conclude('policy', { absent: [recordId] });
-          const held = await story.store.listRecords('policy', {}, { limit: 10 });
+          const { items: held } = await story.store.listRecords('policy', {}, { limit: 10 });
           const rows = held.map(({ id, name, version, status, data, deleted_at }) => ({
             ...{ id, name, version, status, data, deleted_at },
           }));

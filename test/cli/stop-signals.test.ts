@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { stopSignals } from '../../src/cli/stop-signals.ts';
 
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+/** Of what other files of this worker have loaded: they would take these signals for real ones. */
+let others: NodeJS.SignalsListener[][] = [];
+
 beforeEach(() => {
+  others = SIGNALS.map((name) => process.listeners(name) as NodeJS.SignalsListener[]);
+  for (const name of SIGNALS) process.removeAllListeners(name);
   vi.useFakeTimers({ toFake: ['performance'] });
   vi.spyOn(process, 'exit').mockImplementation((() => undefined) as never);
 });
@@ -9,9 +15,10 @@ beforeEach(() => {
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
+  for (const [nth, name] of SIGNALS.entries()) for (const other of others[nth]!) process.on(name, other);
 });
 
-it.each(['SIGINT', 'SIGTERM'] as const)('%s that npm passes on as well is one wish to stop', (name) => {
+it.each(SIGNALS)('%s that npm passes on as well is one wish to stop', (name) => {
   const stop = stopSignals({ attached: false });
   process.emit(name);
   vi.advanceTimersByTime(999);

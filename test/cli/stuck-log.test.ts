@@ -10,7 +10,7 @@ import { header, nowSeconds } from '../receive/sign.ts';
 const MAIN = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
 const SECRET = 'a-secret-of-the-stuck-log';
 /** Two lines each, of some 200 bytes: several times what a pipe holds. */
-const DELIVERIES = 1_000;
+const DELIVERIES = 600;
 /** What platforms allow between SIGTERM and SIGKILL. */
 const STOP_MS = 10_000;
 

@@ -33,35 +33,48 @@ describe('a table', () => {
     expect(renderTable(['ID', 'NAME'], [row])).toContain(row[1]);
   });
 
-  it('never cuts what people copy on a terminal: what does not fit stands in lines of its own', () => {
-    const heads = ['ID', 'RECEIVED', 'ERROR'];
-    const row = [
-      'evt-j4fj6jcx21aa',
-      '2026-11-20T22:36:26.623Z',
-      'the compliance service did not answer in time',
-    ];
-    expect(renderTable(heads, [row], { width: 60 })).toBe(
-      [
-        'ID                RECEIVED              ERROR',
-        'evt-j4fj6jcx21aa  2026-11-20T22:36:26Z  the compliance serv…',
-        '',
-      ].join('\n'),
-    );
-    expect(renderTable(heads, [row, row], { width: 50 })).toBe(
-      [
-        ...['ID        evt-j4fj6jcx21aa', 'RECEIVED  2026-11-20T22:36:26Z'],
-        ...['ERROR     the compliance service did not answer i…', ''],
-        ...['ID        evt-j4fj6jcx21aa', 'RECEIVED  2026-11-20T22:36:26Z'],
-        ...['ERROR     the compliance service did not answer i…', ''],
-      ].join('\n'),
-    );
-    expect(renderTable(heads, [row])).toContain('.623Z  the compliance service did not answer in time');
+  it('never cuts what people copy on a terminal: what finds no room is left out and named', () => {
+    const heads = ['ID', 'RECEIVED', 'ERROR', 'ANSWERED', 'TIMES'];
+    const error = 'the compliance service did not answer in time';
+    const row = ['evt-j4fj6jcx21aa', '2026-11-20T22:36:26.623Z', error, null, 7];
+    expect(renderTable(heads, [row], { width: 70 }).split('\n')).toEqual([
+      'ID                RECEIVED        ERROR                          TIMES',
+      'evt-j4fj6jcx21aa  11-20 22:36:26  the compliance service did n…      7',
+      '',
+    ]);
+    expect(renderTable(heads, [row, row], { width: 50 }).split('\n')).toEqual([
+      'ID                RECEIVED        ERROR',
+      'evt-j4fj6jcx21aa  11-20 22:36:26  the compliance …',
+      'evt-j4fj6jcx21aa  11-20 22:36:26  the compliance …',
+      '(no room for TIMES: a wider window or --json has them)',
+      '',
+    ]);
+    expect(renderTable(heads, [row])).toContain('.623Z  the compliance service did not answer in time  -');
+  });
+
+  it('keeps the years of instants that are of several', () => {
+    const rows = ['2025', '2026'].map((year) => [`${year}-12-31T10:00:00.000Z`, 'x'.repeat(30)]);
+    expect(renderTable(['AT', 'WHAT'], rows, { width: 30 })).toContain('2025-12-31T10:00:00Z');
   });
 
   it('is not cut on a terminal that does not know how wide it is', () => {
-    const stream = { write: () => true, isTTY: true } as unknown as NodeJS.WriteStream;
+    const stream = {
+      write: () => true,
+      isTTY: true,
+      hasColors: () => false,
+    } as unknown as NodeJS.WriteStream;
     expect(screenOf({ ...stream, columns: 0 } as NodeJS.WriteStream).columns).toBeUndefined();
     expect(screenOf({ ...stream, columns: 80 } as NodeJS.WriteStream).columns).toBe(80);
+  });
+
+  it('shows states in their colour where the terminal has some, and nothing else', () => {
+    const rows = [
+      ['failed', 'failed'],
+      ['ignored', 'x'],
+    ] as const;
+    const table = renderTable(['STATE', 'NAME'], rows, { colours: true });
+    expect(table).toBe('\u001b[1mSTATE    NAME\u001b[22m\n\u001b[31mfailed\u001b[39m   failed\nignored  x\n');
+    expect(renderTable(['STATE', 'NAME'], rows)).toBe('STATE    NAME\nfailed   failed\nignored  x\n');
   });
 
   it('counts what a person sees as one character as one', () => {

@@ -98,7 +98,7 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
 }
 
 const livePolicies = async () =>
-  (await store.listRecords('policy', { deleted: false }, { limit: 50 })).map(({ id }) => id);
+  (await store.listRecords('policy', { deleted: false }, { limit: 50 })).items.map(({ id }) => id);
 const rejectedGaps = async () =>
   (await store.listGaps({ open: true }, { limit: 50 })).filter(
     ({ reason }) => reason === 'credentials_rejected',

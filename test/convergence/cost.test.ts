@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
+import { IS_FULL } from '../support/full.ts';
 import { startIndependentUpstream } from '../support/independent-upstream.ts';
 import { fill } from '../support/independent-upstream-records.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
@@ -7,7 +8,7 @@ import { compare } from './compare.ts';
 import { randomOf } from './random.ts';
 import { createService, eventually } from './service.ts';
 
-const EVENTS = 5_000;
+const EVENTS = IS_FULL ? 5_000 : 1_500;
 const TOUCHED = 200;
 /** Long enough to send all events within one of it, on most machines. */
 const SETTLE_SECONDS = 12;

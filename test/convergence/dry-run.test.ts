@@ -81,8 +81,8 @@ describe('status', () => {
 
   it('counts what is covered, says until when, and how long a cycle over the assessments takes', async () => {
     const { out } = await cli(['status'], service.settings);
-    expect(out).toMatch(/LAST FULL SYNC +COMPLETE THROUGH +OPEN GAPS +COVERAGE/);
-    expect(out).toMatch(/policy .*Z +\d{4}-\S+Z +0 +all 8 the API lists/);
+    expect(out).toMatch(/GAPS +COMPLETE THROUGH +IN SYNC SINCE +LAST FULL SYNC +COVERAGE/);
+    expect(out).toMatch(/policy .* 0 +\d{4}-\S+Z .*Z +all 8 the API lists/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
     expect(out).toMatch(/assessments’ cycle +the last took \d+ s\n/);
     const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');

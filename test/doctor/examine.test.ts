@@ -4,7 +4,7 @@ import { examine } from '../../src/cli/doctor/examine.ts';
 import { judge } from '../../src/doctor/judge.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 
-const SCREEN: Screen = { write: () => undefined, isTerminal: false, columns: undefined };
+const SCREEN: Screen = { write: () => undefined, isTerminal: false, hasColours: false, columns: undefined };
 
 it('does not say that no service runs where the server that knows cannot be asked', async () => {
   const env = {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { IS_FULL } from '../support/full.ts';
 import { corruptFile } from './corrupt-file.ts';
 import { noSpace } from './disk-full.ts';
 import { flushError } from './flush-error.ts';
@@ -8,7 +9,7 @@ import { failingMigration, killInMigration } from './migration.ts';
 import { powerLoss } from './power-loss.ts';
 import type { Row } from './row.ts';
 
-/** A few rounds of each; `node test/faults/run.ts` makes them all. On a busy machine a round takes some seconds. */
+/** A round of each, and without `FULL` none of kills: `npm run faults` makes them all. On a busy machine a round takes some seconds. */
 const TIMEOUT_MS = 400_000;
 
 /** No acknowledged event is lost, and nothing else is wrong; skipped with its reason where the machine lacks the means. */
@@ -23,7 +24,7 @@ function good(check: () => Promise<Row>, acknowledgedAtLeast: number) {
 }
 
 describe('every acknowledged event is there after', { timeout: TIMEOUT_MS }, () => {
-  it(
+  it.runIf(IS_FULL)(
     'a kill at a flush to disk',
     good(() => killAtFlush([41]), 1),
   );
@@ -44,7 +45,7 @@ describe('every acknowledged event is there after', { timeout: TIMEOUT_MS }, () 
     good(() => corruptFile(['pages of one table']), 100),
   );
   it('a write lock of another program', good(foreignLock, 100));
-  it(
+  it.runIf(IS_FULL)(
     'a kill in mid-migration',
     good(() => killInMigration([150]), 200),
   );

@@ -8,8 +8,8 @@ import { API_KEY, startIndependentUpstream } from '../support/independent-upstre
 import { commandLine, everyHelp, SPECIMEN } from './command-lines.ts';
 import { listener } from './declarations.ts';
 
-/** Take `--json`, and are not run here: one asks the API to be registered, and prints what `registrations list` does; one never ends. */
-const LEFT_OUT = ['register', 'deliveries follow'];
+/** Take `--json`, and are not run here: one asks the API to be registered, one never ends, and one needs a sandbox. */
+const LEFT_OUT = ['register', 'deliveries follow', 'trigger'];
 
 /** Every other command that takes `--json`, with what it needs; some in several ways. */
 const COMMANDS = [

@@ -19,7 +19,8 @@ export function everyHelp(): Promise<Helped[]> {
 
 async function helpBelow(path: string[]): Promise<Helped[]> {
   const { out } = await cli([...path, '--help']);
-  const commands = [...(out.split('\nCommands:\n')[1] ?? '').matchAll(/^ {2}([a-z][\w-]*)/gm)];
+  const groups = out.split('\n\n').filter((part) => /^(?!Options:|Arguments:).*[:?]\n {2}/.test(part));
+  const commands = [...groups.join('\n').matchAll(/^ {2}([a-z][\w-]*)/gm)];
   const all: Helped[] = [{ command: path.join(' '), text: out }];
   for (const [, name] of commands) {
     if (name !== 'help') all.push(...(await helpBelow([...path, name!])));

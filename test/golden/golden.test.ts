@@ -1,9 +1,13 @@
 import { readdirSync } from 'node:fs';
-import { expect, it, vi } from 'vitest';
+import { afterAll, expect, it, vi } from 'vitest';
 import { answers } from './answers.ts';
 import { exitCodes, help } from './command-lines.ts';
 import { metrics, openapi, settings, tables, tell, words } from './declarations.ts';
 import { logLines } from './log-lines.ts';
+
+// Other files of this worker have loaded, and will load, the real ones.
+vi.hoisted(() => vi.resetModules());
+afterAll(() => vi.resetModules());
 
 /** Every setting as it is read: its default, and what it takes. */
 vi.mock(import('../../src/platform/config-parsers.ts'), async (original) => {

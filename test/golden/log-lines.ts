@@ -42,6 +42,7 @@ export async function logLines(): Promise<string> {
   expect(await operate('/api/sync-runs')).toBe(202);
   await all(1, 'deletion', 'deleted');
   await all(6, 'sync', 'complete', 'operator');
+  await all(1, 'fields', 'learned');
   await service.stop();
   // Whether a full sync tells of its progress, and what the stop interrupts, depends on how fast the machine is.
   const steady = lines.filter(({ outcome }) => outcome !== 'running' && outcome !== 'interrupted');

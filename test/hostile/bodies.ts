@@ -49,7 +49,7 @@ const ACCEPTED_MS = 700;
 /** Pieces full of what is small, on connections that are all there already, accepted or not. */
 const pieces: Attack = {
   unit: 'connections from four addresses, a piece of 64 KiB of small things on each at once',
-  size: { full: 600, short: 100 },
+  size: { full: 600, short: 25 },
   memoryMb: 300,
   async strike({ port, opsPort }, size) {
     const counts = noCounts();
@@ -93,7 +93,7 @@ function connected(wire: Wire): Promise<void> {
 /** Bodies that are sent all but the last byte, and then wait. */
 const endlessBodies: Attack = {
   unit: 'bodies of 1 MiB that never end',
-  size: { full: 500, short: 150 },
+  size: { full: 500, short: 60 },
   memoryMb: 300,
   async strike({ port }, size, length) {
     const bytes = Buffer.alloc(MAX_BODY_BYTES - 1, '[');

@@ -42,14 +42,14 @@ const forge = (port: number, net: number, total: number) =>
 
 const rejections: Attack = {
   unit: 'forged deliveries from four addresses',
-  size: { full: 100_000, short: 2_000 },
+  size: { full: 100_000, short: 500 },
   strike: async ({ port }, size) => noneServed(await forge(port, 12, size)),
 };
 
 /** A sender with the secret, and much to say at once. */
 const accepted: Attack = {
   unit: 'signed deliveries in one burst',
-  size: { full: 100_000, short: 2_000 },
+  size: { full: 100_000, short: 500 },
   async strike({ port, key }, size) {
     const bytes = Buffer.from(key, 'hex');
     const counts = await flood({
@@ -69,7 +69,7 @@ const accepted: Attack = {
 /** Everything that a stranger can have noted, as often as he likes. */
 const logFlood: Attack = {
   unit: 'rejections of every sort',
-  size: { full: 20_000, short: 2_000 },
+  size: { full: 20_000, short: 500 },
   logBytes: 1_048_576,
   async strike({ port, opsPort }, size) {
     const counts = noCounts();
@@ -112,7 +112,7 @@ const logFlood: Attack = {
 /** A log that goes into a pipe nobody reads; that SIGTERM ends it all the same is seen when the stage closes. */
 const stuckLog: Attack = {
   unit: 'rejections, and half as many deliveries, with a log that nobody reads',
-  size: { full: 20_000, short: 2_000 },
+  size: { full: 20_000, short: 1_000 },
   arrangements: () => [{ log: 'stuck' }],
   async strike({ port, key }, size) {
     const bytes = Buffer.from(key, 'hex');
@@ -136,7 +136,7 @@ const OLD_SECONDS = 1_000;
 /** Of the real sender's trouble something must be left to see after a flood: his clock, and a secret that is not ours. */
 const rejectionsKept: Attack = {
   unit: 'forged deliveries after three real ones that are wrong',
-  size: { full: 20_000, short: 2_000 },
+  size: { full: 20_000, short: 500 },
   async strike(target, size, length) {
     const counts = noCounts();
     const bytes = Buffer.from(target.key, 'hex');

@@ -77,7 +77,7 @@ const DEAF_MS = 3_000;
 /** Requests without end on connections that are never read: the answers are the service's to keep, or not. */
 const pipelining: Attack = {
   unit: 'requests on each of 8 connections, no answer read',
-  size: { full: 20_000, short: 4_000 },
+  size: { full: 20_000, short: 1_000 },
   async strike({ port, opsPort }, size, length) {
     const counts = noCounts();
     const forged = post(event('forged'), { [SIGNATURE]: forgedHeader() });

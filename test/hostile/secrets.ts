@@ -78,7 +78,7 @@ const keys: Attack = {
             [encoding, 'utf8'].map((registeredAs) => arrangement(encoding, secret, registeredAs)),
           ),
         )
-      : [arrangement('hex', REGISTERED[0], 'utf8'), arrangement('base64', REGISTERED[3], 'base64')],
+      : [arrangement('hex', REGISTERED[0], 'utf8')],
   async strike(target, _size, length) {
     const counts = noCounts();
     const [from] = addresses(1, 1);

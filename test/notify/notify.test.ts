@@ -23,12 +23,13 @@ let attempts: { topic: string; ok: boolean; error: string | null }[];
 let stop: AbortController;
 let run: Promise<void>;
 
-function begin(): void {
+function begin(format: 'json' | 'slack' = 'json'): void {
   stop = new AbortController();
   const { port } = server.address() as AddressInfo;
   run = notify(
     {
       url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
+      format,
       ...{ clock, random: () => 0.5, verdict: async () => now },
       facts: {
         readFact: async (name) => facts.get(name) ?? null,
@@ -98,6 +99,22 @@ it('posts what the status page says, with what was said before it', async () => 
       previous: 'in_sync',
       at: expect.stringMatching(/^\d{4}-.*Z$/),
     },
+  });
+});
+
+it('posts to Slack a text in which nothing of the service reads as a link or a mention', async () => {
+  stop.abort();
+  await run;
+  now = { ...PAUSED, sentence: 'Paused by <!channel> & <http://x|y>.' };
+  begin('slack');
+  await until(1);
+  expect(taken[0]?.body).toEqual({
+    text: [
+      '*compliance-mirror: action required*',
+      'Paused by &lt;!channel&gt; &amp; &lt;http://x|y&gt;.',
+      'What to do: Resume.',
+      '<http://127.0.0.1:8081|Status page>',
+    ].join('\n'),
   });
 });
 

@@ -336,7 +336,11 @@ describe('changes', () => {
     ]);
     expect(body.items[0]).toEqual({
       ...{ kind: 'policy', id: 'p/1', name: 'p/1', status: null, sync_run_id: policies },
-      ...{ pending_since: expect.stringMatching(/Z$/), approved_until: null },
+      ...{
+        synced_at: expect.stringMatching(/Z$/),
+        pending_since: expect.stringMatching(/Z$/),
+        approved_until: null,
+      },
     });
     const named = body.items.map(({ kind, id, name }: Record<string, string>) => `${kind} ${id} ${name}`);
     expect(named).toEqual([

@@ -154,6 +154,7 @@ export async function opsHarness(
     tokens: over.tokens ?? (() => TOKENS),
     host: '127.0.0.1',
     publicUrl: over.publicUrl ?? null,
+    receiver: { url: 'http://127.0.0.1:8080/webhooks', signatureHeader: 'x-webhook-signature' },
     clock,
     metrics: createMetrics(),
     logger: pino({ level: 'silent' }),

@@ -11,8 +11,8 @@ beforeEach(async () => {
 afterEach(() => h.close());
 
 const HTML = { accept: 'text/html' };
-const page = async (path: string, token = OPERATE) => {
-  const response = await h.app.request(path, { headers: { ...bearer(token), ...HTML } });
+const page = async (path: string, token = OPERATE, cookie = '') => {
+  const response = await h.app.request(path, { headers: { ...bearer(token), ...HTML, cookie } });
   return { status: response.status, text: await response.text(), type: response.headers.get('content-type') };
 };
 const post = (path: string, fields: [string, string][]) =>
@@ -21,6 +21,12 @@ const post = (path: string, fields: [string, string][]) =>
     headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams(fields),
   });
+/** Where a form leads, and what it leaves for the page there. */
+const ledTo = (response: Response) => {
+  const [, told = null] =
+    /compliance-mirror-told=([^;]+)/.exec(response.headers.get('set-cookie') ?? '') ?? [];
+  return [response.headers.get('location'), told];
+};
 const accept = (...ids: string[]) =>
   h.store.accept({ events: ids.map((id) => incoming({ id })), unusable: [] }, h.now(), { settleMs: 1 });
 
@@ -68,7 +74,7 @@ describe('the events', () => {
     for (const id of ['..', HOSTILE, 'a/b?c#d']) {
       const { status, text } = await page(`/events?${new URLSearchParams({ id })}`);
       expect(status).toBe(200);
-      expect(text).toContain('As it was signed');
+      expect(text).toContain('As it was sent');
     }
     expect((await page(`/events/${encodeURIComponent('a/b?c#d')}`)).status).toBe(200);
     expect((await page('/events')).text).toContain('href="/events?id=.."');
@@ -83,10 +89,9 @@ describe('the events', () => {
         ['back', '/events?state=failed'],
       ] as [string, string][]),
     ]);
-    expect(retried.headers.get('location')).toBe('/events?state=failed&told=retried.2.1');
-    expect((await page(retried.headers.get('location')!)).text).toContain(
-      '2 events processed. 1 other could not be: the error stands beside each.',
-    );
+    expect(ledTo(retried)).toEqual(['/events?state=failed', 'retried.2.1']);
+    const { text } = await page('/events?state=failed', OPERATE, 'compliance-mirror-told=retried.2.1');
+    expect(text).toContain('2 events processed. 1 other could not be: the error stands beside each.');
     await post('/actions/events', [
       ['id', 'c'],
       ['do', 'discard'],
@@ -110,7 +115,7 @@ describe('the events', () => {
     await kill(...ids);
     const fields = [...ids.map((id) => ['id', id]), ['do', 'discard'], ['back', '/events?state=failed']];
     const response = await post('/actions/events', fields as [string, string][]);
-    expect(response.headers.get('location')).toBe('/events?state=failed&told=discarded.500.0');
+    expect(ledTo(response)).toEqual(['/events?state=failed', 'discarded.500.0']);
     expect((await post('/actions/refetch', fields as [string, string][])).status).toBe(413);
   }, 300_000);
 
@@ -133,7 +138,7 @@ describe('the events', () => {
       ['do', 'retry'],
       ['back', '//evil.example/'],
     ]);
-    expect(away.headers.get('location')).toBe('/?told=retried.1.0');
+    expect(ledTo(away)).toEqual(['/', 'retried.1.0']);
   });
 });
 
@@ -144,6 +149,7 @@ describe('the records', () => {
     expect(text).toContain('<h1>Acme</h1>');
     expect(text).toContain('href="/sync-runs/1"');
     expect(text).toContain('>data.owner</th>');
+    expect(text).not.toContain('>data.name</th>');
     expect(text).not.toMatch(/<img|<script>/);
     expect(text).toContain('action="/actions/refetch"');
     expect((await page('/records/vendor/v1', READ)).text).not.toContain('/actions/');
@@ -151,8 +157,52 @@ describe('the records', () => {
       ['kind', 'vendor'],
       ['id', 'v1'],
     ]);
-    expect(asked.headers.get('location')).toBe('/records/vendor/v1?told=refetched.1.0');
+    expect(ledTo(asked)).toEqual(['/records/vendor/v1', 'refetched.1.0']);
     expect(h.asked).toEqual(['refetch vendor v1']);
+  });
+
+  test('are found by a part of their name, by status and by a field, which stay over the pages and in the file', async () => {
+    const names = Array.from({ length: PAGE_ROWS + 2 }, (_, n) => `Company ${n}`);
+    for (const [n, name] of names.entries()) {
+      const status = n % 2 === 0 ? 'approved' : 'draft';
+      await h.mirror('vendor', `v${String(n).padStart(3, '0')}`, { name, status, owner: { team: `T${n}` } });
+    }
+    const idsIn = (text: string) => [...text.matchAll(/<code>(v\d+)<\/code>/g)].map(([, id]) => id);
+    const found = await page('/records/vendor?search=PANY+51');
+    expect(idsIn(found.text)).toEqual(['v051']);
+    expect(idsIn((await page('/records/vendor?field=owner.team%3DT7')).text)).toEqual(['v007']);
+    expect(found.text).toContain('<option value="approved">approved (26)</option>');
+    expect(found.text).toContain('vendors <span class="quiet">52</span>');
+
+    const first = await page('/records/vendor?search=company&order=name');
+    const next = /href="([^"]+)" rel="next"/.exec(first.text)![1]!.replaceAll('&amp;', '&');
+    expect(next).toMatch(/^\/records\/vendor\?search=company&order=name&after=/);
+    const second = await page(next);
+    expect([...idsIn(first.text), ...idsIn(second.text)].toSorted()).toEqual(
+      names.map((_, n) => `v${String(n).padStart(3, '0')}`),
+    );
+
+    const file = /href="(\/download[^"]+)"/.exec(second.text)![1]!.replaceAll('&amp;', '&');
+    const { text, type } = await page(file);
+    expect(type).toBe('text/csv; charset=utf-8');
+    expect(text.split('\r\n')).toHaveLength(PAGE_ROWS + 2 + 2);
+    expect(text).toMatch(/^id,name,status,data,/);
+    expect((await page('/download/records/vendor?status=draft')).text.match(/,draft,/g)).toHaveLength(26);
+  });
+
+  test('no name is a formula in the file that a person opens', async () => {
+    await h.mirror('vendor', 'v1', { name: '=HYPERLINK("http://evil.example")' });
+    expect((await page('/download/records/vendor')).text).toContain(`"'=HYPERLINK(`);
+  });
+
+  test('that are rare are looked for as far as one page looks, which it says', async () => {
+    const { items } = await h.store.listRecords('vendor', {}, { limit: 1 });
+    expect(items).toEqual([]);
+    h.context.store.listRecords = async () => ({ items: [], next: '2.v9', searched_to: 'Name of v9' });
+    const { text } = await page('/records/vendor?search=rare');
+    expect(text).toContain('No record like that among these.');
+    expect(text).toContain('This page searched to <code>Name of v9</code>. There are more records.');
+    expect(text).toContain('href="/records/vendor?search=rare&amp;after=2.v9" rel="next">Search further');
   });
 
   test('an address that is not usable says which part of it', async () => {
@@ -186,9 +236,7 @@ test('what is in quarantine is shown as text or in hex, and released once', asyn
   const binary = (await page('/quarantine/2')).text;
   expect(binary).toContain('It is not UTF-8.');
   expect(binary).toMatch(/0000 {2}ff 00 41 +··A/);
-  expect((await post('/actions/release', [['id', '2']])).headers.get('location')).toBe(
-    '/quarantine/2?told=released.1.0',
-  );
+  expect(ledTo(await post('/actions/release', [['id', '2']]))).toEqual(['/quarantine/2', 'released.1.0']);
   expect((await post('/actions/release', [['id', '2']])).status).toBe(409);
   expect((await page('/quarantine/2')).text).not.toContain('/actions/release');
 });
@@ -204,8 +252,9 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   expect(await buttons(READ)).toEqual([]);
   expect((await page('/')).text).toContain('href="/gaps#gap-restored"');
   const answer = await post('/actions/resolve-gap', [['id', String(ofAssessments)]]);
-  expect([answer.status, answer.headers.get('location')]).toEqual([303, '/gaps?told=resolved.1.0']);
-  expect((await page('/gaps?told=resolved.1.0')).text).toContain('The gap is resolved.');
+  expect([answer.status, ...ledTo(answer)]).toEqual([303, '/gaps', 'resolved.1.0']);
+  const { text } = await page('/gaps', OPERATE, 'compliance-mirror-told=resolved.1.0');
+  expect(text).toContain('The gap is resolved.');
   expect((await post('/actions/resolve-gap', [['id', String(ofAssessments)]])).status).toBe(409);
   expect(await buttons(OPERATE)).toEqual([]);
   h.live.eventsOnly = true;
@@ -267,7 +316,7 @@ test('a dry run is begun from the page, and the page shows what it found', async
     ['kind', 'vendor'],
     ['do', 'compare'],
   ]);
-  expect(begun.headers.get('location')).toBe('/sync-runs?told=compared.1.0');
+  expect(ledTo(begun)).toEqual(['/sync-runs', 'compared.1.0']);
   await expect.poll(async () => (await page('/sync-runs')).text).toContain('nothing was written');
   expect((await page('/sync-runs')).text).toContain('<code>v9</code>');
   expect((await page('/sync-runs')).text).toContain('The first 1 of 1,200.');
@@ -289,10 +338,105 @@ test('a person gets a problem as a page, a program as JSON, and both the same wo
   expect(api.headers.get('content-type')).toBe('application/problem+json');
 });
 
-test('what a page says was done is words of ours, whatever stands in the address', async () => {
-  for (const told of ['<b>', 'retried.x.1', 'constructor.1.1', 'retried.1', 'You were hacked']) {
-    const { status, text } = await page(`/events?${new URLSearchParams({ told })}`);
+test('what a page says was done is words of ours, said once, whatever stands in the cookie', async () => {
+  for (const told of ['<b>', 'retried.x.1', 'constructor.1.1', 'retried.1', 'retried.1.1.1', 'hacked']) {
+    const { status, text } = await page('/events', OPERATE, `compliance-mirror-told=${told}`);
     expect(status).toBe(200);
     expect(text).not.toContain('class="told"');
+  }
+  const cookie = 'compliance-mirror-told=discarded.1.0';
+  const response = await h.app.request('/events', { headers: { ...bearer(OPERATE), cookie } });
+  expect(await response.text()).toContain('1 event discarded.');
+  expect(response.headers.get('set-cookie')).toMatch(/^compliance-mirror-told=; Max-Age=0;/);
+});
+
+describe('the page of an event', () => {
+  const told = async (id: string, verb: string) => {
+    const answer = await post('/actions/events', [
+      ...([
+        ['id', id],
+        ['do', verb],
+        ['back', `/events/${id}`],
+      ] as [string, string][]),
+    ]);
+    const [path, left] = ledTo(answer);
+    return (await page(path!, OPERATE, `compliance-mirror-told=${left}`)).text;
+  };
+
+  test('tells what a retry came to', async () => {
+    const nameless = incoming({ id: 'nameless', recordId: null });
+    const body = nameless.body.replace('policyId', 'nothing');
+    await h.store.accept({ events: [{ ...nameless, body }], unusable: [] }, h.now(), { settleMs: 1 });
+    await kill('fine');
+    expect(await told('fine', 'retry')).toContain('<p class="told" role="status">Processed.</p>');
+    expect(await told('nameless', 'retry')).toContain('Failed again: the payload holds no id of a policy');
+    expect(await told('nameless', 'discard')).toContain('<p class="told" role="status">Discarded.</p>');
+    expect(await told('nameless', 'discard')).toContain('Not possible any more: the event is discarded.');
+  });
+
+  test('shows what it changed, field by field, and what the API said of it', async () => {
+    await kill('e1');
+    await told('e1', 'retry');
+    const open = (await page('/events/e1')).text;
+    expect(open).toContain('>name</th>');
+    expect(open).toContain('&quot;Access&quot;');
+    expect(open).toContain('The API has not confirmed it yet.');
+    const { wall, steady } = h.now();
+    const read = { beganAt: steady, endedAt: steady, endedWall: wall };
+    await h.store.applyReads(
+      'policy',
+      [{ id: 'pol_1', data: { id: 'pol_1', name: 'Other' } }],
+      { number: await h.store.currentNumber(), ...read },
+      { cause: 'refetch', syncRunId: null, timing: { settleMs: 0 }, pointers: h.live.idPointers },
+    );
+    expect((await page('/events/e1')).text).toContain('The API showed something else: changed by');
+  });
+
+  test('shows the body as a command that sends it once more, and no secret', async () => {
+    const body = incoming({ id: "it's" }).body;
+    await h.store.accept({ events: [incoming({ id: "it's", body })], unusable: [] }, h.now(), {
+      settleMs: 1,
+    });
+    const { text } = await page(`/events/${encodeURIComponent("it's")}`);
+    expect(text).toContain('curl -X POST &#39;http://127.0.0.1:8080/webhooks&#39;');
+    expect(text).toContain('v1=SIGNATURE');
+  });
+});
+
+describe('the deliveries', () => {
+  test('stand with whom they came from, what they were answered, and what is new of them', async () => {
+    const address = '192.0.2.1';
+    const event = { ...incoming({ id: 'evt_a' }), address };
+    await h.store.accept({ events: [event], unusable: [] }, h.now(), { settleMs: 1 });
+    const first = (await page('/deliveries?outcome=accepted&since=2026-01-01T00:00')).text;
+    for (const part of ['evt_a', address, '>valid<', '>202<', 'value="2026-01-01T00:00:00"']) {
+      expect(first).toContain(part);
+    }
+    const stream = /data-stream="([^"]+)"/.exec(first)![1]!.replaceAll('&amp;', '&');
+    await h.store.accept(
+      { events: [event, { ...incoming({ id: 'evt_b' }), address }], unusable: [] },
+      h.now(),
+      { settleMs: 1 },
+    );
+    const news = await h.app.request(stream, { headers: bearer(READ) });
+    const { value } = await news.body!.getReader().read();
+    const told = new TextDecoder().decode(value);
+    expect(told).toContain('1 new delivery: show them');
+    expect(told).toContain('href="/deliveries?outcome=accepted&amp;since=2026-01-01T00%3A00%3A00.000Z"');
+    const all = (await page('/deliveries')).text;
+    expect([...all.matchAll(/class="state duplicate"/g)]).toHaveLength(1);
+    expect((await page('/deliveries?until=2026-01-01T00:00')).text).not.toContain('data-stream');
+    expect((await page('/deliveries?until=yesterday')).status).toBe(400);
+  });
+});
+
+test('the navigation counts what waits for a person, on every page', async () => {
+  await kill('a', 'b');
+  h.live.deliveries.lastHour = { accepted: 0, duplicate: 0, rejected: { bad_signature: 3 } };
+  await h.hold('vendor', ['v1', 'v2', 'v3']);
+  for (const path of ['/', '/audit', '/records/vendor', '/events/a']) {
+    const { text } = await page(path);
+    const counts = [...text.matchAll(/class="count" title="([^"]+)"/g)].map(([, words]) => words);
+    expect(counts, path).toEqual(['2 failed', '3 deletions to approve', '3 in the last hour']);
   }
 });

@@ -56,30 +56,47 @@ test('ids, errors and reasons from outside are shown as text and never as markup
   expect(html).not.toMatch(/<[^>]* (style|on\w+)=/);
 });
 
-test('the figures of the day never fall behind those of its last hour', async () => {
-  let aheadMs = 0;
-  const clock = heldClock(() => aheadMs);
-  const d = await opsHarness({ clock });
-  const minute = (ago: number) => new Date(Math.floor(clock.wall() / 60_000 - ago) * 60_000).toISOString();
-  const add = (ago: number, times: number) =>
-    d.store.addTraffic([{ minute: minute(ago), what: 'accepted', times, total_ms: 0, max_ms: 0 }], 0);
-  const shown = async () => {
-    const html = await (await d.app.request('/', { headers: bearer(READ) })).text();
+test('the chart is of the range that is asked for, and of the last hour where none is', async () => {
+  const d = await opsHarness({ clock: heldClock() });
+  const minute = (ago: number) => new Date(Math.floor(START / 60_000 - ago) * 60_000).toISOString();
+  for (const [ago, times] of [
+    [0, 30],
+    [59, 7],
+    [120, 5],
+    [3 * 24 * 60, 100],
+    [3 * 24 * 60 + 1, 1],
+  ] as const) {
+    const row = { minute: minute(ago), what: 'accepted', times, total_ms: 0, max_ms: 0 };
+    await d.store.addTraffic([row], 0);
+  }
+  await d.store.accept({ events: [incoming()], unusable: [] }, d.now(), { settleMs: 1 });
+  const shown = async (path: string) => {
+    const html = await (await d.app.request(path, { headers: bearer(READ) })).text();
     return /accepted <strong>([^<]+)</.exec(html)?.[1];
   };
-  await add(120, 5);
-  await add(59, 7);
-  expect(await shown()).toBe('7 · 12');
-  await add(0, 30);
-  aheadMs += 1_500;
-  expect(await shown()).toBe('37 · 42');
-  // What leaves the hour stays in the day.
-  aheadMs += 2 * 60_000;
-  expect(await shown()).toBe('30 · 42');
+  const paths = ['/', '/?range=hour', '/?range=day', '/?range=week', '/?range=year'];
+  expect(await Promise.all(paths.map(shown))).toEqual(['37', '37', '42', '143', '37']);
   await d.close();
 });
 
-test('what is open is named with its remedy, what needs a person first', async () => {
+test('until the first delivery is in, the page says what is left to do', async () => {
+  h.live.signingSecrets = 0;
+  const shown = async () => {
+    // Of the page as it is now, and not of a second ago.
+    await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
+    return page();
+  };
+  expect(await shown()).toContain('<strong>Set the signing secret</strong><p>');
+  h.live.signingSecrets = 1;
+  expect(await shown()).toContain('<strong>Set the signing secret</strong><span class="quiet"> · done');
+  expect(await shown()).not.toContain('<svg viewBox');
+  await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
+  const html = await shown();
+  expect(html).not.toContain('what to do next');
+  expect(html).toContain('<svg viewBox');
+});
+
+test('what is open is named, what needs a person first, with the way to its remedy', async () => {
   await h.store.openGap(
     { reason: 'failed_event', kind: 'policy', recordId: 'pol_7' },
     'data is not usable',
@@ -88,9 +105,11 @@ test('what is open is named with its remedy, what needs a person first', async (
   await h.store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, h.now());
   const html = await page();
   expect(html.indexOf('An event could not be processed')).toBeLessThan(html.indexOf('The service was down'));
-  expect(html).toContain('Read its error, then retry or discard the event.');
-  expect(html).toContain('<code>pol_7</code>');
   expect(html).toContain('data is not usable');
+  expect(html).toContain('href="/gaps#gap-failed_event"');
+  const gaps = await (await h.app.request('/gaps', { headers: bearer(READ) })).text();
+  expect(gaps).toContain('id="gap-failed_event"');
+  expect(gaps).toContain('Read its error, then retry or discard the event.');
 });
 
 test('pending deletions lead to where their ids can be seen, and only those are approved', async () => {
@@ -104,6 +123,8 @@ test('pending deletions lead to where their ids can be seen, and only those are 
   const pending = await shown(OPERATE);
   for (const id of ['v1', 'v2', 'v3']) expect(pending).toContain(`<code>${id}</code>`);
   expect(pending).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
+  expect(pending).toContain('I have made sure that the vendors “v1”, “v2”, and “v3” are gone');
+  expect(pending).toContain('Approve the deletion of 3 vendors');
   expect(await shown(READ)).not.toContain('type="checkbox"');
   const digest = /name="digest" value="([^"]+)"/.exec(pending)![1]!;
 
@@ -118,10 +139,7 @@ test('pending deletions lead to where their ids can be seen, and only those are 
   expect((await approve({ ...all, digest: 'of another page' })).status).toBe(409);
   expect(h.asked).toEqual([]);
   const done = await approve(all);
-  expect([done.status, done.headers.get('location')]).toEqual([
-    303,
-    `/sync-runs/${fullSync}?told=approved.3.0`,
-  ]);
+  expect([done.status, done.headers.get('location')]).toEqual([303, `/sync-runs/${fullSync}`]);
   expect(h.asked).toEqual([`sync vendor approval:${fullSync}`]);
 });
 
@@ -155,11 +173,11 @@ test('a full sync that did not read all is not said to have found nothing, nor a
   const html = await page();
   const shown = [...html.matchAll(/data-label="Differences">([^<]*)</g)].map(([, words]) => words);
   expect(shown).toEqual(['nothing', 'none seen']);
-  expect(html).toContain('<p class="big">cannot be read</p>');
+  expect(html).toContain('<span class="state unreachable">cannot be read</span>');
 });
 
 test('figures follow the store at once after a change made here', async () => {
-  expect(await page()).toContain('<p class="big">0 ');
+  expect(await page()).toContain('<p class="big">0 <small>events wait');
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
   await h.app.request('/actions/pause', { method: 'POST', headers: bearer(OPERATE) });
   expect(await page()).toContain('The mirror is paused; 1 event waits.');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { toldParam, toldText } from '../../src/ops/pages/told.ts';
-import { DAY, HOUR, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
+import { noticeOf } from '../../src/ops/pages/told.ts';
+import { RANGES, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
 import {
   fieldChanges,
   hexDump,
@@ -91,6 +91,13 @@ test('a change is told field by field, within the data too, and what was absent 
   ]);
 });
 
+test('a field that a column is made of is told once, unless the two differ', () => {
+  const before = { name: 'a', status: 'new', data: { name: 'a', status: 'old', owner: 'x' } };
+  const after = { name: 'b', status: 'done', data: { name: 'b', status: 'done', owner: 'y' } };
+  const names = fieldChanges(before, after).map(({ field }) => field);
+  expect(names).toEqual(['name', 'status', 'data.status', 'data.owner']);
+});
+
 test('minutes are gathered into the bars of an hour and of a day, and those outside are left out', () => {
   const now = Date.parse('2026-11-20T12:07:30Z');
   const row = (minute: string, what: string, times: number, total_ms = 0, max_ms = 0) => ({
@@ -106,11 +113,11 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
     row('2026-11-20T12:03:00.000Z', 'lag:verification', 1, 9_000, 9_000),
     row('2026-11-18T12:00:00.000Z', 'accepted', 99),
   ];
-  const hour = seriesOf(rows, HOUR, now);
+  const hour = seriesOf(rows, RANGES.hour, now);
   expect(hour.points).toHaveLength(60);
   expect(hour.points.at(-1)).toMatchObject({ at: Date.parse('2026-11-20T12:07:00Z'), accepted: 3 });
   expect(hour.points.at(-8)).toMatchObject({ accepted: 4, duplicate: 1 });
-  const day = seriesOf(rows, DAY, now);
+  const day = seriesOf(rows, RANGES.day, now);
   expect(day.points).toHaveLength(96);
   expect(day.points.at(-1)).toMatchObject({
     at: Date.parse('2026-11-20T12:00:00Z'),
@@ -121,15 +128,16 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
     ['late', 5],
     ['bad_signature', 2],
   ]);
-  expect(seriesStart(DAY, now)).toBe(day.points[0]!.at);
+  expect(seriesStart(RANGES.day, now)).toBe(day.points[0]!.at);
 });
 
-test('what a form did is told from numbers, and from nothing else', () => {
-  expect(toldText(toldParam({ what: 'retried', done: 1, not: 0 }))).toBe('1 event processed.');
-  expect(toldText(toldParam({ what: 'discarded', done: 12, not: 2 }))).toBe(
-    '12 events discarded. 2 others could not be: the state had changed.',
-  );
-  for (const param of [undefined, '', 'retried', 'toString.1.1', 'retried.1.1.1', 'retried.-1.0']) {
-    expect(toldText(param)).toBeNull();
-  }
+test('what a form did is told with how many it could not be done to', () => {
+  expect(noticeOf({ what: 'retried', done: 1, not: 0 })).toEqual({
+    text: '1 event processed.',
+    isBad: false,
+  });
+  expect(noticeOf({ what: 'discarded', done: 12, not: 2 })).toEqual({
+    text: '12 events discarded. 2 others could not be: the state had changed.',
+    isBad: true,
+  });
 });

@@ -10,7 +10,8 @@ const pointers: IdPointers = {
   vendor: ['vendorId', 'vendor.id', 'id'],
 };
 const T = '1767225600';
-const parse = (body: string | Uint8Array) => parseEnvelope(Buffer.from(body), { pointers, t: T });
+const parse = (body: string | Uint8Array) =>
+  parseEnvelope(Buffer.from(body), { pointers, t: T, address: '192.0.2.1' });
 
 describe('an event', () => {
   it('is read with its record, its instant and the body as it came', () => {
@@ -28,6 +29,7 @@ describe('an event', () => {
         body,
         data: { policyId: 'é' },
         t: T,
+        address: '192.0.2.1',
       },
     });
   });

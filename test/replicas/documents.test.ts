@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { cli, start } from '../cli/executable.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { createSender, eventAbout, SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
@@ -54,11 +54,25 @@ describe('the grants in docs/postgresql.md', () => {
       });
       expect(signedIn.status).toBe(303);
       sender.close();
+      await vi.waitFor(
+        async () =>
+          expect(await server.query('SELECT path FROM mirror.fields', superuser)).toContainEqual({
+            path: 'policyId',
+          }),
+        { timeout: TIMEOUT_MS, interval: 200 },
+      );
       expect(await service.stop()).toBe(0);
 
       await server.query("CREATE ROLE ann LOGIN PASSWORD 'ann-reads-here' IN ROLE mirror_readers", superuser);
       const ann = server.url({ database: 'test_1', user: 'ann', password: 'ann-reads-here' });
       expect(await server.query('SELECT name FROM mirror.current_policies', ann)).toEqual([{ name: 'One' }]);
+      // A view that the service has given a column, and owns no part of.
+      expect(await server.query('SELECT policy_id FROM mirror.policies_flat', ann)).toEqual([
+        { policy_id: 'pol-1' },
+      ]);
+      await expect(server.query("SELECT mirror.show_fields('policy')", ann)).rejects.toThrow(
+        /permission denied/,
+      );
       expect(await server.query('SELECT kind FROM mirror.sync_status', ann)).toHaveLength(3);
       await expect(server.query('SELECT * FROM mirror.tokens', ann)).rejects.toThrow(/permission denied/);
       await expect(server.query('DELETE FROM mirror.policies', ann)).rejects.toThrow(/permission denied/);

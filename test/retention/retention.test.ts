@@ -65,7 +65,7 @@ it('takes the history away where asked, and the ids only after DEDUPE_DAYS', asy
   expect(await trim({ store, clock, settings }, signal)).toEqual({ event_bodies: 1, events: 1, audit: 1 });
   expect(await accept('e1')).toEqual([{ status: 'duplicate', conflicting: false }]);
   at(21);
-  expect(await trim({ store, clock, settings }, signal)).toEqual({ event_ids: 1 });
+  expect(await trim({ store, clock, settings }, signal)).toEqual({ duplicates: 1, event_ids: 1 });
   expect(await accept('e1')).toMatchObject([{ status: 'accepted' }]);
 });
 
@@ -90,6 +90,12 @@ it('never asks for history where RETENTION_HISTORY_DAYS is 0', async () => {
   const { store } = await scene();
   const things = (historyDays: number) =>
     retentionTasks(store, { ...KEEP, historyDays }).map((task) => task.thing);
-  expect(things(0)).toEqual(['registrations', 'event_bodies', 'quarantine_bodies', 'event_ids']);
+  expect(things(0)).toEqual([
+    'registrations',
+    'event_bodies',
+    'quarantine_bodies',
+    'duplicates',
+    'event_ids',
+  ]);
   expect(things(5)).toContain('changes');
 });

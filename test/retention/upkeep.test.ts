@@ -16,7 +16,10 @@ async function upkeep(over: (store: Store) => Partial<Store> = () => ({})) {
   const stop = new AbortController();
   const run = keepUp(
     {
-      config: { retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 }, notifyUrl: null },
+      config: {
+        retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 },
+        notify: { url: null, format: 'json' },
+      },
       store: { ...store, ...over(store) },
       ...{ clock, random: () => 0.5, metrics, logger: pino({ level: 'silent' }) },
       about: { version: '0', operators: '' },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BUILTIN_SEED } from '../../sandbox/builtin.ts';
+import { builtinSeed } from '../../sandbox/builtin.ts';
 import { Deliveries } from '../../sandbox/deliveries.ts';
 import { FaultSwitch, NO_FAULTS } from '../../sandbox/faults.ts';
 import { nextMutation } from '../../sandbox/lively.ts';
@@ -147,7 +147,8 @@ test('the lively scenario only ever proposes changes that can be made, and keeps
     fc.property(fc.nat(), fc.constantFrom(0, 15), (seed, maxRecords) => {
       const random = seededRandom(seed);
       const state = new RecordState();
-      for (const record of resolveOptions({ seed: BUILTIN_SEED }).seed.policies) state.seed('policy', record);
+      const builtin = builtinSeed(new Date());
+      for (const record of resolveOptions({ seed: builtin }).seed.policies) state.seed('policy', record);
       const faults = new FaultSwitch(NO_FAULTS);
       const registrations = new Registrations(random, null);
       const settings = resolveOptions({});
@@ -168,7 +169,7 @@ test('the lively scenario only ever proposes changes that can be made, and keeps
         const mutation = nextMutation(upstream, random, maxRecords, reserved);
         if (mutation !== null) upstream.apply(mutation);
       }
-      const seeded = BUILTIN_SEED.policies.length;
+      const seeded = builtin.policies.length;
       for (const kind of KINDS) expect(state.count(kind)).toBeLessThanOrEqual(Math.max(maxRecords, seeded));
       expect(state.count('policy')).toBeGreaterThanOrEqual(4);
       expect(state.get('policy', 'policy-0001')).toBe(untouched);

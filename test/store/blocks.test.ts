@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { createBlockSearch } from '../../src/store/sqlite/blocks.ts';
+import { createBlockSearch, createForwardBlockSearch } from '../../src/store/sqlite/blocks.ts';
 
 /** Numbers to a block, and to the blocks of one statement. */
 const BLOCK = 2 ** 12;
@@ -41,6 +41,33 @@ it('finds in blocks what a plain query finds, in its order, page by page', () =>
   const limit = fc.integer({ min: 1, max: 12 });
   fc.assert(
     fc.property(rows, fc.constantFrom(...RECORDS), before, limit, (held, record, from, most) => {
+      db.exec('DELETE FROM notes');
+      for (const { seq, record } of held) insert.run(seq, record);
+      for (let at = from; ; ) {
+        const page = search([record], at, most);
+        expect(page).toEqual(plain.all(record, at, most));
+        const last = page.at(-1);
+        if (last === undefined) break;
+        at = last;
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+it('finds them oldest first, too', () => {
+  const db = opened();
+  const insert = db.prepare('INSERT INTO notes (seq, record) VALUES (?, ?)');
+  const plain = db.prepare('SELECT seq FROM notes WHERE record = ? AND seq > ? ORDER BY seq LIMIT ?').pluck();
+  const search = createForwardBlockSearch(db, {
+    table: 'notes',
+    index: 'notes_record',
+    match: 't.record = ?',
+  });
+  const after = number;
+  const limit = fc.integer({ min: 1, max: 12 });
+  fc.assert(
+    fc.property(rows, fc.constantFrom(...RECORDS), after, limit, (held, record, from, most) => {
       db.exec('DELETE FROM notes');
       for (const { seq, record } of held) insert.run(seq, record);
       for (let at = from; ; ) {

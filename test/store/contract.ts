@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { IS_FULL } from '../support/full.ts';
 import { describeAbsences } from './contract/absences.ts';
 import { describeAccepting } from './contract/accepting.ts';
 import { describeClaims } from './contract/claims.ts';
@@ -7,6 +8,7 @@ import { describeDeliveries } from './contract/deliveries.ts';
 import { describeDifferences } from './contract/differences.ts';
 import { describeDue } from './contract/due.ts';
 import { describeFeed } from './contract/feed.ts';
+import { describeFields } from './contract/fields.ts';
 import { describeGaps } from './contract/gaps.ts';
 import { describeHostileInput } from './contract/hostile.ts';
 import { describeLists } from './contract/lists.ts';
@@ -25,9 +27,11 @@ import type { OpenEngine } from './scene.ts';
 /** A part that crosses as a thread's messages what is most various: every delivery, gaps, whole records, errors. */
 export function describePartOfStoreContract(name: string, open: OpenEngine): void {
   describe(`the store on ${name}`, () => {
-    describeAccepting(open);
     describeClaims(open);
     describeGaps(open);
+    // Each story starts two threads.
+    if (!IS_FULL) return;
+    describeAccepting(open);
     describeReports(open);
     describeReplicas(open);
   });
@@ -48,6 +52,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeGaps(open);
     describeUnread(open);
     describeFeed(open);
+    describeFields(open);
     describeStatus(open);
     describeReports(open);
     describeDeliveries(open);

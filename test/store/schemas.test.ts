@@ -16,6 +16,7 @@ const POSTGRES_ONLY = ['claims'];
 const JSON_COLUMNS = [
   'changes.after',
   'changes.before',
+  'fields.keys',
   'policies.data',
   'policies.shown',
   'registrations.delivers',

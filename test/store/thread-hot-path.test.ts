@@ -45,7 +45,7 @@ function across(store: Partial<InboxStore>) {
 
 it('deliveries cross as they are, but for what their bodies say', async () => {
   const { seq, receivedWall, attempts, owner, ...own } = claim(1);
-  const event: IncomingEvent = { ...own, known: true, t: '9' };
+  const event: IncomingEvent = { ...own, known: true, t: '9', address: '192.0.2.1' };
   const unusable = [{ reason: 'no', t: '1', body: new Uint8Array([0, 255]), kind: null, recordId: null }];
   const outcomes = [
     ...[

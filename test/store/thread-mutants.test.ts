@@ -6,10 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { edited, type Mutant } from '../simulation/mutants.ts';
+import { IS_FULL } from '../support/full.ts';
 import { freshPath } from './folder.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const VITEST = join(dirname(createRequire(import.meta.url).resolve('vitest/package.json')), 'vitest.mjs');
+const TESTS = readFileSync(join(ROOT, 'test/store/thread.test.ts'), 'utf8');
 const CONNECTION = 'src/store/sqlite/connection.ts';
 
 /** What the threads bring, each promise of theirs taken away, and the test that misses it. */
@@ -85,7 +87,19 @@ async function outcome(title: string, mutant: Mutant): Promise<Counts> {
   return JSON.parse(readFileSync(report, 'utf8')) as Counts;
 }
 
-describe('each promise of the threads', () => {
+it.each(MUTANTS)(
+  'the threads’ mutant $name has its place in the code, and one test that catches it',
+  (mutant) => {
+    for (const edit of mutant.edits) {
+      const source = readFileSync(join(ROOT, edit.file), 'utf8');
+      expect(edited(source, edit, mutant)).not.toBe(source);
+    }
+    expect(TESTS.split(mutant.caughtBy)).toHaveLength(2);
+  },
+);
+
+// Each runs the test over a copy of the code.
+describe.runIf(IS_FULL)('each promise of the threads', () => {
   it('is kept by the code as it is', async () => {
     const titles = MUTANTS.map(({ caughtBy }) => caughtBy).join('|');
     const counts = await outcome(titles, { name: 'none', without: 'nothing', edits: [] });

@@ -106,7 +106,7 @@ function outcomeOf(error: MirrorError): Read['outcome'] {
 
 /** Assessments have no list, so their address can only be tried with an id from somewhere. Null: none is known. */
 async function knownAssessment(config: Config, store: Store | null): Promise<string | null> {
-  const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 })) ?? [];
+  const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 }))?.items ?? [];
   return [...held.map(({ id }) => id), ...listedAssessments(config)].find(isAddressable) ?? null;
 }
 

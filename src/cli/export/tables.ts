@@ -1,6 +1,16 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kind } from '../../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../../ops/api/client.ts';
+import { recordColumns } from '../../ops/records-csv.ts';
+import { MirrorError } from '../../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
+
+/** How long one request for changes waits until there are some. Seconds. */
+const WAIT_SECONDS = 10;
+/** After which a request that waits is given up. Milliseconds. */
+const WAIT_TIMEOUT_MS = 2 * WAIT_SECONDS * 1000;
+/** Where a service is gone, as while it is started anew. Milliseconds. */
+const AGAIN_MS = 1_000;
 
 interface Page {
   items: object[];
@@ -10,7 +20,12 @@ interface Page {
 export interface ExportedTable {
   /** As in the database, in the order of the columns there. */
   columns: readonly string[];
-  read(api: ApiClient, query: { limit: number; after?: string | undefined }): Promise<Page>;
+  read(
+    api: ApiClient,
+    query: { limit: number; after?: string | undefined; since?: string | undefined },
+  ): Promise<Page>;
+  /** In the order of time, so that a part of it can be asked for. */
+  byTime?: true;
   /** What the first page goes on behind, where it is not the first row that ever was. */
   start?(api: ApiClient): Promise<string | undefined>;
   /** About how many rows there are, where that is known without counting them. */
@@ -19,15 +34,9 @@ export interface ExportedTable {
   whole?(api: ApiClient, row: object): Promise<object | null>;
 }
 
-const record = (columns: readonly string[]) => [
-  ...columns,
-  ...['status', 'data', 'first_seen_at', 'synced_at', 'verified_at', 'unverified_since', 'deleted_at'],
-  ...['last_event_id', 'last_event_at', 'cause'],
-];
-
-function recordsOf(kind: Kind, columns: readonly string[]): ExportedTable {
+function recordsOf(kind: Kind): ExportedTable {
   return {
-    columns: record(columns),
+    columns: recordColumns(kind),
     read: (api, query) => answered(api.records[':kind'].$get({ param: { kind }, query })),
     async total(api) {
       const counts = (await answered(api.status.$get())).kinds?.find((one) => one.kind === kind);
@@ -38,13 +47,15 @@ function recordsOf(kind: Kind, columns: readonly string[]): ExportedTable {
 
 /** The tables that users read, by their names. */
 export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
-  policies: recordsOf('policy', ['id', 'name', 'version']),
-  risk_assessments: recordsOf('risk_assessment', ['id', 'name']),
-  vendors: recordsOf('vendor', ['id', 'name']),
+  policies: recordsOf('policy'),
+  risk_assessments: recordsOf('risk_assessment'),
+  vendors: recordsOf('vendor'),
   changes: {
     columns: ['seq', 'kind', 'record_id', 'operation', 'before', 'after', 'cause', 'at'],
-    async read(api, { limit, after = '0' }) {
-      const page = await answered(api.changes.$get({ query: { limit, after } }));
+    byTime: true,
+    async read(api, query) {
+      const page = await answered(api.changes.$get({ query }));
+      const { limit } = query;
       return { items: page.items, next: page.items.length < limit ? null : page.next };
     },
     start: async (api) => {
@@ -55,8 +66,18 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
   events: {
     columns: [
       ...['seq', 'id', 'type', 'created', 'kind', 'record_id', 'received_at', 'deliveries'],
-      ...['last_delivered_at', 'state', 'attempts', 'next_attempt_at', 'processed_at', 'error', 'body'],
+      ...[
+        'last_delivered_at',
+        'state',
+        'attempts',
+        'next_attempt_at',
+        'processed_at',
+        'error',
+        'address',
+        'body',
+      ],
     ],
+    byTime: true,
     read: (api, query) => answered(api.events.$get({ query })),
     async total(api) {
       const { events } = await answered(api.status.$get());
@@ -66,6 +87,7 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
   },
   gaps: {
     columns: ['id', 'kind', 'record_id', 'reason', 'opened_at', 'resolved_at', 'attempts', 'error'],
+    byTime: true,
     read: (api, query) => answered(api.gaps.$get({ query })),
   },
   sync_runs: {
@@ -73,20 +95,26 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
       ...['id', 'kind', 'reason', 'started_at', 'finished_at', 'pages', 'seen', 'inserted', 'updated'],
       ...['deleted', 'unchanged', 'outcome', 'error', 'differences'],
     ],
+    byTime: true,
     read: (api, query) => answered(api['sync-runs'].$get({ query })),
   },
   quarantine: {
-    columns: ['id', 'received_at', 'reason', 't', 'body_sha256', 'released_at', 'body', 'body_base64'],
+    columns: [
+      ...['id', 'received_at', 'reason', 't', 'body_sha256', 'released_at', 'address', 'body', 'body_base64'],
+    ],
+    byTime: true,
     read: (api, query) => answered(api.quarantine.$get({ query })),
     whole: (api, row) => found(api.quarantine[':id'].$get(at((row as { id: number }).id))),
   },
   rejections: {
     columns: ['id', 'at', 'reason', 't', 'bytes', 'body_sha256', 'header', 'body', 'body_base64'],
+    byTime: true,
     read: (api, query) => answered(api.rejections.$get({ query })),
     whole: (api, row) => found(api.rejections[':id'].$get(at((row as { id: number }).id))),
   },
   audit: {
     columns: ['id', 'at', 'actor', 'action', 'outcome', 'target'],
+    byTime: true,
     read: (api, query) => answered(api.audit.$get({ query })),
   },
 };
@@ -95,15 +123,37 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
 export async function* rowsOf(
   table: ExportedTable,
   api: ApiClient,
-  options: { bodies: boolean },
+  options: { bodies: boolean; since?: string | undefined },
 ): AsyncGenerator<Record<string, unknown>> {
-  for (let after = await table.start?.(api); ; ) {
-    const { items, next } = await table.read(api, { limit: PAGE_LIMIT_MAX, after });
+  const { since } = options;
+  for (let after = since === undefined ? await table.start?.(api) : undefined; ; ) {
+    const { items, next } = await table.read(api, { limit: PAGE_LIMIT_MAX, after, since });
     for (const row of items) {
       const whole = options.bodies && table.whole ? await table.whole(api, row) : null;
       yield (whole ?? row) as Record<string, unknown>;
     }
     if (next === null) return;
     after = next;
+  }
+}
+
+/** Every change, oldest first, and those that are made while it waits, until `signal` aborts. */
+export async function* changesAsTheyCome(
+  api: ApiClient,
+  { since, signal }: { since: string | undefined; signal: AbortSignal },
+): AsyncGenerator<Record<string, unknown>> {
+  const { start } = EXPORTED_TABLES['changes']!;
+  for (let after = since === undefined ? await start?.(api) : undefined; !signal.aborted; ) {
+    const query = { limit: PAGE_LIMIT_MAX, after, since: after === undefined ? since : undefined };
+    const init = { signal: AbortSignal.any([signal, AbortSignal.timeout(WAIT_TIMEOUT_MS)]) };
+    try {
+      const page = await answered(api.changes.$get({ query: { ...query, wait: WAIT_SECONDS } }, { init }));
+      yield* page.items as unknown as Record<string, unknown>[];
+      after = page.next;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof MirrorError) || !error.retryable) throw error;
+      await sleep(AGAIN_MS, undefined, { signal }).catch(() => undefined);
+    }
   }
 }

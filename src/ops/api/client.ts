@@ -147,5 +147,5 @@ function refusalOf(status: number, { code, title, detail }: Problem): MirrorErro
     ? new MirrorError(code, `the service answered ${status}: ${said}`, {
         remedy: 'is OPS_URL the address of the operators’ listener?',
       })
-    : new MirrorError(code, said);
+    : new MirrorError(code, said, { retryable: status === 503 });
 }

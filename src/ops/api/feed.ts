@@ -10,7 +10,7 @@ import * as routes from './routes.ts';
 
 type FeedStore = Pick<
   OpsStore,
-  'listChanges' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber' | 'epoch'
+  'listChanges' | 'changesBefore' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber' | 'epoch'
 >;
 /** Changes of other kinds are passed over up to so many in one answer; `next` stands behind them. */
 const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
@@ -49,11 +49,18 @@ export function createFeed({ store, clock, signal }: FeedContext) {
     if (seq > newest) throw gone(`This database has come to ${newest} only: it was restored or is another.`);
   }
 
+  async function beginOf(instant: string): Promise<FeedCursor> {
+    const trimmed = await store.trimmedChanges();
+    if (trimmed !== null && trimmed.at >= instant) throw gone(`Changes up to ${trimmed.at} were trimmed.`);
+    return { seq: await store.changesBefore(instant), epoch: null };
+  }
+
   return (
     new OpenAPIHono<OpsEnv>()
       // A feed, which has no last page: `next` is where to go on from, also when nothing is new.
       .openapi(routes.followChanges, async (c) => {
-        const { after, limit, kind, wait } = c.req.valid('query');
+        const { after, since, limit, kind, wait } = c.req.valid('query');
+        const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await beginOf(since));
         const isWaiting = wait > 0 && c.req.method === 'GET';
         if (isWaiting && waiting >= WAITING_MAX) {
           throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
@@ -64,7 +71,7 @@ export function createFeed({ store, clock, signal }: FeedContext) {
         const ended = isWaiting ? AbortSignal.any([signal, c.req.raw.signal]) : signal;
         if (isWaiting) waiting += 1;
         try {
-          for (let from = after; ; ) {
+          for (let from = start; ; ) {
             // Before the changes: what is made between the two is looked for once more.
             const seen = isWaiting ? await counter.number() : 0;
             const { items, through } = await changesAfter(store, from.seq, limit, kind);

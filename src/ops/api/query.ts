@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
+import { FIELD_FILTER, readFieldFilter } from '../field-filter.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
 /** Proxies give up on an answer after a minute as a rule. Seconds. */
@@ -32,11 +33,20 @@ const instant = z.iso
 const someWords = `a text of 1 to ${CURSOR_MAX_LENGTH} characters`;
 const some = z.string(someWords).min(1, someWords).max(CURSOR_MAX_LENGTH, someWords);
 
+/** A number for each of what is walked. */
+const deliveriesCursor = (words: string) =>
+  z
+    .string()
+    .regex(/^\d{1,16}(\.\d{1,16}){4}$/, words)
+    .optional();
+
 const pagedByNumber = { limit, after: numberCursor.optional() };
+/** From `since` on, and before `until`. */
+const period = { since: instant.optional(), until: instant.optional() };
 
 export const queries = {
   events: z.strictObject({
-    ...pagedByNumber,
+    ...{ ...pagedByNumber, ...period },
     state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
     type: some.optional(),
     kind: kind.optional(),
@@ -44,30 +54,41 @@ export const queries = {
   }),
   deliveries: z.strictObject({
     limit,
-    /** A number for each table that is walked. */
-    after: z
-      .string()
-      .regex(/^\d{1,16}(\.\d{1,16}){3}$/, 'the value of `next` from the page before')
-      .optional(),
-    outcome: z.enum(['accepted', 'quarantined', 'rejected']).optional(),
+    after: deliveriesCursor('the value of `next` from the page before'),
+    above: deliveriesCursor('the value of `newest` of a page'),
+    outcome: z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']).optional(),
     type: some.optional(),
     kind: kind.optional(),
-    since: instant.optional(),
-    until: instant.optional(),
+    ...period,
     search: some
       .optional()
       .describe('The id of the event or of the record, or a part of the body, letter for letter.'),
   }),
   records: z.strictObject({
     limit,
-    after: some.optional(),
-    search: some.optional(),
+    // The number of a way through them stands before the id.
+    after: z
+      .string()
+      .regex(/^\d\./, 'the value of `next` from the page before')
+      .max(CURSOR_MAX_LENGTH + 2)
+      .optional(),
+    search: some
+      .optional()
+      .describe('Ids that begin with it, then names that do, then names that hold it, in either case.'),
+    status: some.optional(),
+    field: some
+      .regex(FIELD_FILTER, 'a field and its value, such as owner.team=Legal')
+      .transform(readFieldFilter)
+      .optional()
+      .openapi({ type: 'string', description: 'A field and its value, such as owner.team=Legal.' }),
     unverified: flag.optional(),
     deleted: flag.optional(),
+    order: z.enum(['id', 'name', 'changed']).optional().describe('`changed`: the last change first.'),
   }),
   changes: z.strictObject({
     limit,
-    after: feedCursor.default('0').transform((text): FeedCursor => readFeedCursor(text)!),
+    after: feedCursor.transform((text): FeedCursor => readFeedCursor(text)!).optional(),
+    since: instant.optional().describe('Where there is no `after`: begin with the changes of then.'),
     kind: kind.optional(),
     wait: z.coerce
       .number('a number of seconds')
@@ -89,8 +110,9 @@ export const queries = {
       .max(CURSOR_MAX_LENGTH + 100)
       .optional(),
   }),
-  gaps: z.strictObject({ ...pagedByNumber, open: flag.optional() }),
+  gaps: z.strictObject({ ...pagedByNumber, ...period, open: flag.optional() }),
   byNumber: z.strictObject(pagedByNumber),
+  byTime: z.strictObject({ ...pagedByNumber, ...period }),
   pendingDeletions: z.strictObject({
     limit,
     // A kind stands before the id.

@@ -2,6 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { pendingDeletionKey, type ReportStore } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
+import { answerTo } from '../delivery-answers.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { statusReport } from '../status-report.ts';
@@ -28,17 +29,18 @@ export function createReads(
     )
 
     .openapi(routes.listDeliveries, async (c) => {
-      const { limit, after, ...filter } = c.req.valid('query');
-      return c.json(await store.listDeliveries(filter, { limit, after }), 200);
+      const { limit, after, above, ...filter } = c.req.valid('query');
+      const page = await store.listDeliveries(filter, { limit, after, above });
+      const items = page.items.map((delivery) => {
+        const { status: answer, signature } = answerTo(delivery);
+        return { ...delivery, answer, signature };
+      });
+      return c.json({ ...page, items }, 200);
     })
 
     .openapi(routes.listRecords, async (c) => {
-      const { limit, after, ...filter } = c.req.valid('query');
-      const records = await store.listRecords(c.req.valid('param').kind, filter, { limit, after });
-      return c.json(
-        pageOf(records, limit, (record) => record.id),
-        200,
-      );
+      const { limit, after, order, ...filter } = c.req.valid('query');
+      return c.json(await store.listRecords(c.req.valid('param').kind, filter, { limit, after, order }), 200);
     })
     .openapi(routes.showRecord, async (c) => {
       const { kind, id } = c.req.valid('param');
@@ -57,9 +59,9 @@ export function createReads(
     })
 
     .openapi(routes.listGaps, async (c) => {
-      const { open, ...paging } = c.req.valid('query');
+      const { open, since, until, ...paging } = c.req.valid('query');
       return c.json(
-        pageOf(await store.listGaps({ open }, paging), paging.limit, (gap) => gap.id),
+        pageOf(await store.listGaps({ open, since, until }, paging), paging.limit, (gap) => gap.id),
         200,
       );
     })

@@ -132,7 +132,7 @@ export const listRecords = createRoute({
   summary: 'Mirrored records of a kind',
   request: { params: byKind, query: queries.records },
   responses: {
-    ...answer(schemas.listOf(schemas.record), 'One page, by id.'),
+    ...answer(schemas.records, 'One page.'),
     ...{ ...invalid, ...missing, ...toRead },
   },
 });
@@ -187,7 +187,7 @@ export const listSyncRuns = createRoute({
   path: '/api/sync-runs',
   operationId: 'listSyncRuns',
   summary: 'Sync runs',
-  request: { query: queries.byNumber },
+  request: { query: queries.byTime },
   responses: { ...list(schemas.syncRun), ...invalid, ...toRead },
 });
 export const showSyncRun = createRoute({
@@ -211,7 +211,7 @@ export const listQuarantine = createRoute({
   path: '/api/quarantine',
   operationId: 'listQuarantine',
   summary: 'Signed deliveries that no event could be made of',
-  request: { query: queries.byNumber },
+  request: { query: queries.byTime },
   responses: { ...list(schemas.quarantined), ...invalid, ...toRead },
 });
 export const showQuarantined = createRoute({
@@ -228,7 +228,7 @@ export const listRejections = createRoute({
   operationId: 'listRejections',
   summary:
     'Deliveries that were rejected, newest first: of each reason, sender and minute the first and the newest',
-  request: { query: queries.byNumber },
+  request: { query: queries.byTime },
   responses: { ...list(schemas.rejection), ...invalid, ...toRead },
 });
 export const showRejection = createRoute({
@@ -244,7 +244,7 @@ export const listAudit = createRoute({
   path: '/api/audit',
   operationId: 'listAudit',
   summary: 'Who changed what',
-  request: { query: queries.byNumber },
+  request: { query: queries.byTime },
   responses: { ...list(schemas.auditEntry), ...invalid, ...toRead },
 });
 

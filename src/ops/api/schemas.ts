@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
+import { SIGNATURES } from '../delivery-answers.ts';
 
 /**
  * What the JSON API answers: its document, the types that its handlers must return, and those that commands get. Nothing is
@@ -30,14 +31,15 @@ export const event = z
     next_attempt_at: instant.nullable(),
     processed_at: instant.nullable(),
     error: text.nullable(),
+    address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
     body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
   })
   .openapi('Event');
 
 export const delivery = z
   .object({
-    outcome: z.enum(['accepted', 'quarantined', 'rejected']),
-    number: whole.describe('Its `seq` among the events, or its `id` in quarantine or among the rejections.'),
+    outcome: z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']),
+    number: whole.describe('Its `seq` among the events, or its `id` among those of its outcome.'),
     received_at: instant,
     event_id: text.nullable().describe('As its body names it.'),
     type: text.nullable(),
@@ -45,8 +47,10 @@ export const delivery = z
     record_id: text.nullable(),
     state: eventState.nullable().describe('Of the event, where it was accepted.'),
     reason: text.nullable().describe('Why it was not accepted, or why its event failed.'),
-    address: text.nullable().describe('Whom it came from, where it was rejected.'),
+    address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
     deliveries: whole.describe('How often it came; of rejections, how many it stands for.'),
+    answer: whole.describe('The HTTP status that it was answered with.'),
+    signature: z.enum(SIGNATURES),
   })
   .openapi('Delivery');
 
@@ -139,6 +143,7 @@ export const quarantined = z
     t: text,
     body_sha256: text,
     released_at: instant.nullable(),
+    address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
     body: text.nullable().describe('As text; null in lists, and once trimmed.'),
     body_base64: text.nullable().describe('The same bytes as they came.'),
   })
@@ -331,7 +336,17 @@ const pageOf = <Item extends z.ZodType>(item: Item) =>
       .describe('A page looks at a bounded number of rows. When it ended there: the oldest came in then.'),
   });
 export const events = pageOf(event);
-export const deliveries = pageOf(delivery);
+export const records = listOf(record).extend({
+  items: z.array(record).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
+  searched_to: text
+    .nullable()
+    .describe(
+      'A page looks at a bounded number of rows. When it ended there: the id, name or instant it came to.',
+    ),
+});
+export const deliveries = pageOf(delivery).extend({
+  newest: text.describe('What `above` takes to be told only of what comes in from here on.'),
+});
 
 export const pendingDeletions = z.object({
   sync_runs: z
@@ -350,6 +365,7 @@ export const pendingDeletions = z.object({
   items: z.array(
     z.object({
       ...{ kind, id: text, name: text.nullable(), status: text.nullable(), sync_run_id: whole },
+      synced_at: instant.nullable().describe('When its row was last written; null: it has none.'),
       pending_since: instant,
       approved_until: instant.nullable().describe('Null: nobody has approved it.'),
     }),

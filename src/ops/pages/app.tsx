@@ -1,11 +1,14 @@
 import { Hono } from 'hono';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
+import { waitingIn } from '../attention.ts';
+import { createCharts } from '../charts.ts';
 import type { OpsContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
+import { isRange } from '../series.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { createDryRuns } from './dry-runs.ts';
 import { createForms, TICKED_PATH } from './forms.ts';
-import { page } from './layout.tsx';
+import { fragment, Pages, page } from './layout.tsx';
 import { createListPages } from './lists.tsx';
 import { StatusPage, StatusParts } from './status-page.tsx';
 import { createStream } from './stream.ts';
@@ -25,21 +28,38 @@ export function createPages(
   const lists = createListPages(context, snapshots, dryRuns);
   const forms = createForms(context, operations, dryRuns);
   const stream = createStream(context, parts.mayGoOn);
-  const status = async (c: OpsHandlerContext) => ({
-    snapshot: await snapshots.current(),
-    identity: c.get('identity'),
-  });
+  const charts = createCharts(context);
+  const status = async (c: OpsHandlerContext) => {
+    const asked = c.req.query('range') ?? '';
+    const range = isRange(asked) ? asked : 'hour';
+    const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
+    return { snapshot, traffic: { range, series }, identity: c.get('identity') };
+  };
 
   const pages = new Hono<OpsEnv>();
-  pages.get('/', async (c) => c.html(page(<StatusPage {...(await status(c))} />)));
+  pages.get('/', async (c) => {
+    const view = await status(c);
+    return c.html(page(<StatusPage {...view} />, waitingIn(view.snapshot)));
+  });
   pages.get(
     '/stream',
-    stream(async (c) => String(<StatusParts {...(await status(c))} />)),
+    stream(async (c) => {
+      const view = await status(c);
+      const parts = (
+        <>
+          <StatusParts {...view} />
+          <Pages current="Status" />
+        </>
+      );
+      return fragment(parts, waitingIn(view.snapshot));
+    }),
   );
   pages.get('/deliveries', lists.deliveries);
+  pages.get('/stream/deliveries', stream(lists.newDeliveries));
   pages.get('/events', lists.events);
   pages.get('/events/:id', lists.event);
   pages.get('/records/:kind', lists.records);
+  pages.get('/download/records/:kind', lists.download);
   pages.get('/records/:kind/:id', lists.record);
   pages.get('/gaps', lists.gaps);
   pages.get('/sync-runs', lists.syncRuns);

@@ -25,7 +25,7 @@ export interface Layer {
 /** In units of the drawing, which is stretched to its place: from one bar to the next, and between two. */
 const PITCH = 10;
 const GAP = 3;
-const HEIGHT = 72;
+const HEIGHT = 96;
 /** Above the highest bar. */
 const HEADROOM = 2;
 /** What came once must still be seen beside what came a thousand times. */
@@ -33,7 +33,6 @@ const BAR_MIN = 2;
 
 export function Chart({
   label,
-  span,
   bars,
   layers,
   most,
@@ -42,15 +41,13 @@ export function Chart({
 }: {
   /** What is drawn, for whoever cannot see it. */
   label: string;
-  /** `last hour`. */
-  span: string;
   bars: readonly Bar[];
   layers: readonly Layer[];
   /** What a bar of full height stands for. */
   most: number;
   /** Words under the left end. */
   from: string;
-  /** Words for `most`. */
+  /** Words for `most`, in the middle. */
   peak: string;
 }) {
   const width = bars.length * PITCH - GAP;
@@ -61,10 +58,6 @@ export function Chart({
   const heaps = stack<unknown, Bar, number>().keys(layers.keys()).value(drawn)([...bars]);
   return (
     <figure class="chart">
-      <figcaption>
-        <span>{span}</span>
-        <span>{peak}</span>
-      </figcaption>
       <svg viewBox={`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
         <rect class="base" x="0" y={HEIGHT - 1} width={width} height="1" />
         {bars.map((bar, index) => {
@@ -93,6 +86,7 @@ export function Chart({
       </svg>
       <div class="axis">
         <span>{from}</span>
+        <span>{peak}</span>
         <span>now</span>
       </div>
     </figure>

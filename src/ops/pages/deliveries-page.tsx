@@ -1,11 +1,11 @@
 import { EVENT_TYPES } from '../../compliance/kinds.ts';
 import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { figure } from '../words.ts';
-import { State } from './events-page.tsx';
+import { answerTo } from '../delivery-answers.ts';
+import { codeWords, count, figure } from '../words.ts';
 import { eventHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
-import { Choice, Empty, Field, Instant, Pager, RecordLink, Table, Title } from './pieces.tsx';
+import { Choice, Empty, Field, Instant, NewRows, Pager, RecordLink, Table, Title } from './pieces.tsx';
 
 export interface DeliveriesView {
   identity: Identity;
@@ -14,46 +14,54 @@ export interface DeliveriesView {
     outcome?: ListedOutcome | undefined;
     type?: string | undefined;
     search?: string | undefined;
+    since?: string | undefined;
+    until?: string | undefined;
   };
   deliveries: readonly DeliveryReport[];
   /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
   lookedBackTo: string | null;
   next: string | null;
   first: string | null;
+  /** Where the page is told of what comes in; null: it is not the newest page. */
+  stream: string | null;
 }
 
 const OUTCOMES: readonly (readonly [ListedOutcome | '', string])[] = [
   ['', 'any'],
   ['accepted', 'accepted'],
+  ['duplicate', 'duplicate'],
   ['quarantined', 'quarantined'],
   ['rejected', 'rejected'],
 ];
 
 /** All that came in, found by what a sender would name. */
-export function DeliveriesPage({ identity, now, filter, deliveries, ...view }: DeliveriesView) {
+export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...view }: DeliveriesView) {
   return (
-    <Frame title="Deliveries" current="Deliveries" identity={identity} now={now} wide>
+    <Frame title="Deliveries" current="Deliveries" identity={identity} now={now} stream={stream}>
       <Title note="All that came in, whatever became of it, the newest first.">Deliveries</Title>
       <form class="filters" method="get" action="/deliveries" aria-label="Search">
-        <Field name="search" label="Event’s id, record’s id or text in the body" value={filter.search} />
+        <Field
+          name="search"
+          label="Event’s id, record’s id or text in the body"
+          value={filter.search}
+          shortcut="/"
+        />
         <Choice name="outcome" label="Outcome" value={filter.outcome} options={OUTCOMES} />
-        <Field name="type" label="Type" value={filter.type} list="types" />
+        <Choice name="type" label="Type" value={filter.type} options={typesAmong(filter.type, deliveries)} />
+        <Field name="since" label="Since (UTC)" value={inField(filter.since)} type="datetime-local" />
+        <Field name="until" label="Until (UTC)" value={inField(filter.until)} type="datetime-local" />
         <button class="button" type="submit">
           Search
         </button>
-        <datalist id="types">
-          {EVENT_TYPES.map((type) => (
-            <option value={type} />
-          ))}
-        </datalist>
       </form>
+      <NewRows words={null} href="/deliveries" />
       {deliveries.length === 0 ? (
         <Empty>{emptyWords(filter, view.lookedBackTo)}</Empty>
       ) : (
         <Table
           label="Deliveries"
-          head={['Received', 'Outcome', 'Event', 'Type', 'About', 'Times', 'Reason']}
-          figures={['Times']}
+          head={['Received', 'Outcome', 'Event', 'About', 'From', 'Signature', 'Answer', 'Times', 'Reason']}
+          figures={['Answer', 'Times']}
         >
           {deliveries.map((delivery) => (
             <Row delivery={delivery} now={now} />
@@ -74,23 +82,36 @@ export function DeliveriesPage({ identity, now, filter, deliveries, ...view }: D
   );
 }
 
+/** What has come in since the page was made. Nothing that is being read moves. */
+export function NewDeliveries({ found, more, href }: { found: number; more: boolean; href: string }) {
+  const words = `${count(found, 'new delivery', 'new deliveries')}${more ? ' and more' : ''}`;
+  return <NewRows words={found === 0 ? null : words} href={href} />;
+}
+
 function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {
-  const { received_at, outcome, state, event_id, type, kind, record_id, deliveries, reason } = delivery;
+  const { received_at, outcome, state, event_id, type, kind, record_id, address, deliveries, reason } =
+    delivery;
+  const { status, signature } = answerTo(delivery);
   return (
     <tr>
       <th scope="row">
         <a href={hrefOf(delivery)}>
-          <Instant at={received_at} now={now} />
+          <Instant at={received_at} now={now} precise />
         </a>
       </th>
-      <td data-label="Outcome">
-        {state === null ? <span class="state failed">{outcome}</span> : <State state={state} />}
+      <td class="wide" data-label="Outcome">
+        {state === null ? (
+          <span class={`state ${outcome}`}>{outcome}</span>
+        ) : (
+          <span class={`state ${state}`}>
+            {outcome}, {state}
+          </span>
+        )}
       </td>
       <td class="wide" data-label="Event">
         {event_id === null ? <span class="quiet">not named</span> : <code>{event_id}</code>}
-      </td>
-      <td class="wide" data-label="Type">
-        {type ?? <span class="quiet">not named</span>}
+        <br />
+        <span class="quiet">{type ?? 'no type'}</span>
       </td>
       <td class="wide" data-label="About">
         {kind !== null && record_id !== null ? (
@@ -99,6 +120,15 @@ function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {
           <span class="quiet">no known record</span>
         )}
       </td>
+      <td class="wide" data-label="From">
+        {address === null ? <span class="quiet">not known</span> : <code>{address}</code>}
+      </td>
+      <td class="wide" data-label="Signature">
+        {codeWords(signature)}
+      </td>
+      <td class="n" data-label="Answer">
+        {status}
+      </td>
       <td class="n" data-label="Times">
         {figure(deliveries)}
       </td>
@@ -106,16 +136,32 @@ function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {
         class={reason === null ? 'gone' : 'full error'}
         {...(reason === null ? {} : { 'data-label': 'Reason' })}
       >
-        {reason}
+        {reason !== null && CODE.test(reason) ? codeWords(reason) : reason}
       </td>
     </tr>
   );
 }
 
+/** A reason of our own; others are sentences, which may hold anybody's id. */
+const CODE = /^[a-z_]+$/;
+
 function hrefOf({ outcome, number, event_id }: DeliveryReport): string {
   if (outcome === 'quarantined') return `/quarantine/${number}`;
   return outcome === 'rejected' ? `/rejections/${number}` : eventHref(event_id ?? '');
 }
+
+/** Those that the service names, and what others stand on this page. */
+function typesAmong(
+  chosen: string | undefined,
+  deliveries: readonly DeliveryReport[],
+): readonly (readonly [string, string])[] {
+  const others = [chosen, ...deliveries.map(({ type }) => type)].filter((type) => type != null);
+  const types = [...new Set([...EVENT_TYPES, ...others])].sort();
+  return [['', 'any'], ...types.map((type) => [type, type] as const)];
+}
+
+/** As the field of a browser has it: without a zone. */
+const inField = (instant: string | undefined) => instant?.slice(0, 19);
 
 function emptyWords(filter: DeliveriesView['filter'], lookedBackTo: string | null): string {
   if (lookedBackTo !== null) return 'No delivery like that among these.';

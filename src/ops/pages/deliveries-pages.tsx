@@ -1,10 +1,13 @@
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import type { RejectionDiagnosis } from '../context.ts';
+import type { OpsContext, RejectionDiagnosis } from '../context.ts';
+import { answerTo } from '../delivery-answers.ts';
 import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../texts.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
+import { BodyText } from './body.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Empty, Facts, Instant, Pager, Pre, Table, Text, Title, Told } from './pieces.tsx';
+import { ActionForm, Empty, Facts, Instant, Pager, Pre, Table, Title, Told } from './pieces.tsx';
+import type { Notice } from './told.ts';
 
 interface List<Row> {
   rows: readonly Row[];
@@ -56,24 +59,28 @@ export function QuarantinePage({ rows, identity, now, next, first }: List<Quaran
 export function QuarantinedPage({
   delivery,
   body,
+  receiver,
   identity,
   now,
   told,
 }: {
   delivery: QuarantineReport;
   body: Uint8Array | null;
+  receiver: OpsContext['receiver'];
   identity: Identity;
   now: number;
-  told: string | null;
+  told: Notice | null;
 }) {
   return (
     <Frame title={`Quarantine ${delivery.id}`} current="Quarantine" identity={identity} now={now}>
       <Title>Delivery {delivery.id} in quarantine</Title>
-      <Told text={told} />
+      <Told notice={told} />
       <Facts
         facts={[
           ['Why', codeWords(delivery.reason)],
           ['Received', <Instant at={delivery.received_at} now={now} />],
+          ['From', delivery.address === null ? 'not known' : <code>{delivery.address}</code>],
+          ['Answer', <Answer outcome="quarantined" reason={delivery.reason} />],
           ['Signed at', <code>t={delivery.t}</code>],
           ['SHA-256', <code>{delivery.body_sha256}</code>],
           [
@@ -94,7 +101,7 @@ export function QuarantinedPage({
           </button>
         </ActionForm>
       ) : null}
-      <Body body={body} trimmed />
+      <Body body={body} receiver={receiver} trimmed />
     </Frame>
   );
 }
@@ -168,10 +175,12 @@ const MENDED = 'With the settings of now it would be taken: what was wrong has b
 export function RejectionPage({
   rejection,
   diagnosis,
+  receiver,
   identity,
   now,
 }: {
   rejection: KeptRejection;
+  receiver: OpsContext['receiver'];
   diagnosis: RejectionDiagnosis | 'busy' | null;
   identity: Identity;
   now: number;
@@ -186,6 +195,7 @@ export function RejectionPage({
           ['Rejected for', codeWords(rejection.reason)],
           ['Arrived', <Instant at={new Date(rejection.wall).toISOString()} now={now} />],
           ['From', rejection.address === null ? 'not known' : <code>{rejection.address}</code>],
+          ['Answer', <Answer outcome="rejected" reason={rejection.reason} />],
           ['Size', `${figure(rejection.bytes)} bytes`],
           rejection.bodySha256 === null ? null : ['SHA-256', <code>{rejection.bodySha256}</code>],
           ['Signature header', rejection.header === null ? 'none' : <code>{rejection.header}</code>],
@@ -212,12 +222,25 @@ export function RejectionPage({
           <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
         </>
       )}
-      <Body body={rejection.body} trimmed={false} />
+      <Body body={rejection.body} receiver={receiver} trimmed={false} />
     </Frame>
   );
 }
 
-function Body({ body, trimmed }: { body: Uint8Array | null; trimmed: boolean }) {
+function Answer(delivery: Parameters<typeof answerTo>[0]) {
+  const { status, signature } = answerTo(delivery);
+  return `${status}, signature ${codeWords(signature)}`;
+}
+
+function Body({
+  body,
+  receiver,
+  trimmed,
+}: {
+  body: Uint8Array | null;
+  receiver: OpsContext['receiver'];
+  trimmed: boolean;
+}) {
   if (body === null) {
     return (
       <>
@@ -239,7 +262,7 @@ function Body({ body, trimmed }: { body: Uint8Array | null; trimmed: boolean }) 
       ) : text === '' ? (
         <p class="note">It is empty.</p>
       ) : (
-        <Text text={text} label="Body" />
+        <BodyText text={text} receiver={receiver} />
       )}
       {body.length === 0 ? null : (
         <details {...(text === null ? { open: true } : {})}>

@@ -1,32 +1,40 @@
 import type { EventReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
+import type { Aftermath } from '../aftermath.ts';
+import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
+import { BodyText } from './body.tsx';
 import { State } from './events-page.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Facts, Instant, RecordLink, Text, Title, Told } from './pieces.tsx';
+import { ActionForm, Cause, Facts, Instant, RecordLink, Title, Told } from './pieces.tsx';
+import { Change } from './record-page.tsx';
+import type { Notice } from './told.ts';
 
-export function EventPage({
-  event,
-  identity,
-  now,
-  told,
-  here,
-}: {
+export interface EventView {
   event: EventReport;
+  /** Null: it names no record. */
+  aftermath: Aftermath | null;
+  receiver: OpsContext['receiver'];
   identity: Identity;
   now: number;
-  told: string | null;
+  told: Notice | null;
   here: string;
-}) {
+}
+
+export function EventPage({ event, aftermath, receiver, identity, now, told, here }: EventView) {
   return (
     <Frame title={`Event ${event.id}`} current="Events" identity={identity} now={now}>
       <Title>
         Event <code>{event.id}</code>
       </Title>
-      <Told text={told} />
+      <Told notice={told} />
       <Facts
         facts={[
           ['State', <State state={event.state} />],
+          event.state === 'ignored' ? ['Why', whyIgnored(event)] : null,
+          event.error === null || event.state === 'processed'
+            ? null
+            : ['Error', <span class="warn">{event.error}</span>],
           ['Type', event.type],
           [
             'About',
@@ -36,24 +44,9 @@ export function EventPage({
               'no record that could be told'
             ),
           ],
-          ['Created by the sender', <Instant at={event.created} now={now} />],
-          ['Received', <Instant at={event.received_at} now={now} />],
-          [
-            'Delivered',
-            event.deliveries === 1 ? (
-              'once'
-            ) : (
-              <>
-                {figure(event.deliveries)} times, last <Instant at={event.last_delivered_at} now={now} />
-              </>
-            ),
-          ],
-          ['Attempts', event.attempts === 0 ? 'none yet' : count(event.attempts, 'attempt')],
-          event.next_attempt_at === null
-            ? null
-            : ['Tried again', <Instant at={event.next_attempt_at} now={now} />],
-          event.processed_at === null ? null : ['Settled', <Instant at={event.processed_at} now={now} />],
-          event.error === null ? null : ['Error', <span class="warn">{event.error}</span>],
+          ['From', event.address === null ? 'not known' : <code>{event.address}</code>],
+          ['Answer', '202, signature valid'],
+          event.deliveries === 1 ? null : ['Delivered', `${figure(event.deliveries)} times`],
         ]}
       />
       {identity.role === 'operate' && (event.state === 'failed' || event.state === 'pending') ? (
@@ -70,18 +63,104 @@ export function EventPage({
           </button>
         </ActionForm>
       ) : null}
+      <h2>What became of it</h2>
+      <ol class="timeline">
+        {stepsOf(event, aftermath).map(({ at, words }) => (
+          <li>
+            <Instant at={at} now={now} precise /> <span>{words}</span>
+          </li>
+        ))}
+      </ol>
+      {aftermath?.verdict === 'open' && (event.state === 'processed' || event.state === 'ignored') ? (
+        <p class="note">The API has not confirmed it yet.</p>
+      ) : null}
+      <h2>What it changed</h2>
+      {aftermath?.change == null ? (
+        <p class="note">{whyNoChange(event)}</p>
+      ) : (
+        <Change change={aftermath.change} now={now} />
+      )}
       <h2>Body</h2>
       {event.body === null ? (
         <p class="note">Trimmed: it is older than RETENTION_BODY_DAYS.</p>
       ) : (
-        <>
-          <Text text={event.body} label="Body" />
-          <details>
-            <summary>As it was signed, to the byte</summary>
-            <Text text={event.body} label="Body as signed" raw />
-          </details>
-        </>
+        <BodyText text={event.body} receiver={receiver} />
       )}
     </Frame>
   );
+}
+
+interface Step {
+  at: string;
+  words: unknown;
+}
+
+/** In the order of time. What has no instant of its own stands with what it belongs to. */
+function stepsOf(event: EventReport, aftermath: Aftermath | null): Step[] {
+  const { state, attempts, error } = event;
+  const steps: Step[] = [
+    { at: event.created, words: 'Created by the sender.' },
+    { at: event.received_at, words: 'Received and stored.' },
+  ];
+  if (event.deliveries > 1)
+    steps.push({
+      at: event.last_delivered_at,
+      words: `Came again, the last of ${figure(event.deliveries)}.`,
+    });
+  if (event.processed_at !== null) steps.push({ at: event.processed_at, words: settledWords(event) });
+  if (event.next_attempt_at !== null) {
+    const what =
+      state === 'failed'
+        ? 'Its record is looked for again.'
+        : `Tried again, after ${count(attempts, 'attempt')}: ${error}`;
+    steps.push({ at: event.next_attempt_at, words: what });
+  }
+  if (aftermath !== null) steps.push(...lookedAt(aftermath));
+  return steps
+    .map((step) => ({ ...step, at: new Date(step.at).toISOString() }))
+    .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+function settledWords({ state, attempts, error }: EventReport): string {
+  if (state === 'failed') return `Failed at attempt ${figure(attempts)}: ${error}`;
+  if (state === 'processed') return 'Processed.';
+  return state === 'ignored' ? 'Ignored.' : 'Discarded by an operator.';
+}
+
+function lookedAt({ verdict, at, by }: Aftermath): Step[] {
+  if (at === null) return [];
+  switch (verdict) {
+    case 'confirmed':
+      return [{ at, words: 'The API confirmed what the record says since.' }];
+    case 'corrected':
+      return [
+        { at, words: <>The API showed something else: changed by {by && <Cause cause={by.cause} />}.</> },
+      ];
+    case 'replaced':
+      return [{ at, words: <>Changed again by {by && <Cause cause={by.cause} />}.</> }];
+    case 'open':
+      return [];
+  }
+}
+
+function whyIgnored({ record_id }: EventReport): string {
+  const type = 'the specification names no such type, so it has no effect of its own';
+  return record_id === null ? `${type}.` : `${type}: the API was asked for its record.`;
+}
+
+function whyNoChange({ state, record_id }: EventReport): string {
+  switch (state) {
+    case 'processed':
+      return 'Nothing: it showed nothing of the record, or nothing newer than what was there. Or the change is older than RETENTION_HISTORY_DAYS.';
+    case 'ignored':
+      return record_id === null
+        ? 'Nothing.'
+        : 'Nothing by itself: what the API showed since stands in the record’s history.';
+    case 'pending':
+      return 'Nothing yet: it waits to be processed.';
+    case 'failed':
+      return 'Nothing: it could not be processed.';
+    case 'discarded':
+      return 'Nothing: it was discarded.';
+  }
 }

@@ -16,11 +16,12 @@ import {
   Title,
   Told,
 } from './pieces.tsx';
+import type { Notice } from './told.ts';
 
 export interface EventsView {
   identity: Identity;
   now: number;
-  told: string | null;
+  told: Notice | null;
   filter: {
     state?: EventState | undefined;
     type?: string | undefined;
@@ -49,9 +50,9 @@ export function EventsPage(view: EventsView) {
   const { identity, now, filter, events, told } = view;
   const changeable = identity.role === 'operate' && events.some(isChangeable);
   return (
-    <Frame title="Events" current="Events" identity={identity} now={now} wide>
+    <Frame title="Events" current="Events" identity={identity} now={now}>
       <Title note="Every delivery that was verified and committed, the newest first.">Events</Title>
-      <Told text={told} />
+      <Told notice={told} />
       <form class="filters" method="get" action="/events" aria-label="Filter">
         <Choice name="state" label="State" value={filter.state} options={STATES} />
         <Field name="type" label="Type" value={filter.type} list="types" />
@@ -144,7 +145,7 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
             <State state={event.state} />
           </td>
           <td class="wide" data-label="Received">
-            <Instant at={event.received_at} now={now} />
+            <Instant at={event.received_at} now={now} precise />
             {event.deliveries > 1 ? <span class="quiet"> ×{figure(event.deliveries)}</span> : null}
           </td>
           <td class="n" data-label="Attempts">

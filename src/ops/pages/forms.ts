@@ -6,8 +6,8 @@ import type { OpsContext } from '../context.ts';
 import type { Done, Operations } from '../operations.ts';
 import type { DryRuns } from './dry-runs.ts';
 import { recordHref } from './hrefs.ts';
-import { TEXT_MAX_LENGTH, TOLD } from './query.ts';
-import { type Outcome, toldParam } from './told.ts';
+import { TEXT_MAX_LENGTH } from './query.ts';
+import { createNotices, type Outcome } from './told.ts';
 
 /** As many as a list can show at once; each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
@@ -19,13 +19,13 @@ export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTE
 
 /** What the pages' forms post. One that succeeded leads back to a page (303), so that a reload repeats nothing. */
 export function createForms(context: OpsContext, operations: Operations, dryRuns: DryRuns) {
+  const notices = createNotices(context);
   const actor = (c: OpsHandlerContext) => c.get('identity').name;
 
   /** To `path`, which then says what was done. */
   const back = (c: OpsHandlerContext, path: string, outcome: Outcome | null): Response => {
-    const url = new URL(pathHere(path), 'http://here.invalid');
-    if (outcome !== null) url.searchParams.set(TOLD, toldParam(outcome));
-    return c.redirect(`${url.pathname}${url.search}`, 303);
+    if (outcome !== null) notices.leave(c, outcome);
+    return c.redirect(pathHere(path), 303);
   };
 
   const afterOne = async (

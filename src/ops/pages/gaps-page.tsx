@@ -6,6 +6,7 @@ import { isEndedByPerson } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Empty, Instant, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
+import type { Notice } from './told.ts';
 
 export function GapsPage({
   show,
@@ -22,7 +23,7 @@ export function GapsPage({
   eventsOnly: boolean;
   identity: Identity;
   now: number;
-  told: string | null;
+  told: Notice | null;
   next: string | null;
   first: string | null;
 }) {
@@ -34,7 +35,7 @@ export function GapsPage({
       <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
         Gaps
       </Title>
-      <Told text={told} />
+      <Told notice={told} />
       <nav class="tabs" aria-label="Which gaps">
         <ul>
           {(['open', 'resolved'] as const).map((each) => (

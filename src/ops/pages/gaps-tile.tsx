@@ -1,93 +1,62 @@
-import type { GapReport, OpenGaps } from '../../store/reports.ts';
+import type { OpenGaps } from '../../store/reports.ts';
 import { gapText } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { oldestOf } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
-import { recordHref } from './hrefs.ts';
 import { Instant, Tile } from './pieces.tsx';
 
-const IDS_SHOWN = 12;
-
+/** A line for each reason; what each means and takes stands on the gaps' page. Nothing while none is open. */
 export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapshot }) {
   const groups = [...Map.groupBy(summary?.open_gaps_by ?? [], (gap) => gap.reason)].sort(
     ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
   );
+  if (groups.length === 0) return <div data-part="gaps" />;
   return (
-    <Tile part="gaps" title="Open gaps">
-      {groups.length === 0 ? (
-        <p class="note">{summary === null ? 'The database could not be read.' : 'None open.'}</p>
-      ) : (
-        <ul class="gaps">
-          {groups.map(([reason, counted]) => (
-            <GapGroup
-              reason={reason}
-              counted={counted}
-              newest={gaps.filter((gap) => gap.reason === reason)}
-              now={at}
-            />
-          ))}
-        </ul>
-      )}
-      <p class="note">
-        {summary === null ? null : `${figure(summary.resolved_gaps_last_day)} resolved in the last day. `}
-        <a href="/gaps">All gaps, and what to do about each</a>
-      </p>
+    <Tile part="gaps" title={<a href="/gaps">Open gaps</a>}>
+      <ul class="gaps">
+        {groups.map(([reason, counted]) => (
+          <Line
+            reason={reason}
+            counted={counted}
+            error={gaps.find((gap) => gap.reason === reason && gap.error !== null)?.error ?? null}
+            now={at}
+          />
+        ))}
+      </ul>
     </Tile>
   );
 }
 
-function GapGroup({
+function Line({
   reason,
   counted,
-  newest,
+  error,
   now,
 }: {
   reason: string;
   /** All that are open, by kind. */
   counted: readonly OpenGaps[];
-  /** As far as they are among the newest of all. */
-  newest: readonly GapReport[];
+  error: string | null;
   now: number;
 }) {
-  const { title, remedy } = gapText(reason);
   const open = counted.reduce((sum, gap) => sum + gap.count, 0);
   const since = oldestOf(counted);
-  const error = newest.find((gap) => gap.error !== null)?.error ?? null;
-  const named = newest.filter((gap) => gap.record_id !== null).slice(0, IDS_SHOWN);
-  const unnamed = named.length === 0 ? 0 : open - named.length;
   const kinds = counted.map((gap) => gap.kind).filter((kind) => kind !== null);
   return (
     <li>
-      <h3>
-        {title}
-        <small>
-          {open > 1 ? `${figure(open)} times, ` : ''}
-          {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
-          {since === null ? null : (
-            <>
-              since <Instant at={since} now={now} />
-            </>
-          )}
-        </small>
-      </h3>
-      <p>{remedy}</p>
-      {error === null ? null : <p class="error">{error}</p>}
-      {named.length === 0 ? null : (
-        <ul class="ids">
-          {named.map((gap) => (
-            <li>
-              {gap.kind === null || gap.record_id === null ? (
-                <code>{gap.record_id}</code>
-              ) : (
-                <a href={recordHref(gap.kind, gap.record_id)}>
-                  <code>{gap.record_id}</code>
-                </a>
-              )}
-            </li>
-          ))}
-          {unnamed > 0 ? <li class="quiet">and {figure(unnamed)} more</li> : null}
-        </ul>
-      )}
+      <div>
+        <a href={`/gaps#gap-${encodeURIComponent(reason)}`}>{gapText(reason).title}</a>
+        {error === null ? null : <div class="error">{error}</div>}
+      </div>
+      <span class="quiet">
+        {open > 1 ? `${figure(open)} times, ` : ''}
+        {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
+        {since === null ? null : (
+          <>
+            since <Instant at={since} now={now} />
+          </>
+        )}
+      </span>
     </li>
   );
 }

@@ -1,5 +1,7 @@
-import type { PropsWithChildren } from 'hono/jsx';
+import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx';
 import type { Identity } from '../access.ts';
+import type { Waiting } from '../attention.ts';
+import { count, figure } from '../words.ts';
 import { script, styleSheet } from './assets.ts';
 import { ActionForm } from './pieces.tsx';
 
@@ -39,6 +41,48 @@ const PAGES = [
 
 export type PageName = (typeof PAGES)[number][1];
 
+/** What waits for a person, for the navigation of whatever page is made; null: not known. */
+const WaitingContext = createContext<Waiting | null>(null);
+
+/** How much of it stands behind each page, and in words what that is. */
+function countsOf({ pendingDeletions, failed, quarantined, rejected }: Waiting) {
+  const counts: Partial<Record<PageName, readonly [number, string]>> = {
+    Events: [failed, `${figure(failed)} failed`],
+    'Sync runs': [pendingDeletions, `${count(pendingDeletions, 'deletion')} to approve`],
+    Quarantine: [quarantined, `${figure(quarantined)} not released`],
+    Rejections: [rejected, `${figure(rejected)} in the last hour`],
+  };
+  return counts;
+}
+
+/** The navigation. A part, so that its figures move with those of the page that is watched. */
+export function Pages({ current }: { current: PageName | null }) {
+  const waiting = useContext(WaitingContext);
+  const counts = waiting === null ? {} : countsOf(waiting);
+  return (
+    <nav class="pages" aria-label="Pages" data-part="pages">
+      <ul>
+        {PAGES.map(([path, name]) => {
+          const [number, words] = counts[name] ?? [0, ''];
+          return (
+            <li>
+              <a href={path} {...(name === current ? { 'aria-current': 'page' } : {})}>
+                {name}
+                {number === 0 ? null : (
+                  <span class="count" title={words}>
+                    {figure(number)}
+                    <span class="hidden"> ({words})</span>
+                  </span>
+                )}
+              </a>
+            </li>
+          );
+        })}
+      </ul>
+    </nav>
+  );
+}
+
 /** Everything around a page's own content. `stream`: where its parts are sent anew; null: it stands still. */
 export function Frame({
   title,
@@ -46,7 +90,6 @@ export function Frame({
   identity,
   now,
   stream = null,
-  wide = false,
   children,
 }: PropsWithChildren<{
   title: string;
@@ -55,21 +98,20 @@ export function Frame({
   /** Wall-clock milliseconds. */
   now: number;
   stream?: string | null;
-  wide?: boolean;
 }>) {
   return (
     <Layout title={title}>
       <a class="hidden skip" href="#main">
         Skip to the content
       </a>
-      <div class={wide ? 'wrap wide-wrap' : 'wrap'}>
+      <div class="wrap">
         <header class="top">
           <a class="name" href="/">
             compliance mirror
           </a>
           <span class="live" {...(stream === null ? {} : { 'data-live': true })}>
             as of{' '}
-            <time datetime={new Date(now).toISOString()} title={new Date(now).toISOString()} data-clock>
+            <time datetime={new Date(now).toISOString()}>
               {new Date(now).toISOString().slice(11, 19)} UTC
             </time>
           </span>
@@ -87,22 +129,12 @@ export function Frame({
             </ActionForm>
           )}
         </header>
-        <nav class="pages" aria-label="Pages">
-          <ul>
-            {PAGES.map(([path, name]) => (
-              <li>
-                <a href={path} {...(name === current ? { 'aria-current': 'page' } : {})}>
-                  {name}
-                </a>
-              </li>
-            ))}
-          </ul>
-        </nav>
+        <Pages current={current} />
         <main id="main" tabindex={-1} {...(stream === null ? {} : { 'data-stream': stream })}>
           {children}
         </main>
         <footer class="foot">
-          <span data-zone>All times are UTC.</span>
+          <span>All times are UTC.</span>
           <a href="/api/status">The status as JSON</a>
           <a href="/metrics">Metrics</a>
           <a href="/openapi.json">API</a>
@@ -112,6 +144,11 @@ export function Frame({
   );
 }
 
-export function page(content: unknown): string {
-  return `<!doctype html>${String(content)}`;
+/** A part of a page, or parts, with what their navigation says. */
+export function fragment(content: Child, waiting: Waiting): string {
+  return String(<WaitingContext.Provider value={waiting}>{content}</WaitingContext.Provider>);
+}
+
+export function page(content: Child, waiting: Waiting | null = null): string {
+  return `<!doctype html>${waiting === null ? String(content) : fragment(content, waiting)}`;
 }

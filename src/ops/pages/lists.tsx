@@ -1,37 +1,52 @@
+import type { Child } from 'hono/jsx';
 import { isKind, type Kind } from '../../compliance/kinds.ts';
 import { problem } from '../../platform/problem.ts';
-import { type Paging, pendingDeletionKey } from '../../store/reports.ts';
+import { type EventReport, type Paging, pendingDeletionKey } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import { type Aftermath, aftermathOf } from '../aftermath.ts';
+import { waitingIn } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
+import { recordsCsv } from '../records-csv.ts';
 import type { Snapshots } from '../snapshot.ts';
+import { kindPlural } from '../words.ts';
 import { AuditPage } from './audit-page.tsx';
-import { DeliveriesPage } from './deliveries-page.tsx';
+import { DeliveriesPage, NewDeliveries } from './deliveries-page.tsx';
 import { QuarantinedPage, QuarantinePage, RejectionPage, RejectionsPage } from './deliveries-pages.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { EventPage } from './event-page.tsx';
 import { EventsPage } from './events-page.tsx';
 import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
-import { page } from './layout.tsx';
-import { nextPath, PAGE_ROWS, pageQueries, pageQuery, TOLD } from './query.ts';
+import { fragment, page as framed, Pages } from './layout.tsx';
+import { nextPath, PAGE_ROWS, pageQueries, pageQuery } from './query.ts';
 import { RecordPage } from './record-page.tsx';
 import { RecordsPage } from './records-page.tsx';
 import { SyncRunPage } from './sync-run-page.tsx';
 import { SyncRunsPage, SyncRunsParts } from './sync-runs-page.tsx';
-import { toldText } from './told.ts';
+import { createNotices, noticeOf, noticeOfEvent } from './told.ts';
 
 /** Ids of pending deletions on one page: they stand close together. */
 const PENDING_SHOWN = 200;
 
+/** Of its record, after an event was accepted: its own is one of the first, but where very many waited with it. */
+const CHANGES_LOOKED_AT = 200;
+
 /** The pages that list what is stored, and show one thing of it. Reading only. */
 export function createListPages(context: OpsContext, snapshots: Snapshots, dryRuns: DryRuns) {
   const { store, clock } = context;
+  const notices = createNotices(context);
+  const noticeTaken = (c: OpsHandlerContext) => {
+    const outcome = notices.take(c);
+    return outcome === null ? null : noticeOf(outcome);
+  };
   const shared = (c: OpsHandlerContext) => ({
     identity: c.get('identity'),
     now: clock.wall(),
-    told: toldText(c.req.query(TOLD)),
+    told: noticeTaken(c),
   });
+  const waiting = async () => waitingIn(await snapshots.current());
+  const page = async (content: Child) => framed(content, await waiting());
   const paging = (after: string | undefined): Paging => ({ limit: PAGE_ROWS, after });
   /** Links to what follows, and back to the first page where this is another. */
   const links = <Row,>(c: OpsHandlerContext, rows: readonly Row[], key: (row: Row) => string | number) => {
@@ -42,7 +57,27 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
   async function showEvent(c: OpsHandlerContext, id: string): Promise<Response> {
     const event = await store.showEvent(id);
     if (event === null) return missing('There is no event of this id.');
-    return c.html(page(<EventPage event={event} here={eventHref(id)} {...shared(c)} />));
+    const outcome = notices.take(c);
+    return c.html(
+      page(
+        <EventPage
+          {...{ event, aftermath: await aftermath(event), receiver: context.receiver }}
+          {...shared(c)}
+          told={outcome === null ? null : noticeOfEvent(outcome, event)}
+          here={eventHref(id)}
+        />,
+      ),
+    );
+  }
+
+  async function aftermath(event: EventReport): Promise<Aftermath | null> {
+    const { kind, record_id, seq } = event;
+    if (kind === null || record_id === null) return null;
+    const [later, record] = await Promise.all([
+      store.recordChangesAfter(kind, record_id, seq, CHANGES_LOOKED_AT),
+      store.showRecord(kind, record_id),
+    ]);
+    return aftermathOf(event, later, record);
   }
 
   async function showRecord(c: OpsHandlerContext, kind: Kind, id: string): Promise<Response> {
@@ -81,7 +116,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       const { record_id: recordId, ...rest } = filter;
       const found = await store.listEvents({ ...rest, recordId }, paging(after));
       const url = new URL(c.req.url);
-      url.searchParams.delete(TOLD);
       return c.html(
         page(
           <EventsPage
@@ -100,6 +134,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       if (!query.ok) return query.response;
       const { after, ...filter } = query.value;
       const found = await store.listDeliveries(filter, paging(after));
+      const isNewest = after === undefined && filter.until === undefined;
       return c.html(
         page(
           <DeliveriesPage
@@ -107,9 +142,30 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
             {...shared(c)}
             next={nextPath(c, found.next)}
             first={firstPath(c)}
+            stream={
+              isNewest ? deliveriesPath('/stream/deliveries', { ...filter, above: found.newest }) : null
+            }
           />,
         ),
       );
+    },
+
+    async newDeliveries(c: OpsHandlerContext): Promise<string> {
+      const query = pageQuery(c, pageQueries.newDeliveries);
+      if (!query.ok) return '';
+      const { above, ...filter } = query.value;
+      const { items, next } = await store.listDeliveries(filter, { limit: PAGE_ROWS, above });
+      const parts = (
+        <>
+          <Pages current="Deliveries" />
+          <NewDeliveries
+            found={items.length}
+            more={next !== null}
+            href={deliveriesPath('/deliveries', filter)}
+          />
+        </>
+      );
+      return fragment(parts, await waiting());
     },
 
     event: (c: OpsHandlerContext) => showEvent(c, c.req.param('id') ?? ''),
@@ -121,17 +177,38 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       if (id !== undefined && id !== '') return showRecord(c, kind, id);
       const query = pageQuery(c, pageQueries.records);
       if (!query.ok) return query.response;
-      const { after, id: _, ...filter } = query.value;
-      const records = await store.listRecords(kind, filter, paging(after));
+      const { after, id: _, order, ...filter } = query.value;
+      const [found, statuses, { summary }] = await Promise.all([
+        store.listRecords(kind, filter, { ...paging(after), order }),
+        store.listStatuses(kind),
+        snapshots.current(),
+      ]);
       return c.html(
         page(
           <RecordsPage
-            {...{ kind, filter, records }}
+            {...{ kind, filter, order, statuses, records: found.items, searchedTo: found.searched_to }}
+            kinds={summary?.kinds ?? []}
+            csv={`/download${sameQuery(c)}`}
             {...shared(c)}
-            {...links(c, records, (record) => record.id)}
+            next={nextPath(c, found.next)}
+            first={firstPath(c)}
           />,
         ),
       );
+    },
+
+    async download(c: OpsHandlerContext): Promise<Response> {
+      const kind = c.req.param('kind') ?? '';
+      if (!isKind(kind)) return missing('Kinds are policy, risk_assessment and vendor.');
+      const query = pageQuery(c, pageQueries.records);
+      if (!query.ok) return query.response;
+      const { after: _, id: __, order, ...filter } = query.value;
+      return new Response(recordsCsv(context, kind, filter, order), {
+        headers: {
+          'content-type': 'text/csv; charset=utf-8',
+          'content-disposition': `attachment; filename="${kindPlural(kind).replaceAll(' ', '-')}.csv"`,
+        },
+      });
     },
 
     async record(c: OpsHandlerContext): Promise<Response> {
@@ -163,8 +240,16 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       return c.html(page(<SyncRunsPage {...(await syncRunsView(c, query.value.after))} />));
     },
 
-    syncRunsParts: async (c: OpsHandlerContext) =>
-      String(<SyncRunsParts {...(await syncRunsView(c, undefined))} />),
+    async syncRunsParts(c: OpsHandlerContext) {
+      const view = await syncRunsView(c, undefined);
+      const parts = (
+        <>
+          <SyncRunsParts {...view} />
+          <Pages current="Sync runs" />
+        </>
+      );
+      return fragment(parts, waitingIn(view.snapshot));
+    },
 
     async syncRun(c: OpsHandlerContext): Promise<Response> {
       const query = pageQuery(c, pageQueries.deletions);
@@ -207,7 +292,9 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       if (id === null || delivery === null)
         return missing('There is no delivery of this number in quarantine.');
       const body = await store.readQuarantinedBody(id);
-      return c.html(page(<QuarantinedPage {...{ delivery, body }} {...shared(c)} />));
+      return c.html(
+        page(<QuarantinedPage {...{ delivery, body, receiver: context.receiver }} {...shared(c)} />),
+      );
     },
 
     async rejections(c: OpsHandlerContext): Promise<Response> {
@@ -224,7 +311,12 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
         return missing('This rejection is not kept any more, or never was.');
       const diagnosis = await context.diagnose(id);
       return c.html(
-        page(<RejectionPage rejection={{ id, ...rejection }} diagnosis={diagnosis} {...shared(c)} />),
+        page(
+          <RejectionPage
+            {...{ diagnosis, receiver: context.receiver, rejection: { id, ...rejection } }}
+            {...shared(c)}
+          />,
+        ),
       );
     },
 
@@ -237,13 +329,22 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
   };
 }
 
+function deliveriesPath(path: string, filter: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(filter).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
 /** The same page from its first row on; null: this is it. */
 function firstPath(c: OpsHandlerContext): string | null {
   const { pathname, searchParams } = new URL(c.req.url);
   if (!searchParams.has('after')) return null;
   searchParams.delete('after');
-  searchParams.delete(TOLD);
   return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
+}
+
+/** The same filter, from its first row on. */
+function sameQuery(c: OpsHandlerContext): string {
+  return firstPath(c) ?? new URL(c.req.url).pathname + new URL(c.req.url).search;
 }
 
 function numbered(c: OpsHandlerContext): number | null {

@@ -4,18 +4,19 @@ import { CSRF_FIELD } from '../access.ts';
 import { rawText, shownText } from '../texts.ts';
 import { age, figure, kindNoun } from '../words.ts';
 import { causeHref, eventHref, recordHref } from './hrefs.ts';
+import type { Notice } from './told.ts';
 
 /**
- * An instant in UTC: the time alone when it is of today, with the day otherwise. The script puts the reader's own
- * zone in its place; on hover it is in full, and in UTC.
+ * An instant in UTC, as every page says at its foot: the zone of the tables, the API and the log too. The time alone when it is of
+ * today, with the day otherwise; in full on hover. `precise`: where things follow each other within a second.
  */
-export function Instant({ at, now }: { at: string; now: number }) {
+export function Instant({ at, now, precise = false }: { at: string; now: number; precise?: boolean }) {
   const iso = new Date(at).toISOString();
   const sameDay = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10);
-  const time = `${iso.slice(11, 16)} UTC`;
+  const time = iso.slice(11, precise ? 23 : 19);
   return (
-    <time datetime={iso} title={iso} data-at>
-      {sameDay ? time : `${iso.slice(0, 10)}, ${time}`}
+    <time datetime={iso} title={inFull(iso)}>
+      {sameDay ? time : `${iso.slice(0, 10)} ${time}`}
     </time>
   );
 }
@@ -24,22 +25,34 @@ export function Instant({ at, now }: { at: string; now: number }) {
 export function Ago({ at, now }: { at: string; now: number }) {
   const iso = new Date(at).toISOString();
   return (
-    <time datetime={iso} title={iso}>
+    <time datetime={iso} title={inFull(iso)}>
       {age(now - Date.parse(at))} ago
     </time>
   );
 }
+
+const inFull = (iso: string) => `${iso.slice(0, 10)} ${iso.slice(11, 23)} UTC`;
 
 /** Part of the page that the script replaces as a whole. The names are unique. */
 export function Tile({
   part,
   title,
   width = '',
+  aside = null,
   children,
-}: PropsWithChildren<{ part: string; title: string; width?: 'third' | 'half' | 'two-thirds' | '' }>) {
+}: PropsWithChildren<{
+  part: string;
+  title: unknown;
+  width?: 'third' | '';
+  /** Beside the title. */
+  aside?: unknown;
+}>) {
   return (
     <section class={`tile ${width}`} data-part={part} aria-labelledby={`${part}-title`}>
-      <h2 id={`${part}-title`}>{title}</h2>
+      <div class="head">
+        <h2 id={`${part}-title`}>{title}</h2>
+        {aside}
+      </div>
       {children}
     </section>
   );
@@ -82,11 +95,24 @@ export function Empty({ children }: PropsWithChildren) {
 }
 
 /** What a form just did. */
-export function Told({ text }: { text: string | null }) {
-  return text === null ? null : (
-    <p class="told" role="status">
-      {text}
+export function Told({ notice }: { notice: Notice | null }) {
+  return notice === null ? null : (
+    <p class={notice.isBad ? 'told action_required' : 'told'} role="status">
+      {notice.text}
     </p>
+  );
+}
+
+/** What has come to a list since it was made, told by its stream: the rows themselves stand still. Null: nothing. */
+export function NewRows({ words, href }: { words: string | null; href: string }) {
+  return (
+    <div data-part="new-rows" role="status">
+      {words === null ? null : (
+        <p class="new-rows">
+          <a href={href}>{words}: show them</a>
+        </p>
+      )}
+    </div>
   );
 }
 
@@ -211,11 +237,16 @@ export function Field({
   label,
   value,
   list,
+  type,
+  shortcut,
 }: {
   name: string;
   label: string;
   value: string | undefined;
   list?: string;
+  type?: 'datetime-local';
+  /** The key that leads to it. */
+  shortcut?: string;
 }) {
   return (
     <label>
@@ -227,6 +258,8 @@ export function Field({
         spellcheck={false}
         maxlength={255}
         {...(list === undefined ? {} : { list })}
+        {...(type === undefined ? {} : { type, step: 1 })}
+        {...(shortcut === undefined ? {} : { 'aria-keyshortcuts': shortcut })}
       />
     </label>
   );

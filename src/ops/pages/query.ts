@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { KINDS } from '../../compliance/kinds.ts';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import { FIELD_FILTER, readFieldFilter } from '../field-filter.ts';
 
 /** Rows of one page: as many as a person looks over. */
 export const PAGE_ROWS = 50;
@@ -18,6 +19,23 @@ const yesOrNo = z
   .transform((answer) => answer === 'yes')
   .optional();
 
+/** As a browser's field has it, without a zone, or as the API: both are UTC. */
+const instant = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/)
+  .transform((given) => Date.parse(given.endsWith('Z') ? given : `${given}Z`))
+  .refine((wall) => !Number.isNaN(wall))
+  .transform((wall) => new Date(wall).toISOString())
+  .optional();
+const deliveriesCursor = z.string().regex(/^\d{1,16}(\.\d{1,16}){4}$/);
+const deliveries = {
+  outcome: z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']).optional(),
+  type: text,
+  search: text,
+  since: instant,
+  until: instant,
+};
+
 export const pageQueries = {
   events: z.strictObject({
     after: numberCursor,
@@ -28,20 +46,21 @@ export const pageQueries = {
     /** Leads to the one event. */
     id: text,
   }),
-  deliveries: z.strictObject({
+  deliveries: z.strictObject({ ...deliveries, after: deliveriesCursor.optional() }),
+  newDeliveries: z.strictObject({ ...deliveries, above: deliveriesCursor }),
+  records: z.strictObject({
+    // The number of a way through them stands before the id.
     after: z
       .string()
-      .regex(/^\d{1,16}(\.\d{1,16}){3}$/)
+      .regex(/^\d\./)
+      .max(TEXT_MAX_LENGTH + 2)
       .optional(),
-    outcome: z.enum(['accepted', 'quarantined', 'rejected']).optional(),
-    type: text,
     search: text,
-  }),
-  records: z.strictObject({
-    after: text,
-    search: text,
+    status: text,
+    field: z.string().max(TEXT_MAX_LENGTH).regex(FIELD_FILTER).transform(readFieldFilter).optional(),
     unverified: yesOrNo,
     deleted: yesOrNo,
+    order: z.enum(['id', 'name', 'changed']).optional(),
     /** Of a record whose id no path can carry. */
     id: text,
   }),
@@ -56,9 +75,6 @@ export const pageQueries = {
   }),
 };
 
-/** Says what a form did, on the page that follows it: `retried.12.1`. Never a text of its own, which a link could forge. */
-export const TOLD = 'told';
-
 /**
  * The query of a page. A form sends its empty fields too, so an empty one counts as not given; what is given and
  * not usable is a fault, because a filter that is ignored would show everything.
@@ -67,7 +83,7 @@ export function pageQuery<Schema extends z.ZodType>(
   c: OpsHandlerContext,
   schema: Schema,
 ): { ok: true; value: z.output<Schema> } | { ok: false; response: Response } {
-  const given = Object.entries(c.req.query()).filter(([name, value]) => value !== '' && name !== TOLD);
+  const given = Object.entries(c.req.query()).filter(([, value]) => value !== '');
   const result = schema.safeParse(Object.fromEntries(given));
   if (result.success) return { ok: true, value: result.data };
   const issue = result.error.issues[0]!;
@@ -80,7 +96,6 @@ export function pageQuery<Schema extends z.ZodType>(
 export function nextPath(c: OpsHandlerContext, after: string | number | null): string | null {
   if (after === null) return null;
   const { pathname, searchParams } = new URL(c.req.url);
-  searchParams.delete(TOLD);
   searchParams.set('after', String(after));
   return `${pathname}?${searchParams}`;
 }

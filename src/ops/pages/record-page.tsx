@@ -19,6 +19,7 @@ import {
   Told,
 } from './pieces.tsx';
 import { Verified } from './records-page.tsx';
+import type { Notice } from './told.ts';
 
 export interface RecordView {
   kind: Kind;
@@ -26,7 +27,7 @@ export interface RecordView {
   changes: readonly ChangeReport[];
   identity: Identity;
   now: number;
-  told: string | null;
+  told: Notice | null;
   eventsOnly: boolean;
   next: string | null;
   first: string | null;
@@ -55,7 +56,7 @@ export function RecordPage({
       >
         {record.name ?? record.id}
       </Title>
-      <Told text={told} />
+      <Told notice={told} />
       <Facts
         facts={[
           ['Status', record.status ?? 'none'],
@@ -103,14 +104,14 @@ const OPERATIONS = {
   restore: 'Came back',
 } as const;
 
-function Change({ change, now }: { change: ChangeReport; now: number }) {
+export function Change({ change, now }: { change: ChangeReport; now: number }) {
   const fields = fieldChanges(change.before, change.after);
   return (
     <article class="change">
       <h3>
         {OPERATIONS[change.operation]}{' '}
         <small>
-          <Instant at={change.at} now={now} />, by <Cause cause={change.cause} />, change {change.seq}
+          <Instant at={change.at} now={now} precise />, by <Cause cause={change.cause} />, change {change.seq}
         </small>
       </h3>
       {fields.length === 0 ? (

@@ -1,104 +1,175 @@
-import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { RecordReport } from '../../store/reports.ts';
+import type { Kind } from '../../compliance/kinds.ts';
+import {
+  type KindStatus,
+  type RecordFilter,
+  type RecordOrder,
+  type RecordReport,
+  STATUS_COUNT_MAX,
+  type StatusCount,
+} from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { kindPlural } from '../words.ts';
+import { figure, kindPlural } from '../words.ts';
 import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import { Choice, Empty, Field, Instant, Pager, Table, Title } from './pieces.tsx';
 
 export interface RecordsView {
   kind: Kind;
+  /** With how many are held of each; none where that could not be read. */
+  kinds: readonly KindStatus[];
+  statuses: readonly StatusCount[];
   identity: Identity;
   now: number;
-  filter: { search?: string | undefined; unverified?: boolean | undefined; deleted?: boolean | undefined };
+  filter: RecordFilter;
+  order: RecordOrder | undefined;
   records: readonly RecordReport[];
+  /** The page ended there, before its rows were full. Null: it did not. */
+  searchedTo: string | null;
+  /** Where all that fit can be had. */
+  csv: string;
   next: string | null;
   first: string | null;
 }
 
 const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
 
-export function RecordsPage({ kind, identity, now, filter, records, next, first }: RecordsView) {
+export function RecordsPage(view: RecordsView) {
+  const { kind, kinds, identity, now, filter, records, searchedTo } = view;
   const name = kindPlural(kind);
   const title = name.charAt(0).toUpperCase() + name.slice(1);
   return (
-    <Frame title={title} current="Records" identity={identity} now={now} wide>
+    <Frame title={title} current="Records" identity={identity} now={now}>
       <Title note="What the tables hold, as last written.">{title}</Title>
       <nav class="tabs" aria-label="Kinds">
         <ul>
-          {KINDS.map((each) => (
+          {kinds.map((each) => (
             <li>
-              <a href={`/records/${each}`} {...(each === kind ? { 'aria-current': 'true' } : {})}>
-                {kindPlural(each)}
+              <a href={`/records/${each.kind}`} {...(each.kind === kind ? { 'aria-current': 'true' } : {})}>
+                {kindPlural(each.kind)} <span class="quiet">{figure(each.records)}</span>
               </a>
             </li>
           ))}
         </ul>
       </nav>
-      <form class="filters" method="get" action={`/records/${kind}`} aria-label="Filter">
-        <Field name="search" label="Id or name begins with" value={filter.search} />
-        <Choice
-          name="unverified"
-          label="Verified"
-          value={yesNo(filter.unverified)}
-          options={[
-            ['', 'any'],
-            ['no', 'verified'],
-            ['yes', 'not yet'],
-          ]}
-        />
-        <Choice
-          name="deleted"
-          label="Deleted"
-          value={yesNo(filter.deleted)}
-          options={[
-            ['', 'any'],
-            ['no', 'live'],
-            ['yes', 'deleted'],
-          ]}
-        />
-        <button class="button" type="submit">
-          Show
-        </button>
-      </form>
+      <Filters {...view} />
       {records.length === 0 ? (
-        <Empty>
-          {Object.values(filter).some((value) => value !== undefined)
-            ? `None of the ${name} is like that.`
-            : `No ${name} yet. They come with the first full sync, or with the first event about one.`}
-        </Empty>
+        <Empty>{emptyWords(view)}</Empty>
       ) : (
         <Table
           label={title}
           head={['Id', 'Name', ...(kind === 'policy' ? ['Version'] : []), 'Status', 'Verified', 'Written']}
         >
           {records.map((record) => (
-            <tr>
-              <th scope="row">
-                <a href={recordHref(kind, record.id)}>
-                  <code>{record.id}</code>
-                </a>
-              </th>
-              <td class="full" data-label="Name">
-                {record.name ?? <span class="quiet">no name</span>}
-              </td>
-              {kind === 'policy' ? <td data-label="Version">{record.version}</td> : null}
-              <td class="wide" data-label="Status">
-                {record.deleted_at === null ? record.status : <span class="state discarded">deleted</span>}
-              </td>
-              <td class="wide" data-label="Verified">
-                <Verified record={record} now={now} />
-              </td>
-              <td class="wide" data-label="Written">
-                <Instant at={record.synced_at} now={now} />
-              </td>
-            </tr>
+            <Row {...{ kind, record, now }} />
           ))}
         </Table>
       )}
-      <Pager next={next} first={first} words="More" />
+      <p class="note" role="status">
+        {searchedTo === null ? null : (
+          <>
+            This page searched to <code>{searchedTo}</code>. There are more records.{' '}
+          </>
+        )}
+        {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
+        {view.order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
+        <a href={view.csv} download>
+          All that fit, as CSV
+        </a>
+      </p>
+      <Pager next={view.next} first={view.first} words={searchedTo === null ? 'More' : 'Search further'} />
     </Frame>
   );
+}
+
+function Filters({ kind, statuses, filter, order }: RecordsView) {
+  const { field } = filter;
+  return (
+    <form class="filters" method="get" action={`/records/${kind}`} aria-label="Filter">
+      <Field name="search" label="Id or name" value={filter.search} />
+      <Choice
+        name="status"
+        label="Status"
+        value={filter.status}
+        options={[
+          ['', 'any'],
+          ...statuses.map(({ status, records }): [string, string] => [
+            status,
+            `${status} (${figure(records)}${records === STATUS_COUNT_MAX ? '+' : ''})`,
+          ]),
+        ]}
+      />
+      <Field
+        name="field"
+        label="Field=value"
+        value={field === undefined ? undefined : `${field.path.join('.')}=${field.value}`}
+      />
+      <Choice
+        name="unverified"
+        label="Verified"
+        value={yesNo(filter.unverified)}
+        options={[
+          ['', 'any'],
+          ['no', 'verified'],
+          ['yes', 'not yet'],
+        ]}
+      />
+      <Choice
+        name="deleted"
+        label="Deleted"
+        value={yesNo(filter.deleted)}
+        options={[
+          ['', 'any'],
+          ['no', 'live'],
+          ['yes', 'deleted'],
+        ]}
+      />
+      <Choice
+        name="order"
+        label="Order"
+        value={order}
+        options={[
+          ['', 'by id'],
+          ['name', 'by name'],
+          ['changed', 'last changed first'],
+        ]}
+      />
+      <button class="button" type="submit">
+        Show
+      </button>
+    </form>
+  );
+}
+
+function Row({ kind, record, now }: { kind: Kind; record: RecordReport; now: number }) {
+  return (
+    <tr>
+      <th scope="row">
+        <a href={recordHref(kind, record.id)}>
+          <code>{record.id}</code>
+        </a>
+      </th>
+      <td class="full" data-label="Name">
+        {record.name ?? <span class="quiet">no name</span>}
+      </td>
+      {kind === 'policy' ? <td data-label="Version">{record.version}</td> : null}
+      <td class="wide" data-label="Status">
+        {record.deleted_at === null ? record.status : <span class="state">deleted</span>}
+      </td>
+      <td class="wide" data-label="Verified">
+        <Verified record={record} now={now} />
+      </td>
+      <td class="wide" data-label="Written">
+        <Instant at={record.synced_at} now={now} />
+      </td>
+    </tr>
+  );
+}
+
+function emptyWords({ kind, filter, searchedTo }: RecordsView): string {
+  if (searchedTo !== null) return 'No record like that among these.';
+  return Object.values(filter).some((value) => value !== undefined)
+    ? `None of the ${kindPlural(kind)} is like that.`
+    : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`;
 }
 
 export function Verified({ record, now }: { record: RecordReport; now: number }) {

@@ -1,8 +1,7 @@
 /**
  * The one script, served from a path that holds its hash; plain JavaScript, because it runs as it stands. It posts
- * the token of a sign-in link, which stands behind the `#` and so never reaches a log; says instants in the reader's
- * zone; gives lists a box that ticks all others; and puts a page's newer parts in the place of the older ones.
- * Without it every page works by hand, in UTC.
+ * the token of a sign-in link, which stands behind the `#` and so never reaches a log; gives lists a box that ticks
+ * all others; and puts a page's newer parts in the place of the older ones. Without it every page works by hand.
  */
 export const SCRIPT = `
 'use strict';
@@ -16,28 +15,6 @@ export const SCRIPT = `
       door.submit();
     }
     return;
-  }
-
-  const two = (number) => String(number).padStart(2, '0');
-  const dayOf = (date) => date.getFullYear() + '-' + two(date.getMonth() + 1) + '-' + two(date.getDate());
-  const localise = (root) => {
-    const today = dayOf(new Date());
-    for (const time of root.querySelectorAll('time[data-at]')) {
-      const date = new Date(time.dateTime);
-      const clock = two(date.getHours()) + ':' + two(date.getMinutes());
-      const day = dayOf(date);
-      time.textContent = day === today ? clock : day + ', ' + clock;
-    }
-    for (const time of root.querySelectorAll('time[data-clock]')) {
-      const date = new Date(time.dateTime);
-      time.textContent = two(date.getHours()) + ':' + two(date.getMinutes()) + ':' + two(date.getSeconds());
-    }
-  };
-  localise(document);
-  const zone = document.querySelector('[data-zone]');
-  if (zone) {
-    const name = Intl.DateTimeFormat().resolvedOptions().timeZone || 'your zone';
-    zone.textContent = 'Times are those of ' + name + '; pointed at, in UTC.';
   }
 
   for (const place of document.querySelectorAll('[data-tick-all]')) {
@@ -56,6 +33,26 @@ export const SCRIPT = `
     place.prepend(all, ' ');
   }
 
+  // A page that is not served over TLS, nor from this machine, may not write to the clipboard.
+  for (const button of navigator.clipboard ? document.querySelectorAll('[data-copy]') : []) {
+    const words = button.textContent;
+    button.hidden = false;
+    button.addEventListener('click', async () => {
+      await navigator.clipboard.writeText(button.parentElement.querySelector('pre').textContent);
+      button.textContent = 'Copied';
+      setTimeout(() => (button.textContent = words), 2000);
+    });
+  }
+
+  addEventListener('keydown', (event) => {
+    const field = document.querySelector('[aria-keyshortcuts="' + CSS.escape(event.key) + '"]');
+    if (!field || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest('input:not([type="checkbox"]), select, textarea')) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  });
+
   const main = document.querySelector('main[data-stream]');
   const light = document.querySelector('[data-live]');
   if (!main || !light) return;
@@ -73,9 +70,8 @@ export const SCRIPT = `
   const update = (html) => {
     const template = document.createElement('template');
     template.innerHTML = html;
-    localise(template.content);
     for (const fresh of template.content.querySelectorAll('[data-part]')) {
-      const old = main.querySelector('[data-part="' + fresh.dataset.part + '"]');
+      const old = document.querySelector('[data-part="' + fresh.dataset.part + '"]');
       if (!old || old.outerHTML === fresh.outerHTML) continue;
       const place = stopsIn(old).indexOf(document.activeElement);
       const name = place < 0 ? null : nameOf(document.activeElement);
@@ -88,16 +84,30 @@ export const SCRIPT = `
     if (sentence) document.title = sentence.textContent + ' · compliance mirror';
   };
 
-  const source = new EventSource(main.dataset.stream);
-  source.addEventListener('open', () => show('live', 'live'));
-  source.addEventListener('status', (event) => {
-    show('live', 'live');
-    update(event.data);
-  });
-  source.addEventListener('error', () => {
-    show('lost', 'connection lost, trying again');
-    // Refused for good, as after a restart or when the session has ended: a reload leads to the sign-in.
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  let source;
+  const listen = () => {
+    source?.close();
+    source = new EventSource(main.dataset.stream);
+    source.addEventListener('open', () => show('live', 'live'));
+    source.addEventListener('status', (event) => {
+      show('live', 'live');
+      update(event.data);
+    });
+    source.addEventListener('error', () => {
+      show('lost', 'connection lost, trying again');
+      // Refused for good, as after a restart or when the session has ended: a reload leads to the sign-in.
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+    });
+  };
+  listen();
+  // Another range of the chart, without leaving the place on the page.
+  main.addEventListener('click', (event) => {
+    const link = event.target.closest('a[data-range]');
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.replaceState(null, '', link.href);
+    main.dataset.stream = link.dataset.range;
+    listen();
   });
   addEventListener('pagehide', () => source.close());
 })();

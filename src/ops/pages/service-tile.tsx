@@ -4,8 +4,16 @@ import { Ago, Tile } from './pieces.tsx';
 
 export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Snapshot }) {
   return (
-    <Tile part="service" title="This service" width="half">
-      <p class="big">{live.paused ? 'paused' : live.state}</p>
+    <Tile
+      part="service"
+      title="This service"
+      width="third"
+      aside={
+        <span class={`state ${live.paused ? 'stale' : live.state === 'running' ? 'in_sync' : ''}`}>
+          {live.paused ? 'paused' : live.state}
+        </span>
+      }
+    >
       <p class="note">
         Version {live.version}, started <Ago at={new Date(live.startedAt).toISOString()} now={at} />.
       </p>
@@ -23,7 +31,7 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
           </>
         )}
       </dl>
-      <h3>Signing secrets, by position</h3>
+      <h3>Signing secrets, and their last use</h3>
       {live.secrets.length === 0 ? (
         <p class="note warn">None: every delivery is rejected.</p>
       ) : (
@@ -36,11 +44,9 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
               </dt>
               <dd>
                 {secret.lastUsedAt === null ? (
-                  'not used since the start'
+                  'not since the start'
                 ) : (
-                  <>
-                    last used <Ago at={new Date(secret.lastUsedAt).toISOString()} now={at} />
-                  </>
+                  <Ago at={new Date(secret.lastUsedAt).toISOString()} now={at} />
                 )}
               </dd>
             </>

@@ -1,35 +1,34 @@
 import type { Identity } from '../access.ts';
 import { attentionOf } from '../attention.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { BacklogTile } from './backlog-tile.tsx';
+import { DeliveriesTile, streamOf, type Traffic } from './deliveries-tile.tsx';
+import { EventsTile } from './events-tile.tsx';
 import { GapsTile } from './gaps-tile.tsx';
+import { KindCards } from './kind-cards.tsx';
 import { Frame } from './layout.tsx';
-import { RecordsTile } from './records-tile.tsx';
 import { ServiceTile } from './service-tile.tsx';
 import { SyncRunsTile } from './sync-runs-tile.tsx';
-import { DeliveriesTile, LagTile, RejectionsTile } from './traffic-tiles.tsx';
 import { UpstreamTile } from './upstream-tile.tsx';
 import { VerdictSection } from './verdict-section.tsx';
 
 interface Props {
   snapshot: Snapshot;
+  traffic: Traffic;
   identity: Identity;
 }
 
 /** What the stream sends anew. Everything that changes stands in a part; nothing outside one does. */
-export function StatusParts({ snapshot, identity }: Props) {
+export function StatusParts({ snapshot, traffic, identity }: Props) {
   return (
     <>
       <VerdictSection snapshot={snapshot} identity={identity} />
       <AttentionSection snapshot={snapshot} />
       <div class="grid">
-        <DeliveriesTile snapshot={snapshot} />
-        <BacklogTile snapshot={snapshot} />
-        <RejectionsTile snapshot={snapshot} />
-        <LagTile snapshot={snapshot} />
-        <RecordsTile snapshot={snapshot} />
-        <GapsTile snapshot={snapshot} />
+        <KindCards snapshot={snapshot} />
+        <DeliveriesTile snapshot={snapshot} traffic={traffic} />
         <SyncRunsTile snapshot={snapshot} />
+        <GapsTile snapshot={snapshot} />
+        <EventsTile snapshot={snapshot} />
         <UpstreamTile snapshot={snapshot} />
         <ServiceTile snapshot={snapshot} />
       </div>
@@ -55,19 +54,20 @@ function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-export function StatusPage({ snapshot, identity }: Props) {
+export function StatusPage({ snapshot, traffic, identity }: Props) {
   return (
     <Frame
       title={snapshot.verdict.sentence}
       current="Status"
       identity={identity}
       now={snapshot.at}
-      stream="/stream"
+      stream={streamOf(traffic.range)}
     >
-      <StatusParts snapshot={snapshot} identity={identity} />
+      <StatusParts {...{ snapshot, traffic, identity }} />
       <noscript>
         <p class="note">
-          Without scripts this page stands still: <a href="/">reload</a> it to see what has changed.
+          Without scripts this page stands still: <a href={`/?range=${traffic.range}`}>reload</a> it to see
+          what has changed.
         </p>
       </noscript>
     </Frame>

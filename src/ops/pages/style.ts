@@ -1,179 +1,196 @@
-/** The one style sheet, served from a path that holds its hash. System fonts, no external resources. */
+/**
+ * The one style sheet, served from a path that holds its hash. System fonts, no external resources. One accent for what can be
+ * pressed; other colours say a state, beside words that say it too. Distances are --s1 to --s6.
+ */
 export const STYLE = `
 :root {
   color-scheme: light dark;
-  --paper: #fbfaf8; --card: #ffffff; --ink: #1d1c1a; --soft: #66625c; --line: #e6e2dc; --wash: #f3f0eb;
-  --in-sync: #1c7a4d; --catching-up: #2861b3; --stale: #96610a; --blocked: #b3372b; --unverified: #6a4fa3;
-  --field: #8f8a83; --accent: var(--soft);
-  --r0: #b3372b; --r1: #96610a; --r2: #6a4fa3; --r3: #2861b3; --r4: #8a857e;
+  --paper: #f6f7f9; --card: #fff; --ink: #17202b; --soft: #556070; --line: #e1e5ea; --wash: #eef1f4; --field: #868f9c;
+  --accent: #2757c4; --on-accent: #fff;
+  --good: #13744a; --busy: #2757c4; --warn: #875a00; --bad: #b3261e; --open: #6541b5; --plain: #556070;
+  --bar: #7d9be0; --r0: #b3261e; --r1: #b07400; --r2: #6541b5; --r3: #2757c4; --r4: #868f9c;
+  --s1: .25rem; --s2: .5rem; --s3: .75rem; --s4: 1rem; --s5: 1.5rem; --s6: 2.5rem;
   --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
-  --serif: ui-serif, "Iowan Old Style", "Palatino Linotype", Palatino, "Source Serif 4", Georgia, "Liberation Serif", serif;
+  --mono: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --paper: #151514; --card: #1d1c1b; --ink: #ece9e4; --soft: #a39e96; --line: #33312e; --wash: #262522;
-    --in-sync: #5fc496; --catching-up: #7fb0f5; --stale: #e0ad53; --blocked: #f08a7d; --unverified: #b9a2ee; --field: #807b74;
-    --r0: #f08a7d; --r1: #e0ad53; --r2: #b9a2ee; --r3: #7fb0f5; --r4: #8b867f;
+    --paper: #11151b; --card: #191f27; --ink: #e7ebf0; --soft: #9ba6b4; --line: #2b333e; --wash: #222a34; --field: #768292;
+    --accent: #8cafff; --on-accent: #10161f;
+    --good: #5cc796; --busy: #8cafff; --warn: #e2b457; --bad: #f38d84; --open: #b7a1f0; --plain: #9ba6b4;
+    --bar: #5f7fc9; --r0: #f38d84; --r1: #e2b457; --r2: #b7a1f0; --r3: #8cafff; --r4: #768292;
   }
 }
-.in_sync { --accent: var(--in-sync) } .catching_up { --accent: var(--catching-up) } .stale { --accent: var(--stale) }
-.unreachable { --accent: var(--stale) } .action_required { --accent: var(--blocked) } .unverified { --accent: var(--unverified) }
 *, *::before, *::after { box-sizing: border-box }
 html { -webkit-text-size-adjust: 100% }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 400 1rem/1.55 var(--sans);
+body { margin: 0; background: var(--paper); color: var(--ink); font: 400 .9375rem/1.5 var(--sans);
   font-variant-numeric: tabular-nums; -webkit-font-smoothing: antialiased }
-.wrap { max-width: 66rem; margin: 0 auto; padding: 0 clamp(1.1rem, 4vw, 2.5rem) }
-h1, h2, h3, p, ul, dl, dd, table, figure { margin: 0; padding: 0 }
-ul { list-style: none }
-a { color: inherit; text-underline-offset: .2em }
-:focus-visible { outline: 2px solid var(--accent); outline-offset: 3px; border-radius: .3rem }
+.wrap { max-width: 80rem; margin: 0 auto; padding: 0 clamp(1rem, 3vw, 2rem) }
+h1, h2, h3, p, ul, ol, dl, dd, table, figure { margin: 0; padding: 0 }
+ul, ol { list-style: none }
+a { color: inherit; text-decoration-color: color-mix(in srgb, currentColor 40%, transparent); text-underline-offset: .2em }
+a:hover { text-decoration-color: currentColor }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .25rem }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
-.skip:focus { position: fixed; top: .75rem; left: .75rem; width: auto; height: auto; clip-path: none; padding: .5rem 1rem; background: var(--card); z-index: 1 }
+.skip:focus { position: fixed; top: var(--s3); left: var(--s3); width: auto; height: auto; clip-path: none; padding: var(--s2) var(--s4); background: var(--card); z-index: 1 }
+code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
+.quiet { color: var(--soft) } .warn { color: var(--bad) }
+.note { margin-top: var(--s2); color: var(--soft); font-size: .875rem } .note.warn { color: var(--bad) }
+.error { overflow-wrap: anywhere; color: var(--soft); font-size: .8125rem }
 
-.top { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem 1.25rem; padding: 1.5rem 0; font-size: .875rem; color: var(--soft) }
-.top .name { margin-right: auto; color: var(--ink); font-weight: 600; letter-spacing: -.005em; text-decoration: none }
-.wide-wrap { max-width: 84rem }
-.pages ul, .tabs ul { display: flex; flex-wrap: wrap; gap: .15rem .35rem }
-.pages { border-bottom: 1px solid var(--line); padding-bottom: .75rem; font-size: .9375rem }
-.pages ul { margin: 0 -.7rem }
-.pages a, .tabs a { display: block; padding: .4rem .7rem; border-radius: .5rem; color: var(--soft); text-decoration: none }
-.pages a:hover, .tabs a:hover { color: var(--ink); background: var(--wash) }
-.pages a[aria-current], .tabs a[aria-current] { color: var(--ink); background: var(--wash); font-weight: 500 }
-main:focus { outline: none }
-.live { display: inline-flex; align-items: center; gap: .45rem }
-.live::before { content: ""; width: .45rem; height: .45rem; border-radius: 50%; background: var(--line) }
-.live[data-state="live"]::before { background: var(--in-sync) }
-.live[data-state="lost"]::before { background: var(--stale) }
-.plain { appearance: none; border: 0; background: none; padding: .35rem 0; font: inherit; color: inherit; text-decoration: underline; text-underline-offset: .2em; cursor: pointer }
+/* ─── around every page ─── */
+.top { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s1) var(--s4); padding: var(--s3) 0 var(--s1); font-size: .8125rem; color: var(--soft) }
+.top .name { margin-right: auto; color: var(--ink); font-size: .9375rem; font-weight: 650; letter-spacing: -.01em; text-decoration: none }
+.pages { border-bottom: 1px solid var(--line) }
+.pages ul { display: flex; gap: 0 var(--s1); margin: 0 calc(-1 * var(--s3)) -1px; overflow-x: auto; scrollbar-width: none }
+.pages a { display: block; padding: var(--s2) var(--s3); white-space: nowrap; border-bottom: 2px solid transparent; color: var(--soft); text-decoration: none }
+.pages a:hover { color: var(--ink) }
+.pages a[aria-current] { border-color: var(--accent); color: var(--ink); font-weight: 550 }
+/* What is hidden in it must not widen the page. */
+.count { display: inline-block; position: relative; margin-left: .35rem; padding: 0 .4rem; border-radius: 1rem; background: color-mix(in srgb, var(--bad) 11%, var(--card)); color: var(--bad); font-size: .75rem; font-weight: 600 }
+.tabs ul { display: flex; flex-wrap: wrap; gap: var(--s1) }
+.tabs a { display: block; padding: var(--s1) var(--s3); border-radius: 2rem; color: var(--soft); text-decoration: none }
+.tabs a:hover { background: var(--wash); color: var(--ink) }
+.tabs a[aria-current] { background: var(--wash); color: var(--ink); font-weight: 550 }
+main { padding-top: var(--s5) } main:focus { outline: none }
+.live { display: inline-flex; align-items: center; gap: var(--s2) }
+.live::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--line) }
+.live[data-state="live"]::before { background: var(--good) } .live[data-state="lost"]::before { background: var(--warn) }
+.foot { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s5); padding: var(--s5) 0 var(--s6); font-size: .8125rem; color: var(--soft) }
 
-.verdict { padding: clamp(2rem, 7vw, 4.5rem) 0 clamp(2.25rem, 6vw, 4rem) }
-.eyebrow { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; color: var(--soft); font-size: .9375rem }
-.eyebrow strong { display: inline-flex; align-items: center; gap: .6rem; color: var(--accent); font-weight: 600 }
-.eyebrow strong::before { content: ""; width: .7rem; height: .7rem; border-radius: 50%; background: var(--accent) }
-.verdict h1 { max-width: 26ch; margin-top: .9rem; font: 400 clamp(2rem, 5.4vw, 3.5rem)/1.12 var(--serif); letter-spacing: -.018em; text-wrap: balance }
-.remedy { max-width: 60ch; margin-top: 1.25rem; color: var(--soft); font-size: 1.0625rem; text-wrap: pretty }
-.actions { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem; margin-top: 1.75rem }
-.button { appearance: none; display: inline-flex; align-items: center; justify-content: center; min-height: 2.75rem; padding: .5rem 1.15rem; text-decoration: none; border: 1px solid var(--line); border-radius: .55rem; background: var(--card); color: var(--ink); font: 500 .9375rem/1.2 var(--sans); cursor: pointer }
-.button:hover { border-color: var(--soft) }
-.button.first { background: var(--accent); border-color: var(--accent); color: var(--paper) }
-.button.first:hover { filter: brightness(1.08) }
-.approval { flex-basis: 100%; display: grid; gap: .9rem; justify-items: start; padding: 1.1rem 1.25rem; border-left: 3px solid var(--accent); background: var(--card); border-radius: 0 .55rem .55rem 0 }
-.approval label { display: flex; gap: .65rem; align-items: baseline }
+/* ─── pieces ─── */
+.plain { appearance: none; border: 0; background: none; padding: var(--s2) 0; font: inherit; color: inherit; text-decoration: underline; text-underline-offset: .2em; cursor: pointer }
+.button { appearance: none; display: inline-flex; align-items: center; justify-content: center; min-height: 2.5rem; padding: var(--s2) var(--s4); text-decoration: none; border: 1px solid var(--line); border-radius: .5rem; background: var(--card); color: var(--ink); font: 550 .875rem/1.2 var(--sans); cursor: pointer }
+.button:hover { border-color: var(--field) }
+.button.first { background: var(--accent); border-color: var(--accent); color: var(--on-accent) } .button.first:hover { filter: brightness(1.08) }
+.actions { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s2) }
+main > .actions, form > .actions { margin-top: var(--s4) } .bulk .note { margin: 0 }
+.state { --tone: var(--plain); display: inline-flex; align-items: center; gap: .4rem; padding: .05rem .55rem .05rem .45rem; border-radius: 1rem; background: color-mix(in srgb, var(--tone) 11%, var(--card)); color: var(--tone); font-size: .8125rem; font-weight: 550; white-space: nowrap }
+.state::before { content: ""; width: .45rem; height: .45rem; flex: none; border-radius: 50%; background: currentColor }
+.state.in_sync, .state.complete, .state.processed, .state.accepted { --tone: var(--good) } .state.catching_up, .state.pending { --tone: var(--busy) }
+.state.stale, .state.unreachable, .state.incomplete, .state.quarantined { --tone: var(--warn) } .state.action_required, .state.failed, .state.rejected { --tone: var(--bad) } .state.unverified { --tone: var(--open) }
+.pairs { display: grid; grid-template-columns: fit-content(60%) minmax(0, 1fr); gap: var(--s1) var(--s4); font-size: .875rem }
+.pairs dt { color: var(--soft); overflow-wrap: anywhere } .pairs dd { text-align: right; overflow-wrap: anywhere }
+.facts { display: grid; grid-template-columns: minmax(8rem, max-content) minmax(0, 1fr); gap: var(--s1) var(--s5) }
+.facts dt { color: var(--soft) } .facts dd { overflow-wrap: anywhere }
+.facts + .note { max-width: 72ch; margin-top: var(--s4) } .facts + .actions { margin-top: var(--s4) }
+.filters { display: flex; flex-wrap: wrap; align-items: end; gap: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
+.filters label:not(.tick) { display: grid; gap: var(--s1); flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
+.filters label:has([aria-keyshortcuts]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 14rem }
+.filters select, .filters input:not([type="checkbox"]):not([type="hidden"]) { width: 100%; min-height: 2.5rem; padding: var(--s1) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .9375rem/1.3 var(--sans) }
+.filters fieldset { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); flex: 1 1 16rem; margin: 0; padding: 0; border: 0; min-width: 0 }
+.filters legend { padding: 0 0 var(--s1); font-size: .8125rem; color: var(--soft) }
+.filters + * { margin-top: var(--s4) }
+.tick { display: flex; gap: var(--s2); align-items: baseline }
 input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
+.empty { margin-top: var(--s4); padding: var(--s6) var(--s4); border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
+.told { margin: 0 0 var(--s4); padding: var(--s3) var(--s4); border-left: 3px solid var(--good); border-radius: 0 .5rem .5rem 0; background: var(--card) }
+.told.action_required { border-color: var(--bad) }
+.new-rows { margin: var(--s4) 0 0; padding: var(--s2) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--accent); border-radius: .75rem; background: var(--card) }
+.copy { margin-top: var(--s2) } .copy[hidden] { display: none }
+.timeline { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: var(--s2) var(--s4); margin-top: var(--s3); padding-left: var(--s4); border-left: 2px solid var(--line) }
+.timeline li { display: grid; grid-template-columns: subgrid; grid-column: 1 / -1 } .timeline time { color: var(--soft) }
+.pager { display: flex; flex-wrap: wrap; justify-content: space-between; gap: var(--s2) var(--s5); margin-top: var(--s4) }
+.pager a { padding: var(--s1) 0 } .pager a[rel="next"] { margin-left: auto }
+.pre { margin-top: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }
+pre { margin: 0; font: .8125rem/1.6 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere }
+details { margin-top: var(--s4) } summary { cursor: pointer; color: var(--soft); padding: var(--s1) 0 }
+progress { appearance: none; display: block; width: 100%; height: .375rem; margin-top: var(--s2); border: 0; border-radius: .25rem; overflow: hidden; background: var(--wash) }
+progress::-webkit-progress-bar { background: var(--wash) } progress::-webkit-progress-value { background: var(--accent) } progress::-moz-progress-bar { background: var(--accent) }
+.running { display: grid; gap: var(--s3); margin: var(--s3) 0 }
+.running p { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s4) }
 
-.grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 1px; background: var(--line); border: 1px solid var(--line); border-radius: .9rem; overflow: hidden }
-.tile { grid-column: span 12; padding: clamp(1.25rem, 3vw, 1.9rem); background: var(--card) }
-@media (min-width: 48rem) { .third { grid-column: span 4 } .half { grid-column: span 6 } .two-thirds { grid-column: span 8 } }
-.tile h2 { font-size: .875rem; font-weight: 600; color: var(--soft); letter-spacing: .005em }
-.big { margin-top: .55rem; font: 400 2.5rem/1.1 var(--serif); letter-spacing: -.02em; overflow-wrap: anywhere }
-.big small { font: 400 .9375rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
-.note { margin-top: .5rem; color: var(--soft); font-size: .9375rem }
-.note.warn, .warn { color: var(--blocked) }
-.pairs { display: grid; grid-template-columns: minmax(0, 1fr) fit-content(60%); gap: .3rem 1rem; margin-top: 1rem; font-size: .9375rem }
-.pairs dt { color: var(--soft); overflow-wrap: anywhere } .pairs dd { text-align: right }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 15rem), 1fr)); gap: 1.25rem 1.75rem; margin-top: 1.25rem }
-.chart svg { display: block; width: 100%; height: 4.5rem; margin-top: .35rem }
-.chart figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 .75rem; font-size: .8125rem; color: var(--soft) }
-.chart figcaption span:first-child { color: var(--ink) }
-svg .ok { fill: var(--ink); fill-opacity: .74 } svg .again { fill: var(--ink); fill-opacity: .34 } svg .peak { fill: var(--ink); fill-opacity: .22 }
-svg .bad, svg .r0 { fill: var(--r0) } svg .r1 { fill: var(--r1) } svg .r2 { fill: var(--r2) } svg .r3 { fill: var(--r3) } svg .r4 { fill: var(--r4) }
+/* ─── tables: a card of their own, but for those inside one ─── */
+.scroll { overflow-x: auto; margin-top: var(--s4); padding: var(--s1) var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
+.scroll + .note, form + .note, .empty + .note { margin-top: var(--s3) }
+.tile .scroll { margin-top: var(--s2); padding: 0; border: 0; border-radius: 0; background: none }
+td.gone { padding: 0 }
+table { width: 100%; border-collapse: collapse; font-size: .875rem }
+th { padding: var(--s2) var(--s4) var(--s2) 0; text-align: left; font-weight: 500; font-size: .8125rem; color: var(--soft); white-space: nowrap; vertical-align: bottom }
+th a { text-decoration-color: transparent } th[aria-sort] a { color: var(--ink); font-weight: 600 }
+td, tbody th { padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
+tbody th { font-size: .875rem; color: var(--ink) } tbody th a { text-decoration-color: color-mix(in srgb, currentColor 40%, transparent) }
+th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
+td time { white-space: nowrap }
+
+/* ─── the status page ─── */
+.verdict { display: flex; flex-wrap: wrap; align-items: end; justify-content: space-between; gap: var(--s3) var(--s5); padding-bottom: var(--s5) }
+.verdict > div:first-child { flex: 1 1 32rem; display: grid; gap: var(--s1) }
+.eyebrow { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s1) var(--s3); color: var(--soft); font-size: .875rem }
+.verdict h1 { max-width: 44ch; margin-top: var(--s1); font: 650 clamp(1.375rem, 3vw, 1.875rem)/1.25 var(--sans); letter-spacing: -.02em; text-wrap: balance }
+.remedy { max-width: 72ch; color: var(--soft); font-size: 1rem; text-wrap: pretty }
+.attention { margin-bottom: var(--s4); padding: var(--s3) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--warn); border-radius: .75rem; background: var(--card) }
+.attention h2 { font-size: .9375rem; font-weight: 650 }
+.attention ul { display: grid; margin-top: var(--s1) }
+.attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: .15rem 0 }
+.grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: var(--s4) }
+.grid > :empty { display: none }
+.tile { grid-column: span 12; padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); min-width: 0 }
+@media (min-width: 48rem) { .third { grid-column: span 4 } }
+@media (min-width: 48rem) and (max-width: 64rem) {
+  .third .pairs { grid-template-columns: minmax(0, 1fr); gap: 0 } .third .pairs dd { margin-bottom: var(--s1); text-align: left }
+}
+.head { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: var(--s1) var(--s3) }
+.tile h2 { font-size: .9375rem; font-weight: 650 } .tile h2 a { text-decoration-color: transparent } .tile h2 a:hover { text-decoration-color: currentColor }
+.tile h3 { margin-top: var(--s3); font-size: .8125rem; font-weight: 500; color: var(--soft) }
+.big { margin: var(--s1) 0 var(--s2); font: 600 1.75rem/1.2 var(--sans); letter-spacing: -.02em; overflow-wrap: anywhere }
+.big small { font: 400 .875rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
+.big + .note { margin-top: calc(-1 * var(--s1)) } .head + .note, .head + .steps { margin-top: var(--s2) }
+.tile .note + .pairs { margin-top: var(--s2) }
+.reach { color: var(--soft); font-size: .8125rem; margin-top: var(--s2) }
+.chart { margin-top: var(--s3) } .chart svg { display: block; width: 100%; height: 6rem }
+.axis { display: flex; justify-content: space-between; margin-top: var(--s1); font-size: .8125rem; color: var(--soft) }
+svg .ok { fill: var(--bar) } svg .again { fill: var(--bar); fill-opacity: .45 } svg .bad, svg .r0 { fill: var(--r0) }
+svg .r1 { fill: var(--r1) } svg .r2 { fill: var(--r2) } svg .r3 { fill: var(--r3) } svg .r4 { fill: var(--r4) }
 svg .base { fill: var(--line) } svg .hit { fill: transparent } .bar:hover .hit { fill: var(--wash) }
-.legend { display: flex; flex-wrap: wrap; gap: .25rem 1.1rem; margin-top: .9rem; font-size: .8125rem; color: var(--soft) }
-.legend li { display: inline-flex; align-items: center; gap: .4rem } .legend strong { font-weight: 500; color: var(--ink) }
+.legend { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); margin-top: var(--s2); font-size: .8125rem; color: var(--soft) }
+.legend li { display: inline-flex; align-items: center; gap: .4rem } .legend strong { font-weight: 600; color: var(--ink) }
 .swatch { width: .7rem; height: .7rem; flex: none }
-.note.small { font-size: .8125rem }
-.tile h3 { margin-top: 1.25rem; font-size: .8125rem; font-weight: 500; color: var(--soft) } .tile h3 + .pairs { margin-top: .4rem } .tile .gaps h3 { margin-top: 0; font-size: 1rem; font-weight: 600; color: var(--ink) }
-.axis { display: flex; justify-content: space-between; margin-top: .3rem; font-size: .8125rem; color: var(--soft) }
+.steps { display: grid; gap: var(--s3); margin-top: var(--s3); counter-reset: step }
+.steps li { display: grid; grid-template-columns: 1.75rem minmax(0, 1fr); counter-increment: step }
+.steps li::before { content: counter(step); color: var(--soft); font-weight: 600 } .steps li.done::before { content: "✓"; color: var(--good) }
+.steps strong { font-weight: 600 } .steps p { color: var(--soft) }
+.gaps { margin-top: var(--s2) } .gaps li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: var(--s2) 0; border-top: 1px solid var(--line) }
+.gaps li:first-child { border-top: 0 }
 
 /* ─── every page but the status page ─── */
-.title { padding: clamp(1.75rem, 5vw, 3rem) 0 1.5rem }
-.title h1 { font: 400 clamp(1.75rem, 4vw, 2.5rem)/1.15 var(--serif); letter-spacing: -.018em; overflow-wrap: anywhere; text-wrap: balance }
-.title h1 code { font-size: .72em }
-.lead { max-width: 68ch; margin-top: .5rem; color: var(--soft); text-wrap: pretty }
-main > h2, .group > h2, .dry-run > h2 { margin-top: 2.5rem; font: 400 1.375rem/1.25 var(--serif); letter-spacing: -.01em }
-.group > h2 small, .dry-run h2 small { font: 400 .875rem var(--sans); color: var(--soft) } .group h2 small.warn { color: var(--blocked) }
-.dry-run h3 { margin-top: 1.25rem; font-size: .9375rem; font-weight: 600 } .dry-run h3::first-letter { text-transform: uppercase }
-.group + .group { margin-top: 1rem }
-.tabs { margin: 0 -.7rem 1.25rem; font-size: .9375rem }
-.attention { margin: 1.5rem 0; padding: 1.1rem 1.25rem; border: 1px solid var(--line); border-left: 3px solid var(--stale); border-radius: .75rem; background: var(--card) }
-.attention h2 { margin: 0 0 .6rem; font: 600 1rem/1.3 var(--sans) }
-.attention ul { display: grid; gap: .45rem; margin: 0; padding: 0; list-style: none }
-.attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: .2rem 1.5rem }
-.filters { display: flex; flex-wrap: wrap; align-items: end; gap: .8rem 1rem; padding: 1.1rem 1.25rem; border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
-.filters label:not(.tick) { display: grid; gap: .25rem; flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
-.filters select, .filters input:not([type]) { width: 100%; min-height: 2.75rem; padding: .4rem .7rem; border: 1px solid var(--field); border-radius: .5rem; background: var(--paper); color: var(--ink); font: .9375rem/1.3 var(--sans) }
-.filters fieldset { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; flex: 1 1 16rem; margin: 0; padding: 0; border: 0; min-width: 0 }
-.filters legend { padding: 0 0 .35rem; font-size: .8125rem; color: var(--soft) }
-.filters + * { margin-top: 1.5rem }
-.tick { display: flex; gap: .5rem; align-items: baseline; font-size: .9375rem }
-.empty { margin-top: 1.5rem; padding: 2rem 1.25rem; border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
-.told { margin: 0 0 1.25rem; padding: .85rem 1.1rem; border-left: 3px solid var(--in-sync); border-radius: 0 .55rem .55rem 0; background: var(--card) }
-.told.action_required { border-color: var(--blocked) }
-.empty + .note, form + .note, .scroll + .note { margin-top: .8rem }
-.pager { display: flex; flex-wrap: wrap; justify-content: space-between; gap: .5rem 1.5rem; margin-top: 1.5rem; font-size: .9375rem }
-.pager a { padding: .35rem 0 } .pager a[rel="next"] { margin-left: auto }
-.facts { display: grid; grid-template-columns: minmax(8rem, max-content) minmax(0, 1fr); gap: .45rem 1.75rem; font-size: .9375rem }
-.facts dt { color: var(--soft) } .facts dd { overflow-wrap: anywhere }
-.group .facts { margin-top: .9rem } .facts + .note { margin-top: 1.1rem; max-width: 72ch }
-.pre { margin-top: .9rem; padding: 1rem 1.25rem; border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }
-pre { margin: 0; font: .8125rem/1.6 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; white-space: pre-wrap; overflow-wrap: anywhere }
-details { margin-top: 1rem } summary { cursor: pointer; color: var(--soft); font-size: .9375rem; padding: .35rem 0 }
-.state { display: inline-block; white-space: nowrap } .state.failed { color: var(--blocked); font-weight: 500 } .state.pending { color: var(--catching-up) }
-.state.ignored, .state.discarded { color: var(--soft) }
-.change { margin-top: 1.75rem } .change h3 { font-size: 1rem; font-weight: 600 } .change h3 small { font-weight: 400; color: var(--soft); font-size: .875rem }
-.causes { display: grid; gap: 1rem; margin-top: .9rem } .causes li { padding-left: 1.1rem; border-left: 3px solid var(--stale) }
-main > .actions { margin-top: 1.5rem } .bulk { align-items: center } .bulk .note { margin: 0 }
-.ids a { text-decoration: none } .ids a:hover { text-decoration: underline }
-.pending.ids { gap: .4rem 1rem; margin: 1rem 0 } .group.action_required { --accent: var(--blocked); margin-top: 2rem } .group.action_required .approval { margin-top: 1.25rem }
-.scroll { overflow-x: auto; margin-top: .9rem }
-td.gone { padding: 0 }
-table { width: 100%; border-collapse: collapse; font-size: .9375rem }
-th { padding: .35rem 1rem .5rem 0; text-align: left; font-weight: 500; font-size: .8125rem; color: var(--soft); white-space: nowrap; vertical-align: bottom }
-td { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); vertical-align: baseline }
-th.n, td.n { text-align: right } .n + :not(.n) { padding-left: 1.25rem } th:last-child, td:last-child { padding-right: 0 }
-tbody th { padding: .6rem 1rem .6rem 0; border-top: 1px solid var(--line); font-size: .9375rem; color: var(--ink); vertical-align: baseline }
-.dot { display: inline-flex; align-items: baseline; gap: .5rem; white-space: nowrap; color: var(--accent) }
-.dot::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); transform: translateY(-.05rem) }
-.reach { font-weight: 400; font-size: .8125rem; color: var(--soft); white-space: normal } td time { white-space: nowrap }
-.quiet { color: var(--soft) }
-.error { overflow-wrap: anywhere; color: var(--soft); font-size: .875rem }
-progress { appearance: none; display: block; width: 100%; height: .5rem; margin-top: .45rem; border: 0; border-radius: .25rem; overflow: hidden; background: var(--wash) }
-progress::-webkit-progress-bar { background: var(--wash) } progress::-webkit-progress-value { background: var(--catching-up) }
-progress::-moz-progress-bar { background: var(--catching-up) }
-progress.budget::-webkit-progress-value { background: var(--soft) } progress.budget::-moz-progress-bar { background: var(--soft) }
-.running { display: grid; gap: 1.1rem; margin: 1rem 0 1.4rem }
-.running p { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; font-size: .9375rem }
-.gaps > li { padding: 1.1rem 0; border-top: 1px solid var(--line) }
-.gaps > li:first-child { border-top: 0; padding-top: .8rem } .gaps > li:last-child { padding-bottom: 0 }
-.gaps h3 { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .6rem; font-size: 1rem; font-weight: 600 }
-.gaps h3 small { font-weight: 400; color: var(--soft); font-size: .875rem }
-.gaps p { max-width: 72ch; margin-top: .2rem; color: var(--soft) }
-.ids { display: flex; flex-wrap: wrap; gap: .4rem; margin-top: .6rem }
-code { font: .8125rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; overflow-wrap: anywhere }
-.ids code { padding: .05rem .45rem; border-radius: .3rem; background: var(--wash) }
-.foot { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; padding: 2rem 0 3rem; font-size: .875rem; color: var(--soft) }
+.title { padding-bottom: var(--s4) }
+.title h1 { font: 650 clamp(1.375rem, 2.6vw, 1.75rem)/1.2 var(--sans); letter-spacing: -.02em; overflow-wrap: anywhere; text-wrap: balance }
+.title h1 code { font-size: .85em }
+.lead { max-width: 72ch; margin-top: var(--s1); color: var(--soft); text-wrap: pretty }
+main > h2, .group > h2, .dry-run > h2 { margin-top: var(--s5); font-size: 1.125rem; font-weight: 650; letter-spacing: -.01em }
+.group > h2 small, .dry-run h2 small { font: 400 .875rem var(--sans); color: var(--soft) } .group h2 small.warn { color: var(--bad) }
+.dry-run h3 { margin-top: var(--s4); font-size: .9375rem; font-weight: 600 } .dry-run h3::first-letter { text-transform: uppercase }
+.group .facts { margin-top: var(--s3); font-size: .875rem } .group.action_required { margin-top: var(--s5) }
+.tabs { margin-bottom: var(--s3) } .head .tabs { margin: 0 }
+.approval { display: grid; gap: var(--s3); justify-items: start; margin-top: var(--s4); padding: var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--bad); border-radius: .75rem; background: var(--card) }
+.approval label { display: flex; gap: var(--s2); align-items: baseline }
+.change { margin-top: var(--s4) } .change h3 { font-size: .9375rem; font-weight: 600 } .change h3 small { font-weight: 400; color: var(--soft); font-size: .875rem }
+.change .scroll { margin-top: var(--s2) }
+.causes { display: grid; gap: var(--s4); margin-top: var(--s3) } .causes li { padding-left: var(--s4); border-left: 3px solid var(--warn) }
 
 @media (max-width: 40rem) {
-  .big small { display: block; margin-top: .15rem }
   .scroll { overflow: visible }
   table, tbody, thead, tr, th, td { display: block }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
-  tbody tr { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: .5rem .75rem; padding: 1rem 0; border-top: 1px solid var(--line) }
-  tbody tr:first-child { border-top: 0; padding-top: .5rem } tbody tr:last-child { padding-bottom: 0 }
+  tbody tr { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: var(--s2) var(--s3); padding: var(--s3) 0; border-top: 1px solid var(--line) }
+  tbody tr:first-child { border-top: 0 }
   tbody th, tbody td, td.n, .n + :not(.n) { padding: 0; border: 0; text-align: left }
   tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
   td.wide, td.half { grid-column: span 2 } td.full { grid-column: 1 / -1 } td.gone { display: none }
-  .facts { grid-template-columns: minmax(0, 1fr); gap: .1rem } .facts dd { margin-bottom: .6rem }
+  .timeline { grid-template-columns: minmax(0, 1fr) }
+  .facts { grid-template-columns: minmax(0, 1fr); gap: 0 } .facts dd { margin-bottom: var(--s2) }
   .filters .button { flex: 1 1 100% } .live:not([data-live]) { display: none }
+  td .state { white-space: normal }
   td[data-label]::before { content: attr(data-label); display: block; font-size: .75rem; color: var(--soft) }
 }
 
-.door { max-width: 26rem; min-height: 82vh; margin: 0 auto; padding: 2rem clamp(1.1rem, 4vw, 2.5rem); display: grid; align-content: center; gap: 1.6rem }
-.door h1 { font: 400 2.25rem/1.15 var(--serif); letter-spacing: -.018em }
-.door form { display: grid; gap: .55rem }
-.door label { font-size: .9375rem; font-weight: 500 }
-.door input:not([type="hidden"]) { width: 100%; min-height: 2.9rem; padding: .5rem .85rem; border: 1px solid var(--soft); border-radius: .55rem; background: var(--card); color: var(--ink); font: 1rem/1.4 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace }
-.door .button { margin-top: .6rem; background: var(--ink); border-color: var(--ink); color: var(--paper) }
+.door { max-width: 26rem; min-height: 82vh; margin: 0 auto; padding: 2rem clamp(1rem, 4vw, 2rem); display: grid; align-content: center; gap: var(--s5) }
+.door h1 { font: 650 1.75rem/1.2 var(--sans); letter-spacing: -.02em }
+.door form { display: grid; gap: var(--s2) }
+.door label { font-weight: 550 }
+.door input:not([type="hidden"]) { width: 100%; min-height: 2.75rem; padding: var(--s2) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: 1rem/1.4 var(--mono) }
+.door .button { margin-top: var(--s2); background: var(--accent); border-color: var(--accent); color: var(--on-accent) }
 .door .note { margin: 0 }
 @media (prefers-reduced-motion: no-preference) { .button { transition: border-color .15s } }
 `;

@@ -1,13 +1,16 @@
+import type { Kind } from '../../compliance/kinds.ts';
 import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../pending-deletions.ts';
-import { codeWords, count, figure, kindPlural } from '../words.ts';
+import { shortened } from '../texts.ts';
+import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences-details.tsx';
 import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
-import { ActionForm, Facts, Instant, Pager, Title, Told } from './pieces.tsx';
-import { Running } from './sync-runs-tile.tsx';
+import { ActionForm, Facts, Instant, Pager, Table, Title, Told } from './pieces.tsx';
+import { Running, tookWords } from './sync-runs-tile.tsx';
+import type { Notice } from './told.ts';
 
 export interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
   /** One page of both. */
@@ -29,7 +32,7 @@ export function SyncRunPage({
   pending: PendingOnPage | null;
   identity: Identity;
   now: number;
-  told: string | null;
+  told: Notice | null;
   next: string | null;
   first: string | null;
 }) {
@@ -38,7 +41,7 @@ export function SyncRunPage({
       <Title>
         Sync run {syncRun.id} of the {kindPlural(syncRun.kind)}
       </Title>
-      <Told text={told} />
+      <Told notice={told} />
       {running === null ? null : (
         <div class="running">
           <Running syncRun={running} />
@@ -47,12 +50,16 @@ export function SyncRunPage({
       <Facts
         facts={[
           ['Why', codeWords(syncRun.reason)],
-          ['Began', <Instant at={syncRun.started_at} now={now} />],
+          ['Began', <Instant at={syncRun.started_at} now={now} precise />],
           [
             'Ended',
-            syncRun.finished_at === null ? 'not yet' : <Instant at={syncRun.finished_at} now={now} />,
+            syncRun.finished_at === null ? 'not yet' : <Instant at={syncRun.finished_at} now={now} precise />,
           ],
-          ['Outcome', syncRun.outcome === null ? 'under way' : codeWords(syncRun.outcome)],
+          syncRun.finished_at === null ? null : ['Took', tookWords(syncRun)],
+          [
+            'Outcome',
+            <span class={`state ${syncRun.outcome}`}>{codeWords(syncRun.outcome ?? 'under way')}</span>,
+          ],
           syncRun.error === null ? null : ['Error', <span class="warn">{syncRun.error}</span>],
           ['Read', `${count(syncRun.seen, 'record')} on ${count(syncRun.pages, 'page')}`],
           [
@@ -67,6 +74,22 @@ export function SyncRunPage({
       <DifferencesDetails kind={syncRun.kind} differences={syncRun.differences} />
     </Frame>
   );
+}
+
+const isApproved = (until: string | null, now: number) => until !== null && Date.parse(until) > now;
+
+/** As many as a sentence can hold by their names, the others by their number. */
+const NAMED = 3;
+
+function namedWords(kind: Kind, { shown, waiting }: PendingOnPage, now: number): string {
+  const names = shown
+    .filter(({ approved_until }) => !isApproved(approved_until, now))
+    .slice(0, NAMED)
+    .map(({ name, id }) => `“${shortened(name ?? id, 60)}”`);
+  const others = waiting - names.length;
+  const all = [...names, ...(others > 0 ? [count(others, 'other')] : [])];
+  const verb = waiting === 1 ? 'is' : 'are';
+  return `the ${kindNoun(kind, waiting)} ${new Intl.ListFormat('en').format(all)} ${verb}`;
 }
 
 function PendingDeletions({
@@ -103,15 +126,33 @@ function PendingDeletions({
           </>
         ) : null}
       </p>
-      <ul class="ids pending" aria-label="Pending deletions">
-        {pending.shown.map(({ kind, id }) => (
-          <li>
-            <a href={recordHref(kind, id)}>
-              <code>{id}</code>
-            </a>
-          </li>
+      <Table label="Pending deletions" head={['Id', 'Name', 'Status', 'Last change', 'Approval']}>
+        {pending.shown.map(({ kind, id, name, status, synced_at, approved_until }) => (
+          <tr>
+            <th scope="row">
+              <a href={recordHref(kind, id)}>
+                <code>{id}</code>
+              </a>
+            </th>
+            <td class="full" data-label="Name">
+              {name ?? <span class="quiet">no name</span>}
+            </td>
+            <td class="wide" data-label="Status">
+              {status}
+            </td>
+            <td class="wide" data-label="Last change">
+              {synced_at === null ? null : <Instant at={synced_at} now={now} />}
+            </td>
+            <td class="wide" data-label="Approval">
+              {isApproved(approved_until, now) ? (
+                <span class="state complete">approved</span>
+              ) : (
+                <span class="state pending">waits</span>
+              )}
+            </td>
+          </tr>
         ))}
-      </ul>
+      </Table>
       {next !== null || first !== null ? (
         <p class="note">
           {figure(pending.shown.length)} of {figure(pending.waiting + pending.approved)} stand on this page.
@@ -124,12 +165,11 @@ function PendingDeletions({
           <label>
             <input type="checkbox" name="sure" value="yes" required id="sure" />
             <span>
-              I have made sure that these {figure(pending.waiting)} {kindPlural(syncRun.kind)} are gone from
-              the compliance service.
+              I have made sure that {namedWords(syncRun.kind, pending, now)} gone from the compliance service.
             </span>
           </label>
           <button class="button first" id="approve" type="submit">
-            Approve {count(pending.waiting, 'deletion')}
+            Approve the deletion of {figure(pending.waiting)} {kindNoun(syncRun.kind, pending.waiting)}
           </button>
         </ActionForm>
       ) : null}

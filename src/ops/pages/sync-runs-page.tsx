@@ -8,13 +8,14 @@ import type { DryRun } from './dry-runs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Table, Title, Told } from './pieces.tsx';
 import { Ended, Running, SYNC_RUN_COLUMNS } from './sync-runs-tile.tsx';
+import type { Notice } from './told.ts';
 
 export interface SyncRunsView {
   snapshot: Snapshot;
   syncRuns: readonly SyncRunReport[];
   dryRun: DryRun;
   identity: Identity;
-  told: string | null;
+  told: Notice | null;
   next: string | null;
   first: string | null;
 }
@@ -32,7 +33,7 @@ export function SyncRunsPage(view: SyncRunsView) {
       <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
         Sync runs
       </Title>
-      <Told text={view.told} />
+      <Told notice={view.told} />
       {identity.role === 'operate' && !snapshot.live.eventsOnly ? <Start csrf={identity.csrf} /> : null}
       <SyncRunsParts {...view} />
     </Frame>

@@ -1,17 +1,20 @@
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { age, codeWords, count, figure, kindPlural } from '../words.ts';
+import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { differencesWords } from './differences.ts';
 import { Instant, Table, Tile } from './pieces.tsx';
 
-export const SYNC_RUN_COLUMNS = ['Sync run', 'Began', 'Why', 'Seen', 'Differences', 'Outcome'];
+export const SYNC_RUN_COLUMNS = ['Sync run', 'Began', 'Took', 'Why', 'Seen', 'Differences', 'Outcome'];
+
+/** The others stand on their page. */
+const SHOWN = 5;
 
 export function SyncRunsTile({ snapshot: { syncRuns, live, at } }: { snapshot: Snapshot }) {
   const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
-  const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id));
+  const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id)).slice(0, SHOWN);
   return (
-    <Tile part="sync-runs" title="Sync runs">
+    <Tile part="sync-runs" title={<a href="/sync-runs">Sync runs</a>}>
       {live.runningSyncRuns.length === 0 ? null : (
         <div class="running">
           {live.runningSyncRuns.map((syncRun) => (
@@ -79,6 +82,7 @@ export function Ended({ syncRun, now }: { syncRun: SyncRunReport; now: number })
       <td class="wide" data-label="Began">
         <Instant at={syncRun.started_at} now={now} />
       </td>
+      <td data-label="Took">{tookWords(syncRun)}</td>
       <td class="quiet" data-label="Why">
         {codeWords(syncRun.reason)}
       </td>
@@ -89,9 +93,14 @@ export function Ended({ syncRun, now }: { syncRun: SyncRunReport; now: number })
         {differences}
       </td>
       <td class="wide" data-label="Outcome">
-        <span class={outcome === 'failed' ? 'warn' : ''}>{codeWords(outcome)}</span>
+        <span class={`state ${outcome}`}>{codeWords(outcome)}</span>
         {syncRun.error === null ? null : <div class="error">{syncRun.error}</div>}
       </td>
     </tr>
   );
+}
+
+/** How long a sync run took, or that it goes on. */
+export function tookWords({ started_at, finished_at }: SyncRunReport): string {
+  return finished_at === null ? 'not ended' : duration(Date.parse(finished_at) - Date.parse(started_at));
 }

@@ -1,6 +1,10 @@
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { EventReport } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import type { OpsContext } from '../context.ts';
 import { count } from '../words.ts';
 
-/** What a form did, carried by the address that it leads back to, as words of our own and numbers only. */
+/** What a form did, as words of our own and numbers only. */
 export interface Outcome {
   what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
   done: number;
@@ -8,21 +12,58 @@ export interface Outcome {
   not: number;
 }
 
-export function toldParam({ what, done, not }: Outcome): string {
-  return `${what}.${done}.${not}`;
+export interface Notice {
+  text: string;
+  isBad: boolean;
 }
 
-/** Null: nothing was done, or somebody typed it. */
-export function toldText(param: string | undefined): string | null {
-  const [, what = '', done = '', not = ''] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(param ?? '') ?? [];
-  const say = Object.hasOwn(SENTENCES, what) ? SENTENCES[what as Outcome['what']] : null;
-  if (say === null) return null;
-  const rest =
-    Number(not) === 0
-      ? ''
-      : ` ${count(Number(not), 'other')} could not be: ${WHY_NOT[what as Outcome['what']] ?? 'the state had changed'}.`;
-  return `${say(Number(done))}${rest}`;
+const COOKIE = 'compliance-mirror-told';
+/** For the one request that follows the form's. Seconds. */
+const COOKIE_AGE = 60;
+
+/**
+ * What a form did goes to the page that it leads to in a cookie, which that page takes away: a reload, or a link to the page, says
+ * nothing of it again.
+ */
+export function createNotices({ publicUrl }: Pick<OpsContext, 'publicUrl'>) {
+  const secure = publicUrl?.protocol === 'https:';
+  const options = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
+  return {
+    leave(c: OpsHandlerContext, { what, done, not }: Outcome): void {
+      setCookie(c, COOKIE, `${what}.${done}.${not}`, { ...options, maxAge: COOKIE_AGE });
+    },
+    take(c: OpsHandlerContext): Outcome | null {
+      const left = getCookie(c, COOKIE);
+      if (left === undefined) return null;
+      deleteCookie(c, COOKIE, options);
+      return outcomeIn(left);
+    },
+  };
 }
+
+/** Null: somebody else wrote it. */
+function outcomeIn(text: string): Outcome | null {
+  const [, what = '', done, not] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(text) ?? [];
+  if (!Object.hasOwn(SENTENCES, what)) return null;
+  return { what: what as Outcome['what'], done: Number(done), not: Number(not) };
+}
+
+export function noticeOf({ what, done, not }: Outcome): Notice {
+  const why = WHY_NOT[what] ?? 'the state had changed';
+  const rest = not === 0 ? '' : ` ${count(not, 'other')} could not be: ${why}.`;
+  return { text: `${SENTENCES[what](done)}${rest}`, isBad: not > 0 };
+}
+
+/** On the page of the one event that it was done to: what came of it. */
+export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: EventReport): Notice {
+  if (what === 'discarded' && done > 0) return { text: 'Discarded.', isBad: false };
+  if (done > 0) return { text: state === 'ignored' ? IGNORED : 'Processed.', isBad: false };
+  if (state !== 'failed') return { text: `Not possible any more: the event is ${state}.`, isBad: true };
+  const why = body === null ? 'its body is not kept any more' : error;
+  return { text: `Failed again: ${why}.`, isBad: true };
+}
+
+const IGNORED = 'Read. Its type is not known, so it has no effect but that the API is asked for its record.';
 
 const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error stands beside each' };
 

@@ -10,15 +10,27 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
   const { upstream } = live;
   if (!upstream.configured) {
     return (
-      <Tile part="upstream" title="Compliance service" width="half">
-        <p class="big">not asked</p>
+      <Tile
+        part="upstream"
+        title="Compliance service"
+        width="third"
+        aside={<span class="state">not asked</span>}
+      >
         <p class="note">Without API credentials the mirror only knows what deliveries say.</p>
       </Tile>
     );
   }
   return (
-    <Tile part="upstream" title="Compliance service" width="half">
-      <p class="big">{upstream.ok === null ? 'not asked yet' : upstream.ok ? 'answers' : 'cannot be read'}</p>
+    <Tile
+      part="upstream"
+      title="Compliance service"
+      width="third"
+      aside={
+        <span class={`state ${upstream.ok === null ? '' : upstream.ok ? 'in_sync' : 'unreachable'}`}>
+          {upstream.ok === null ? 'not asked yet' : upstream.ok ? 'answers' : 'cannot be read'}
+        </span>
+      }
+    >
       <p class="note">
         {upstream.origin}
         {upstream.ok === false && upstream.lastError !== null ? `: ${upstream.lastError}` : ''}
@@ -46,9 +58,9 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
             <dd class={credentials.refusal === null ? '' : 'warn'}>{expiryWords(credentials, at)}</dd>
           </>
         )}
-        <dt id="budget-label">Requests left this minute</dt>
+        <dt id="budget-label">Requests left</dt>
         <dd>
-          {figure(upstream.budgetLeft)} of {figure(upstream.budgetPerMinute)}
+          {figure(upstream.budgetLeft)} of {figure(upstream.budgetPerMinute)} a minute
         </dd>
         {upstream.budgetLost.length === 0 ? null : (
           <>
@@ -61,12 +73,7 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
           </>
         )}
       </dl>
-      <progress
-        class="budget"
-        aria-labelledby="budget-label"
-        value={upstream.budgetLeft}
-        max={upstream.budgetPerMinute}
-      />
+      <progress aria-labelledby="budget-label" value={upstream.budgetLeft} max={upstream.budgetPerMinute} />
     </Tile>
   );
 }

@@ -19,23 +19,26 @@ export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; ide
   const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
   return (
     <section class={`verdict ${verdict.verdict}`} data-part="verdict" role="status" aria-label="Verdict">
-      <p class="eyebrow">
-        <strong>{VERDICT_WORDS[verdict.verdict]}</strong>
-        {verdict.since === null ? null : (
-          <span>
-            since <Instant at={verdict.since} now={at} /> · {age(at - Date.parse(verdict.since))}
-          </span>
-        )}
-      </p>
-      <h1>{verdict.sentence}</h1>
-      {verdict.remedy === null ? null : <p class="remedy">{verdict.remedy}</p>}
-      {toSet.map(({ kind, path, setting, record_id, used }) => (
-        <p class="remedy" data-part="learned-pointer">
-          The id of {record_id}, one of the {kindPlural(kind)}, was found at “{path}”, where no setting looks.{' '}
-          {used ? 'Events are read by that meanwhile.' : 'Each such event has its record sought meanwhile.'}{' '}
-          Set <code>{setting}</code>.
+      <div>
+        <p class="eyebrow">
+          <strong class={`state ${verdict.verdict}`}>{VERDICT_WORDS[verdict.verdict]}</strong>
+          {verdict.since === null ? null : (
+            <span>
+              since <Instant at={verdict.since} now={at} /> · {age(at - Date.parse(verdict.since))}
+            </span>
+          )}
         </p>
-      ))}
+        <h1>{verdict.sentence}</h1>
+        {verdict.remedy === null ? null : <p class="remedy">{verdict.remedy}</p>}
+        {toSet.map(({ kind, path, setting, record_id, used }) => (
+          <p class="remedy" data-part="learned-pointer">
+            The id of {record_id}, one of the {kindPlural(kind)}, was found at “{path}”, where no setting
+            looks.{' '}
+            {used ? 'Events are read by that meanwhile.' : 'Each such event has its record sought meanwhile.'}{' '}
+            Set <code>{setting}</code>.
+          </p>
+        ))}
+      </div>
       {identity.role === 'operate' ? <Actions snapshot={snapshot} csrf={identity.csrf} /> : null}
     </section>
   );

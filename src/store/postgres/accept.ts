@@ -1,6 +1,13 @@
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
-import type { AcceptOutcome, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
+import {
+  type AcceptOutcome,
+  type DirtyTiming,
+  DUPLICATES_KEPT,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+} from '../store.ts';
 import { keepUnusable } from '../units/accept.ts';
 import type { Dirtied } from '../units/records.ts';
 import { bigintArray, textArray, timestampArray } from './arrays.ts';
@@ -18,6 +25,8 @@ export const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'>
       const { outcomes, fresh, again, conflicting } = await sortOut(unit, batch.events);
       await insertEvents(unit, fresh, now);
       await countDeliveries(unit, again, now);
+      const duplicates = again.filter((event) => !conflicting.includes(event));
+      await keepDuplicates(unit, duplicates, now);
       RECORDS.dirty(unit, fresh.flatMap(remedyOf), now, timing);
       await keepUnusable(unit, RECORDS, { conflicting, unusable: batch.unusable }, now, timing);
       return outcomes;
@@ -43,7 +52,7 @@ async function acceptNew(
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
   );
   const [taken] = await database.transactAtOnce<{ before: number | null }>(
-    'SELECT accept_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS before',
+    'SELECT accept_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) AS before',
     [
       textArray(ids),
       textArray(events.map((event) => event.type)),
@@ -57,6 +66,7 @@ async function acceptNew(
       now.steady,
       now.steady + timing.settleMs,
       instantOf(now.wall),
+      textArray(events.map((event) => event.address ?? null)),
     ],
   );
   const before = taken?.before;
@@ -120,15 +130,15 @@ async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Pr
        UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN $3::bigint ELSE $4::bigint END
        WHERE state IN ('pending', 'ignored')
      ) INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-       processed_at, body)
+       processed_at, address, body)
      SELECT seq, id, type, created, "createdMs", kind, "recordId", $2::timestamptz, $2::timestamptz, CASE WHEN known THEN 'pending' ELSE 'ignored' END,
-       CASE WHEN known THEN NULL ELSE $2::timestamptz END, body
+       CASE WHEN known THEN NULL ELSE $2::timestamptz END, address, body
      FROM json_to_recordset($1::json) AS x (seq bigint, id text, type text, created timestamptz, "createdMs" bigint,
-       kind text, "recordId" text, known boolean, body text)`,
+       kind text, "recordId" text, known boolean, address text, body text)`,
     [
       rowsOf(
-        events.map(({ seq, id, type, createdMs, kind, recordId, known, body }) => ({
-          ...{ seq, id, type, createdMs, kind, recordId, body },
+        events.map(({ seq, id, type, createdMs, kind, recordId, known, address, body }) => ({
+          ...{ seq, id, type, createdMs, kind, recordId, address, body },
           known: waitsForProcessing({ known, kind, recordId }),
           created: instantOf(createdMs),
         })),
@@ -149,4 +159,22 @@ async function countDeliveries(sql: Sql, events: readonly IncomingEvent[], now: 
      FROM json_to_recordset($1::json) AS x (id text, times int) WHERE e.id = x.id`,
     [rowsOf([...times].map(([id, count]) => ({ id, times: count }))), instantOf(now.wall)],
   );
+}
+
+async function keepDuplicates(sql: Sql, duplicates: readonly IncomingEvent[], now: Now): Promise<void> {
+  if (duplicates.length === 0) return;
+  await sql.change(
+    `INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address)
+     SELECT $2::timestamptz, id, type, kind, "recordId", address
+     FROM json_to_recordset($1::json) AS x (id text, type text, kind text, "recordId" text, address text)`,
+    [
+      rowsOf(
+        duplicates.map(({ id, type, kind, recordId, address }) => ({ id, type, kind, recordId, address })),
+      ),
+      instantOf(now.wall),
+    ],
+  );
+  await sql.change('DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - $1', [
+    DUPLICATES_KEPT,
+  ]);
 }

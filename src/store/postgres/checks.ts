@@ -151,7 +151,7 @@ export async function checkPrivileges(database: Database, readOnly: boolean): Pr
 }
 
 /** What the service calls by name. Everybody may, unless somebody has taken that away; triggers ask for nothing. */
-const FUNCTIONS = ['accept_events', 'mark_dirty'];
+const FUNCTIONS = ['accept_events', 'mark_dirty', 'show_fields'];
 
 async function checkFunctions(database: Database): Promise<void> {
   const closed = await database.sql.query<{ name: string; user: string }>(

@@ -63,6 +63,7 @@ const DIALECT: database.Dialect = {
   entries: (values) => sql`json_each_text(${keepJson(values)}::json)`,
   forShare: sql`FOR SHARE`,
   forUpdate: sql`FOR UPDATE`,
+  hourOf: (column) => sql`date_trunc('hour', ${column})`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
   knowsSizes: true,
@@ -70,11 +71,15 @@ const DIALECT: database.Dialect = {
   // The range is the index's, which holds the beginnings of names only.
   beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
     AND starts_with(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C"))`,
+  indexed: (text) => sql`left(${text}::text, 200)`,
+  holds: (column, text) => sql`strpos(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C")) > 0`,
   contains: (column, text) =>
     column.dataType === 'buffer'
       ? sql`position(convert_to(${text}, 'UTF8') IN ${column}) > 0`
       : sql`strpos(${column}, ${text}) > 0`,
   isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
+  // By a function, since the service's user need own no view.
+  flatView: (kind) => [sql`SELECT show_fields(${kind})`],
 };
 
 function folded(text: Column | string): SQL {

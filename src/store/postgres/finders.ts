@@ -20,6 +20,11 @@ export function createFinders(statements: Sql): Finders {
         sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
           AND ${changes.seq} < ${before} ORDER BY ${changes.seq} DESC LIMIT ${limit}`,
       ),
+    changesAfter: (kind, id, after, limit) =>
+      numbers(
+        sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
+          AND ${changes.seq} > ${after} ORDER BY ${changes.seq} LIMIT ${limit}`,
+      ),
     async sizes(to) {
       const [row] = await to.query<{ bytes: number }>(
         sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c

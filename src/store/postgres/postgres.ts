@@ -5,6 +5,7 @@ import { createBackfillVerbs } from '../units/backfill.ts';
 import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
 import { createEventVerbs } from '../units/events.ts';
+import { createFieldVerbs } from '../units/fields.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
@@ -107,6 +108,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     },
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
+    ...createFieldVerbs(database),
     ...createReplicaVerbs(database),
     ...createNoticeVerbs(database),
     ...createReports(database, createFinders(database.sql)),

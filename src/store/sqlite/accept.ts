@@ -1,7 +1,14 @@
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import { waitsForProcessing } from '../../process/handlers.ts';
 import type { Database, Numbers } from '../database.ts';
-import type { AcceptOutcome, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
+import {
+  type AcceptOutcome,
+  type DirtyTiming,
+  DUPLICATES_KEPT,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+} from '../store.ts';
 import { keepUnusable } from '../units/accept.ts';
 import { iso } from '../units/sql.ts';
 import type { Arrivals } from './arrivals.ts';
@@ -18,8 +25,8 @@ export function createAcceptVerb(
   const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
   const insertEvent = db.prepare(
     `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-       processed_at, body)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+       processed_at, address, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
   );
   const countDelivery = db
     .prepare(
@@ -27,6 +34,12 @@ export function createAcceptVerb(
        RETURNING coalesce(content_hash, content_hash_of(body))`,
     )
     .pluck();
+  const insertDuplicate = db.prepare(
+    'INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address) VALUES (?, ?, ?, ?, ?, ?)',
+  );
+  const dropDuplicates = db.prepare(
+    'DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ?',
+  );
   const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
   const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
 
@@ -54,6 +67,7 @@ export function createAcceptVerb(
       nowIso,
       waits ? 'pending' : 'ignored',
       waits ? null : nowIso,
+      event.address ?? null,
       event.body,
     );
     if (inserted.changes === 1) {
@@ -72,6 +86,12 @@ export function createAcceptVerb(
     conflicting: contentHash !== contentHashOf(event.body),
   });
 
+  function keepDuplicates(duplicates: readonly IncomingEvent[], nowIso: string): void {
+    for (const { id, type, kind, recordId, address = null } of duplicates)
+      insertDuplicate.run(nowIso, id, type, kind, recordId, address);
+    if (duplicates.length > 0) dropDuplicates.run(DUPLICATES_KEPT);
+  }
+
   return {
     async accept(batch, now, timing) {
       const outcomes = await transact(async (unit) => {
@@ -85,10 +105,13 @@ export function createAcceptVerb(
         const pending = fresh.filter(waitsForProcessing).length;
         if (pending > 0) count.run(pending, 'pending');
         if (fresh.length > pending) count.run(fresh.length - pending, 'ignored');
-        const conflicting = batch.events.filter((_, index) => {
-          const outcome = outcomes[index]!;
-          return outcome.status === 'duplicate' && outcome.conflicting;
-        });
+        const repeats = (isConflicting: boolean) =>
+          batch.events.filter((_, index) => {
+            const outcome = outcomes[index]!;
+            return outcome.status === 'duplicate' && outcome.conflicting === isConflicting;
+          });
+        keepDuplicates(repeats(false), nowIso);
+        const conflicting = repeats(true);
         const { unusable } = batch;
         await keepUnusable(unit, records.shared, { conflicting, unusable }, now, timing);
         return outcomes;

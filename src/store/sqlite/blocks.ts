@@ -43,3 +43,30 @@ export function createBlockSearch(
     return after === 0 ? found : found.filter((seq) => seq > after);
   };
 }
+
+/** The same, oldest first: those above `after`. */
+export function createForwardBlockSearch(
+  db: Connection,
+  { table, index, match }: { table: string; index: string; match: string },
+): (values: readonly unknown[], after: number, limit: number) => number[] {
+  const find = db
+    .prepare(
+      `WITH RECURSIVE block(n) AS (VALUES (?) UNION ALL SELECT n + 1 FROM block WHERE n < ?)
+       SELECT t.seq FROM block CROSS JOIN ${table} t INDEXED BY ${index}
+       WHERE t.seq >> ${BLOCK_BITS} = block.n AND ${match} AND t.seq > ? ORDER BY t.seq LIMIT ?`,
+    )
+    .pluck() as Database.Statement<unknown[]>;
+  const newestOf = db.prepare(`SELECT max(seq) FROM ${table}`).pluck();
+
+  return (values, after, limit) => {
+    const found: number[] = [];
+    const highest = blockOf((newestOf.get() as number | null) ?? 0);
+    let block = blockOf(after + 1);
+    while (block <= highest && found.length < limit) {
+      const last = Math.min(highest, block + BLOCKS_AT_ONCE - 1);
+      found.push(...(find.all(block, last, ...values, after, limit - found.length) as number[]));
+      block = last + 1;
+    }
+    return found;
+  };
+}

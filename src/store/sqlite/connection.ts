@@ -8,6 +8,7 @@ import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';
 import { LAST, sql } from '../units/sql.ts';
+import { flatView } from './flat-views.ts';
 import { makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
@@ -230,15 +231,19 @@ const DIALECT: Dialect = {
   // One process holds the file.
   forShare: sql``,
   forUpdate: sql``,
+  hourOf: (column) => sql`substr(${column}, 1, 13) || ':00:00.000Z'`,
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
   knowsSizes: false,
   folded: (text) => sql`${text} COLLATE NOCASE`,
   beginsWith: (column, text) => sql`${column} COLLATE NOCASE < ${`${text}${LAST}`}`,
+  indexed: (text) => sql`${text}`,
+  holds: (column, text) => sql`instr(lower(${column}), lower(${text})) > 0`,
   contains: (column, text) =>
     sql`instr(${column}, ${column.dataType === 'buffer' ? Buffer.from(text) : text}) > 0`,
   // Of a pair that is compared as one, no index is used where a collation is named.
   isBehind: ([first, second], [a, b]) => sql`${first} >= ${a} AND (${first} > ${a} OR ${second} > ${b})`,
+  flatView,
 };
 
 /** The statement as this engine has it, prepared once. */

@@ -8,6 +8,7 @@ import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
 import { createEventVerbs } from '../units/events.ts';
 import { writeFact } from '../units/facts.ts';
+import { createFieldVerbs } from '../units/fields.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
@@ -109,6 +110,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...createFullSyncVerbs(database),
     ...createOperatorVerbs(database),
     ...createRetentionVerbs(database),
+    ...createFieldVerbs(database),
     ...createReplicaVerbs(database),
     ...ALONE,
     ...createReports(database, createFinders(db)),

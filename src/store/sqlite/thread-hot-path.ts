@@ -12,7 +12,7 @@ type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Ot
 
 /** Without the payload, which the thread can read in the body: copied, it would cost more than to parse it again. */
 const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
-  ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't'] as const),
+  ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't', 'address'] as const),
 ];
 
 /** Not what it says: whoever works on it gives it back, and the thread has it. */

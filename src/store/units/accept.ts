@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isUsableId } from '../../compliance/pointers.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import type { Database, Unit } from '../database.ts';
+import { OTHER_CONTENT } from '../reports.ts';
 import { coverableAt, gapOfQuarantined } from '../resolving.ts';
 import { quarantine, rejections } from '../schema.sqlite.ts';
 import {
@@ -28,9 +29,19 @@ export async function keepUnusable(
 ): Promise<void> {
   const nowIso = iso(now.wall);
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
-  for (const [nth, { reason, t, kind, recordId, body }] of deliveries.entries()) {
+  for (const [nth, { reason, t, kind, recordId, address = null, body }] of deliveries.entries()) {
     const bodySha256 = createHash('sha256').update(body).digest('hex');
-    const kept = { receivedAt: nowIso, reason, t, kind, recordId, body, bodySha256, ...namedIn(body) };
+    const kept = {
+      receivedAt: nowIso,
+      reason,
+      t,
+      kind,
+      recordId,
+      address,
+      body,
+      bodySha256,
+      ...namedIn(body),
+    };
     unit.send(insertInto(quarantine, kept));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
@@ -57,9 +68,9 @@ function namedIn(body: Uint8Array | null): { eventId: string | null; type: strin
   return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
 }
 
-const conflictOf = ({ id, t, body, kind, recordId }: IncomingEvent): UnusableDelivery => ({
-  reason: `the id ${id} was received before with other content`,
-  ...{ t, kind, recordId, body: Buffer.from(body) },
+const conflictOf = ({ id, t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
+  reason: `the id ${id} ${OTHER_CONTENT}`,
+  ...{ t, kind, recordId, address: address ?? null, body: Buffer.from(body) },
 });
 
 export const createRejectionVerbs = (database: Database): Pick<InboxStore, 'recordRejections'> => ({

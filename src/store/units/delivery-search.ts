@@ -8,7 +8,8 @@ import {
   type ListedOutcome,
   type Paging,
 } from '../reports.ts';
-import { events, quarantine, rejections } from '../schema.sqlite.ts';
+import { duplicates, events, quarantine, rejections } from '../schema.sqlite.ts';
+import { isWithin, numbersWithin } from './by-time.ts';
 import type { EventsOfRecord } from './event-search.ts';
 import { as, limitOf, sql } from './sql.ts';
 
@@ -23,7 +24,8 @@ interface Source {
   receivedAt: Column;
   eventId: Column;
   recordId: Column | null;
-  body: Column;
+  /** Null: the event has it. */
+  body: Column | null;
   selected: SQL;
 }
 
@@ -35,7 +37,16 @@ const SOURCES: readonly Source[] = [
     selected: as({
       ...{ number: events.seq, received_at: events.receivedAt, event_id: events.id, type: events.type },
       ...{ kind: events.kind, record_id: events.recordId, state: events.state, reason: events.error },
-      ...{ address: nothing, deliveries: events.deliveries },
+      ...{ address: events.address, deliveries: events.deliveries },
+    }),
+  },
+  {
+    ...{ outcome: 'duplicate', table: duplicates, number: duplicates.id, receivedAt: duplicates.receivedAt },
+    ...{ eventId: duplicates.eventId, recordId: duplicates.recordId, body: null },
+    selected: as({
+      ...{ number: duplicates.id, received_at: duplicates.receivedAt, event_id: duplicates.eventId },
+      ...{ type: duplicates.type, kind: duplicates.kind, record_id: duplicates.recordId, state: nothing },
+      ...{ reason: nothing, address: duplicates.address, deliveries: sql`1` },
     }),
   },
   {
@@ -45,7 +56,7 @@ const SOURCES: readonly Source[] = [
     selected: as({
       ...{ number: quarantine.id, received_at: quarantine.receivedAt, event_id: quarantine.eventId },
       ...{ type: quarantine.type, kind: quarantine.kind, record_id: quarantine.recordId, state: nothing },
-      ...{ reason: quarantine.reason, address: nothing, deliveries: sql`1` },
+      ...{ reason: quarantine.reason, address: quarantine.address, deliveries: sql`1` },
     }),
   },
   {
@@ -68,8 +79,9 @@ interface Found {
 }
 
 /** `named`: accepted ones that the search names, which an index finds however old they are. */
-const LANES = ['accepted', 'quarantined', 'rejected', 'named'] as const;
+const LANES = ['accepted', 'duplicate', 'quarantined', 'rejected', 'named'] as const;
 type Lane = (typeof LANES)[number];
+type Cursor = Readonly<Record<Lane, number>>;
 
 /**
  * Deliveries of all outcomes in one list, newest first. Each table is walked down by its own numbers, a bounded number of
@@ -79,29 +91,52 @@ export async function searchDeliveries(
   to: Sql,
   eventsOfRecord: EventsOfRecord,
   filter: DeliveryFilter,
-  paging: Paging,
+  paging: Paging & { above?: string | undefined },
 ): Promise<DeliveryPage> {
   const limit = limitOf(paging);
-  const from = cursorIn(paging.after);
+  const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);
+  const above = cursorIn(paging.above, 0);
+  // Before the rows: what comes in between is told of once too often rather than never.
+  const newest = await newestOf(to);
   const found: Found[] = [];
   for (const source of SOURCES.filter(({ outcome }) => [undefined, outcome].includes(filter.outcome))) {
-    const before = Math.min(from[source.outcome], await firstSince(to, source, filter.until));
-    found.push(await look(to, source, filter, { before, limit }));
+    const { until } = filter;
+    const period = await numbersWithin(to, { ...source, time: source.receivedAt }, { until });
+    const between = (lane: Lane): Range => ({
+      above: above[lane],
+      before: Math.min(from[lane], period.before),
+    });
+    found.push(await look(to, source, filter, between(source.outcome), limit));
     if (filter.search === undefined || source.outcome !== 'accepted') continue;
-    const named = await numbersOf(to, eventsOfRecord, filter.search, Math.min(from.named, before), limit);
+    const named = await numbersOf(to, eventsOfRecord, filter.search, between('named'), limit);
     found.push(await lookAmong(to, source, filter, named, limit));
   }
   const { items, next } = merged(found, from, limit);
   const reach = items.length === limit ? null : reachOf(found);
-  return { items, next, looked_back_to: next === null ? null : reach };
+  return { items, next, looked_back_to: next === null ? null : reach, newest };
+}
+
+/** Numbers that a walk lies between, neither of them in it. */
+interface Range {
+  above: number;
+  before: number;
+}
+
+/** Where each lane begins now, as a cursor has it. */
+async function newestOf(to: Sql): Promise<string> {
+  const newest = async ({ table, number }: Source) => {
+    const [row] = await to.query<{ number: number }>(
+      sql`SELECT ${as({ number })} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`,
+    );
+    return row?.number ?? 0;
+  };
+  const numbers: Partial<Record<Lane, number>> = {};
+  for (const source of SOURCES) numbers[source.outcome] = await newest(source);
+  return LANES.map((lane) => numbers[lane] ?? numbers.accepted).join('.');
 }
 
 /** The newest of all, each lane in its own order, as far as all of them have looked. */
-function merged(
-  found: readonly Found[],
-  from: Readonly<Record<Lane, number>>,
-  limit: number,
-): Pick<DeliveryPage, 'items' | 'next'> {
+function merged(found: readonly Found[], from: Cursor, limit: number): Pick<DeliveryPage, 'items' | 'next'> {
   const items: DeliveryReport[] = [];
   const taken = new Map(found.map(({ lane }) => [lane, 0]));
   const headOf = ({ lane, items: all }: Found) => all[taken.get(lane)!];
@@ -133,22 +168,23 @@ function reachOf(found: readonly Found[]): string | null {
   return ends.sort().at(-1) ?? null;
 }
 
-function cursorIn(after: string | undefined): Record<Lane, number> {
-  const numbers = after?.split('.').map(Number) ?? [];
-  const all = LANES.map((lane, nth) => [lane, numbers[nth] ?? Number.MAX_SAFE_INTEGER]);
-  return Object.fromEntries(all) as Record<Lane, number>;
+function cursorIn(text: string | undefined, otherwise: number): Cursor {
+  const numbers = text?.split('.').map(Number) ?? [];
+  return Object.fromEntries(LANES.map((lane, nth) => [lane, numbers[nth] ?? otherwise])) as Cursor;
 }
 
-/** Walks a table down from `before`, a bounded number of rows. */
+/** Walks a table down, a bounded number of rows. */
 async function look(
   to: Sql,
   source: Source,
   filter: DeliveryFilter,
-  { before, limit }: { before: number; limit: number },
+  { above, before }: Range,
+  limit: number,
 ): Promise<Found> {
   const { table, number, receivedAt } = source;
   const lookAt = filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT;
-  const walked = sql`FROM ${table}${to.dialect.indexedBy(null)} WHERE ${number} < ${before} ORDER BY ${number} DESC`;
+  const walked = sql`FROM ${table}${to.dialect.indexedBy(null)} WHERE ${number} < ${before} AND ${number} > ${above}
+    ORDER BY ${number} DESC`;
   const items = await shown(to, source, filter, sql`${walked} LIMIT ${lookAt}`, limit);
   const lane = source.outcome;
   const last = items.at(-1);
@@ -188,12 +224,10 @@ async function shown(
   limit: number,
 ): Promise<DeliveryReport[]> {
   const fits = search === undefined ? sql`true` : isFound(to, source, search);
-  const { instant } = to.dialect;
   const conditions = [
     ...(type === undefined ? [] : [sql`type = ${type}`]),
     ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
-    ...(since === undefined ? [] : [sql`received_at >= ${instant(since)}`]),
-    ...(until === undefined ? [] : [sql`received_at < ${instant(until)}`]),
+    ...isWithin(to, sql`received_at`, { since, until }),
     sql`fits`,
   ];
   const rows = await to.query<Omit<DeliveryReport, 'outcome'> & { fits: unknown }>(
@@ -207,7 +241,7 @@ async function shown(
 function isFound(to: Sql, { outcome, eventId, recordId, body }: Source, search: string): SQL {
   const isId = sql`coalesce(${eventId} = ${search}, false)`;
   const isNamed = recordId === null ? isId : sql`(${isId} OR coalesce(${recordId} = ${search}, false))`;
-  const holds = sql`coalesce(${to.dialect.contains(body, search)}, false)`;
+  const holds = body === null ? sql`false` : sql`coalesce(${to.dialect.contains(body, search)}, false)`;
   return outcome === 'accepted' ? sql`(${holds} AND NOT ${isNamed})` : sql`(${holds} OR ${isNamed})`;
 }
 
@@ -216,37 +250,13 @@ async function numbersOf(
   to: Sql,
   eventsOfRecord: EventsOfRecord,
   name: string,
-  before: number,
+  { above, before }: Range,
   limit: number,
 ): Promise<number[]> {
   const byId = await to.query<{ number: number }>(
     sql`SELECT ${as({ number: events.seq })} FROM ${events} WHERE ${events.id} = ${name} AND ${events.seq} < ${before}`,
   );
   const ofRecord = await eventsOfRecord(name, before, limit);
-  const all = new Set([...byId.map(({ number }) => number), ...ofRecord]);
+  const all = new Set([...byId.map(({ number }) => number), ...ofRecord].filter((number) => number > above));
   return [...all].sort((a, b) => b - a).slice(0, limit);
-}
-
-/** The number from which on all was received at `instant` or later. Numbers grow with time, but for a clock set back. */
-async function firstSince(
-  to: Sql,
-  { table, number, receivedAt }: Source,
-  instant: string | undefined,
-): Promise<number> {
-  if (instant === undefined) return Number.MAX_SAFE_INTEGER;
-  const newestUpTo = async (most: number) => {
-    const [row] = await to.query<{ number: number; received_at: string }>(
-      sql`SELECT ${as({ number, received_at: receivedAt })} FROM ${table} WHERE ${number} <= ${most} ORDER BY ${number} DESC LIMIT 1`,
-    );
-    return row;
-  };
-  let least = 0;
-  let most = (await newestUpTo(Number.MAX_SAFE_INTEGER))?.number ?? 0;
-  while (least < most) {
-    const middle = Math.ceil((least + most) / 2);
-    const row = await newestUpTo(middle);
-    if (row === undefined || row.received_at < instant) least = middle;
-    else most = Math.max(least, row.number - 1);
-  }
-  return least + 1;
 }

@@ -7,6 +7,7 @@ import {
   type ReportStore,
 } from '../reports.ts';
 import { eventCounts, events } from '../schema.sqlite.ts';
+import { isWithin, numbersWithin } from './by-time.ts';
 import { beforeOf, columns, limitOf, sql } from './sql.ts';
 
 type Filter = Parameters<ReportStore['listEvents']>[0];
@@ -35,6 +36,7 @@ export const EVENT_COLUMNS = columns(
     events.nextAttemptAt,
     events.processedAt,
     events.error,
+    events.address,
   ],
 );
 
@@ -52,11 +54,12 @@ const LAST_AND_EMPTY: EventPage = { items: [], next: null, looked_back_to: null 
  * filter would make that unnecessary, and every delivery would pay for it.
  */
 export async function searchEvents(
-  { query, dialect }: Sql,
+  to: Sql,
   eventsOfRecord: EventsOfRecord,
-  { state, type, kind, recordId }: Filter,
+  { state, type, kind, recordId, since, until }: Filter,
   paging: Paging,
 ): Promise<EventPage> {
+  const { query, dialect } = to;
   // Most databases hold none of the rare states, and need not be walked to find that out.
   if (state !== undefined) {
     const [row] = await query<{ count: number }>(
@@ -66,7 +69,9 @@ export async function searchEvents(
   }
   const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
   const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
-  const before = beforeOf(paging);
+  const period = { since, until };
+  const within = await numbersWithin(to, { table: events, number: seq, time: receivedAt }, period);
+  const before = Math.min(beforeOf(paging), within.before);
   const limit = limitOf(paging);
   const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
 
@@ -82,9 +87,10 @@ export async function searchEvents(
   const equal = Object.entries({ kind, type, state: byState ? undefined : state }).flatMap(([name, value]) =>
     value === undefined ? [] : [sql` AND ${sql.identifier(name)} = ${value}`],
   );
+  const fits = isWithin(to, sql`received_at`, period).map((condition) => sql` AND ${condition}`);
   const items = await query<EventReport>(
     sql`SELECT * FROM (SELECT ${EVENT_COLUMNS}, NULL AS body ${looked}) AS looked
-      WHERE true${sql.join(equal)} ORDER BY seq DESC LIMIT ${limit}`,
+      WHERE true${sql.join([...equal, ...fits])} ORDER BY seq DESC LIMIT ${limit}`,
   );
   const last = items.at(-1);
   if (last !== undefined && items.length === limit)
@@ -98,7 +104,7 @@ export async function searchEvents(
       : await query<End>(
           sql`SELECT ${columns(seq, receivedAt)} FROM ${events} WHERE ${seq} = ${found[lookAt - 1] ?? 0}`,
         );
-  return end === undefined
+  return end === undefined || end.seq < within.from
     ? { items, next: null, looked_back_to: null }
     : { items, next: String(end.seq), looked_back_to: end.received_at };
 }

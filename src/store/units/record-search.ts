@@ -1,77 +1,230 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Sql } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
+import type { Column, SQL } from '../drizzle.ts';
 import { recordColumns, TABLES } from '../record-rows.ts';
-import type { Paging, RecordReport, ReportStore } from '../reports.ts';
+import {
+  NAMES_LOOKED_AT,
+  type Paging,
+  RECORDS_LOOKED_AT,
+  type RecordFilter,
+  type RecordOrder,
+  type RecordPage,
+  type RecordPaging,
+  type RecordReport,
+  STATUS_COUNT_MAX,
+  type StatusCount,
+} from '../reports.ts';
+import { changes } from '../schema.sqlite.ts';
 import { TABLE_OF } from './records.ts';
-import { LAST, limitOf, sql } from './sql.ts';
+import { as, LAST, limitOf, sql } from './sql.ts';
 
-/** So many rows are sorted at once rather than looked for among all names; of more, a page is soon full. */
-const FEW_ROWS = 1_000;
+/** Of one kind: more of them than this are no list to choose from. */
+const STATUSES_LISTED = 50;
 
-/** Lists of records in the order of an index, so that a page costs the same however many are stored. */
+/** A way through an index, which a page walks for a bounded number of rows. */
+interface Lane {
+  /** `FROM … WHERE …`, from a place of it on, or from its beginning. */
+  walked(place: string | null): Promise<SQL>;
+  /** What orders it, the last of which tells the place of a row. */
+  keys: readonly (Column | SQL)[];
+  descending?: true;
+  recordId: Column;
+  /** What is said of how far a page came. */
+  reach: Column;
+  /** What must hold of a row. */
+  fits: SQL;
+  /** Which the index itself tells. */
+  inIndex?: boolean;
+}
+
+/**
+ * Lists of records in the order of an index, so that a page costs the same however many are stored: a bounded number of rows
+ * is looked at, and the page says how far it came. A search has three lanes: ids that begin with the text, then names that do,
+ * then names that hold it. The cursor is the lane's number and a place in it.
+ */
 export async function searchRecords(
-  { query, dialect }: Sql,
+  to: Sql,
   kind: Kind,
-  { search, unverified, deleted }: Parameters<ReportStore['listRecords']>[1],
-  paging: Paging,
-): Promise<RecordReport[]> {
-  const rows = TABLE_OF[kind];
-  const { id, name } = rows;
+  filter: RecordFilter,
+  paging: RecordPaging,
+): Promise<RecordPage> {
   const limit = limitOf(paging);
-  // In the text, because an index of unverified or deleted rows is used only where they stand there.
-  const and = [
-    unverified === undefined ? '' : ` AND unverified_since IS ${unverified ? 'NOT NULL' : 'NULL'}`,
-    deleted === undefined ? '' : ` AND deleted_at IS ${deleted ? 'NOT NULL' : 'NULL'}`,
-  ].join('');
-  const narrow = unverified === true ? 'outstanding' : deleted === true ? 'deleted' : null;
-  const inNarrow = narrow === null ? sql`` : dialect.indexedBy(`${TABLES[kind]}_${narrow}`);
-
-  async function read(index: SQL, condition: SQL, order: SQL, atMost: number): Promise<RecordReport[]> {
-    const found = await query<RecordReport>(
-      sql`SELECT ${sql.raw(recordColumns(kind))} FROM ${rows}${index} WHERE ${condition}${sql.raw(and)}
-        ORDER BY ${order} LIMIT ${atMost}`,
+  const lanes = lanesOf(to, kind, filter, paging.order ?? 'id');
+  const [, first = '0', from = null] = /^(\d)\.(.*)$/s.exec(paging.after ?? '') ?? [];
+  const ids: string[] = [];
+  let place = from;
+  for (let at = Number(first); at < lanes.length; at += 1) {
+    const lane = lanes[at]!;
+    const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
+    const walked = await lane.walked(place);
+    const found = await foundIn(to, lane, walked, { limit: limit - ids.length, lookAt });
+    ids.push(...found.map(({ id }) => id));
+    if (ids.length === limit) {
+      return { items: await inOrder(to, kind, ids), next: `${at}.${found.at(-1)!.place}`, searched_to: null };
+    }
+    const [end] = await to.query<{ place: unknown; reach: string | null }>(
+      sql`SELECT ${as({ place: lane.keys.at(-1)!, reach: lane.reach })} ${walked} ORDER BY ${orderOf(lane, lane.keys)}
+        LIMIT 1 OFFSET ${lookAt - 1}`,
     );
-    return found.map((row) => ({ ...row, data: dialect.fromJson(row.data) as JsonObject }));
+    if (end !== undefined) {
+      const items = await inOrder(to, kind, ids);
+      return { items, next: `${at}.${end.place}`, searched_to: end.reach ?? '' };
+    }
+    place = null;
   }
-  const readIds = (condition: SQL) => read(inNarrow, condition, sql`${id}`, limit);
+  return { items: await inOrder(to, kind, ids), next: null, searched_to: null };
+}
 
-  const { after } = paging;
-  if (search === undefined || search === '') return await readIds(sql`${id} > ${after ?? ''}`);
-  const isId = sql`${id} >= ${search} AND ${id} < ${`${search}${LAST}`}`;
-  const isAmongNames = after !== undefined && !after.startsWith(search);
-  const byId = isAmongNames
-    ? []
-    : await readIds(after === undefined ? isId : sql`${isId} AND ${id} > ${after}`);
-  if (byId.length === limit) return byId;
+/** By id alone, which is the key. */
+export async function recordsById(to: Sql, kind: Kind, paging: Paging): Promise<RecordReport[]> {
+  const { id } = TABLE_OF[kind];
+  return rowsOf(to, kind, sql`${id} > ${paging.after ?? ''} ORDER BY ${id} LIMIT ${limitOf(paging)}`);
+}
 
+/** The statuses that records of a kind have, the deleted included, each with how many have it. */
+export function statusesOf(to: Sql, kind: Kind): Promise<StatusCount[]> {
+  const rows = TABLE_OF[kind];
+  const status = to.dialect.indexed(rows.status);
+  const counted = sql`SELECT 1 FROM ${rows} WHERE ${status} = listed.status LIMIT ${STATUS_COUNT_MAX}`;
+  return to.query<StatusCount>(
+    sql`WITH RECURSIVE listed (status) AS (
+        SELECT min(${status}) FROM ${rows} UNION ALL
+        SELECT (SELECT min(${status}) FROM ${rows} WHERE ${status} > listed.status) FROM listed
+          WHERE listed.status IS NOT NULL
+      )
+      SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records FROM listed
+      WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}`,
+  );
+}
+
+function lanesOf({ query, dialect }: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder): Lane[] {
+  const rows = TABLE_OF[kind];
+  const { id, name, status } = rows;
+  const { search, unverified, deleted, field } = filter;
   const folded = dialect.folded(name);
-  const from = isAmongNames
-    ? dialect.isBehind([folded, id], [dialect.folded(await placeOf(after, search)), after])
-    : sql`${folded} >= ${dialect.folded(search)}`;
-  // What the ids showed already is not shown again.
-  const isNew = sql`${from} AND ${dialect.beginsWith(name, search)} AND NOT (${isId})`;
-  const index = (await areFew()) ? inNarrow : dialect.indexedBy(`${TABLES[kind]}_name`);
-  return [...byId, ...(await read(index, isNew, sql`${folded}, ${id}`, limit - byId.length))];
+  const all = (conditions: readonly SQL[]) =>
+    conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` AND `)})`;
 
-  /** Whether the filter itself leaves few. False: there is no index to tell it by, or the planner knows. */
-  async function areFew(): Promise<boolean> {
-    if (narrow === null || dialect.knowsSizes) return false;
-    const [row] = await query<{ n: number }>(
-      sql`SELECT count(*) AS n FROM (SELECT 1 FROM ${rows}${inNarrow} WHERE true${sql.raw(and)} LIMIT ${FEW_ROWS + 1}) AS some`,
-    );
-    return row!.n <= FEW_ROWS;
-  }
+  const isId = sql`(${id} >= ${search ?? ''} AND ${id} < ${`${search ?? ''}${LAST}`})`;
+  const holds = sql`coalesce(${dialect.holds(name, search ?? '')}, false)`;
+  const filters = [
+    ...(filter.status === undefined
+      ? []
+      : [sql`coalesce(${dialect.indexed(status)} = ${dialect.indexed(filter.status)}, false)`]),
+    ...(unverified === undefined
+      ? []
+      : [sql`${rows.unverifiedSince} IS ${sql.raw(unverified ? 'NOT NULL' : 'NULL')}`]),
+    ...(deleted === undefined ? [] : [sql`${rows.deletedAt} IS ${sql.raw(deleted ? 'NOT NULL' : 'NULL')}`]),
+    ...(field === undefined ? [] : [hasField(rows.data, field)]),
+  ];
+  const found = search === undefined ? filters : [sql`(${isId} OR ${holds})`, ...filters];
+
+  /** `index` null: that of the primary key. */
+  const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
+    ...{ keys: [id], recordId: id, reach: id, fits: all(conditions) },
+    async walked(place) {
+      const hint = index === null ? sql`` : dialect.indexedBy(`${TABLES[kind]}_${index}`);
+      return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
+    },
+  });
+  const byName = (from: string, range: SQL, conditions: readonly SQL[]): Lane => ({
+    ...{ keys: [folded, id], recordId: id, reach: name, fits: all(conditions) },
+    inIndex: filters.length === 0,
+    async walked(place) {
+      const begin =
+        place === null
+          ? sql`${folded} >= ${dialect.folded(from)}`
+          : dialect.isBehind([folded, id], [dialect.folded(await nameOf(place, from)), place]);
+      return sql`FROM ${rows}${dialect.indexedBy(`${TABLES[kind]}_name`)} WHERE ${begin} AND ${range}`;
+    },
+  });
 
   /** The name that the page before ended at; where it was changed meanwhile to an earlier one, the first that fits. */
-  async function placeOf(last: string, first: string): Promise<string> {
+  async function nameOf(last: string, from: string): Promise<string> {
     const [row] = await query<{ name: string | null }>(
       sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`,
     );
     const found = row?.name ?? '';
-    return inEitherCase(found) < inEitherCase(first) ? first : found;
+    return inEitherCase(found) < inEitherCase(from) ? from : found;
   }
+
+  if (order === 'changed') return [byChange(kind, found)];
+  // Few are outstanding or deleted, as a rule: their own index leaves nothing else to be looked at.
+  if (unverified === true) return [byId('outstanding', sql`unverified_since IS NOT NULL`, found)];
+  if (deleted === true) return [byId('deleted', sql`deleted_at IS NOT NULL`, found)];
+  if (search !== undefined) {
+    const begins = sql`(${folded} >= ${dialect.folded(search)} AND ${dialect.beginsWith(name, search)})`;
+    return [
+      byId(null, isId, filters),
+      byName(search, dialect.beginsWith(name, search), [sql`NOT ${isId}`, ...filters]),
+      byName('', sql`true`, [holds, sql`NOT ${begins}`, sql`NOT ${isId}`, ...filters]),
+    ];
+  }
+  if (order === 'name') {
+    return [byName('', sql`true`, filters), byId('name', sql`${folded} IS NULL`, filters)];
+  }
+  if (filter.status === undefined) return [byId(null, sql`true`, filters)];
+  return [byId('status', sql`${dialect.indexed(status)} = ${dialect.indexed(filter.status)}`, filters)];
+}
+
+/** What was changed last first: a row knows the change that its content came with, so that each is found once. */
+function byChange(kind: Kind, filters: readonly SQL[]): Lane {
+  const rows = TABLE_OF[kind];
+  const isLast = sql`${rows.id} = ${changes.recordId} AND ${rows.changeSeq} = ${changes.seq}`;
+  return {
+    ...{ keys: [changes.seq], descending: true, recordId: changes.recordId, reach: changes.at },
+    fits: sql`(${changes.kind} = ${kind} AND EXISTS (SELECT 1 FROM ${rows} WHERE ${sql.join([isLast, ...filters], sql` AND `)}))`,
+    walked: async (place) =>
+      sql`FROM ${changes} WHERE ${changes.seq} < ${place === null ? Number.MAX_SAFE_INTEGER : Number(place)}`,
+  };
+}
+
+/** Of JSON both engines say a value as it is written, texts in quotes. */
+function hasField(data: Column, { path, value }: RecordFilter['field'] & object): SQL {
+  const steps = path.map((name) => sql`CAST(${name} AS text)`);
+  const found = sql`CAST(${sql.join([sql`${data}`, ...steps], sql` -> `)} AS text)`;
+  return sql`coalesce(${found} = ${JSON.stringify(value)} OR ${found} = ${value}, false)`;
+}
+
+function orderOf({ descending }: Lane, keys: readonly (Column | SQL)[]): SQL {
+  const direction = sql.raw(descending ? ' DESC' : '');
+  return sql.join(
+    keys.map((key) => sql`${key}${direction}`),
+    sql`, `,
+  );
+}
+
+async function foundIn(
+  to: Sql,
+  lane: Lane,
+  walked: SQL,
+  { limit, lookAt }: { limit: number; lookAt: number },
+): Promise<{ id: string; place: unknown }[]> {
+  const { keys, recordId, fits } = lane;
+  const names = keys.map((_, nth) => (nth === keys.length - 1 ? 'place' : 'before_it'));
+  const looked = sql`SELECT ${as({ id: recordId, ...Object.fromEntries(names.map((name, nth) => [name, keys[nth]!])), fits })}
+    ${walked} ORDER BY ${orderOf(lane, keys)} LIMIT ${lookAt}`;
+  return to.query(
+    sql`SELECT id, place FROM (${looked}) AS looked WHERE fits
+      ORDER BY ${orderOf(
+        lane,
+        names.map((name) => sql.raw(name)),
+      )} LIMIT ${limit}`,
+  );
+}
+
+async function inOrder(to: Sql, kind: Kind, ids: readonly string[]): Promise<RecordReport[]> {
+  const found = await rowsOf(to, kind, to.dialect.isAmong(TABLE_OF[kind].id, ids));
+  const byId = new Map(found.map((row) => [row.id, row]));
+  return ids.map((id) => byId.get(id)!);
+}
+
+async function rowsOf({ query, dialect }: Sql, kind: Kind, which: SQL): Promise<RecordReport[]> {
+  const rows = await query<RecordReport>(
+    sql`SELECT ${sql.raw(recordColumns(kind))} FROM ${TABLE_OF[kind]} WHERE ${which}`,
+  );
+  return rows.map((row) => ({ ...row, data: dialect.fromJson(row.data) as JsonObject }));
 }
 
 /** ASCII only, as `Dialect.folded` has it. */

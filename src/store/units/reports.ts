@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql } from '../database.ts';
-import type { Column, SQL, Table } from '../drizzle.ts';
+import type { SQL } from '../drizzle.ts';
 import { EPOCH_FACT } from '../epoch.ts';
 import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
 import type {
@@ -14,6 +14,7 @@ import type {
   OpenGaps,
   Paging,
   PendingDeletionReport,
+  Period,
   QuarantineReport,
   RecordReport,
   RejectionReport,
@@ -24,10 +25,11 @@ import type {
   TrimmedChanges,
 } from '../reports.ts';
 import * as tables from '../schema.sqlite.ts';
+import { firstSince, isWithin, type Numbered, numbersWithin } from './by-time.ts';
 import { searchDeliveries } from './delivery-search.ts';
 import { EVENT_COLUMNS, type EventsOfRecord, searchEvents } from './event-search.ts';
 import { readFact } from './facts.ts';
-import { searchRecords } from './record-search.ts';
+import { recordsById, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { beforeOf, columns, iso, limitOf, sql } from './sql.ts';
 
@@ -36,6 +38,8 @@ export interface Finders {
   eventsOfRecord: EventsOfRecord;
   /** Numbers of one record's changes, newest first. */
   changesOfRecord(kind: Kind, id: string, before: number, limit: number): Promise<number[]>;
+  /** The same above `after`, oldest first. */
+  changesAfter(kind: Kind, id: string, after: number, limit: number): Promise<number[]>;
   sizes(to: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
 }
 
@@ -83,12 +87,21 @@ const SYNC_RUN_COLUMNS = columns(
 );
 const QUARANTINE_COLUMNS = columns(
   ...[quarantine.id, quarantine.receivedAt, quarantine.reason, quarantine.t],
-  ...[quarantine.bodySha256, quarantine.releasedAt],
+  ...[quarantine.bodySha256, quarantine.releasedAt, quarantine.address],
 );
 const REJECTION_COLUMNS = columns(
   ...[rejections.id, rejections.at, rejections.reason, rejections.t, rejections.bytes],
   ...[rejections.bodySha256, rejections.header, rejections.address, rejections.times],
 );
+/** Lists of a period are found by these. */
+const BY_TIME = {
+  audit: { table: audit, number: audit.id, time: audit.at },
+  changes: { table: changes, number: changes.seq, time: changes.at },
+  gaps: { table: gaps, number: gaps.id, time: gaps.openedAt },
+  quarantine: { table: quarantine, number: quarantine.id, time: quarantine.receivedAt },
+  rejections: { table: rejections, number: rejections.id, time: rejections.at },
+  syncRuns: { table: syncRuns, number: syncRuns.id, time: syncRuns.startedAt },
+} satisfies Record<string, Numbered>;
 const NO_BODY = sql`NULL AS body, NULL AS body_base64`;
 
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
@@ -99,10 +112,20 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
     return (await query<Row>(statement))[0] ?? null;
   }
 
-  const newest = <Row>(selected: SQL, table: Table & { id: Column }, paging: Paging) =>
-    query<Row>(
-      sql`SELECT ${selected} FROM ${table} WHERE ${table.id} < ${beforeOf(paging)} ORDER BY ${table.id} DESC LIMIT ${limitOf(paging)}`,
+  /** Newest first: a page of the rows of a period that fulfil `condition`. */
+  async function newest<Row>(selected: SQL, rows: Numbered, paging: Paging & Period, ...condition: SQL[]) {
+    const { table, number, time } = rows;
+    const { from, before } = await numbersWithin(statements, rows, paging);
+    const conditions = [
+      sql`${number} < ${Math.min(before, beforeOf(paging))}`,
+      ...(from === 0 ? [] : [sql`${number} >= ${from}`]),
+      ...isWithin(statements, time, paging),
+      ...condition,
+    ];
+    return await query<Row>(
+      sql`SELECT ${selected} FROM ${table} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${number} DESC LIMIT ${limitOf(paging)}`,
     );
+  }
 
   /** Columns of JSON, as the engine hands them out. */
   const withJson =
@@ -132,6 +155,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       ),
 
     listRecords: (kind, filter, paging) => searchRecords(statements, kind, filter, paging),
+    listStatuses: (kind) => statusesOf(statements, kind),
 
     async showRecord(kind, id) {
       const row = await one<RecordReport>(
@@ -145,8 +169,17 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY ${changes.seq} DESC`);
     },
 
+    async recordChangesAfter(kind, id, after, limit) {
+      const found = await finders.changesAfter(kind, id, after, limitOf({ limit }));
+      return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY ${changes.seq}`);
+    },
+
     listChanges: (after, limit) =>
       changesWhere(sql`${changes.seq} > ${after} ORDER BY ${changes.seq} LIMIT ${limitOf({ limit })}`),
+
+    async changesBefore(instant) {
+      return (await firstSince(statements, BY_TIME.changes, instant)) - 1;
+    },
 
     async trimmedChanges() {
       const text = await readFact(statements, TRIMMED_CHANGES_FACT);
@@ -160,7 +193,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
     async snapshotRecords(kind, paging) {
       // The counter first: what is committed between the two is in the rows as well as behind `seq`.
       const row = await one<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
-      return { seq: row?.value ?? 0, records: await searchRecords(statements, kind, {}, paging) };
+      return { seq: row?.value ?? 0, records: await recordsById(statements, kind, paging) };
     },
 
     countGapsOpened: () =>
@@ -168,16 +201,14 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
         sql`SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason ORDER BY reason`,
       ),
 
-    listGaps({ open }, paging) {
+    listGaps({ open, ...period }, paging) {
       const isOpen = sql`${gaps.resolvedAt} IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`;
-      return query<GapReport>(
-        sql`SELECT ${GAP_COLUMNS} FROM ${gaps} WHERE ${gaps.id} < ${beforeOf(paging)} AND ${open === undefined ? sql`true` : isOpen}
-          ORDER BY ${gaps.id} DESC LIMIT ${limitOf(paging)}`,
-      );
+      const condition = open === undefined ? [] : [isOpen];
+      return newest<GapReport>(GAP_COLUMNS, BY_TIME.gaps, { ...period, ...paging }, ...condition);
     },
 
     async listSyncRuns(paging) {
-      return (await newest<SyncRunReport>(SYNC_RUN_COLUMNS, syncRuns, paging)).map(syncRunReport);
+      return (await newest<SyncRunReport>(SYNC_RUN_COLUMNS, BY_TIME.syncRuns, paging)).map(syncRunReport);
     },
 
     async showSyncRun(id) {
@@ -188,7 +219,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
     },
 
     listQuarantine: (paging) =>
-      newest<QuarantineReport>(sql`${QUARANTINE_COLUMNS}, ${NO_BODY}`, quarantine, paging),
+      newest<QuarantineReport>(sql`${QUARANTINE_COLUMNS}, ${NO_BODY}`, BY_TIME.quarantine, paging),
 
     async showQuarantined(id) {
       const row = await one<WithBytes<QuarantineReport>>(
@@ -217,7 +248,8 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       return query<PendingDeletionReport>(
         sql`SELECT ${columns(kind, id, syncRunId, pendingSince, approvedUntil)},
             coalesce(${policies.name}, ${assessments.name}, ${vendors.name}) AS name,
-            coalesce(${policies.status}, ${assessments.status}, ${vendors.status}) AS status
+            coalesce(${policies.status}, ${assessments.status}, ${vendors.status}) AS status,
+            coalesce(${policies.syncedAt}, ${assessments.syncedAt}, ${vendors.syncedAt}) AS synced_at
           FROM ${pendingDeletions}
           LEFT JOIN ${policies} ON ${kind} = 'policy' AND ${policies.id} = ${id}
           LEFT JOIN ${assessments} ON ${kind} = 'risk_assessment' AND ${assessments.id} = ${id}
@@ -226,8 +258,15 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
       );
     },
 
-    listTraffic(since) {
+    listTraffic(since, step = 'minute') {
       const { minute, what, times, totalMs, maxMs } = traffic;
+      if (step === 'hour') {
+        return query<TrafficReport>(
+          sql`SELECT ${statements.dialect.hourOf(minute)} AS minute, ${what}, CAST(sum(${times}) AS bigint) AS times,
+              CAST(sum(${totalMs}) AS bigint) AS total_ms, max(${maxMs}) AS max_ms
+            FROM ${traffic} WHERE ${minute} >= ${iso(since)} GROUP BY 1, ${what} ORDER BY 1, ${what}`,
+        );
+      }
       return query<TrafficReport>(
         sql`SELECT ${columns(minute, what, times, totalMs, maxMs)} FROM ${traffic}
           WHERE ${minute} >= ${iso(since)} ORDER BY ${minute}, ${what}`,
@@ -235,7 +274,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
     },
 
     listRejections: (paging) =>
-      newest<RejectionReport>(sql`${REJECTION_COLUMNS}, ${NO_BODY}`, rejections, paging),
+      newest<RejectionReport>(sql`${REJECTION_COLUMNS}, ${NO_BODY}`, BY_TIME.rejections, paging),
 
     async showRejection(id) {
       const row = await one<WithBytes<RejectionReport>>(
@@ -247,7 +286,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
     listAudit: (paging) =>
       newest<AuditReport>(
         columns(audit.id, audit.at, audit.actor, audit.action, audit.outcome, audit.target),
-        audit,
+        BY_TIME.audit,
         paging,
       ),
   };

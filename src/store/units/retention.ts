@@ -2,7 +2,15 @@ import { contentHashOf } from '../../inbox/content-hash.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
-import { audit, changes, events, quarantine, registrations, trimmedEvents } from '../schema.sqlite.ts';
+import {
+  audit,
+  changes,
+  duplicates,
+  events,
+  quarantine,
+  registrations,
+  trimmedEvents,
+} from '../schema.sqlite.ts';
 import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
 import { readFact, writeFact } from './facts.ts';
 import { as, isOneOf, iso, set, sql } from './sql.ts';
@@ -34,6 +42,9 @@ const OLDEST_EVENTS = (after: number) =>
     at: events.receivedAt,
     ready: isOneOf(events.state, ['processed', 'ignored', 'discarded']),
   })} FROM ${events} WHERE ${events.seq} > ${after}`;
+const OLDEST_DUPLICATES = (after: number) =>
+  sql`SELECT ${as({ key: duplicates.id, at: duplicates.receivedAt, ready: sql`true` })}
+    FROM ${duplicates} WHERE ${duplicates.id} > ${after}`;
 const OLDEST_QUARANTINED = (after: number) =>
   sql`SELECT ${as({ key: quarantine.id, at: quarantine.receivedAt, ready: sql`true` })}
     FROM ${quarantine} WHERE ${quarantine.body} IS NOT NULL AND ${quarantine.id} > ${after}`;
@@ -54,7 +65,7 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
   const hashes = Object.fromEntries(held.map((row) => [row.seq, contentHashOf(row.body)]));
   const contentHash = sql`coalesce(${events.contentHash}, hashed.value)`;
   unit.send(
-    sql`UPDATE ${events} SET ${set(events, { contentHash, body: null })} FROM ${unit.dialect.entries(hashes)} AS hashed
+    sql`UPDATE ${events} SET ${set(events, { contentHash, address: null, body: null })} FROM ${unit.dialect.entries(hashes)} AS hashed
       WHERE ${seq} = CAST(hashed.key AS bigint)`,
   );
   return held.length;
@@ -100,8 +111,13 @@ export function createRetentionVerbs(database: Database): RetentionStore {
     trimQuarantineBodies: (step) =>
       walk(step, OLDEST_QUARANTINED, (unit, keys) =>
         unit.change(
-          sql`UPDATE ${quarantine} SET ${set(quarantine, { body: null })} WHERE ${unit.dialect.isAmong(quarantine.id, keys)}`,
+          sql`UPDATE ${quarantine} SET ${set(quarantine, { address: null, body: null })} WHERE ${unit.dialect.isAmong(quarantine.id, keys)}`,
         ),
+      ),
+
+    trimDuplicates: (step) =>
+      walk(step, OLDEST_DUPLICATES, (unit, keys) =>
+        unit.change(sql`DELETE FROM ${duplicates} WHERE ${unit.dialect.isAmong(duplicates.id, keys)}`),
       ),
 
     trimEvents: (step) =>

@@ -20,7 +20,7 @@ async function prove(scene: Scene, kind: Kind, ids: readonly string[]) {
 }
 
 const live = async (scene: Scene, kind: Kind) =>
-  (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).map((row) => row.id);
+  (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).items.map((row) => row.id);
 const pending = async (scene: Scene) =>
   (await scene.store.pendingDeletions(scene.now().wall)).map((one) => one.id);
 

@@ -1,28 +1,64 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DeliveryFilter, DeliveryReport } from '../../../src/store/reports.ts';
-import type { Store } from '../../../src/store/store.ts';
+import type { Kind } from '../../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../../src/compliance/pointers.ts';
+import { type DeliveryFilter, type DeliveryReport, OTHER_CONTENT } from '../../../src/store/reports.ts';
+import { DUPLICATES_KEPT, type IncomingEvent, type Store } from '../../../src/store/store.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
 
 const step = fc.record({
-  outcome: fc.constantFrom('accepted', 'accepted', 'quarantined', 'rejected'),
+  outcome: fc.constantFrom('accepted', 'accepted', 'duplicate', 'quarantined', 'rejected'),
+  kind: fc.constantFrom<Kind[]>('policy', 'vendor'),
   name: fc.constantFrom('a', 'b', 'c'),
   pauseMs: fc.constantFrom(0, 1_000),
 });
 
-async function deliver(scene: Scene, outcome: string, id: string, body: object): Promise<void> {
+type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
+
+const UNFILTERED = {
+  ...{ outcome: undefined, search: undefined, type: undefined, kind: undefined },
+  ...{ sinceStep: undefined, untilStep: undefined },
+};
+const TWICE: Step[] = Array.from({ length: 2 }, () => ({
+  ...{ outcome: 'accepted', kind: 'policy', name: 'b', pauseMs: 0 },
+}));
+
+/** What was delivered, as a list should tell it. */
+interface Told {
+  outcome: string;
+  at: string;
+  type: string;
+  kind: string | null;
+  /** By which it is found, besides its text. */
+  ids: string[];
+  text: string;
+}
+
+const SENDER = '192.0.2.1';
+const recordOf = (id: string, { name }: { name?: string }) => `rec_${name ?? id}`;
+
+const acceptable = (scene: Scene, id: string, body: object, kind: Kind): IncomingEvent => ({
+  ...scene.event({ id, kind, recordId: recordOf(id, body), shows: body as JsonObject }),
+  address: SENDER,
+});
+
+async function deliver(
+  scene: Scene,
+  outcome: string,
+  id: string,
+  body: object,
+  kind: Kind = 'policy',
+): Promise<void> {
   const text = Buffer.from(JSON.stringify(body));
   if (outcome === 'accepted') {
-    const { name } = body as { name?: string };
-    await scene.accept(
-      scene.event({ id, recordId: `pol_${name ?? id}`, shows: body as Record<string, unknown> }),
-    );
+    await scene.accept(acceptable(scene, id, body, kind));
   } else if (outcome === 'quarantined') {
-    const unusable = { reason: 'invalid_json', t: '1', body: text, kind: 'vendor', recordId: 'v_1' } as const;
+    const about = { kind, recordId: 'v_1', address: SENDER } as const;
+    const unusable = { reason: 'invalid_json', t: '1', body: text, ...about };
     await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
   } else {
     const rejection = { reason: 'no_match', t: '1', bytes: text.length, bodySha256: null, header: null };
-    const about = { ...rejection, body: text, address: '192.0.2.1', times: 3, wall: scene.now().wall };
+    const about = { ...rejection, body: text, address: SENDER, times: 3, wall: scene.now().wall };
     await scene.store.recordRejections([about]);
   }
 }
@@ -39,54 +75,140 @@ async function all(store: Store, filter: DeliveryFilter, limit: number): Promise
   }
 }
 
+/** Delivers them, a duplicate of what was accepted last, where something was. */
+async function tell(scene: Scene, steps: readonly Step[]): Promise<Told[]> {
+  const told: Told[] = [];
+  let accepted: { event: IncomingEvent; about: Omit<Told, 'outcome' | 'at'> } | null = null;
+  for (const [nth, { outcome, kind, name, pauseMs }] of steps.entries()) {
+    const id = `e${nth}`;
+    const at = isoOf(scene.now().wall);
+    const body = { id, type: `${kind}.updated`, name, text: `is ${name}` };
+    const about = { type: body.type, kind, text: JSON.stringify(body) };
+    if (outcome === 'accepted') {
+      const event = acceptable(scene, id, body, kind);
+      accepted = { event, about: { ...about, ids: [id, recordOf(id, body)] } };
+      await scene.accept(event);
+      told.push({ ...{ outcome, at }, ...accepted.about });
+    } else if (outcome === 'duplicate') {
+      if (accepted === null) continue;
+      await scene.accept(accepted.event);
+      // The event alone has the body.
+      told.push({ ...{ outcome, at }, ...accepted.about, text: '' });
+    } else {
+      await deliver(scene, outcome, id, body, kind);
+      told.push({ ...{ outcome, at }, ...about, kind: outcome === 'rejected' ? null : kind, ids: [id] });
+    }
+    scene.pass(pauseMs);
+  }
+  return told;
+}
+
 const placeOf = ({ outcome, number }: DeliveryReport) => `${outcome} ${number}`;
 
 export function describeDeliveries(open: OpenEngine): void {
   describe('deliveries', () => {
     it('of every outcome are one list, each once, newest first, however it is paged and filtered', async () => {
+      // Most of them absent: all together leave nothing to be shown.
+      const optional = <T>(arbitrary: fc.Arbitrary<T>) =>
+        fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
       await fc.assert(
         fc.asyncProperty(
-          fc.array(step, { maxLength: 12 }),
+          fc.array(step, { maxLength: 12, size: 'max' }),
           fc.integer({ min: 1, max: 5 }),
-          fc.constantFrom(undefined, 'accepted', 'quarantined', 'rejected'),
-          fc.constantFrom(undefined, 'a', 'e3', 'pol_b'),
-          fc.option(fc.nat(12), { nil: undefined }),
-          async (steps, limit, outcome, search, untilStep) =>
+          fc.record({
+            outcome: optional(fc.constantFrom('accepted', 'duplicate', 'quarantined', 'rejected')),
+            search: optional(fc.constantFrom('a', 'e3', 'rec_b')),
+            type: optional(fc.constantFrom('policy.updated', 'vendor.updated')),
+            kind: optional(fc.constantFrom('policy', 'vendor')),
+            sinceStep: optional(fc.nat(12)),
+            untilStep: optional(fc.nat(12)),
+          }),
+          async (steps, limit, { sinceStep, untilStep, ...filter }) =>
             inScene(open, async (scene) => {
-              const told: { outcome: string; at: string; text: string; ids: string[] }[] = [];
-              for (const [nth, each] of steps.entries()) {
-                const id = `e${nth}`;
-                const body = { id, type: 'policy.updated', name: each.name, text: `is ${each.name}` };
-                await deliver(scene, each.outcome, id, body);
-                const ids = each.outcome === 'accepted' ? [id, `pol_${each.name}`] : [id];
-                const text = JSON.stringify(body);
-                told.push({ outcome: each.outcome, at: isoOf(scene.now().wall), text, ids });
-                scene.pass(each.pauseMs);
-              }
-              const until = untilStep === undefined ? undefined : (told[untilStep]?.at ?? isoOf(0));
-              const items = await all(scene.store, { outcome, search, until } as DeliveryFilter, limit);
+              const told = await tell(scene, steps);
+              const at = (nth: number | undefined) =>
+                nth === undefined ? undefined : (told[nth]?.at ?? isoOf(scene.now().wall));
+              const [since, until] = [at(sinceStep), at(untilStep)];
+              const items = await all(scene.store, { ...filter, since, until } as DeliveryFilter, limit);
               expect(new Set(items.map(placeOf)).size).toBe(items.length);
               const times = items.map(({ received_at }) => received_at);
               expect(times).toEqual(times.toSorted().reverse());
+              const { outcome, search, type, kind } = filter;
               const expected = told.filter(
                 (one) =>
                   (outcome === undefined || one.outcome === outcome) &&
+                  (type === undefined || one.type === type) &&
+                  (kind === undefined || one.kind === kind) &&
+                  (since === undefined || one.at >= since) &&
                   (until === undefined || one.at < until) &&
                   (search === undefined || one.ids.includes(search) || one.text.includes(search)),
               );
-              const shown = items.map((item) => `${item.received_at} ${item.outcome}`).sort();
-              expect(shown).toEqual(expected.map(({ at, outcome: of }) => `${at} ${of}`).sort());
+              const shown = items.map((item) => `${item.received_at} ${item.outcome} ${item.type}`).sort();
+              expect(shown).toEqual(expected.map((one) => `${one.at} ${one.outcome} ${one.type}`).sort());
             })(),
         ),
-        { numRuns: 25 },
+        {
+          numRuns: 25,
+          // What the search names was left out of the second page.
+          examples: [[TWICE, 1, { ...UNFILTERED, search: 'rec_b' }]],
+        },
       );
     });
+
+    it(
+      'are told of from where an earlier page ended above, each once',
+      inScene(open, async (scene) => {
+        const newer = async (filter: DeliveryFilter, above: string | undefined) => {
+          const { items } = await scene.store.listDeliveries(filter, { limit: 9, above });
+          return items.map(({ outcome, event_id }) => `${outcome} ${event_id}`);
+        };
+        const first = await scene.store.listDeliveries({}, { limit: 9 });
+        await deliver(scene, 'accepted', 'e1', { id: 'e1' });
+        await deliver(scene, 'accepted', 'e1', { id: 'e1' });
+        expect(await newer({}, first.newest)).toEqual(['duplicate e1', 'accepted e1']);
+        const { newest } = await scene.store.listDeliveries({}, { limit: 9 });
+        expect(await newer({}, newest)).toEqual([]);
+        for (const outcome of ['accepted', 'quarantined', 'rejected']) {
+          scene.pass(1_000);
+          await deliver(scene, outcome, 'e2', { id: 'e2' });
+        }
+        expect(await newer({}, newest)).toEqual(['rejected e2', 'quarantined e2', 'accepted e2']);
+        expect(await newer({ search: 'e2', outcome: 'accepted' }, newest)).toEqual(['accepted e2']);
+        expect(await newer({ search: 'e1' }, newest)).toEqual([]);
+      }),
+    );
+
+    it(
+      'of what came before are kept as far as there is room, and say whom they came from',
+      inScene(open, async (scene) => {
+        const event = { ...scene.event({ id: 'e1' }), address: SENDER };
+        await scene.accept(event, event);
+        const other = { ...event, body: event.body.replace('"name":"e1"', '"name":"other"') };
+        await scene.accept({ ...event, address: null }, { ...other, address: '192.0.2.2' });
+        const { items } = await scene.store.listDeliveries({ search: 'e1' }, { limit: 9 });
+        expect(
+          items.map(({ outcome, address, deliveries }) => [outcome, address, deliveries]).sort(),
+        ).toEqual([
+          ['accepted', SENDER, 4],
+          ['duplicate', null, 1],
+          ['duplicate', SENDER, 1],
+          // With other content: its reason says so.
+          ['quarantined', '192.0.2.2', 1],
+        ]);
+        expect(items.find(({ outcome }) => outcome === 'quarantined')?.reason).toContain(OTHER_CONTENT);
+
+        for (let left = DUPLICATES_KEPT; left > 0; left -= 1_000)
+          await scene.accept(...Array.from({ length: 1_000 }, () => event));
+        const [kept] = await scene.query('SELECT count(*) AS n, min(id) AS oldest FROM duplicates');
+        expect([Number(kept?.['n']), Number(kept?.['oldest'])]).toEqual([DUPLICATES_KEPT, 3]);
+      }),
+    );
 
     it(
       'that were not accepted are found by the id that their body names, and say why',
       inScene(open, async (scene) => {
         await deliver(scene, 'rejected', '', { id: 'evt_lost', type: 'vendor.updated' });
-        await deliver(scene, 'quarantined', '', { id: 'evt_odd', type: 'vendor.updated' });
+        await deliver(scene, 'quarantined', '', { id: 'evt_odd', type: 'vendor.updated' }, 'vendor');
         await deliver(scene, 'accepted', 'evt_fine', {});
         const find = async (search: string) =>
           (await scene.store.listDeliveries({ search }, { limit: 5 })).items;

@@ -32,7 +32,7 @@ export function describeHostileInput(open: OpenEngine): void {
         expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });
         expect(await scene.store.showEvent(id)).toMatchObject({ id, record_id: id, state: 'processed' });
         expect((await scene.store.recordHistory('policy', id, { limit: 10 })).length).toBeGreaterThan(0);
-        const found = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
+        const { items: found } = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
         expect(found.map((row) => row.id)).toEqual([id]);
         await scene.store.openGap({ reason: 'unresolved', kind: 'policy', recordId: id }, id, scene.now());
         expect(await scene.openGaps()).toEqual([`unresolved policy ${id}`]);
@@ -47,7 +47,7 @@ export function describeHostileInput(open: OpenEngine): void {
           'vendor',
           alike.map((id) => ({ id, data: { id } })),
         );
-        expect(await scene.store.listRecords('vendor', {}, { limit: 10 })).toHaveLength(alike.length);
+        expect((await scene.store.listRecords('vendor', {}, { limit: 10 })).items).toHaveLength(alike.length);
       }),
     );
 

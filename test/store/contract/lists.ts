@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { RecordFilter, RecordOrder } from '../../../src/store/reports.ts';
 import { inScene, isoOf, type OpenEngine } from '../scene.ts';
 
 export function describeLists(open: OpenEngine): void {
@@ -22,21 +23,24 @@ export function describeLists(open: OpenEngine): void {
         for (const limit of [1, 2, 3, 10]) {
           const found: string[] = [];
           for (let after: string | undefined; ; ) {
-            const rows = await scene.store.listRecords('vendor', { search: 'ac' }, { limit, after });
-            found.push(...rows.map((row) => row.id));
-            if (rows.length < limit) break;
-            after = rows.at(-1)!.id;
+            const page = await scene.store.listRecords('vendor', { search: 'ac' }, { limit, after });
+            found.push(...page.items.map((row) => row.id));
+            if (page.next === null) break;
+            after = page.next;
           }
-          expect(found, `pages of ${limit}`).toEqual(['ac_1', 'ac_2', 'e', 'b', 'c', 'd']);
+          expect(found, `pages of ${limit}`).toEqual(['ac_1', 'ac_2', 'e', 'b', 'c', 'd', 'f']);
         }
         for (const id of ['ac_2', 'c', 'd', 'f']) {
           await scene.accept(scene.event({ kind: 'vendor', recordId: id }));
         }
-        const outstanding = async (after?: string) =>
-          (
-            await scene.store.listRecords('vendor', { search: 'ac', unverified: true }, { limit: 2, after })
-          ).map((row) => row.id);
-        expect([await outstanding(), await outstanding('c')]).toEqual([['ac_2', 'c'], ['d']]);
+        const filter = { search: 'ac', unverified: true };
+        const first = await scene.store.listRecords('vendor', filter, { limit: 2 });
+        const after = first.next ?? undefined;
+        const second = await scene.store.listRecords('vendor', filter, { limit: 3, after });
+        expect([first, second].map(({ items }) => items.map((row) => row.id))).toEqual([
+          ['ac_2', 'c'],
+          ['d', 'f'],
+        ]);
       }),
     );
 
@@ -47,13 +51,13 @@ export function describeLists(open: OpenEngine): void {
         const names = [named('x', 'Acme'), named('y', 'Acorn'), named('z', 'Aaron')];
         await scene.apply('vendor', names);
         const { store } = scene;
-        expect(await store.listRecords('vendor', { search: 'ac' }, { limit: 1 })).toMatchObject([
-          { id: 'x' },
-        ]);
+        const first = await store.listRecords('vendor', { search: 'ac' }, { limit: 1 });
+        expect(first.items).toMatchObject([{ id: 'x' }]);
         scene.pass(60_000);
         await scene.apply('vendor', [named('x', 'AAA')]);
-        const rest = await store.listRecords('vendor', { search: 'ac' }, { limit: 9, after: 'x' });
-        expect(rest.map((row) => row.id)).toEqual(['y']);
+        const after = first.next ?? undefined;
+        const rest = await store.listRecords('vendor', { search: 'ac' }, { limit: 9, after });
+        expect(rest.items.map((row) => row.id)).toEqual(['y']);
       }),
     );
 
@@ -63,12 +67,12 @@ export function describeLists(open: OpenEngine): void {
         const ids = ['-', 'B', 'Z', '_', 'a', 'b', 'ba', 'z', '\u00e9', '\u{1f4a5}'];
         const shuffled = [...ids].reverse().map((id) => ({ id, data: { id, name: `n${id}` } }));
         await scene.apply('vendor', shuffled);
-        const idsOf = (rows: readonly { id: string }[]) => rows.map((row) => row.id);
+        const idsOf = ({ items }: { items: readonly { id: string }[] }) => items.map((row) => row.id);
         expect(idsOf(await scene.store.listRecords('vendor', {}, { limit: 20 }))).toEqual(ids);
-        expect(idsOf(await scene.store.listRecords('vendor', {}, { limit: 3, after: 'Z' }))).toEqual([
+        expect(idsOf(await scene.store.listRecords('vendor', {}, { limit: 3, after: '0.Z' }))).toEqual([
           ...['_', 'a', 'b'],
         ]);
-        expect(idsOf(await scene.store.knownIds('vendor', '_', 3))).toEqual(['a', 'b', 'ba']);
+        expect((await scene.store.knownIds('vendor', '_', 3)).map(({ id }) => id)).toEqual(['a', 'b', 'ba']);
         // By name: letters of ASCII in either case are one, then bytes.
         expect(idsOf(await scene.store.listRecords('vendor', { search: 'N' }, { limit: 20 }))).toEqual([
           ...['-', '_', 'a', 'B', 'b', 'ba', 'Z', 'z', '\u00e9', '\u{1f4a5}'],
@@ -86,11 +90,100 @@ export function describeLists(open: OpenEngine): void {
           Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
         );
         const find = async (search: string) =>
-          (await scene.store.listRecords('vendor', { search }, { limit: 9 })).map((row) => row.id);
+          (await scene.store.listRecords('vendor', { search }, { limit: 9 })).items.map((row) => row.id);
         expect(await find('SUPPLIER')).toEqual(['a', 'b']);
         expect(await find(long.toUpperCase())).toEqual(['a', 'b']);
         expect(await find(`${long}TWO`)).toEqual(['b']);
         expect(await find('\u00e9CL')).toEqual(['d']);
+      }),
+    );
+
+    it(
+      'of records are filtered by status and by any field, by its path and its value',
+      inScene(open, async (scene) => {
+        const all = [
+          { id: 'a', status: 'approved', owner: { team: 'Legal' }, score: 3, 'is.open': true },
+          { id: 'b', status: 'draft', owner: { team: 'It\u2019s "IT"' }, score: 3.5 },
+          { id: 'c', status: 'approved', owner: 'Legal', score: '3', open: true },
+          { id: 'd', owner: { team: null } },
+        ];
+        await scene.apply(
+          'vendor',
+          all.map((data) => ({ id: data.id, data })),
+        );
+        const found = async (filter: RecordFilter, order?: RecordOrder) =>
+          (await scene.store.listRecords('vendor', filter, { limit: 9, order })).items
+            .map(({ id }) => id)
+            .join('');
+        const field = (path: string, value: string) => found({ field: { path: path.split('/'), value } });
+        expect(await found({ status: 'approved' })).toBe('ac');
+        expect(await found({ status: 'none' })).toBe('');
+        expect(await found({ status: 'approved', search: 'c' })).toBe('c');
+        expect(await field('owner/team', 'Legal')).toBe('a');
+        expect(await field('owner/team', 'It\u2019s "IT"')).toBe('b');
+        expect(await field('owner', 'Legal')).toBe('c');
+        expect(await field('score', '3')).toBe('ac');
+        expect(await field('open', 'true')).toBe('c');
+        expect(await field('owner/team', 'null')).toBe('d');
+        expect(await field('nowhere/at/all', 'x')).toBe('');
+        expect(await scene.store.listStatuses('vendor')).toEqual([
+          { status: 'approved', records: 2 },
+          { status: 'draft', records: 1 },
+        ]);
+        expect(await scene.store.listStatuses('policy')).toEqual([]);
+      }),
+    );
+
+    it(
+      'of records come by id, by name or the last changed first, each once, page by page',
+      inScene(open, async (scene) => {
+        const names: [string, string?][] = [['a', 'Zed'], ['b', 'acorn'], ['c'], ['d', 'Acme'], ['e']];
+        for (const [id, name] of names) await scene.show('vendor', id, { id, name });
+        await scene.show('policy', 'p', { id: 'p' });
+        scene.pass(60_000);
+        await scene.show('vendor', 'b', { id: 'b', name: 'Acorn' });
+        const walk = async (order: RecordOrder, filter: RecordFilter, limit: number, lookAt?: number) => {
+          const ids: string[] = [];
+          for (let after: string | undefined; ; ) {
+            const page = await scene.store.listRecords('vendor', filter, { limit, after, order, lookAt });
+            ids.push(...page.items.map(({ id }) => id));
+            if (page.next === null) return ids.join('');
+            after = page.next;
+          }
+        };
+        for (const limit of [1, 2, 5, 9]) {
+          expect(await walk('id', {}, limit), `pages of ${limit}`).toBe('abcde');
+          expect(await walk('name', {}, limit), `pages of ${limit}`).toBe('dbace');
+          expect(await walk('changed', {}, limit), `pages of ${limit}`).toBe('bedca');
+          expect(await walk('changed', { search: 'a' }, limit), `pages of ${limit}`).toBe('bda');
+          // However few a page looks at, nothing is left out.
+          for (const order of ['id', 'name', 'changed'] as const) {
+            const [all, some] = [
+              await walk(order, { deleted: false }, limit),
+              await walk(order, { deleted: false }, limit, 1),
+            ];
+            expect(some).toBe(all);
+          }
+          expect(await walk('id', { search: 'o' }, limit, 2)).toBe('b');
+        }
+      }),
+    );
+
+    it(
+      'of records say how far they looked, where that is not to the end',
+      inScene(open, async (scene) => {
+        const ids = Array.from({ length: 7 }, (_, n) => `ven_${n}`);
+        await scene.apply(
+          'vendor',
+          ids.map((id) => ({ id, data: { id, name: `Name ${id}` } })),
+        );
+        const look = (filter: RecordFilter, after?: string) =>
+          scene.store.listRecords('vendor', filter, { limit: 2, lookAt: 5, after });
+        const rare = { field: { path: ['name'], value: 'Name ven_6' } };
+        expect(await look(rare)).toEqual({ items: [], next: '0.ven_4', searched_to: 'ven_4' });
+        const second = await look(rare, '0.ven_4');
+        expect(second).toMatchObject({ items: [{ id: 'ven_6' }], next: null, searched_to: null });
+        expect(await look({ search: '_6' })).toMatchObject({ items: [], searched_to: 'Name ven_4' });
       }),
     );
 
@@ -133,6 +226,23 @@ export function describeLists(open: OpenEngine): void {
         await scene.store.addTraffic([row(young, 3, 20)], wall - 60_000);
         expect(await scene.store.listTraffic(0)).toEqual([row(young, 5, 30)]);
         expect(await scene.store.listTraffic(wall + 1)).toEqual([]);
+      }),
+    );
+
+    it(
+      'of minutes are added up by the hour where that is asked for',
+      inScene(open, async ({ store }) => {
+        const row = (minute: string, times: number, max_ms: number, what = 'accepted') => ({
+          ...{ minute: `2026-11-20T${minute}:00.000Z`, what, times, total_ms: times * 10, max_ms },
+        });
+        const rows = [row('10:59', 4, 9), row('11:00', 1, 5), row('11:59', 2, 30), row('11:30', 7, 1, 'b')];
+        await store.addTraffic(rows, 0);
+        const since = Date.parse('2026-11-20T11:00:00Z');
+        expect(await store.listTraffic(since, 'hour')).toEqual([
+          row('11:00', 3, 30),
+          row('11:00', 7, 1, 'b'),
+        ]);
+        expect((await store.listTraffic(0, 'hour')).map(({ times }) => times)).toEqual([4, 3, 7]);
       }),
     );
 

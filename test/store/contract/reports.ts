@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { PAGE_LIMIT_MAX, type Paging } from '../../../src/store/reports.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period } from '../../../src/store/reports.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
 
 /** Reads a list to its end, two rows at a time. */
@@ -89,6 +89,60 @@ export function describeReports(open: OpenEngine): void {
           (row) => row.seq,
         );
         expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
+        const after = await store.recordChangesAfter('policy', 'pol_1', history.at(-1)!.seq, 2);
+        expect(after).toEqual(history.toReversed().slice(1, 3));
+      }),
+    );
+
+    it(
+      'of a period hold what is of it and nothing else, page by page',
+      inScene(open, async (scene) => {
+        const start = scene.now().wall;
+        await fill(scene);
+        const { store } = scene;
+        type Read = (paging: Paging & Period) => Promise<object[]>;
+        const lists: [key: string, time: string, read: Read][] = [
+          ['seq', 'received_at', async (paging) => (await store.listEvents(paging, paging)).items],
+          ['id', 'opened_at', (paging) => store.listGaps(paging, paging)],
+          ['id', 'started_at', (paging) => store.listSyncRuns(paging)],
+          ['id', 'received_at', (paging) => store.listQuarantine(paging)],
+          ['id', 'at', (paging) => store.listRejections(paging)],
+          ['id', 'at', (paging) => store.listAudit(paging)],
+        ];
+        const instants = [
+          undefined,
+          ...[-1, 0, 1, 1_500, 3_000, 99_000].map((after) => isoOf(start + after)),
+        ];
+        for (const [key, time, read] of lists) {
+          const field = (row: object, name: string) => row[name as keyof object] as string;
+          const all = await read({ limit: 100 });
+          for (const since of instants) {
+            for (const until of instants) {
+              const found = await pages(
+                (paging) => read({ ...paging, since, until }),
+                (row) => field(row, key),
+              );
+              const isOfIt = (at: string) =>
+                (since === undefined || at >= since) && (until === undefined || at < until);
+              expect(found).toEqual(all.filter((row) => isOfIt(field(row, time))));
+            }
+          }
+        }
+      }),
+    );
+
+    it(
+      'of changes can begin with an instant',
+      inScene(open, async (scene) => {
+        const start = scene.now().wall;
+        await fill(scene);
+        const { store } = scene;
+        const all = await store.listChanges(0, 100);
+        for (const after of [-1, 0, 1, 2_000, 99_000]) {
+          const instant = isoOf(start + after);
+          const found = await store.listChanges(await store.changesBefore(instant), 100);
+          expect(found).toEqual(all.filter(({ at }) => at >= instant));
+        }
       }),
     );
 
@@ -97,12 +151,12 @@ export function describeReports(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await fill(scene);
         const rows = await pages(
-          (paging) => scene.store.listRecords('vendor', {}, paging),
-          (row) => row.id,
+          async (paging) => (await scene.store.listRecords('vendor', {}, paging)).items,
+          (row) => `0.${row.id}`,
         );
         expect(rows.map((row) => row.id)).toEqual(['ven_1', 'ven_2', 'ven_3', 'ven_4', 'ven_5']);
         expect(rows[0]).not.toHaveProperty('version');
-        expect((await scene.store.listRecords('policy', {}, { limit: 1 }))[0]).toHaveProperty(
+        expect((await scene.store.listRecords('policy', {}, { limit: 1 })).items[0]).toHaveProperty(
           'version',
           null,
         );
@@ -123,7 +177,7 @@ export function describeReports(open: OpenEngine): void {
           const alone = await scene.store.showRecord(kind, id);
           expect(Object.keys(alone!)).toEqual([...columns[kind], ...shared, ...last]);
           for (const filter of [{}, { search: id }, { search }]) {
-            expect(await scene.store.listRecords(kind, filter, { limit: 1 })).toStrictEqual([alone]);
+            expect((await scene.store.listRecords(kind, filter, { limit: 1 })).items).toStrictEqual([alone]);
           }
           expect((await scene.store.snapshotRecords(kind, { limit: 1 })).records).toStrictEqual([alone]);
         }
@@ -172,8 +226,10 @@ export function describeReports(open: OpenEngine): void {
           'vendor',
           ids.map((id) => ({ id, data: { id } })),
         );
-        expect(await scene.store.listRecords('vendor', {}, { limit: 10_000 })).toHaveLength(PAGE_LIMIT_MAX);
-        expect(await scene.store.listRecords('vendor', {}, { limit: 0 })).toHaveLength(1);
+        const records = async (limit: number) =>
+          (await scene.store.listRecords('vendor', {}, { limit })).items;
+        expect(await records(10_000)).toHaveLength(PAGE_LIMIT_MAX);
+        expect(await records(0)).toHaveLength(1);
         expect(await scene.store.listChanges(0, 10_000)).toHaveLength(PAGE_LIMIT_MAX);
       }),
     );
@@ -254,12 +310,14 @@ export function describeReports(open: OpenEngine): void {
       { search: 'ven', found: ['ven_1', 'ven_2'] },
       { search: 'ven_1', found: ['ven_1'] },
       { search: 'Acme', found: ['zed', 'ven_1'] },
+      { search: 'e', found: ['pct', 'zed', 'ven_1', 'ven_2'] },
       { search: 'acme', found: ['zed', 'ven_1'] },
       { search: '100%', found: ['pct'] },
       { search: '1_0', found: ['und'] },
       { search: 'back\\', found: ['bsl'] },
-      { search: 'cme', found: [] },
-    ])('of records are searched by how ids and names begin: $search', async ({ search, found }) => {
+      { search: 'CME', found: ['zed', 'ven_1'] },
+      { search: 'acmes', found: [] },
+    ])('of records are searched by how ids begin and what names hold: $search', async ({ search, found }) => {
       await inScene(open, async (scene) => {
         const names = {
           ven_1: 'Acme Ltd',
@@ -274,8 +332,8 @@ export function describeReports(open: OpenEngine): void {
           'vendor',
           Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
         );
-        const rows = await scene.store.listRecords('vendor', { search }, { limit: 10 });
-        expect(rows.map((row) => row.id)).toEqual(found);
+        const { items } = await scene.store.listRecords('vendor', { search }, { limit: 10 });
+        expect(items.map((row) => row.id)).toEqual(found);
       })();
     });
 
@@ -286,7 +344,9 @@ export function describeReports(open: OpenEngine): void {
         await scene.conclude('policy', { absent: ['b'] });
         await scene.accept(scene.event({ recordId: 'c' }));
         const ids = async (filter: { unverified?: boolean; deleted?: boolean }) =>
-          (await scene.store.listRecords('policy', filter, { limit: 10 })).map((row) => row.id).join('');
+          (await scene.store.listRecords('policy', filter, { limit: 10 })).items
+            .map((row) => row.id)
+            .join('');
         expect(await ids({ unverified: true })).toBe('c');
         expect(await ids({ unverified: false })).toBe('ab');
         expect(await ids({ deleted: true })).toBe('b');

@@ -166,6 +166,42 @@ export function describeRetention(open: OpenEngine): void {
     );
 
     it(
+      'takes old duplicates away, and addresses with the bodies',
+      inScene(open, async (scene) => {
+        const address = '192.0.2.1';
+        const event = { ...scene.event({ id: 'e1', known: false, recordId: null, kind: null }), address };
+        const unusable = {
+          reason: 'no id',
+          t: '1',
+          body: Buffer.from('{}'),
+          kind: null,
+          recordId: null,
+          address,
+        };
+        await scene.store.accept({ events: [event, event], unusable: [unusable] }, scene.now(), TIMING);
+        scene.pass(DAY_MS);
+        await scene.accept(event);
+        expect(await whole(scene, 'trimDuplicates', scene.now().wall, 1)).toBe(1);
+        const addresses = async () => {
+          const { items } = await scene.store.listDeliveries({}, { limit: 5 });
+          return items.map((item) => [item.outcome, item.address]).sort();
+        };
+        expect(await addresses()).toEqual([
+          ['accepted', address],
+          ['duplicate', address],
+          ['quarantined', address],
+        ]);
+        await scene.store.trimEventBodies({ before: scene.now().wall, limit: 9 });
+        await whole(scene, 'trimQuarantineBodies', scene.now().wall);
+        expect(await addresses()).toEqual([
+          ['accepted', null],
+          ['duplicate', address],
+          ['quarantined', null],
+        ]);
+      }),
+    );
+
+    it(
       'takes changes away from the oldest on, and says how far',
       inScene(open, async (scene) => {
         expect(await scene.store.trimmedChanges()).toBeNull();

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { csvLine } from '../../src/cli/export/csv.ts';
 import { progressText } from '../../src/cli/export/progress.ts';
+import { csvLine } from '../../src/ops/csv.ts';
 
 const plain = { spreadsheet: false };
 

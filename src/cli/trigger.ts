@@ -1,0 +1,107 @@
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { EVENT_TYPES, type EventType } from '../compliance/kinds.ts';
+import { describeError, MirrorError } from '../platform/errors.ts';
+import { type Cli, writeJson } from './cli.ts';
+import { jsonOption } from './options.ts';
+import { printable } from './text.ts';
+
+/** As the sandbox listens unless it is told otherwise. */
+const DEFAULT_HOST = '127.0.0.1';
+const DEFAULT_PORT = '9090';
+const TIMEOUT_MS = 10_000;
+const REFUSAL_MAX_LENGTH = 300;
+
+interface TriggerFlags {
+  record?: string;
+  field?: Record<string, unknown>;
+  sandbox?: string;
+  json?: true;
+}
+
+interface Triggered {
+  events: { id: string; type: string; kind: string; record_id: string }[];
+  registrations: number;
+}
+
+export function triggerCommand(cli: Cli): Command {
+  return new Command('trigger')
+    .description('have a running sandbox make a change, and so send an event of this type')
+    .addArgument(new Argument('<type>', 'of the event').choices(EVENT_TYPES))
+    .option('--record <id>', 'about this record; default: one by chance')
+    .addOption(
+      new Option(
+        '--field <name=value>',
+        'set a field of the record, also several times; the value is read as JSON where it is some',
+      ).argParser(parseField),
+    )
+    .option(
+      '--sandbox <url>',
+      `default: http://SANDBOX_HOST:SANDBOX_PORT, or ${DEFAULT_HOST}:${DEFAULT_PORT}`,
+    )
+    .addOption(jsonOption())
+    .action(async (type: EventType, flags: TriggerFlags) => {
+      const told = await ask(cli, flags, { type, id: flags.record, fields: flags.field });
+      if (flags.json) writeJson(cli.out, told);
+      else cli.out.write(told.events.map(lineOf).join(''));
+      if (told.registrations === 0) {
+        cli.err.write('Nobody is registered with this sandbox, so nothing is sent: see "register".\n');
+      }
+    });
+}
+
+const lineOf = ({ id, type, kind, record_id }: Triggered['events'][number]) =>
+  `${type}  ${id}  ${kind} ${printable(record_id)}\n`;
+
+function parseField(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
+  const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  if (name === undefined || value === undefined) throw new InvalidArgumentError('It takes NAME=VALUE.');
+  return { ...before, [name]: jsonOrText(value) };
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Triggered> {
+  const host = env['SANDBOX_HOST'] || DEFAULT_HOST;
+  const url = flags.sandbox ?? `http://${host}:${env['SANDBOX_PORT'] || DEFAULT_PORT}`;
+  const token = env['SANDBOX_TOKEN'];
+  try {
+    const response = await fetch(new URL('/_sandbox/trigger', url), {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        ...(token ? { authorization: `Bearer ${token}` } : {}),
+      },
+      body: JSON.stringify(body),
+      redirect: 'error',
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    const text = await response.text();
+    if (!response.ok) throw refusal(response.status, text);
+    return JSON.parse(text) as Triggered;
+  } catch (error) {
+    if (error instanceof MirrorError) throw error;
+    throw new MirrorError(
+      'sandbox',
+      `no sandbox answers at ${url}: ${describeError(error instanceof Error && error.cause !== undefined ? error.cause : error)}`,
+      {
+        remedy: 'start one with "sandbox", or name its address: --sandbox',
+      },
+    );
+  }
+}
+
+function refusal(status: number, text: string): MirrorError {
+  let detail = text.slice(0, REFUSAL_MAX_LENGTH);
+  try {
+    detail = (JSON.parse(text) as { detail?: string }).detail ?? detail;
+  } catch {
+    // As it is.
+  }
+  return new MirrorError('sandbox', `the sandbox answered ${status}: ${detail}`);
+}

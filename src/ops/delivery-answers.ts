@@ -1,0 +1,31 @@
+import { type DeliveryReport, OTHER_CONTENT } from '../store/reports.ts';
+
+/** What was found of a delivery's signature. `not_checked`: it was rejected before. */
+export const SIGNATURES = ['valid', 'invalid', 'missing', 'not_checked'] as const;
+export type SignatureResult = (typeof SIGNATURES)[number];
+
+/** Rejected for something else than a 401. */
+const STATUS_OF: Readonly<Record<string, number>> = {
+  too_large: 413,
+  too_many_chunks: 413,
+  content_encoding: 415,
+  no_signing_secret: 503,
+};
+/** The MAC was right, and the time was not. */
+const SIGNED_AT_ANOTHER_TIME = ['timestamp_too_old', 'timestamp_too_new', 'timestamp_milliseconds'];
+
+/** What a delivery was answered, and what its signature came to: both follow from its outcome. Pure. */
+export function answerTo({ outcome, reason }: Pick<DeliveryReport, 'outcome' | 'reason'>): {
+  status: number;
+  signature: SignatureResult;
+} {
+  if (outcome === 'accepted') return { status: 202, signature: 'valid' };
+  if (outcome === 'duplicate') return { status: 200, signature: 'valid' };
+  if (outcome === 'quarantined')
+    return { status: reason?.endsWith(OTHER_CONTENT) ? 200 : 400, signature: 'valid' };
+  const status = STATUS_OF[reason ?? ''];
+  if (status !== undefined) return { status, signature: 'not_checked' };
+  if (reason === 'missing_header') return { status: 401, signature: 'missing' };
+  const signature = SIGNED_AT_ANOTHER_TIME.includes(reason ?? '') ? 'valid' : 'invalid';
+  return { status: 401, signature };
+}

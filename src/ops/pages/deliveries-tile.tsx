@@ -1,0 +1,133 @@
+import { RANGES, type Range, reasonsOf, type TrafficPoint, type TrafficSeries } from '../series.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { codeWords, duration, figure } from '../words.ts';
+import { Chart, Legend } from './chart.tsx';
+import { Invitation } from './invitation.tsx';
+import { Ago, Tile } from './pieces.tsx';
+
+/** What the status page draws, and what it was asked for. */
+export interface Traffic {
+  range: Range;
+  series: TrafficSeries;
+}
+
+const STEPS: Readonly<Record<Range, { step: string; from: string }>> = {
+  hour: { step: 'one minute', from: '60 minutes ago' },
+  day: { step: '15 minutes', from: '24 hours ago' },
+  week: { step: 'two hours', from: '7 days ago' },
+};
+
+const LAYERS = [
+  { className: 'ok', name: 'accepted' },
+  { className: 'again', name: 'duplicate' },
+  { className: 'bad', name: 'rejected' },
+] as const;
+
+/** The status page as it is asked for with another range; its script asks for the parts alone. */
+export const streamOf = (range: Range) => (range === 'hour' ? '/stream' : `/stream?range=${range}`);
+
+export function DeliveriesTile({ snapshot, traffic }: { snapshot: Snapshot; traffic: Traffic }) {
+  const { live, summary, at } = snapshot;
+  if (summary !== null && summary.last_delivery_at === null) return <Invitation snapshot={snapshot} />;
+  const { range, series } = traffic;
+  const { lastMinute } = live.deliveries;
+  const totals = totalsOf(series.points);
+  return (
+    <Tile
+      part="deliveries"
+      title={<a href="/deliveries">Deliveries</a>}
+      aside={
+        <nav class="tabs" aria-label="Range of the chart">
+          <ul>
+            {(Object.keys(RANGES) as Range[]).map((each) => (
+              <li>
+                <a
+                  href={`/?range=${each}`}
+                  data-range={streamOf(each)}
+                  {...(each === range ? { 'aria-current': 'true' } : {})}
+                >
+                  {each}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+      }
+    >
+      <p class="big">
+        {figure(totals.accepted)} <small>accepted in the last {range}</small>
+      </p>
+      <p class="note">
+        {figure(lastMinute.accepted + lastMinute.duplicate)} in the last minute.{' '}
+        {summary === null || summary.last_delivery_at === null ? null : (
+          <>
+            The last one arrived <Ago at={summary.last_delivery_at} now={at} />.{' '}
+          </>
+        )}
+        {lagWords(series.points)}
+      </p>
+      <Bars {...traffic} totals={totals} />
+      <Legend layers={LAYERS.map((layer) => ({ ...layer, total: figure(totals[layer.name]) }))} />
+      {totals.rejected === 0 ? null : (
+        <p class="note">
+          Rejected for{' '}
+          {reasonsOf(series)
+            .map(([reason, times]) => `${codeWords(reason)} (${figure(times)})`)
+            .join(', ')}
+          . <a href="/deliveries?outcome=rejected">Why each was rejected</a>
+        </p>
+      )}
+    </Tile>
+  );
+}
+
+type Totals = Record<(typeof LAYERS)[number]['name'], number>;
+
+function Bars({ range, series, totals }: Traffic & { totals: Totals }) {
+  const { step, from } = STEPS[range];
+  const bars = series.points.map((point) => {
+    const { accepted, duplicate, rejected } = totalsOf([point]);
+    return {
+      at: point.at,
+      values: [accepted, duplicate, rejected],
+      words: `${instant(point.at)} · ${figure(accepted)} accepted, ${figure(duplicate)} duplicate, ${figure(rejected)} rejected`,
+    };
+  });
+  const most = Math.max(0, ...bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0)));
+  const peak = `at most ${figure(most)} in ${step}`;
+  return (
+    <Chart
+      label={`Deliveries of the last ${range}: ${figure(totals.accepted)} accepted, ${figure(totals.duplicate)} duplicate, ${figure(totals.rejected)} rejected; ${peak}`}
+      layers={LAYERS}
+      {...{ bars, most, from, peak }}
+    />
+  );
+}
+
+function totalsOf(points: readonly TrafficPoint[]): Totals {
+  const totals = { accepted: 0, duplicate: 0, rejected: 0 };
+  for (const { accepted, duplicate, rejected } of points) {
+    totals.accepted += accepted;
+    totals.duplicate += duplicate;
+    for (const times of rejected.values()) totals.rejected += times;
+  }
+  return totals;
+}
+
+/** How long records stay unverified, in the range that is shown. */
+function lagWords(points: readonly TrafficPoint[]): string {
+  let [times, totalMs, maxMs] = [0, 0, 0];
+  for (const {
+    lag: { verification },
+  } of points) {
+    times += verification.times;
+    totalMs += verification.totalMs;
+    maxMs = Math.max(maxMs, verification.maxMs);
+  }
+  if (times === 0) return '';
+  return `From change to verified: ${duration(totalMs / times)} on average, ${duration(maxMs)} at most.`;
+}
+
+function instant(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+}

@@ -1,0 +1,45 @@
+import type { Snapshot } from '../snapshot.ts';
+import { figure } from '../words.ts';
+import { Ago, Tile } from './pieces.tsx';
+
+export function EventsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
+  return (
+    <Tile part="backlog" title={<a href="/events">Events</a>} width="third">
+      <p class="big">
+        {summary === null ? '–' : figure(summary.events.pending)}{' '}
+        <small>{summary?.events.pending === 1 ? 'event waits' : 'events wait'}</small>
+      </p>
+      {summary === null ? (
+        <p class="note">The database could not be read.</p>
+      ) : (
+        <>
+          <p class="note">
+            {summary.oldest_pending_at === null ? (
+              'All events are processed.'
+            ) : (
+              <>
+                The oldest was received <Ago at={summary.oldest_pending_at} now={at} />.
+              </>
+            )}
+          </p>
+          <dl class="pairs">
+            <dt>Processed</dt>
+            <dd>{figure(summary.events.processed + summary.events.ignored)}</dd>
+            <dt>
+              <a href="/events?state=failed">Failed</a>
+            </dt>
+            <dd class={summary.events.failed > 0 ? 'warn' : ''}>{figure(summary.events.failed)}</dd>
+            <dt>
+              <a href="/quarantine">In quarantine</a>
+            </dt>
+            <dd>{figure(summary.quarantined)}</dd>
+            <dt>
+              <a href="/gaps?show=resolved">Gaps resolved in the last day</a>
+            </dt>
+            <dd>{figure(summary.resolved_gaps_last_day)}</dd>
+          </dl>
+        </>
+      )}
+    </Tile>
+  );
+}

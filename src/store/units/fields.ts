@@ -1,0 +1,102 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { type KnownFields, knownFields, learnFields, noteFields, seenByName } from '../../mirror/fields.ts';
+import type { Database, Sql } from '../database.ts';
+import { changes, counter, fields } from '../schema.sqlite.ts';
+import type { Field, FieldStore } from '../store.ts';
+import { readFact, writeFact } from './facts.ts';
+import { as, excluded, insertInto, set, sql } from './sql.ts';
+
+/** Up to which number changes have been looked at for fields, as `facts` keep it. */
+const LOOKED_FACT = 'fields_looked';
+
+/** Of changes that are looked at together, which one may exceed: on PostgreSQL the event loop takes their JSON apart. */
+const LOOK_BYTES = 262_144;
+
+/** The typed columns of the views `…_flat`: changes hold every field that a record ever had, in the order of commits. */
+export function createFieldVerbs({ sql: statements, transactApart }: Database): FieldStore {
+  return {
+    async seeFields(look, limit) {
+      const { seq, kind, recordId, after, at } = changes;
+      const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
+      const size = sql`length(CAST(${after} AS text))`;
+      // Where a backup was put back beneath us numbers are given out again.
+      const behind = sql`CASE WHEN ${from} > (SELECT ${counter.value} FROM ${counter}) THEN 0 ELSE CAST(${from} AS bigint) END`;
+      const rows = await statements.query<{
+        seq: number;
+        kind: Kind;
+        id: string;
+        after: unknown;
+        at: string;
+        bytes: number;
+      }>(
+        sql`SELECT * FROM (
+            SELECT ${as({ seq, kind, id: recordId, after, at })}, sum(${size}) OVER (ORDER BY ${seq}) AS bytes, ${size} AS own
+            FROM (SELECT * FROM ${changes} WHERE ${seq} > ${behind} ORDER BY ${seq} LIMIT ${limit}) AS changes
+          ) AS sized WHERE bytes - own < ${LOOK_BYTES} ORDER BY seq`,
+      );
+      const last = rows.at(-1);
+      if (last === undefined) return { through: from, seen: look?.seen ?? [], isOver: true };
+      const isOver = rows.length < limit && last.bytes < LOOK_BYTES;
+      const known = knownByKind(await fieldsByKind(statements));
+      const seen = seenByName(look?.seen ?? []);
+      for (const row of rows) {
+        const { data } = statements.dialect.fromJson(row.after) as { data?: JsonObject };
+        if (data !== undefined) noteFields(seen, known(row.kind), { ...row, data });
+      }
+      return { through: last.seq, seen: [...seen.values()], isOver };
+    },
+
+    learnFields: ({ through, seen }) =>
+      transactApart(fields, async (unit) => {
+        const present = await fieldsByKind(unit);
+        const learned: (Field & { kind: Kind })[] = [];
+        for (const kind of new Set(seen.map((each) => each.kind))) {
+          const held = present.get(kind) ?? [];
+          const rows = learnFields(
+            held,
+            seen.filter((each) => each.kind === kind),
+          );
+          if (rows.length === 0) continue;
+          for (const row of rows) await save(unit, kind, row);
+          const places = new Set(rows.map(({ position }) => position));
+          const shown = [...held.filter(({ position }) => !places.has(position)), ...rows]
+            .filter(({ column }) => column !== null)
+            .sort((one, other) => one.position - other.position);
+          for (const statement of unit.dialect.flatView(kind, shown)) await unit.change(statement);
+          learned.push(...rows.map((row) => ({ kind, ...row })));
+        }
+        await writeFact(unit, LOOKED_FACT, String(through));
+        return learned;
+      }),
+  };
+}
+
+async function fieldsByKind(from: Sql): Promise<Map<Kind, Field[]>> {
+  const { kind, position, column, path, keys, type, firstSeenAt } = fields;
+  const rows = await from.query<Omit<Field, 'keys'> & { kind: Kind; keys: unknown }>(
+    sql`SELECT ${as({ kind, position, column, path, keys, type, firstSeenAt })} FROM ${fields} ORDER BY ${kind}, ${position}`,
+  );
+  return Map.groupBy(
+    rows.map((row) => ({ ...row, keys: from.dialect.fromJson(row.keys) as string[] })),
+    (row) => row.kind,
+  );
+}
+
+function knownByKind(byKind: Map<Kind, Field[]>) {
+  const known = new Map<Kind, KnownFields>();
+  return (kind: Kind) => {
+    const types = known.get(kind) ?? knownFields(byKind.get(kind) ?? []);
+    known.set(kind, types);
+    return types;
+  };
+}
+
+async function save(unit: Sql, kind: Kind, field: Field): Promise<void> {
+  const { position, column, path, type } = field;
+  const [keys, firstSeenAt] = [unit.dialect.json(field.keys), unit.dialect.instant(field.firstSeenAt)];
+  await unit.change(
+    sql`${insertInto(fields, { kind, position, column, path, keys, type, firstSeenAt })}
+      ON CONFLICT (kind, position) DO UPDATE SET ${set(fields, { column: excluded(fields.column) })}`,
+  );
+}

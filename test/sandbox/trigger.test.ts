@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest';
+import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
+import { cli } from '../cli/executable.ts';
+import { testReceiver, testSandbox } from './support.ts';
+
+const EMPTY = { policies: [], riskAssessments: [], vendors: [] };
+
+it.each([
+  ['an empty sandbox', EMPTY],
+  ['one with records', undefined],
+])('of %s every type of event can be had for the asking', async (_, seed) => {
+  const sandbox = await testSandbox(seed === undefined ? {} : { seed });
+  const receiver = await testReceiver();
+  await sandbox.register(receiver.url, ['policy.*', 'risk.*', 'vendor.*']);
+  for (const type of EVENT_TYPES) {
+    const { status, body } = await sandbox.control('POST', '/trigger', { type });
+    expect(status, type).toBe(200);
+    // Those before it bring a record to where this one is possible.
+    expect(body.events.at(-1).type).toBe(type);
+    await sandbox.quiesce();
+    expect(receiver.received.at(-body.events.length)?.event.id).toBeDefined();
+    expect(new Set(receiver.types())).toContain(type);
+  }
+});
+
+it('the command names what was sent, sets fields, and says why nothing was', async () => {
+  const sandbox = await testSandbox();
+  const trigger = (...args: string[]) => cli(['trigger', ...args, '--sandbox', sandbox.url]);
+  const alone = await trigger('vendor.updated');
+  expect(alone).toMatchObject({ code: 0, err: expect.stringContaining('Nobody is registered') });
+  const receiver = await testReceiver();
+  await sandbox.register(receiver.url, ['vendor.*']);
+  const { body: added } = await sandbox.control('POST', '/trigger', { type: 'vendor.added' });
+  const id = added.events[0].record_id;
+  const done = await trigger(
+    ...['vendor.updated', '--record', id, '--field', 'owner=Legal', '--field', 'tier=2'],
+  );
+  expect(done).toMatchObject({ code: 0, err: '' });
+  expect(done.out).toMatch(new RegExp(`^vendor\\.updated {2}evt-\\w+ {2}vendor ${id}\\n$`));
+  const { body: state } = await sandbox.control('GET', '/state');
+  expect(state.vendors.find((vendor: { id: string }) => vendor.id === id)).toMatchObject({
+    ...{ owner: 'Legal', tier: 2 },
+  });
+  expect(await trigger('policy.updated', '--record', 'nope')).toMatchObject({
+    ...{ code: 1, err: expect.stringContaining('There is no policy with this id') },
+  });
+  expect(await cli(['trigger', 'policy.updated', '--sandbox', 'http://127.0.0.1:1'])).toMatchObject({
+    ...{ code: 1, err: expect.stringContaining('start one with "sandbox"') },
+  });
+});
