@@ -8,13 +8,13 @@ import type { Clock } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Applied, Conclusion, DirtyTiming, ProvisionalRules, RepairStore } from '../store/store.ts';
 import { createConclude } from './conclude.ts';
-import { createDiscovery } from './discovery.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import type { GapKeeper } from './gaps.ts';
 import { createListScan } from './list-scan.ts';
 import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
+import { createUnnamedEvents } from './unnamed-events.ts';
 import { createUpstream, type UpstreamHealth } from './upstream.ts';
 
 /** Live repairs under way at once. The request budget is what really bounds them. */
@@ -130,8 +130,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
       noted.set(`${kind} ${how}`, access);
     },
   });
-  const discovery = createDiscovery({ ...shared, upstream, onFound: wake });
-  const refetch = createRefetch({ ...shared, upstream, besides: discovery.besides });
+  const unnamedEvents = createUnnamedEvents({ ...shared, upstream, onFound: wake });
+  const refetch = createRefetch({ ...shared, upstream, besides: unnamedEvents.besides });
   const scanList = createListScan({ ...shared, upstream });
   const conclude = createConclude(options);
   const { probe } = upstream;
@@ -284,9 +284,9 @@ export function createBackfill(options: BackfillOptions): Backfill {
   }
 
   /** One at a time, beside everything else. */
-  function planDiscovery(): void {
+  function planUnnamedEvents(): void {
     if (seeking !== null) return;
-    seeking = discovery
+    seeking = unnamedEvents
       .look()
       .then((more) => {
         if (more) wake();
@@ -357,12 +357,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
       while (!signal.aborted) {
         woken = false;
         try {
-          if (!isBegun) await discovery.rereadProcessed();
+          if (!isBegun) await unnamedEvents.rereadProcessed();
           isBegun = true;
           if (!paused) {
             await planSyncRuns();
             for (const kind of KINDS) await planRepairs(kind);
-            planDiscovery();
+            planUnnamedEvents();
           }
         } catch (error) {
           options.onError(error);

@@ -8,7 +8,7 @@ import type { BackfillStore, DirtyTiming, SyncRunOutcome, SyncRunProgress } from
 import type { Conclude, ConclusionRequest } from './conclude.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type GapKeeper, listed } from './gaps.ts';
-import type { ListScan, ScanList } from './list-scan.ts';
+import { type ScanList, scanWhole } from './list-scan.ts';
 import { READ_BACKOFF } from './plan.ts';
 import { type Pace, paceOf } from './progress.ts';
 import type { Refetch } from './refetch.ts';
@@ -19,9 +19,6 @@ const PAIRS_WITHOUT_TOTAL = 2;
 
 /** Pairs of list scans that disagree are read again this often; then somebody should know. */
 const PROOF_TRIES = 5;
-
-/** List scans that each bring something which nobody has told of; then somebody should know. */
-const SCANS_MAX = 5;
 
 /** Records read at the same time by one full sync; the request budget is what really bounds it. */
 const READS_AT_ONCE = 4;
@@ -420,28 +417,6 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       }),
     total: (kind) => totals.get(kind) ?? null,
   };
-}
-
-/**
- * Scans the list until nothing of it can have been skipped: each record that is deleted while a list is read moves another one
- * over the end of a page, and one that nobody else has told of would be missed by everybody. Two list scans do not skip the same.
- */
-async function scanWhole(
-  scanOnce: (seenBefore: ReadonlySet<string>) => Promise<ListScan>,
-  hasUnnamed: boolean,
-): Promise<ListScan> {
-  let last = await scanOnce(new Set());
-  const shown = new Set(last.ids);
-  // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
-  // show that it moved: one goes, and another comes.
-  const isOnceMore = hasUnnamed || !last.steady || last.shortened;
-  for (let scans = 2; last.complete && (last.mayLack || (scans === 2 && isOnceMore)); scans += 1) {
-    if (scans > SCANS_MAX)
-      return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
-    last = await scanOnce(shown);
-    for (const id of last.ids) shown.add(id);
-  }
-  return last;
 }
 
 function tally(fullSync: SyncRunProgress, outcome: string): void {

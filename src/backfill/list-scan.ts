@@ -10,6 +10,9 @@ import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages } from './pages.ts';
 import type { Lane, Upstream } from './upstream.ts';
 
+/** List scans that each bring something which nobody has told of; then somebody should know. */
+const SCANS_MAX = 5;
+
 export interface ListScan {
   /** Every page was read, and nothing contradicts that they were the whole list. */
   complete: boolean;
@@ -185,4 +188,26 @@ function count(
     // Of one that leaves something out, its own address is still to tell.
     else if (outcome === 'unchanged' && !again && !lacks) progress.unchanged += 1;
   }
+}
+
+/**
+ * Scans the list until nothing of it can have been skipped: each record that is deleted while a list is read moves another one
+ * over the end of a page, and one that nobody else has told of would be missed by everybody. Two list scans do not skip the same.
+ */
+export async function scanWhole(
+  scanOnce: (seenBefore: ReadonlySet<string>) => Promise<ListScan>,
+  hasUnnamed: boolean,
+): Promise<ListScan> {
+  let last = await scanOnce(new Set());
+  const shown = new Set(last.ids);
+  // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
+  // show that it moved: one goes, and another comes.
+  const isOnceMore = hasUnnamed || !last.steady || last.shortened;
+  for (let scans = 2; last.complete && (last.mayLack || (scans === 2 && isOnceMore)); scans += 1) {
+    if (scans > SCANS_MAX)
+      return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
+    last = await scanOnce(shown);
+    for (const id of last.ids) shown.add(id);
+  }
+  return last;
 }

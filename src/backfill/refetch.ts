@@ -15,9 +15,9 @@ import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, DirtyTiming, MissingOutcome } from '../store/store.ts';
-import type { Discovery } from './discovery.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
+import type { UnnamedEvents } from './unnamed-events.ts';
 import type { Lane, Upstream } from './upstream.ts';
 
 export type RefetchOutcome =
@@ -33,7 +33,7 @@ export interface RefetchOptions {
   store: BackfillStore;
   upstream: Upstream;
   gaps: GapKeeper;
-  besides: Discovery['besides'];
+  besides: UnnamedEvents['besides'];
   clock: Clock;
   timing: DirtyTiming;
   pointers: IdPointers;

@@ -1,4 +1,4 @@
-import { indentedJson } from '../ops/texts.ts';
+import { indentedJson } from '../ops/body-text.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printable, printableJson } from './text.ts';

@@ -1,4 +1,4 @@
-import { indentedJson } from '../ops/texts.ts';
+import { indentedJson } from '../ops/body-text.ts';
 
 /**
  * Text from events and records is anyone's. On a terminal, control characters in it could move the cursor,

@@ -1,17 +1,14 @@
 import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { userAgent } from '../platform/package.ts';
+import { type Expectation, judge } from './answer-verdict.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { GrantRefused } from './oauth-endpoint.ts';
 import { routeOf, urlFor } from './paths.ts';
-import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
-import { type Answer, ExchangeFailure, exchange } from './transport.ts';
-import { type Expectation, judge } from './verdict.ts';
-
-/** For a 429 that names no time. Everything waits, since every lane draws on the same allowance. */
-const DEFAULT_PAUSE_MS = 10_000;
+import { parseHttpDate, pauseAfter, retryAfterIn } from './retry-after.ts';
+import { ExchangeFailure, exchange } from './transport.ts';
 
 /** One moment on both clocks of Clock. */
 interface Moment {
@@ -117,7 +114,7 @@ export function createRequester(options: RequesterOptions): Send {
 
     const answer = reply instanceof ExchangeFailure ? null : reply;
     const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wallMs);
-    const pauseMs = retryAfterMs ?? (reply.status === 429 ? DEFAULT_PAUSE_MS : null);
+    const pauseMs = answer === null ? null : pauseAfter(answer, retryAfterMs);
     if (pauseMs !== null) budget.pauseUntil(ended.steadyMs + pauseMs);
 
     const verdict = judge(request, reply, { auth: settings.auth, authorization, retryAfterMs });
@@ -169,12 +166,6 @@ export function createRequester(options: RequesterOptions): Send {
 function statusOfRefusal(error: unknown): 401 | 403 | null {
   if (!(error instanceof UpstreamError) || error instanceof GrantRefused) return null;
   return error.status === 401 || error.status === 403 ? error.status : null;
-}
-
-function retryAfterIn(answer: Answer, wallMs: number): number | null {
-  if (answer.status !== 429 && answer.status !== 503) return null;
-  const theirsMs = parseHttpDate(answer.headers.get('date'));
-  return parseRetryAfter(answer.headers.get('retry-after'), theirsMs ?? wallMs);
 }
 
 /** 0 while our clock is within the second that the Date header names; null without one, or from a cache. */

@@ -1,5 +1,21 @@
+import type { Answer } from './transport.ts';
+
 /** A wait longer than this is taken as this: one bad header must not stop all repair for a day. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
+
+/** For a 429 that names no time. Everything waits, since every lane draws on the same allowance. */
+const DEFAULT_PAUSE_MS = 10_000;
+
+/** What an answer asks to wait, ms; null: nothing, or not in a way that can be read. `wallMs`: when it had been read. */
+export function retryAfterIn({ status, headers }: Answer, wallMs: number): number | null {
+  if (status !== 429 && status !== 503) return null;
+  return parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
+}
+
+/** For how long nothing more is asked after an answer, ms; null: it may go on. */
+export function pauseAfter({ status }: Answer, retryAfterMs: number | null): number | null {
+  return retryAfterMs ?? (status === 429 ? DEFAULT_PAUSE_MS : null);
+}
 
 /**
  * Milliseconds that a Retry-After header asks to wait, 0 … `MAX_RETRY_AFTER_MS`; null when it is absent or

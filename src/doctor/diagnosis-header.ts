@@ -1,4 +1,4 @@
-import type { BadSignatureHeader, parseSignatureHeader } from '../receive/signature-header.ts';
+import type { BadSignatureHeader, parseSignatureHeader } from '../receive/signature.ts';
 import type { ClaimedSignature, Fit } from './diagnosis-search.ts';
 import { ASK_SENDER, type Cause, type DiagnosisSettings, type Specimen } from './diagnosis-terms.ts';
 

@@ -1,4 +1,4 @@
-import { parseSignatureHeader } from '../receive/signature-header.ts';
+import { parseSignatureHeader } from '../receive/signature.ts';
 import { fitCauses } from './diagnosis-fit.ts';
 import { formCauses, looseElements, missingHeader } from './diagnosis-header.ts';
 import { type CandidateSecret, type Fit, searchFit } from './diagnosis-search.ts';

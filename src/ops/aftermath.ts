@@ -1,5 +1,5 @@
 import type { ChangeReport, EventReport, RecordReport } from '../store/reports.ts';
-import { fieldChanges } from './texts.ts';
+import { fieldChanges } from './body-text.ts';
 
 /** What became of what an event said of its record. */
 export interface Aftermath {

@@ -3,7 +3,6 @@ import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
 import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
 import { parseInstant } from './instant.ts';
-import { isDeeperThan } from './nesting.ts';
 
 export type ParsedEnvelope =
   | { ok: true; event: IncomingEvent }
@@ -164,4 +163,25 @@ function recordIdOf(data: unknown, kind: Kind | null, pointers: IdPointers): str
 
 function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Does `value` nest more than `limit` objects and arrays, itself the first? Level by level, so that no depth ends the stack. */
+export function isDeeperThan(value: unknown, limit: number): boolean {
+  let level = [value].filter(isContainer);
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth === limit) return true;
+    const next: object[] = [];
+    for (const container of level) {
+      for (const name in container) {
+        const child = (container as Record<string, unknown>)[name];
+        if (isContainer(child)) next.push(child);
+      }
+    }
+    level = next;
+  }
+  return false;
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }

@@ -19,12 +19,12 @@ import { parseEnvelope } from './envelope.ts';
 import {
   type BadSignature,
   type ClaimedSignature,
+  MAX_HEADER_CHARACTERS,
   readSignature,
   type SignatureRejectionReason,
   type SignedDelivery,
   verifySignature,
 } from './signature.ts';
-import { MAX_HEADER_CHARACTERS } from './signature-header.ts';
 
 export interface ReceiverOptions {
   inbox: Inbox;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/attempts.ts';
+import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/guess-limit.ts';
 import { createOps } from '../../src/ops/routes.ts';
 import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
 import { createAddresses } from '../../src/platform/addresses.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isDeeperThan } from '../../src/receive/nesting.ts';
+import { isDeeperThan } from '../../src/receive/envelope.ts';
 
 describe('depth', () => {
   const nested = (depth: number, open: string, close: string) =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseSignatureHeader } from '../../src/receive/signature-header.ts';
+import { parseSignatureHeader } from '../../src/receive/signature.ts';
 
 const DIGEST_BYTES = 32;
 const MOST_SIGNATURES = 8;

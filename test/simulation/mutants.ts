@@ -217,7 +217,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'an event of an unknown type that names no record is ignored',
     edits: [
       {
-        file: 'src/process/handlers.ts',
+        file: 'src/process/payload.ts',
         find: 'event.known || (event.kind !== null && event.recordId === null);',
         put: 'event.known;',
       },
@@ -229,7 +229,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'of several records that an event may be about the likeliest is taken',
     edits: [
       {
-        file: 'src/backfill/discovery.ts',
+        file: 'src/backfill/unnamed-events.ts',
         find: 'if (one === undefined || others.length > 0 || garbled',
         put: 'if (one === undefined || others.length > 99 || garbled',
       },
@@ -241,7 +241,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'the likeliest value is taken for the id, and nobody is asked',
     edits: [
       {
-        file: 'src/backfill/discovery.ts',
+        file: 'src/backfill/unnamed-events.ts',
         find: 'let proven = await provenOf(event, candidates, askNow);',
         put: 'let proven = candidates.slice(0, 1);',
       },
@@ -339,7 +339,7 @@ export const MUTANTS: readonly Mutant[] = [
       'a record that was known before is taken for the one an event is about, although every answer is a 404',
     edits: [
       {
-        file: 'src/backfill/discovery.ts',
+        file: 'src/backfill/unnamed-events.ts',
         find: 'garbled.length === 0 && answers.missingBefore > 0',
         put: 'false && answers.missingBefore > 0',
       },

@@ -1,8 +1,8 @@
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
+import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../body-text.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
-import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../texts.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
 import { Frame } from './layout.tsx';

@@ -1,7 +1,7 @@
 import type { PropsWithChildren } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
 import { CSRF_FIELD } from '../access.ts';
-import { rawText, shownText } from '../texts.ts';
+import { rawText, shownText } from '../body-text.ts';
 import { age, figure, kindNoun } from '../words.ts';
 import { causeHref, eventHref, recordHref } from './hrefs.ts';
 import type { Notice } from './told.ts';

@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { FIELDS_SHOWN, fieldChanges, shortened } from '../texts.ts';
+import { FIELDS_SHOWN, fieldChanges, shortened } from '../body-text.ts';
 import { kindNoun } from '../words.ts';
 import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';

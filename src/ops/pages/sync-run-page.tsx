@@ -1,9 +1,9 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
+import { shortened } from '../body-text.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../pending-deletions.ts';
-import { shortened } from '../texts.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences-details.tsx';
 import { recordHref } from './hrefs.ts';

@@ -1,5 +1,5 @@
 import { contentHashOf } from '../../inbox/content-hash.ts';
-import { waitsForProcessing } from '../../process/handlers.ts';
+import { waitsForProcessing } from '../../process/payload.ts';
 import {
   type AcceptOutcome,
   type DirtyTiming,
@@ -8,7 +8,7 @@ import {
   type IncomingEvent,
   type Now,
 } from '../store.ts';
-import { keepUnusable } from '../units/accept.ts';
+import { keepUnusable } from '../units/not-accepted.ts';
 import type { Dirtied } from '../units/records.ts';
 import { bigintArray, textArray, timestampArray } from './arrays.ts';
 import type { Database, Sql, Unit } from './connection.ts';

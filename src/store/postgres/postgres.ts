@@ -1,11 +1,11 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
-import { createRejectionVerbs } from '../units/accept.ts';
 import { createBackfillVerbs } from '../units/backfill.ts';
 import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
 import { createEventVerbs } from '../units/events.ts';
 import { createFieldVerbs } from '../units/fields.ts';
+import { createRejectionVerbs } from '../units/not-accepted.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
@@ -16,13 +16,13 @@ import { createAcceptVerb } from './accept.ts';
 import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
 import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
-import { epochSettler } from './epoch.ts';
 import { tlsTrouble } from './failures.ts';
 import { createFinders } from './finders.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
 import { HOT_PATH } from './provisional.ts';
 import { RECORDS } from './records.ts';
+import { epochSettler } from './restored.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */

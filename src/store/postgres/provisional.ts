@@ -1,5 +1,5 @@
 import { standsInRow } from '../../mirror/decide.ts';
-import { payloadIn } from '../../process/handlers.ts';
+import { payloadIn } from '../../process/payload.ts';
 import type { HotPath } from '../units/provisional.ts';
 import type { Sender } from './connection.ts';
 import { type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';

@@ -1,5 +1,5 @@
 import { contentHashOf } from '../../inbox/content-hash.ts';
-import { waitsForProcessing } from '../../process/handlers.ts';
+import { waitsForProcessing } from '../../process/payload.ts';
 import type { Database, Numbers } from '../database.ts';
 import {
   type AcceptOutcome,
@@ -9,7 +9,7 @@ import {
   type IncomingEvent,
   type Now,
 } from '../store.ts';
-import { keepUnusable } from '../units/accept.ts';
+import { keepUnusable } from '../units/not-accepted.ts';
 import { iso } from '../units/sql.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';

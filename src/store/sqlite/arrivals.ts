@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { payloadIn } from '../../process/handlers.ts';
+import { payloadIn } from '../../process/payload.ts';
 import type { AcceptOutcome, IncomingEvent } from '../store.ts';
 import type { PendingEvent } from '../units/provisional.ts';
 

@@ -13,7 +13,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Connection, connect, guarded } from './connection.ts';
-import { markAsCopy } from './epoch.ts';
+import { markAsCopy } from './restored.ts';
 
 export interface BackupOptions {
   /** Paths of files. */

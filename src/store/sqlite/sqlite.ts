@@ -2,13 +2,13 @@ import { NotMigrated } from '../../platform/errors.ts';
 import type { Database } from '../database.ts';
 import type { GapChange, Store } from '../store.ts';
 import { turns } from '../turns.ts';
-import { createRejectionVerbs } from '../units/accept.ts';
 import { createBackfillVerbs } from '../units/backfill.ts';
 import { createDeletionVerbs } from '../units/deletions.ts';
 import { createDueVerbs } from '../units/due.ts';
 import { createEventVerbs } from '../units/events.ts';
 import { writeFact } from '../units/facts.ts';
 import { createFieldVerbs } from '../units/fields.ts';
+import { createRejectionVerbs } from '../units/not-accepted.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
@@ -28,10 +28,10 @@ import {
   migrateSchema,
   schemaIsCurrent,
 } from './connection.ts';
-import { settleEpoch } from './epoch.ts';
 import { createFinders } from './finders.ts';
 import { createHotPath } from './provisional.ts';
 import { createRecords } from './records.ts';
+import { settleEpoch } from './restored.ts';
 import { assertWhole } from './schema-check.ts';
 
 export interface SqliteOptions {

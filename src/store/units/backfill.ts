@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { LearnedPointer } from '../../compliance/pointers.ts';
 import { compareRead, decideApply, decideMissing } from '../../mirror/decide.ts';
 import { differingNames } from '../../mirror/merge.ts';
-import { assessmentsNamedIn } from '../../process/handlers.ts';
+import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { gapOfFailed } from '../resolving.ts';
 import {

@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { withLearned } from '../../compliance/pointers.ts';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import { noRecordIn, recordOf } from '../../process/handlers.ts';
+import { noRecordIn, recordOf } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { EventState } from '../reports.ts';
 import { coverableAt, gapOfQuarantined } from '../resolving.ts';

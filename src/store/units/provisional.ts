@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
 import { decideProvisional } from '../../mirror/decide.ts';
-import { type Reading, readPayload, recordOf, stateAfter } from '../../process/handlers.ts';
+import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
 import type { Sender, Sql, Unit } from '../database.ts';
 import { coverableAt, gapOfFailed } from '../resolving.ts';
 import { events as eventTable, recordState as states } from '../schema.sqlite.ts';

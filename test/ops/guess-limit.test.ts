@@ -4,7 +4,7 @@ import {
   ATTEMPTS_PER_ADDRESS,
   ATTEMPTS_WINDOW_MS,
   createAttempts,
-} from '../../src/ops/attempts.ts';
+} from '../../src/ops/guess-limit.ts';
 
 function attemptsAt(startMs = 0) {
   const clock = { now: startMs, steady: () => clock.now };

@@ -1,7 +1,5 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { noticeOf } from '../../src/ops/pages/told.ts';
-import { RANGES, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
 import {
   fieldChanges,
   hexDump,
@@ -11,7 +9,9 @@ import {
   shownText,
   TEXT_SHOWN_CHARACTERS,
   utf8Text,
-} from '../../src/ops/texts.ts';
+} from '../../src/ops/body-text.ts';
+import { noticeOf } from '../../src/ops/pages/told.ts';
+import { RANGES, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
 
 test.each([
   ['{"a":1,"b":[true,null]}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ]\n}'],

@@ -34,7 +34,7 @@ export interface Besides {
   restInMs: number | null;
 }
 
-export interface DiscoveryOptions {
+export interface UnnamedEventsOptions {
   store: RepairStore;
   upstream: Upstream;
   gaps: GapKeeper;
@@ -53,7 +53,7 @@ export interface DiscoveryOptions {
  * that record, and where it stood is remembered for those that come after it; what they make of it is read like any other
  * record. 404s prove nothing and open no gap. Everything between two steps is in the database: after a crash it goes on.
  */
-export interface Discovery {
+export interface UnnamedEvents {
   /**
    * At a start, before anything is read: the settings may be others than those by which events were taken to be about what
    * the API has never shown. Such are read anew.
@@ -70,7 +70,7 @@ export interface Discovery {
   besides(kind: 'risk_assessment', id: string, how: { through: number; isProven: boolean }): Promise<Besides>;
 }
 
-export function createDiscovery(options: DiscoveryOptions): Discovery {
+export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvents {
   const { store, upstream, gaps, clock, rules, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const perMinute = Math.max(1, Math.floor(options.requestsPerMinute * SHARE_OF_BUDGET));
