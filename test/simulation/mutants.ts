@@ -45,7 +45,7 @@ export const MUTANTS: readonly Mutant[] = [
       },
       // Else the list is read once more, and shows it.
       {
-        file: FULL_SYNC,
+        file: LIST_SCAN,
         find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
         put: 'const isOnceMore = !last.steady || last.shortened;',
       },
@@ -108,7 +108,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       { file: FULL_SYNC, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
       {
-        file: FULL_SYNC,
+        file: LIST_SCAN,
         find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
         put: 'const isOnceMore = hasUnnamed;',
       },
