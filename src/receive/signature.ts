@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { SignatureSettings, TemplatePart } from '../platform/config.ts';
 import { MIN_SIGNING_KEY_BYTES } from '../platform/signing-secret.ts';
 
@@ -140,13 +140,25 @@ export function signatureOf(
   if (secret.length < MIN_SIGNING_KEY_BYTES) {
     throw new Error(`a signing key of ${secret.length} bytes was about to be used`);
   }
-  const mac = createHmac(algorithm, secret);
+  const mac = createHmac(algorithm, keyOf(secret));
   for (const part of template) {
     if (part.kind === 'body') mac.update(body);
     else if (part.kind === 'header') mac.update(headerOf(part.name) ?? '', 'latin1');
     else mac.update(part.kind === 'timestamp' ? t : part.text, 'utf8');
   }
   return mac.digest('hex');
+}
+
+/** Made once of each secret: `createHmac` over bare bytes takes five times as long. */
+const keys = new WeakMap<Uint8Array, KeyObject>();
+
+function keyOf(secret: Uint8Array): KeyObject {
+  let key = keys.get(secret);
+  if (key === undefined) {
+    key = createSecretKey(secret);
+    keys.set(secret, key);
+  }
+  return key;
 }
 
 function lacksSignedHeader(template: readonly TemplatePart[], headerOf: HeaderOf): boolean {

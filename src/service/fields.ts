@@ -4,8 +4,8 @@ import type { FieldLook, FieldStore } from '../store/store.ts';
 
 /** A new field is in the views about so long after it was mirrored. */
 const LOOK_EVERY_MS = 1_000;
-/** A few milliseconds of whatever reads. */
-const LOOK_ROWS = 100;
+/** Some milliseconds of whatever reads: fewer at a time cost more in all. */
+const LOOK_ROWS = 500;
 /** A look that found nothing new is kept this seldom: so much is looked at again after a start. */
 const KEEP_AFTER = 10_000;
 

@@ -29,18 +29,21 @@ export async function profile({ say, main }: ProfileOptions): Promise<void> {
     try {
       const nodeArgs = ['--cpu-prof', `--cpu-prof-dir=${directory}`];
       await measure(contender, { nodeArgs, ...(main === undefined ? {} : { main }) });
-      const file = readdirSync(directory).find((name) => name.endsWith('.cpuprofile'));
-      if (file === undefined) throw new Error('node left no profile behind');
-      const groups = selfTimes(JSON.parse(readFileSync(join(directory, file), 'utf8')) as CpuProfile);
-      say(`\n${contender}: self time, start and warm-up included`);
-      for (const { group, share } of groups) say(`  ${(share * 100).toFixed(1).padStart(5)} %  ${group}`);
+      const files = readdirSync(directory).filter((name) => name.endsWith('.cpuprofile'));
+      if (files.length === 0) throw new Error('node left no profile behind');
+      for (const file of files) {
+        const cpu = JSON.parse(readFileSync(join(directory, file), 'utf8')) as CpuProfile;
+        const { busyMs, groups } = selfTimes(cpu);
+        say(`\n${contender}, one thread: ${Math.round(busyMs)} ms of self time, start and warm-up included`);
+        for (const { group, share } of groups) say(`  ${(share * 100).toFixed(1).padStart(5)} %  ${group}`);
+      }
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }
   }
 }
 
-function selfTimes(cpu: CpuProfile): { group: string; share: number }[] {
+function selfTimes(cpu: CpuProfile): { busyMs: number; groups: { group: string; share: number }[] } {
   const nodes = new Map(cpu.nodes.map((node) => [node.id, node]));
   const parents = new Map(
     cpu.nodes.flatMap((node) => (node.children ?? []).map((child) => [child, node.id])),
@@ -56,10 +59,11 @@ function selfTimes(cpu: CpuProfile): { group: string; share: number }[] {
     times.set(group, (times.get(group) ?? 0) + delta);
     busy += delta;
   });
-  return [...times]
+  const groups = [...times]
     .map(([group, time]) => ({ group, share: time / busy }))
     .filter(({ share }) => share >= SMALLEST_SHARE)
     .sort((a, b) => b.share - a.share);
+  return { busyMs: busy / 1_000, groups };
 }
 
 type Frame = CpuProfile['nodes'][number]['callFrame'];

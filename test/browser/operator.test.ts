@@ -284,6 +284,23 @@ test('an event’s page tells its way and what the API said of it', async () => 
   expect(complaints).toEqual([]);
 });
 
+test('dragging over the chart’s bars leads to what came in their time', async () => {
+  const id = await service.deliver('vendor.updated', { vendorId: 'ven_04' });
+  await signIn();
+  const chart = page.locator('svg[data-brush]');
+  const box = (await chart.boundingBox())!;
+  await page.mouse.move(box.x + box.width - 2, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.up();
+  await page.waitForURL(`${service.opsUrl}/deliveries?**`);
+  const { searchParams } = new URL(page.url());
+  const minutes = (Date.parse(searchParams.get('until')!) - Date.parse(searchParams.get('since')!)) / 60_000;
+  expect(minutes).toBe(30);
+  await page.locator('tbody tr', { hasText: id }).first().waitFor();
+  expect(complaints).toEqual([]);
+});
+
 test('without scripts a retry says what it came to, and deliveries are a plain list', async () => {
   const id = await service.deliver('vendor.updated', { nothing: 'ven_08' });
   const bare = await browser.newContext({ javaScriptEnabled: false });

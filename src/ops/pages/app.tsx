@@ -57,17 +57,21 @@ export function createPages(
   pages.get('/deliveries', lists.deliveries);
   pages.get('/stream/deliveries', stream(lists.newDeliveries));
   pages.get('/events', lists.events);
+  pages.get('/stream/events', stream(lists.newEvents));
   pages.get('/events/:id', lists.event);
   pages.get('/records/:kind', lists.records);
   pages.get('/download/records/:kind', lists.download);
   pages.get('/records/:kind/:id', lists.record);
   pages.get('/gaps', lists.gaps);
+  pages.get('/stream/gaps', stream(lists.newGaps));
   pages.get('/sync-runs', lists.syncRuns);
   pages.get('/stream/sync-runs', stream(lists.syncRunsParts));
   pages.get('/sync-runs/:id', lists.syncRun);
   pages.get('/quarantine', lists.quarantine);
+  pages.get('/stream/quarantine', stream(lists.newQuarantined));
   pages.get('/quarantine/:id', lists.quarantined);
   pages.get('/rejections', lists.rejections);
+  pages.get('/stream/rejections', stream(lists.newRejections));
   pages.get('/rejections/:id', lists.rejection);
   pages.get('/audit', lists.audit);
 

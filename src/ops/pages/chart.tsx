@@ -38,6 +38,7 @@ export function Chart({
   most,
   from,
   peak,
+  brush,
 }: {
   /** What is drawn, for whoever cannot see it. */
   label: string;
@@ -49,6 +50,8 @@ export function Chart({
   from: string;
   /** Words for `most`, in the middle. */
   peak: string;
+  /** Where dragging over bars leads, with `since` and `until` of what was dragged over; how long a bar is. */
+  brush: { href: string; stepMs: number };
 }) {
   const width = bars.length * PITCH - GAP;
   const places = scaleBand(bars.keys(), [0, width]).paddingInner(GAP / PITCH);
@@ -58,7 +61,16 @@ export function Chart({
   const heaps = stack<unknown, Bar, number>().keys(layers.keys()).value(drawn)([...bars]);
   return (
     <figure class="chart">
-      <svg viewBox={`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+      <svg
+        viewBox={`0 0 ${width} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={label}
+        data-brush={brush.href}
+        data-from={bars[0]?.at}
+        data-step={brush.stepMs}
+        data-bars={bars.length}
+      >
         <rect class="base" x="0" y={HEIGHT - 1} width={width} height="1" />
         {bars.map((bar, index) => {
           // An empty bar says nothing when pointed at, and is sent to nobody.
@@ -83,6 +95,7 @@ export function Chart({
             </g>
           );
         })}
+        <rect class="brush" x="0" y="0" width="0" height={HEIGHT} />
       </svg>
       <div class="axis">
         <span>{from}</span>

@@ -2,7 +2,7 @@ import { EVENT_TYPES } from '../../compliance/kinds.ts';
 import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { answerTo } from '../delivery-answers.ts';
-import { codeWords, count, figure } from '../words.ts';
+import { codeWords, figure } from '../words.ts';
 import { eventHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import { Choice, Empty, Field, Instant, NewRows, Pager, RecordLink, Table, Title } from './pieces.tsx';
@@ -80,12 +80,6 @@ export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...v
       />
     </Frame>
   );
-}
-
-/** What has come in since the page was made. Nothing that is being read moves. */
-export function NewDeliveries({ found, more, href }: { found: number; more: boolean; href: string }) {
-  const words = `${count(found, 'new delivery', 'new deliveries')}${more ? ' and more' : ''}`;
-  return <NewRows words={found === 0 ? null : words} href={href} />;
 }
 
 function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {

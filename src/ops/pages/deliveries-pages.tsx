@@ -6,7 +6,7 @@ import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Empty, Facts, Instant, Pager, Pre, Table, Title, Told } from './pieces.tsx';
+import { ActionForm, Empty, Facts, Instant, NewRows, Pager, Pre, Table, Title, Told } from './pieces.tsx';
 import type { Notice } from './told.ts';
 
 interface List<Row> {
@@ -15,14 +15,17 @@ interface List<Row> {
   now: number;
   next: string | null;
   first: string | null;
+  /** Where the page is told of what comes in; null: it is not the newest page. */
+  stream: string | null;
 }
 
-export function QuarantinePage({ rows, identity, now, next, first }: List<QuarantineReport>) {
+export function QuarantinePage({ rows, identity, now, next, first, stream }: List<QuarantineReport>) {
   return (
-    <Frame title="Quarantine" current="Quarantine" identity={identity} now={now}>
+    <Frame title="Quarantine" current="Quarantine" identity={identity} now={now} stream={stream}>
       <Title note="Deliveries whose signature is right, and whose content no event can be made of.">
         Quarantine
       </Title>
+      <NewRows words={null} href="/quarantine" />
       {rows.length === 0 ? (
         <Empty>
           Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.
@@ -106,12 +109,13 @@ export function QuarantinedPage({
   );
 }
 
-export function RejectionsPage({ rows, identity, now, next, first }: List<RejectionReport>) {
+export function RejectionsPage({ rows, identity, now, next, first, stream }: List<RejectionReport>) {
   return (
-    <Frame title="Rejected deliveries" current="Rejections" identity={identity} now={now}>
+    <Frame title="Rejected deliveries" current="Rejections" identity={identity} now={now} stream={stream}>
       <Title note="Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.">
         Rejected deliveries
       </Title>
+      <NewRows words={null} href="/rejections" />
       {rows.length === 0 ? (
         <Empty>
           None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with

@@ -99,6 +99,7 @@ function Bars({ range, series, totals }: Traffic & { totals: Totals }) {
     <Chart
       label={`Deliveries of the last ${range}: ${figure(totals.accepted)} accepted, ${figure(totals.duplicate)} duplicate, ${figure(totals.rejected)} rejected; ${peak}`}
       layers={LAYERS}
+      brush={{ href: '/deliveries', stepMs: series.stepMs }}
       {...{ bars, most, from, peak }}
     />
   );

@@ -10,6 +10,7 @@ import {
   Empty,
   Field,
   Instant,
+  NewRows,
   Pager,
   RecordLink,
   Table,
@@ -35,6 +36,8 @@ export interface EventsView {
   first: string | null;
   /** Where a form leads back to. */
   here: string;
+  /** Where the page is told of what comes in; null: it is not the newest page. */
+  stream: string | null;
 }
 
 const STATES: readonly (readonly [EventState | '', string])[] = [
@@ -50,7 +53,7 @@ export function EventsPage(view: EventsView) {
   const { identity, now, filter, events, told } = view;
   const changeable = identity.role === 'operate' && events.some(isChangeable);
   return (
-    <Frame title="Events" current="Events" identity={identity} now={now}>
+    <Frame title="Events" current="Events" identity={identity} now={now} stream={view.stream}>
       <Title note="Every delivery that was verified and committed, the newest first.">Events</Title>
       <Told notice={told} />
       <form class="filters" method="get" action="/events" aria-label="Filter">
@@ -73,6 +76,7 @@ export function EventsPage(view: EventsView) {
           ))}
         </datalist>
       </form>
+      <NewRows words={null} href="/events" />
       {events.length === 0 ? (
         <Empty>{view.lookedBackTo === null ? emptyWords(filter) : 'No event like that among these.'}</Empty>
       ) : changeable ? (

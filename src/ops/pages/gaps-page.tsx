@@ -5,7 +5,7 @@ import { gapText } from '../gap-texts.ts';
 import { isEndedByPerson } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Frame } from './layout.tsx';
-import { ActionForm, Empty, Instant, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
+import { ActionForm, Empty, Instant, NewRows, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
 import type { Notice } from './told.ts';
 
 export function GapsPage({
@@ -17,6 +17,7 @@ export function GapsPage({
   told,
   next,
   first,
+  stream,
 }: {
   show: 'open' | 'resolved';
   gaps: readonly GapReport[];
@@ -26,12 +27,14 @@ export function GapsPage({
   told: Notice | null;
   next: string | null;
   first: string | null;
+  /** Where the page is told of what opens; null: it is not the newest page of what is open. */
+  stream: string | null;
 }) {
   const groups = [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
     ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
   );
   return (
-    <Frame title="Gaps" current="Gaps" identity={identity} now={now}>
+    <Frame title="Gaps" current="Gaps" identity={identity} now={now} stream={stream}>
       <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
         Gaps
       </Title>
@@ -47,6 +50,7 @@ export function GapsPage({
           ))}
         </ul>
       </nav>
+      <NewRows words={null} href="/gaps" />
       {groups.length === 0 ? (
         <Empty>
           {show === 'open'

@@ -9,16 +9,17 @@ import type { OpsContext } from '../context.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
 import { recordsCsv } from '../records-csv.ts';
 import type { Snapshots } from '../snapshot.ts';
-import { kindPlural } from '../words.ts';
+import { count, kindPlural } from '../words.ts';
 import { AuditPage } from './audit-page.tsx';
-import { DeliveriesPage, NewDeliveries } from './deliveries-page.tsx';
+import { DeliveriesPage } from './deliveries-page.tsx';
 import { QuarantinedPage, QuarantinePage, RejectionPage, RejectionsPage } from './deliveries-pages.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { EventPage } from './event-page.tsx';
 import { EventsPage } from './events-page.tsx';
 import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
-import { fragment, page as framed, Pages } from './layout.tsx';
+import { fragment, page as framed, type PageName, Pages } from './layout.tsx';
+import { NewRows } from './pieces.tsx';
 import { nextPath, PAGE_ROWS, pageQueries, pageQuery } from './query.ts';
 import { RecordPage } from './record-page.tsx';
 import { RecordsPage } from './records-page.tsx';
@@ -53,6 +54,37 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     const last = rows.length < PAGE_ROWS ? undefined : rows.at(-1);
     return { next: nextPath(c, last === undefined ? null : key(last)), first: firstPath(c) };
   };
+
+  /** What a list's page is told: how many rows have come to it since it was made, `numbers` being those of its first page. */
+  const newRows = async (
+    { current, one, many, href }: { current: PageName; one: string; many: string; href: string },
+    numbers: readonly number[],
+    above: number,
+    more = numbers.length === PAGE_ROWS && numbers.every((number) => number > above),
+  ): Promise<string> => {
+    const found = numbers.filter((number) => number > above).length;
+    const words = found === 0 ? null : `${count(found, one, many)}${more ? ' and more' : ''}`;
+    const parts = (
+      <>
+        <Pages current={current} />
+        <NewRows {...{ words, href }} />
+      </>
+    );
+    return fragment(parts, await waiting());
+  };
+
+  const newOf =
+    (words: Parameters<typeof newRows>[0], list: (paging: Paging) => Promise<readonly { id: number }[]>) =>
+    async (c: OpsHandlerContext): Promise<string> => {
+      const query = pageQuery(c, pageQueries.newRows);
+      if (!query.ok) return '';
+      const rows = await list({ limit: PAGE_ROWS });
+      return newRows(
+        words,
+        rows.map(({ id }) => id),
+        query.value.above,
+      );
+    };
 
   async function showEvent(c: OpsHandlerContext, id: string): Promise<Response> {
     const event = await store.showEvent(id);
@@ -124,6 +156,11 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
             {...shared(c)}
             next={nextPath(c, found.next)}
             first={firstPath(c)}
+            stream={
+              after === undefined
+                ? pathWith('/stream/events', { ...filter, above: String(found.items[0]?.seq ?? 0) })
+                : null
+            }
           />,
         ),
       );
@@ -142,9 +179,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
             {...shared(c)}
             next={nextPath(c, found.next)}
             first={firstPath(c)}
-            stream={
-              isNewest ? deliveriesPath('/stream/deliveries', { ...filter, above: found.newest }) : null
-            }
+            stream={isNewest ? pathWith('/stream/deliveries', { ...filter, above: found.newest }) : null}
           />,
         ),
       );
@@ -155,18 +190,41 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       if (!query.ok) return '';
       const { above, ...filter } = query.value;
       const { items, next } = await store.listDeliveries(filter, { limit: PAGE_ROWS, above });
-      const parts = (
-        <>
-          <Pages current="Deliveries" />
-          <NewDeliveries
-            found={items.length}
-            more={next !== null}
-            href={deliveriesPath('/deliveries', filter)}
-          />
-        </>
+      const href = pathWith('/deliveries', filter);
+      const words = { current: 'Deliveries', one: 'new delivery', many: 'new deliveries', href } as const;
+      return newRows(
+        words,
+        items.map(() => 1),
+        0,
+        next !== null,
       );
-      return fragment(parts, await waiting());
     },
+
+    async newEvents(c: OpsHandlerContext): Promise<string> {
+      const query = pageQuery(c, pageQueries.newEvents);
+      if (!query.ok) return '';
+      const { above, ...filter } = query.value;
+      const { record_id: recordId, ...rest } = filter;
+      const { items } = await store.listEvents({ ...rest, recordId }, { limit: PAGE_ROWS });
+      const href = pathWith('/events', filter);
+      return newRows(
+        { current: 'Events', one: 'new event', many: 'new events', href },
+        items.map(({ seq }) => seq),
+        above,
+      );
+    },
+
+    newGaps: newOf({ current: 'Gaps', one: 'new gap', many: 'new gaps', href: '/gaps' }, (paging) =>
+      store.listGaps({ open: true }, paging),
+    ),
+    newQuarantined: newOf(
+      { current: 'Quarantine', one: 'new delivery', many: 'new deliveries', href: '/quarantine' },
+      (paging) => store.listQuarantine(paging),
+    ),
+    newRejections: newOf(
+      { current: 'Rejections', one: 'new rejection', many: 'new rejections', href: '/rejections' },
+      (paging) => store.listRejections(paging),
+    ),
 
     event: (c: OpsHandlerContext) => showEvent(c, c.req.param('id') ?? ''),
 
@@ -227,6 +285,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           <GapsPage
             {...{ show, gaps }}
             eventsOnly={context.facts().eventsOnly}
+            stream={show === 'open' ? streamOf(c, '/stream/gaps', gaps) : null}
             {...shared(c)}
             {...links(c, gaps, (gap) => gap.id)}
           />,
@@ -283,7 +342,16 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       const query = pageQuery(c, pageQueries.byNumber);
       if (!query.ok) return query.response;
       const rows = await store.listQuarantine(paging(query.value.after));
-      return c.html(page(<QuarantinePage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
+      return c.html(
+        page(
+          <QuarantinePage
+            rows={rows}
+            stream={streamOf(c, '/stream/quarantine', rows)}
+            {...shared(c)}
+            {...links(c, rows, (row) => row.id)}
+          />,
+        ),
+      );
     },
 
     async quarantined(c: OpsHandlerContext): Promise<Response> {
@@ -301,7 +369,16 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       const query = pageQuery(c, pageQueries.byNumber);
       if (!query.ok) return query.response;
       const rows = await store.listRejections(paging(query.value.after));
-      return c.html(page(<RejectionsPage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
+      return c.html(
+        page(
+          <RejectionsPage
+            rows={rows}
+            stream={streamOf(c, '/stream/rejections', rows)}
+            {...shared(c)}
+            {...links(c, rows, (row) => row.id)}
+          />,
+        ),
+      );
     },
 
     async rejection(c: OpsHandlerContext): Promise<Response> {
@@ -329,9 +406,14 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
   };
 }
 
-function deliveriesPath(path: string, filter: Readonly<Record<string, string | undefined>>): string {
+function pathWith(path: string, filter: Readonly<Record<string, string | undefined>>): string {
   const given = Object.entries(filter).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
+/** Where the newest page of a list is told of what comes; null: it is another page. */
+function streamOf(c: OpsHandlerContext, path: string, rows: readonly { id: number }[]): string | null {
+  return firstPath(c) === null ? pathWith(path, { above: String(rows[0]?.id ?? 0) }) : null;
 }
 
 /** The same page from its first row on; null: this is it. */

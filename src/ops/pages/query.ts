@@ -36,16 +36,27 @@ const deliveries = {
   until: instant,
 };
 
+const events = {
+  state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
+  type: text,
+  kind: z.enum(KINDS).optional(),
+  record_id: text,
+};
+/** The newest row as the page was made; 0: it had none. */
+const above = z
+  .string()
+  .regex(/^\d{1,15}$/)
+  .transform(Number);
+
 export const pageQueries = {
   events: z.strictObject({
+    ...events,
     after: numberCursor,
-    state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
-    type: text,
-    kind: z.enum(KINDS).optional(),
-    record_id: text,
     /** Leads to the one event. */
     id: text,
   }),
+  newEvents: z.strictObject({ ...events, above }),
+  newRows: z.strictObject({ above }),
   deliveries: z.strictObject({ ...deliveries, after: deliveriesCursor.optional() }),
   newDeliveries: z.strictObject({ ...deliveries, above: deliveriesCursor }),
   records: z.strictObject({

@@ -1,7 +1,8 @@
 /**
  * The one script, served from a path that holds its hash; plain JavaScript, because it runs as it stands. It posts
  * the token of a sign-in link, which stands behind the `#` and so never reaches a log; gives lists a box that ticks
- * all others; and puts a page's newer parts in the place of the older ones. Without it every page works by hand.
+ * all others; leads from bars of a chart to what came in their time; and puts a page's newer parts in the place of the
+ * older ones. Without it every page works by hand.
  */
 export const SCRIPT = `
 'use strict';
@@ -72,7 +73,7 @@ export const SCRIPT = `
     template.innerHTML = html;
     for (const fresh of template.content.querySelectorAll('[data-part]')) {
       const old = document.querySelector('[data-part="' + fresh.dataset.part + '"]');
-      if (!old || old.outerHTML === fresh.outerHTML) continue;
+      if (!old || old.outerHTML === fresh.outerHTML || old.contains(brushed?.svg ?? null)) continue;
       const place = stopsIn(old).indexOf(document.activeElement);
       const name = place < 0 ? null : nameOf(document.activeElement);
       old.replaceWith(fresh);
@@ -83,6 +84,43 @@ export const SCRIPT = `
     const sentence = main.querySelector('.verdict h1');
     if (sentence) document.title = sentence.textContent + ' · compliance mirror';
   };
+
+  // Dragging over the bars of a chart, or clicking on one, leads to what came in that time.
+  let brushed = null;
+  const barAt = ({ svg, box }, x) => {
+    const { bars } = svg.dataset;
+    return Math.min(bars - 1, Math.max(0, Math.floor(((x - box.left) / box.width) * bars)));
+  };
+  const markBrushed = () => {
+    const { svg, first, last } = brushed;
+    const mark = svg.querySelector('.brush');
+    const unit = svg.viewBox.baseVal.width / svg.dataset.bars;
+    mark.setAttribute('x', Math.min(first, last) * unit);
+    mark.setAttribute('width', (Math.abs(last - first) + 1) * unit);
+  };
+  main.addEventListener('pointerdown', (event) => {
+    const svg = event.target.closest('svg[data-brush]');
+    if (!svg || event.button !== 0) return;
+    brushed = { svg, box: svg.getBoundingClientRect() };
+    brushed.first = brushed.last = barAt(brushed, event.clientX);
+    markBrushed();
+  });
+  addEventListener('pointermove', (event) => {
+    if (!brushed) return;
+    brushed.last = barAt(brushed, event.clientX);
+    markBrushed();
+  });
+  addEventListener('pointercancel', () => (brushed = null));
+  addEventListener('pointerup', () => {
+    if (!brushed) return;
+    const { svg, first, last } = brushed;
+    brushed = null;
+    const { brush, from, step } = svg.dataset;
+    const instant = (bar) => new Date(Number(from) + bar * step).toISOString();
+    const since = instant(Math.min(first, last));
+    const until = instant(Math.max(first, last) + 1);
+    location.assign(brush + '?' + new URLSearchParams({ since, until }));
+  });
 
   let source;
   const listen = () => {

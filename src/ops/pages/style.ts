@@ -143,6 +143,7 @@ td time { white-space: nowrap }
 svg .ok { fill: var(--bar) } svg .again { fill: var(--bar); fill-opacity: .45 } svg .bad, svg .r0 { fill: var(--r0) }
 svg .r1 { fill: var(--r1) } svg .r2 { fill: var(--r2) } svg .r3 { fill: var(--r3) } svg .r4 { fill: var(--r4) }
 svg .base { fill: var(--line) } svg .hit { fill: transparent } .bar:hover .hit { fill: var(--wash) }
+svg[data-brush] { cursor: crosshair; touch-action: pan-y } svg .brush { fill: var(--line); opacity: .5; pointer-events: none }
 .legend { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); margin-top: var(--s2); font-size: .8125rem; color: var(--soft) }
 .legend li { display: inline-flex; align-items: center; gap: .4rem } .legend strong { font-weight: 600; color: var(--ink) }
 .swatch { width: .7rem; height: .7rem; flex: none }

@@ -19,7 +19,7 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database): 
     async seeFields(look, limit) {
       const { seq, kind, recordId, after, at } = changes;
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
-      const size = sql`length(CAST(${after} AS text))`;
+      const size = sql`octet_length(CAST(${after} AS text))`;
       // Where a backup was put back beneath us numbers are given out again.
       const behind = sql`CASE WHEN ${from} > (SELECT ${counter.value} FROM ${counter}) THEN 0 ELSE CAST(${from} AS bigint) END`;
       const rows = await statements.query<{
