@@ -156,11 +156,13 @@ export function createRefetch(options: RefetchOptions): Refetch {
   async function missing(
     request: RefetchRequest,
     read: Parameters<BackfillStore['recordMissing']>[2],
-    needsWitness: boolean,
+    { needsWitness, since }: { needsWitness: boolean; since: number },
   ) {
     const { kind, id } = request;
     return await store.recordMissing(kind, id, read, {
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
+      // The one that was sought for this very read will do, however long the budget let that wait.
+      witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
       timing,
       absentFromList: request.absentFromList,
       needsWitness,
@@ -179,7 +181,11 @@ export function createRefetch(options: RefetchOptions): Refetch {
     return { outcome: 'missing', missing: 'pending' };
   }
 
-  async function refetch(request: RefetchRequest, seeksWitness = true): Promise<RefetchOutcome> {
+  async function refetch(
+    request: RefetchRequest,
+    seeksWitness = true,
+    since = clock.steady() - (clock.marginMs?.() ?? 0),
+  ): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const isAskable = isAddressable(id);
     if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
@@ -198,14 +204,14 @@ export function createRefetch(options: RefetchOptions): Refetch {
         options.onApplied(kind, [applied], request.cause);
         return { outcome: 'applied', applied };
       }
-      let outcome = await missing(request, read, true);
+      let outcome = await missing(request, read, { needsWitness: true, since });
       if (outcome === 'unwitnessed' && seeksWitness) {
         const witness = await seekWitness(request);
         // It counts for absences read after it: else the last 404 of a path that was lost for a while and the first
         // answer of the path found again would be a proof.
-        if (witness === 'seen') return await refetch(request, false);
+        if (witness === 'seen') return await refetch(request, false, since);
         // Nothing lives that could be compared with: then what an event has announced is believed without.
-        if (witness === 'none') outcome = await missing(request, read, false);
+        if (witness === 'none') outcome = await missing(request, read, { needsWitness: false, since });
         if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
           return await askForApproval(request);
         }
@@ -222,7 +228,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
         // that all of their ids get that events name, so that none but another assessment can tell.
         const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
-        if (sight === 'seen') return await refetch(request, false);
+        if (sight === 'seen') return await refetch(request, false, since);
         if (sight === 'failed') {
           return later(
             request,

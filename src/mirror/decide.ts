@@ -394,6 +394,7 @@ export function decideMissing(
   held: { state: RecordState; row: RowContent | null },
   context: {
     witnessedAt: number | null;
+    witnessFrom?: number;
     absentFromList: boolean;
     needsWitness?: boolean;
     /** An operator has agreed to its deletion, and that still holds. */
@@ -440,7 +441,8 @@ export function decideMissing(
   const settled = Math.max(state.missingSince ?? 0, state.dirtyAt ?? 0) + timing.settleMs;
   if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
 
-  const witnessed = context.witnessedAt !== null && context.witnessedAt >= (state.missingSince ?? 0);
+  const witnessFrom = Math.max(state.missingSince ?? 0, context.witnessFrom ?? 0);
+  const witnessed = context.witnessedAt !== null && context.witnessedAt >= witnessFrom;
   const shownAlive = row !== null && row.deletedAt === null;
   const spokenFor = state.deleteEvent !== null || context.agreed === true || !shownAlive;
   const mayLack = spokenFor && context.needsWitness !== true;

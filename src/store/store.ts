@@ -396,8 +396,8 @@ export interface BackfillStore {
   /** How many rows of the kind are alive. */
   countLive(kind: Kind): Promise<number>;
   /**
-   * A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive. Without
-   * `needsWitness`, what a delivered event has announced, or an operator has agreed to, needs none.
+   * A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive; before `witnessFrom`
+   * it is too old, since a path that was lost, found and lost again hides what lives from both reads. Without `needsWitness`, what a delivered event has announced, or an operator has agreed to, needs none.
    */
   recordMissing(
     kind: Kind,
@@ -405,6 +405,7 @@ export interface BackfillStore {
     read: ReadMoment,
     context: {
       witnessedAt: number | null;
+      witnessFrom?: number;
       timing: DirtyTiming;
       absentFromList: boolean;
       /** Even of what was announced or agreed to: as long as there is something alive to be read. */

@@ -9,8 +9,8 @@ import { measureSlowDisk } from './slow-disk.ts';
 
 /**
  * `npm run bench [-- --profile] [--rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
- * ratios, lag, pages, slow-disk, backlog, full-sync, postgres. `--main` measures another build; `--size`: events that wait,
- * vendors that are listed.
+ * ratios, lag, pages, slow-disk, backlog, full-sync, postgres. `--main` measures another build; `--size`: events that wait
+ * or are stored, vendors that are listed.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -32,7 +32,7 @@ if (flags.profile) {
   const wanted = (section: string) => flags.only === undefined || flags.only === section;
   if (wanted('ratios')) await ratios();
   if (wanted('lag')) await measureLag({ ...main, say });
-  if (wanted('pages')) await measurePages(say);
+  if (wanted('pages')) await measurePages({ size: Number(flags.size), say });
   if (wanted('slow-disk')) await measureSlowDisk({ ...main, say });
   const busy = { ...main, say, size: Number(flags.size) };
   if (wanted('backlog')) await measureBacklog(busy);

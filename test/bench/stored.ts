@@ -24,7 +24,7 @@ export async function startStored(folder: string, name: string, { events, record
       WHEN i % 3 = 1 THEN 'policy.updated' ELSE 'risk.assessed' END, ${at}, 0,
       CASE i % 3 WHEN 0 THEN 'vendor' WHEN 1 THEN 'policy' ELSE 'risk_assessment' END,
       printf('%s_%07d', CASE i % 3 WHEN 0 THEN 'ven' WHEN 1 THEN 'pol' ELSE 'risk' END, i % ${third}), ${at}, ${at},
-      CASE WHEN i % 97 = 0 THEN 'failed' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'done' END, 0, ${at}, NULL,
+      CASE WHEN i % 97 = 0 THEN 'failed' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'processed' END, 0, ${at}, NULL,
       printf('{"id":"evt_%09d","type":"vendor.updated","data":{"vendorId":"x","note":"%0200d"}}', i, i) FROM n;
     UPDATE event_counts SET count = (SELECT count(*) FROM events WHERE events.state = event_counts.state);
     UPDATE counter SET value = ${events + records};

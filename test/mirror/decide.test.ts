@@ -550,6 +550,7 @@ describe('a 404', () => {
     over: {
       row?: typeof alive | null;
       witnessedAt?: number | null;
+      witnessFrom?: number;
       absent?: boolean;
       needsWitness?: boolean;
       agreed?: boolean;
@@ -560,6 +561,7 @@ describe('a 404', () => {
       { state: state(held), row: over.row === undefined ? alive : over.row },
       {
         witnessedAt: over.witnessedAt === undefined ? 195 : over.witnessedAt,
+        ...(over.witnessFrom === undefined ? {} : { witnessFrom: over.witnessFrom }),
         absentFromList: over.absent ?? false,
         needsWitness: over.needsWitness ?? false,
         agreed: over.agreed ?? false,
@@ -652,6 +654,12 @@ describe('a 404', () => {
       what: 'with a witness from before proves nothing',
       held: first,
       over: { witnessedAt: 189 },
+      outcome: 'unwitnessed',
+    },
+    {
+      what: 'with a witness that is too old by now proves nothing',
+      held: first,
+      over: { witnessedAt: 195, witnessFrom: 196 },
       outcome: 'unwitnessed',
     },
     {

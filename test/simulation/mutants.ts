@@ -72,6 +72,18 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'fresh-witness',
+    tryFirst: 1_001_565,
+    without: 'what was seen between two times that a path was lost proves what both of them hid',
+    edits: [
+      {
+        file: 'src/backfill/refetch.ts',
+        find: 'witnessFrom: Math.min(read.beganAt - timing.settleMs, since),',
+        put: 'witnessFrom: 0,',
+      },
+    ],
+  },
+  {
     name: 'second-scan',
     tryFirst: 33,
     without: 'what one list scan did not show is gone',
