@@ -189,7 +189,8 @@ CREATE TABLE "record_counts" (
 	"kind" text COLLATE "C" PRIMARY KEY NOT NULL,
 	"live" bigint NOT NULL,
 	"deleted" bigint NOT NULL,
-	"known" bigint NOT NULL
+	"known" bigint NOT NULL,
+	"outstanding" bigint NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "record_state" (

@@ -1,4 +1,4 @@
-INSERT INTO record_counts (kind, live, deleted, known) VALUES ('policy', 0, 0, 0), ('risk_assessment', 0, 0, 0), ('vendor', 0, 0, 0);
+INSERT INTO record_counts (kind, live, deleted, known, outstanding) VALUES ('policy', 0, 0, 0, 0), ('risk_assessment', 0, 0, 0, 0), ('vendor', 0, 0, 0, 0);
 --> statement-breakpoint
 INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || clock_timestamp()::text), 16));
 --> statement-breakpoint
@@ -27,9 +27,20 @@ CREATE FUNCTION count_known() RETURNS trigger LANGUAGE plpgsql SET search_path F
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NOT EXISTS (SELECT FROM come) THEN RETURN NULL; END IF;
-    UPDATE record_counts c SET known = known + n.more FROM (SELECT kind, count(*) AS more FROM come GROUP BY kind) n WHERE c.kind = n.kind;
+    UPDATE record_counts c SET known = known + n.more, outstanding = outstanding + n.due
+      FROM (SELECT kind, count(*) AS more, count(*) FILTER (WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL) AS due FROM come GROUP BY kind) n
+      WHERE c.kind = n.kind;
+  ELSIF TG_OP = 'UPDATE' THEN
+    UPDATE record_counts c SET outstanding = outstanding + n.more
+      FROM (SELECT kind, sum(weight) AS more FROM
+        (SELECT kind, 1 AS weight FROM come WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL
+          UNION ALL SELECT kind, -1 FROM gone WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL) w
+        GROUP BY kind HAVING sum(weight) <> 0) n
+      WHERE c.kind = n.kind;
   ELSE
-    UPDATE record_counts c SET known = known - n.less FROM (SELECT kind, count(*) AS less FROM gone GROUP BY kind) n WHERE c.kind = n.kind;
+    UPDATE record_counts c SET known = known - n.less, outstanding = outstanding - n.due
+      FROM (SELECT kind, count(*) AS less, count(*) FILTER (WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL) AS due FROM gone GROUP BY kind) n
+      WHERE c.kind = n.kind;
   END IF;
   RETURN NULL;
 END $$;
@@ -151,6 +162,8 @@ CREATE TRIGGER quarantine_counted_out AFTER DELETE ON quarantine REFERENCING OLD
 --> statement-breakpoint
 CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_known();
 --> statement-breakpoint
+CREATE TRIGGER record_state_counted_over AFTER UPDATE ON record_state REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_known();
+--> statement-breakpoint
 CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_known();
 --> statement-breakpoint
 CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
@@ -215,11 +228,11 @@ CREATE VIEW deliveries AS
 CREATE VIEW sync_status AS
 WITH kinds AS (
   SELECT c.kind, c.live AS records, c.deleted, c.known,
-    (SELECT count(*) FROM record_state s WHERE s.kind = c.kind AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+    c.outstanding - (SELECT count(DISTINCT s.id)
       -- What an event named by an id that the API does not know may stand in it under another one.
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
+      FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = c.kind
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     CASE c.kind
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)
       WHEN 'vendor' THEN (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL)

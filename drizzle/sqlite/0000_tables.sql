@@ -200,7 +200,8 @@ CREATE TABLE `record_counts` (
 	`kind` text PRIMARY KEY NOT NULL,
 	`live` integer NOT NULL,
 	`deleted` integer NOT NULL,
-	`known` integer NOT NULL
+	`known` integer NOT NULL,
+	`outstanding` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `record_state` (

@@ -1,4 +1,4 @@
-INSERT INTO record_counts (kind, live, deleted, known) VALUES ('policy', 0, 0, 0), ('risk_assessment', 0, 0, 0), ('vendor', 0, 0, 0);
+INSERT INTO record_counts (kind, live, deleted, known, outstanding) VALUES ('policy', 0, 0, 0, 0), ('risk_assessment', 0, 0, 0, 0), ('vendor', 0, 0, 0, 0);
 --> statement-breakpoint
 INSERT INTO facts (name, value) VALUES ('epoch', lower(hex(randomblob(8))));
 --> statement-breakpoint
@@ -42,11 +42,19 @@ CREATE TRIGGER vendors_counted_out AFTER DELETE ON vendors BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state BEGIN
-  UPDATE record_counts SET known = known + 1 WHERE kind = NEW.kind;
+  UPDATE record_counts SET known = known + 1, outstanding = outstanding + (NEW.due_at IS NOT NULL AND NEW.unverified_since IS NOT NULL)
+    WHERE kind = NEW.kind;
+END;
+--> statement-breakpoint
+CREATE TRIGGER record_state_counted_over AFTER UPDATE OF due_at, unverified_since ON record_state
+  WHEN (OLD.due_at IS NOT NULL AND OLD.unverified_since IS NOT NULL) <> (NEW.due_at IS NOT NULL AND NEW.unverified_since IS NOT NULL) BEGIN
+  UPDATE record_counts SET outstanding = outstanding + CASE WHEN NEW.due_at IS NOT NULL AND NEW.unverified_since IS NOT NULL THEN 1 ELSE -1 END
+    WHERE kind = NEW.kind;
 END;
 --> statement-breakpoint
 CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state BEGIN
-  UPDATE record_counts SET known = known - 1 WHERE kind = OLD.kind;
+  UPDATE record_counts SET known = known - 1, outstanding = outstanding - (OLD.due_at IS NOT NULL AND OLD.unverified_since IS NOT NULL)
+    WHERE kind = OLD.kind;
 END;
 --> statement-breakpoint
 CREATE TRIGGER gaps_counted_in AFTER INSERT ON gaps BEGIN
@@ -108,28 +116,31 @@ WITH kinds AS (
   SELECT 'policy' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'policy') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'policy') AS deleted,
-    (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'policy' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
+    (SELECT outstanding FROM record_counts c WHERE c.kind = 'policy') - (SELECT count(DISTINCT s.id)
+      FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'policy'
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach
   UNION ALL
   SELECT 'risk_assessment' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'risk_assessment') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'risk_assessment') AS deleted,
-    (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'risk_assessment' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
+    (SELECT outstanding FROM record_counts c WHERE c.kind = 'risk_assessment') - (SELECT count(DISTINCT s.id)
       -- What an event named by an id that the API does not know may stand in it under another one.
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
+      FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment'
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     (SELECT 'known ids only: ' || known FROM record_counts c WHERE c.kind = 'risk_assessment') AS reach
   UNION ALL
   SELECT 'vendor' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'vendor') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'vendor') AS deleted,
-    (SELECT count(*) FROM record_state s INDEXED BY record_state_due WHERE s.kind = 'vendor' AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty))
-        AND g.kind = s.kind AND g.record_id = s.id AND g.number > s.dirty)) AS unverified,
+    (SELECT outstanding FROM record_counts c WHERE c.kind = 'vendor') - (SELECT count(DISTINCT s.id)
+      FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'vendor'
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach
 ), service AS (

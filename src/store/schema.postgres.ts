@@ -339,12 +339,13 @@ export const eventCounts = pgTable('event_counts', {
   count: number('count').notNull(),
 });
 
-/** The same for records, kept by triggers: rows of each kind alive and deleted, and ids known. */
+/** The same for records, kept by triggers: rows of each kind alive and deleted, ids known, and those of them that are to be read. */
 export const recordCounts = pgTable('record_counts', {
   kind: key('kind').primaryKey(),
   live: number('live').notNull(),
   deleted: number('deleted').notNull(),
   known: number('known').notNull(),
+  outstanding: number('outstanding').notNull(),
 });
 
 /**

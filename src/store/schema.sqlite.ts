@@ -328,12 +328,13 @@ export const eventCounts = sqliteTable('event_counts', {
   count: integer('count').notNull(),
 });
 
-/** The same for records, kept by triggers: rows of each kind alive and deleted, and ids known. */
+/** The same for records, kept by triggers: rows of each kind alive and deleted, ids known, and those of them that are to be read. */
 export const recordCounts = sqliteTable('record_counts', {
   kind: text('kind').primaryKey(),
   live: integer('live').notNull(),
   deleted: integer('deleted').notNull(),
   known: integer('known').notNull(),
+  outstanding: integer('outstanding').notNull(),
 });
 
 /**

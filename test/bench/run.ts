@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { measureBacklog, measureFullSync } from './busy.ts';
+import { measureGrowth } from './growth.ts';
 import { measureLag } from './lag.ts';
 import { measurePages } from './pages.ts';
 import { measurePostgres } from './postgres.ts';
@@ -9,7 +10,7 @@ import { measureSlowDisk } from './slow-disk.ts';
 
 /**
  * `npm run bench [-- --profile] [--rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
- * ratios, lag, pages, slow-disk, backlog, full-sync, postgres. `--main` measures another build; `--size`: events that wait
+ * ratios, lag, pages, growth, slow-disk, backlog, full-sync, postgres. `--main` measures another build; `--size`: events that wait
  * or are stored, vendors that are listed.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
@@ -33,6 +34,7 @@ if (flags.profile) {
   if (wanted('ratios')) await ratios();
   if (wanted('lag')) await measureLag({ ...main, say });
   if (wanted('pages')) await measurePages({ size: Number(flags.size), say });
+  if (wanted('growth')) await measureGrowth({ size: Number(flags.size), say });
   if (wanted('slow-disk')) await measureSlowDisk({ ...main, say });
   const busy = { ...main, say, size: Number(flags.size) };
   if (wanted('backlog')) await measureBacklog(busy);

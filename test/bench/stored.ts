@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { type Mirror, startMirror, stopMirror } from './processes.ts';
+import { openStore } from '../../src/store/open.ts';
+import { type Mirror, startMirror } from './processes.ts';
 
 /** How much a database holds. */
 export interface Size {
@@ -8,10 +9,15 @@ export interface Size {
   records: number;
 }
 
-/** A service over a database that holds so much. Its rows are written beside it, as no API could in this time. */
-export async function startStored(folder: string, name: string, { events, records }: Size): Promise<Mirror> {
+/** A service over a database that holds so much. */
+export async function startStored(folder: string, name: string, size: Size): Promise<Mirror> {
+  return await startMirror(await fillStored(folder, name, size));
+}
+
+/** A database that holds so much: its path. Rows are written by hand, as no API could in this time. */
+export async function fillStored(folder: string, name: string, { events, records }: Size): Promise<string> {
   const database = join(folder, `${name}.db`);
-  await stopMirror(await startMirror(database));
+  await (await openStore(`file:${database}`)).close();
   const db = new Database(database);
   const numbers = (count: number) =>
     `WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})`;
@@ -55,5 +61,5 @@ export async function startStored(folder: string, name: string, { events, record
     COMMIT;`);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();
-  return await startMirror(database);
+  return database;
 }

@@ -1,4 +1,5 @@
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
+import { MISCOUNTED_RECORDS } from '../store/miscounted.ts';
 import { type Evidence, QUESTIONS, type Question, type Row, TABLES } from './evidence.ts';
 
 /**
@@ -123,7 +124,10 @@ export function createWitness(database: TestDatabase): Witness {
         answers.set(question, await database.query(QUESTIONS[question]));
     },
     claimedTwice: async () => named(await database.query(CLAIMED_TWICE)),
-    miscounted: async () => named(await database.query(MISCOUNTED)),
+    miscounted: async () => [
+      ...named(await database.query(MISCOUNTED)),
+      ...named(await database.query(MISCOUNTED_RECORDS)),
+    ],
     async unnoticed() {
       const found = (await database.query(QUESTIONS.rows)) as unknown as Row[];
       const text = ({ data, deleted_at, unverified_since, write }: Row) =>

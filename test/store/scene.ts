@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers, JsonObject } from '../../src/compliance/pointers.ts';
 import type {
@@ -11,6 +12,8 @@ import type {
   ReadMoment,
   Store,
 } from '../../src/store/store.ts';
+
+import { MISCOUNTED_RECORDS } from './miscounted.ts';
 
 /** One engine, freshly opened, and a way to look at the tables that users read. */
 export interface EngineHarness {
@@ -212,6 +215,10 @@ export function inScene(
     const scene = await createScene(open, start);
     try {
       await story(scene);
+      expect(
+        await scene.query(MISCOUNTED_RECORDS),
+        'records that were counted otherwise than by looking',
+      ).toEqual([]);
     } finally {
       await scene.close();
     }
