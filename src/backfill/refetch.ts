@@ -240,7 +240,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         if (kind === 'risk_assessment') {
           const { shown, restInMs } = await options.besides(kind, id, {
             through: read.number,
-            isProven: false,
+            sees: null,
           });
           // Once the first of them is read, there is something to compare with; unless all of them are gone by now.
           if (shown.length > 0 && request.attempts < WITNESS_TRIES)
@@ -269,7 +269,8 @@ export function createRefetch(options: RefetchOptions): Refetch {
       if (outcome === 'unresolved_event') {
         const through = read.number;
         if (kind === 'risk_assessment') {
-          const { shown, restInMs } = await options.besides(kind, id, { through, isProven: true });
+          const sees = async () => (await seesItsKind(request)) === 'seen';
+          const { shown, restInMs } = await options.besides(kind, id, { through, sees });
           if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
           text = besideText(shown, options.pointers);
         }

@@ -26,6 +26,8 @@ const UNLISTED = 'risk_assessment';
 /** A wall clock that falls behind by more than this was set back: what drifts does not by as much between two looks. */
 const STEP_MS = 1_000;
 
+type Sees = () => Promise<boolean>;
+
 /** What the events name besides that are about an id which the API does not know. */
 export interface Besides {
   /** Where the API has shown a record; of the events that were looked at now. */
@@ -64,10 +66,10 @@ export interface UnnamedEvents {
   /**
    * The pointers find an id of the kind that the API does not know, so that it may be another thing's: looks for other ids
    * in the data of the events about it, up to the number `through`. Each that the API shows is a record, and dirty from then
-   * on, whether or not it is what the event is about. Where it shows none, that counts only if it `isProven` that it would.
-   * Rejects with UpstreamError.
+   * on, whether or not it is what the event is about. Where it shows none, that counts only where `sees` says, asked after it, that
+   * the API still shows what there is; null: nothing is there to tell by, and it does not count. Rejects with UpstreamError.
    */
-  besides(kind: 'risk_assessment', id: string, how: { through: number; isProven: boolean }): Promise<Besides>;
+  besides(kind: 'risk_assessment', id: string, how: { through: number; sees: Sees | null }): Promise<Besides>;
 }
 
 export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvents {
@@ -194,7 +196,7 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
 
   async function lookBeside(
     known: string,
-    { kind, through, isProven }: Looking,
+    { kind, through, sees }: Looking,
     answers: Answers,
   ): Promise<Besides> {
     const shown: Candidate[] = [];
@@ -204,7 +206,12 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
         signal.throwIfAborted();
         try {
           const others = await othersIn(event, known, answers);
-          await noteBeside(event, known, others, isProven);
+          // A path may have been lost since something was last seen: then what was answered meanwhile is asked again.
+          if (sees !== null && others.length === 0 && !(await sees())) {
+            answers.ids.clear();
+            return { shown, restInMs: MINUTE_MS };
+          }
+          await noteBeside(event, known, others, sees !== null);
           shown.push(...others);
         } catch (error) {
           if (error instanceof OutOfBudget)
@@ -214,7 +221,7 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
         }
       }
       // Unproven, the same ones would be looked at again.
-      if (!isProven || events.length < EVENTS_AT_ONCE) return { shown, restInMs: null };
+      if (sees === null || events.length < EVENTS_AT_ONCE) return { shown, restInMs: null };
     }
   }
 
@@ -299,12 +306,13 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
 
   return {
     rereadProcessed,
-    async besides(kind, id, { through, isProven }) {
+    async besides(kind, id, { through, sees }) {
       const before = begun.get(id);
+      const isProven = sees !== null;
       // What is answered before another record can be read proves nothing.
       const answers = before?.isProven === isProven ? before : { isProven, ids: new Map<string, boolean>() };
       begun.set(id, answers);
-      const besides = await lookBeside(id, { kind, through, isProven }, answers);
+      const besides = await lookBeside(id, { kind, through, sees }, answers);
       if (besides.restInMs === null) begun.delete(id);
       return besides;
     },
@@ -338,7 +346,7 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
 interface Looking {
   kind: 'risk_assessment';
   through: number;
-  isProven: boolean;
+  sees: Sees | null;
 }
 
 interface Answers {

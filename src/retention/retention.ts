@@ -5,11 +5,8 @@ import type { RetentionStore, Trimmed } from '../store/store.ts';
 const STEP_ROWS = 200;
 /** Between two steps: whoever waits for the lock gets it, and trimming takes a small share of the disk. */
 const PAUSE_MS = 50;
-/**
- * Steps of one round at most, so that a first round over years of history spreads over hours. At 200 rows every
- * hour it still trims four million rows a day, more than come in.
- */
-const STEPS_MAX = 1_000;
+/** Steps of one round: a minute or so, after which what it did is told. The next one goes on where it ended. */
+const ROUND_STEPS = 1_000;
 
 const DAY_MS = 86_400_000;
 
@@ -91,27 +88,36 @@ export function retentionTasks(store: RetentionStore, settings: RetentionSetting
   return [registrations, ...bodies, ...(historyDays > 0 ? history : []), ids];
 }
 
+/** Trims whatever is old enough, a round at a time. Rejects with StoreUnavailable as the store's verbs do. */
+export type Trim = (signal: AbortSignal) => Promise<{
+  rows: TrimmedRows;
+  /** Nothing that old is left. */
+  isOver: boolean;
+}>;
+
 /**
- * One round: trims whatever is old enough, in short steps with pauses between. Ends early when `signal` aborts or
- * after STEPS_MAX; the next round goes on. Rejects with StoreUnavailable as the store's verbs do.
+ * Steps are short, with pauses between, and each task takes its turn: else the first would leave nothing of a round to those behind
+ * it. A round ends early when its signal aborts.
  */
-export async function trim(
-  options: { store: RetentionStore; clock: Clock; settings: RetentionSettings },
-  signal: AbortSignal,
-): Promise<TrimmedRows> {
+export function createTrim(options: {
+  store: RetentionStore;
+  clock: Clock;
+  settings: RetentionSettings;
+}): Trim {
   const { store, clock, settings } = options;
-  const rows: TrimmedRows = {};
-  let steps = 0;
-  for (const { thing, days, step } of retentionTasks(store, settings)) {
-    const before = clock.wall() - days * DAY_MS;
-    let after: number | null = 0;
-    while (after !== null && steps < STEPS_MAX && !signal.aborted) {
-      const { trimmed, next }: Trimmed = await step(before, after);
-      if (trimmed > 0) rows[thing] = (rows[thing] ?? 0) + trimmed;
-      after = next;
-      steps += 1;
-      if (after !== null) await clock.sleep(PAUSE_MS, signal);
+  let left: (Task & { after: number })[] = [];
+  return async (signal) => {
+    const rows: TrimmedRows = {};
+    if (left.length === 0) left = retentionTasks(store, settings).map((task) => ({ ...task, after: 0 }));
+    for (let steps = 0; steps < ROUND_STEPS && left.length > 0 && !signal.aborted; steps += 1) {
+      const task = left[0]!;
+      const { trimmed, next }: Trimmed = await task.step(clock.wall() - task.days * DAY_MS, task.after);
+      if (trimmed > 0) rows[task.thing] = (rows[task.thing] ?? 0) + trimmed;
+      left.shift();
+      if (next === null) continue;
+      left.push({ ...task, after: next });
+      await clock.sleep(PAUSE_MS, signal);
     }
-  }
-  return rows;
+    return { rows, isOver: left.length === 0 };
+  };
 }

@@ -5,7 +5,7 @@ import type { Config } from '../platform/config.ts';
 import { describeError } from '../platform/errors.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import { trim } from '../retention/retention.ts';
+import { createTrim } from '../retention/retention.ts';
 import type { Store } from '../store/store.ts';
 import { keepFields } from './fields.ts';
 
@@ -36,12 +36,15 @@ async function keepTrimmed(
   signal: AbortSignal,
 ): Promise<void> {
   const log = stage(logger, 'retention');
+  const trim = createTrim({ store, clock, settings: config.retention });
   await clock.sleep(TRIM_FIRST_MS, signal);
   while (!signal.aborted) {
     const started = clock.steady();
+    let isOver = true;
     try {
-      const rows = await trim({ store, clock, settings: config.retention }, signal);
-      for (const [what, count] of Object.entries(rows)) {
+      const round = await trim(signal);
+      isOver = round.isOver;
+      for (const [what, count] of Object.entries(round.rows)) {
         metrics.trimmedRows.inc({ what }, count);
         log.info(
           { outcome: 'trimmed', type: what, count, duration_ms: clock.steady() - started },
@@ -51,7 +54,7 @@ async function keepTrimmed(
     } catch (error) {
       onError(error);
     }
-    await clock.sleep(TRIM_EVERY_MS, signal);
+    if (isOver) await clock.sleep(TRIM_EVERY_MS, signal);
   }
 }
 

@@ -7,10 +7,11 @@ import { measurePostgres } from './postgres.ts';
 import { profile } from './profile.ts';
 import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
 import { measureSlowDisk } from './slow-disk.ts';
+import { measureSweep } from './sweep.ts';
 
 /**
  * `npm run bench [-- --profile] [--rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
- * ratios, lag, pages, growth, slow-disk, backlog, full-sync, postgres. `--main` measures another build; `--size`: events that wait
+ * ratios, lag, pages, growth, slow-disk, backlog, full-sync, sweep, postgres. `--main` measures another build; `--size`: events that wait
  * or are stored, vendors that are listed.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
@@ -39,6 +40,7 @@ if (flags.profile) {
   const busy = { ...main, say, size: Number(flags.size) };
   if (wanted('backlog')) await measureBacklog(busy);
   if (wanted('full-sync')) await measureFullSync(busy);
+  if (wanted('sweep')) await measureSweep(busy);
   if (wanted('postgres')) await measurePostgres({ ...main, rounds: Math.min(3, Number(flags.rounds)), say });
 }
 

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { retentionTasks, trim } from '../../src/retention/retention.ts';
+import { createTrim, retentionTasks } from '../../src/retention/retention.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
 
@@ -36,6 +36,11 @@ async function scene() {
     accept: (...ids: string[]) => store.accept({ events: ids.map(ignored), unusable: [] }, now(), TIMING),
     audit: () => store.audit({ actor: 'a', action: 'b', outcome: 'ok', target: null }, now()),
   };
+}
+
+/** Until nothing that old is left, or the round ends early. */
+async function trim(options: Parameters<typeof createTrim>[0], signal: AbortSignal) {
+  return (await createTrim(options)(signal)).rows;
 }
 
 const signal = new AbortController().signal;
@@ -75,6 +80,41 @@ it('pauses between short steps, so that deliveries get the lock', async () => {
   at(100);
   expect(await trim({ store, clock, settings: KEEP }, signal)).toEqual({ event_bodies: 500 });
   expect(pauses()).toBe(2);
+});
+
+it('gives each task its turns, so that none waits for the end of another', async () => {
+  const { store, clock, at, accept } = await scene();
+  const taken: string[] = [];
+  await accept(...Array.from({ length: 500 }, (_, n) => `e${n}`));
+  at(100);
+  const watched: Store = {
+    ...store,
+    trimEventBodies: (step) => {
+      taken.push('bodies');
+      return store.trimEventBodies(step);
+    },
+    trimEvents: (step) => {
+      taken.push('events');
+      return store.trimEvents(step);
+    },
+  };
+  await trim({ store: watched, clock, settings: { ...KEEP, historyDays: 90 } }, signal);
+  expect(taken.slice(0, 6)).toEqual(['bodies', 'events', 'bodies', 'events', 'bodies', 'events']);
+});
+
+it('goes on where a round ended', async () => {
+  const { store, clock, at, accept } = await scene();
+  await accept(...Array.from({ length: 500 }, (_, n) => `e${n}`));
+  at(100);
+  const stop = new AbortController();
+  const round = createTrim({
+    ...{ store, settings: KEEP },
+    clock: { ...clock, sleep: async () => stop.abort() },
+  });
+  expect(await round(stop.signal)).toEqual({ rows: { event_bodies: 200 }, isOver: false });
+  expect(await createTrim({ store, clock, settings: KEEP })(signal)).toEqual({
+    ...{ rows: { event_bodies: 300 }, isOver: true },
+  });
 });
 
 it('ends early when the service stops', async () => {

@@ -279,8 +279,20 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.besides(kind, id, { through, isProven: true });',
+        find: 'const { shown, restInMs } = await options.besides(kind, id, { through, sees });',
         put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
+      },
+    ],
+  },
+  {
+    name: 'sight-after',
+    tryFirst: 1_008_782,
+    without: 'ids asked for while a path is lost are no records, since it was there before',
+    edits: [
+      {
+        file: 'src/backfill/unnamed-events.ts',
+        find: 'if (sees !== null && others.length === 0 && !(await sees())) {',
+        put: 'if (false) {',
       },
     ],
   },

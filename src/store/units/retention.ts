@@ -1,6 +1,6 @@
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
+import type { Column, SQL } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
 import {
   audit,
@@ -28,11 +28,28 @@ export async function trimBodiesAgainFrom(unit: Sql, seq: number): Promise<void>
   if (trimmed >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
 }
 
+/** Of bodies that one step takes apart, which one may exceed: some milliseconds. */
+const STEP_BYTES = 1_048_576;
+
 interface Candidate {
   key: number;
   at: string;
+  /** Of its body, where that is to be taken apart. */
+  bytes?: number | null;
   /** False: looked at, and to be left alone whatever its age. */
   ready: boolean | 0 | 1;
+}
+
+const bytesOf = (body: Column) => sql`octet_length(${body})`;
+
+/** As many of the first ones as one step takes apart: one at least. */
+function withinStep<Row extends { bytes?: number | null }>(rows: readonly Row[]): readonly Row[] {
+  let bytes = 0;
+  const end = rows.findIndex((row, at) => {
+    bytes += row.bytes ?? 0;
+    return at > 0 && bytes > STEP_BYTES;
+  });
+  return end === -1 ? rows : rows.slice(0, end);
 }
 
 /** What is looked at, a few of the oldest rows in the order in which they came. */
@@ -40,6 +57,7 @@ const OLDEST_EVENTS = (after: number) =>
   sql`SELECT ${as({
     key: events.seq,
     at: events.receivedAt,
+    bytes: bytesOf(events.body),
     ready: isOneOf(events.state, ['processed', 'ignored', 'discarded']),
   })} FROM ${events} WHERE ${events.seq} > ${after}`;
 const OLDEST_DUPLICATES = (after: number) =>
@@ -81,31 +99,35 @@ export function createRetentionVerbs(database: Database): RetentionStore {
     database.transact(async (unit) => {
       const looked = await unit.query<Candidate>(sql`${oldest(after)} ORDER BY key LIMIT ${limit}`);
       const tooYoung = looked.findIndex((row) => Date.parse(row.at) >= before);
-      const old = tooYoung === -1 ? looked : looked.slice(0, tooYoung);
+      const old = withinStep(tooYoung === -1 ? looked : looked.slice(0, tooYoung));
       const ready = old.filter((row) => row.ready);
       const last = ready.at(-1);
       const keys = ready.map((row) => row.key);
       if (last !== undefined) await trim(unit, keys, last);
-      const isOver = tooYoung !== -1 || looked.length < limit;
-      return { trimmed: ready.length, next: isOver ? null : (looked.at(-1)?.key ?? null) };
+      const isOver =
+        old.length === (tooYoung === -1 ? looked.length : tooYoung) &&
+        (tooYoung !== -1 || looked.length < limit);
+      return { trimmed: ready.length, next: isOver ? null : (old.at(-1)?.key ?? null) };
     });
 
   return {
     trimEventBodies: ({ before, limit }) =>
       database.transact(async (unit) => {
         const from = Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
-        const { seq, receivedAt, state } = events;
-        const looked = await unit.query<{ key: number; at: string; state: EventState }>(
-          sql`SELECT ${as({ key: seq, at: receivedAt, state })} FROM ${events} WHERE ${seq} > ${from} ORDER BY ${seq} LIMIT ${limit}`,
+        const { seq, receivedAt, state, body } = events;
+        const looked = await unit.query<{ key: number; at: string; state: EventState; bytes: number | null }>(
+          sql`SELECT ${as({ key: seq, at: receivedAt, state, bytes: bytesOf(body) })} FROM ${events} WHERE ${seq} > ${from} ORDER BY ${seq} LIMIT ${limit}`,
         );
         // One that waits is worked off before trimming goes past it; a failed one brings trimming back when it is failed no more.
         const end = looked.findIndex((row) => Date.parse(row.at) >= before || row.state === 'pending');
-        const past = end === -1 ? looked : looked.slice(0, end);
+        const ended = end === -1 ? looked : looked.slice(0, end);
+        const past = withinStep(ended);
         const ready = past.filter((row) => row.state !== 'failed').map((row) => row.key);
         const trimmed = await emptyBodies(unit, ready);
         const last = past.at(-1)?.key;
         if (last !== undefined) await writeFact(unit, TRIMMED_BODIES_FACT, String(last));
-        return { trimmed, next: end === -1 && looked.length === limit ? (last ?? null) : null };
+        const isOver = past.length === ended.length && (end !== -1 || looked.length < limit);
+        return { trimmed, next: isOver ? null : (last ?? null) };
       }),
 
     trimQuarantineBodies: (step) =>

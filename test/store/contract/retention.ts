@@ -49,6 +49,19 @@ export function describeRetention(open: OpenEngine): void {
     );
 
     it(
+      'takes few large bodies apart in one step, and goes on with the next',
+      inScene(open, async (scene) => {
+        const large = { policyId: 'pol_1', note: 'x'.repeat(600_000) };
+        await scene.accept(...['a', 'b', 'c'].map((id) => scene.event({ id, shows: large })));
+        await scene.work();
+        scene.pass(DAY_MS);
+        const step = { before: scene.now().wall, limit: 200 };
+        expect(await scene.store.trimEventBodies(step)).toMatchObject({ trimmed: 1 });
+        expect(await whole(scene, 'trimEventBodies', step.before)).toBe(2);
+      }),
+    );
+
+    it(
       'goes past a pending event once it is worked off, and past a failed one at once',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
