@@ -178,8 +178,9 @@ function noteShown(state: RecordState, change: RowChange | null): RecordState {
 }
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
-  if (deletes) return { ...state, deleteEvent: seq };
-  // A later life announced itself: the delete event no longer speaks for the record as it is.
+  // Where a later life has announced itself, a delete event does not speak for the record as it is, whichever came first.
+  const isOlder = state.provisionalCreated !== null && created < state.provisionalCreated;
+  if (deletes) return isOlder ? state : { ...state, deleteEvent: seq };
   const relived =
     state.deleteEvent !== null && (state.provisionalCreated === null || created > state.provisionalCreated);
   return relived ? { ...state, deleteEvent: null } : state;

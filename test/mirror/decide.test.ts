@@ -218,6 +218,7 @@ describe('what an event shows', () => {
   it.each([
     { type: 'policy.deleted', createdMs: 500, before: null, after: 5 },
     { type: 'policy.deleted', createdMs: 500, before: 3, after: 5 },
+    { type: 'policy.deleted', createdMs: 499, before: null, after: null },
     { type: 'policy.updated', createdMs: 500, before: 3, after: 3 },
     { type: 'policy.updated', createdMs: 501, before: 3, after: null },
   ])(
