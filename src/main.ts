@@ -1,11 +1,9 @@
 #!/usr/bin/env node
 // Only the guard: nothing is imported before it, because a native module built for a newer Node ends an older
 // one with a segmentation fault instead of a message.
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-
-if (major < 22 || (major === 22 && minor < 12)) {
+if (Number.parseInt(process.versions.node) < 26) {
   process.stderr.write(
-    `compliance-mirror needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node, or run it through npm ("npm start", "npm run cli -- COMMAND"), which brings its own.\n`,
+    `compliance-mirror needs Node 26 or newer, and this is ${process.versions.node}: install a newer Node, or run it through npm ("npm start", "npm run cli -- COMMAND"), which brings its own.\n`,
   );
   process.exitCode = 2;
 } else {

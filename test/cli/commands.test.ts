@@ -28,15 +28,15 @@ describe('on a Node that is too old', () => {
     async () => {
       const { code, out, err } = await cli(['status'], {}, { node: old! });
       expect({ code, out, lines: err.trimEnd().split('\n').length }).toEqual({ code: 2, out: '', lines: 1 });
-      expect(err).toContain('Node 22.12 or newer');
+      expect(err).toContain('Node 26 or newer');
     },
   );
 
   it.each([
-    ['22.11.0', 2],
     ['20.19.5', 2],
-    ['22.12.0', 0],
-    ['24.0.0', 0],
+    ['25.9.0', 2],
+    ['26.0.0', 0],
+    ['27.1.0', 0],
   ])('version %s exits %i', async (version, code) => {
     const pretend = `Object.defineProperty(process,"versions",{value:{...process.versions,node:"${version}"}})`;
     const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`];

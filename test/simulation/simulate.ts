@@ -67,7 +67,7 @@ async function work(stride: number): Promise<void> {
     process.send?.({ seed, failure: failure?.split('\n')[0] ?? null, trace: told, met } satisfies Result);
   }
   await close();
-  process.disconnect();
+  process.disconnect?.();
 }
 
 interface Player {
