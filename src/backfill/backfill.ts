@@ -7,7 +7,7 @@ import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Applied, Conclusion, DirtyTiming, ProvisionalRules, RepairStore } from '../store/store.ts';
-import { createConclude } from './conclude.ts';
+import { createConclude } from './conclude-deletions.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import type { GapKeeper } from './gaps.ts';

@@ -5,7 +5,7 @@ import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { BackfillStore, DirtyTiming, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import type { Conclude, ConclusionRequest } from './conclude.ts';
+import type { Conclude, ConclusionRequest } from './conclude-deletions.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { type ScanList, scanWhole } from './list-scan.ts';

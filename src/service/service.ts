@@ -7,12 +7,13 @@ import { stage } from '../platform/logger.ts';
 import { version } from '../platform/package.ts';
 import { createWorker, GATHER_MS } from '../process/worker.ts';
 import { createReceiver } from '../receive/routes.ts';
+import { createDeliveryWatch } from './delivery-watch.ts';
+import { recover } from './downtime.ts';
 import { createHeartbeat } from './heartbeat.ts';
 import { createNarrator } from './narrator.ts';
 import { type Opened, open, type ServiceOptions } from './opening.ts';
 import { createOperators, type Operators, requireTokens } from './operators-app.ts';
 import { readPause } from './pause.ts';
-import { recover } from './recovery.ts';
 import { createRepairs } from './repairs.ts';
 import { createReplicas } from './replicas.ts';
 import { createSecretUse } from './secret-use.ts';
@@ -20,7 +21,6 @@ import { createSharing } from './sharing.ts';
 import { createServiceState } from './state.ts';
 import { AWAITED_LOOK_MS, SECRETS_LOOK_MS } from './stored-secrets.ts';
 import { keepUp } from './upkeep.ts';
-import { createDeliveryWatch } from './watch.ts';
 
 /** How often the database's time is asked for again: what it may be off by grows with the time since. */
 const CLOCK_MEASURED_MS = 5_000;

@@ -2,9 +2,9 @@ import type { GapKeeper } from '../backfill/gaps.ts';
 import { unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { LiveFacts } from '../ops/context.ts';
+import { noteDowntime } from './downtime.ts';
 import type { Base } from './opening.ts';
 import type { Pause } from './pause.ts';
-import { noteDowntime } from './recovery.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
 

@@ -14,6 +14,7 @@ export interface Mutant {
 }
 
 const DECIDE = 'src/mirror/decide.ts';
+const ABSENCE_PROOF = 'src/mirror/absence-proof.ts';
 const FULL_SYNC = 'src/backfill/full-sync.ts';
 const LIST_SCAN = 'src/backfill/list-scan.ts';
 const PAGES = 'src/backfill/pages.ts';
@@ -175,7 +176,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a single 404 is proof of absence',
     edits: [
       {
-        file: DECIDE,
+        file: ABSENCE_PROOF,
         find: "return { outcome: 'first', state: { ...first, dueAt: settled } };",
         put: "return { outcome: 'proven', state: { ...first, proven: true, dueAt: null } };",
       },
@@ -185,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'witness',
     tryFirst: 27,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
-    edits: [{ file: DECIDE, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
+    edits: [{ file: ABSENCE_PROOF, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
   },
   {
     name: 'hold',
@@ -205,7 +206,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'after a restart the dirty marks of the last run are taken by its clock',
     edits: [
       {
-        file: 'src/service/recovery.ts',
+        file: 'src/service/downtime.ts',
         find: 'await store.markUnverifiedDirty(now, options.timing);',
         put: ';',
       },

@@ -11,11 +11,15 @@ import { type Clock, type SharedClock, sharedClock } from '../../src/platform/cl
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
+import {
+  createDeliveryWatch,
+  type DeliveryWatch,
+  forgeableDistanceMs,
+} from '../../src/service/delivery-watch.ts';
+import { recover } from '../../src/service/downtime.ts';
 import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
-import { recover } from '../../src/service/recovery.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharing } from '../../src/service/sharing.ts';
-import { createDeliveryWatch, type DeliveryWatch, forgeableDistanceMs } from '../../src/service/watch.ts';
 import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
 import { DiskFull, type Mortal } from './life.ts';
 import type { Settings } from './plan.ts';

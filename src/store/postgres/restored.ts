@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../../platform/errors.ts';
-import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
+import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../restored.ts';
 import { writeFact } from '../units/facts.ts';
 import { addGap } from '../units/gaps.ts';
 import type { Database, Sql, Unit } from './connection.ts';

@@ -1,5 +1,5 @@
 import type { SQL } from '../drizzle.ts';
-import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../epoch.ts';
+import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../restored.ts';
 import type { GapChange } from '../store.ts';
 import { writtenFact } from '../units/facts.ts';
 import { openedGap } from '../units/gaps.ts';

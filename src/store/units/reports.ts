@@ -1,7 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { EPOCH_FACT } from '../epoch.ts';
 import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
 import type {
   AuditReport,
@@ -24,6 +23,7 @@ import type {
   TrafficReport,
   TrimmedChanges,
 } from '../reports.ts';
+import { EPOCH_FACT } from '../restored.ts';
 import * as tables from '../schema.sqlite.ts';
 import { firstSince, isWithin, type Numbered, numbersWithin } from './by-time.ts';
 import { searchDeliveries } from './delivery-search.ts';

@@ -1,5 +1,5 @@
 import type { Backfill } from '../backfill/backfill.ts';
-import { createBurstWatch, type GapKeeper, silenceLimitMs } from '../backfill/gaps.ts';
+import type { GapKeeper } from '../backfill/gaps.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { ReceiverOptions } from '../receive/routes.ts';
@@ -111,6 +111,38 @@ export function createDeliveryWatch(options: {
       if (!isSilent) await gaps.resolve(SILENCE);
       else if (!silent) await gaps.open(SILENCE, `no delivery since ${new Date(last).toISOString()}`);
       silent = isSilent;
+    },
+  };
+}
+
+/** Silence is remarked on after this many times the longest pause that is usual … */
+const USUAL_TIMES = 4;
+/** … but never before this: a quiet hour is nothing. */
+const USUAL_AT_LEAST_MS = 3_600_000;
+
+/** After how long without a delivery something may be wrong: as configured, or as is unusual here. Pure. */
+function silenceLimitMs(configuredMs: number, longestPauseMs: number | null): number {
+  if (longestPauseMs === null) return configuredMs;
+  return Math.min(configuredMs, Math.max(USUAL_AT_LEAST_MS, USUAL_TIMES * longestPauseMs));
+}
+
+/** Rejected signatures in a row, without an accepted delivery between, that look like a rotated secret … */
+const REJECTED_BURST = 5;
+
+/** … rather than a stranger: counts them, and says when the burst begins and when it is over. Pure but for its count. */
+function createBurstWatch() {
+  let rejected = 0;
+  return {
+    /** True: this one makes it a burst. */
+    rejectedOne(): boolean {
+      rejected += 1;
+      return rejected === REJECTED_BURST;
+    },
+    /** True: this one ends a burst. */
+    acceptedOne(): boolean {
+      const ends = rejected >= REJECTED_BURST;
+      rejected = 0;
+      return ends;
     },
   };
 }

@@ -1,7 +1,10 @@
-import { downtimeSince, type GapKeeper } from '../backfill/gaps.ts';
+import type { GapKeeper } from '../backfill/gaps.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { BackfillStore, DirtyTiming } from '../store/store.ts';
+
+/** The service was not there for longer than this: deliveries may have been given up meanwhile. */
+const DOWNTIME_AFTER_MS = 30_000;
 
 /**
  * What every start must do before any stage runs, because the last process may have ended anywhere: full syncs it left
@@ -49,4 +52,11 @@ export async function noteDowntime(
     { reason: 'downtime', kind: null, recordId: null },
     `${what} for ${Math.round(away.ms / 1000)} s`,
   );
+}
+
+/** Whether the time since the last heartbeat is a gap, and how long it was. Pure. */
+function downtimeSince(lastBeatWall: number | null, nowWall: number): { ms: number } | null {
+  if (lastBeatWall === null) return null;
+  const ms = nowWall - lastBeatWall;
+  return ms >= DOWNTIME_AFTER_MS ? { ms } : null;
 }

@@ -1,0 +1,237 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import { decideMissing, decideTombstone } from '../../src/mirror/absence-proof.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../src/mirror/decide.ts';
+import { contentOf } from '../../src/mirror/merge.ts';
+
+const SETTLE = 10;
+const TIMING = { settleMs: SETTLE };
+const NOW_ISO = '2026-11-01T12:00:00.000Z';
+const row = (data: JsonObject, deletedAt: string | null = null) => contentOf('policy', data, deletedAt);
+/** Something is outstanding since instant 100, from the event of number 5. */
+const state = (over: Partial<RecordState> = {}): RecordState => ({
+  ...UNKNOWN_STATE,
+  ...{ dirty: 5, dirtyAt: 100, firstDirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 },
+  ...over,
+});
+const VERIFIED = {
+  unverifiedSince: null,
+  dirtyAt: null,
+  firstDirtyAt: null,
+  dueAt: null,
+  returned: true,
+} as const;
+
+describe('a 404', () => {
+  const read = { number: 7, beganAt: 200, endedAt: 201, endedWall: 2_000 };
+  const alive = row({ name: 'Old' });
+  const tomb = row({ name: 'Old' }, 'T');
+  const first = { returned: true, missingSince: 190, missingNumber: 6, dirty: 5, write: 5 };
+  const decide = (
+    held: Partial<RecordState>,
+    over: {
+      row?: typeof alive | null;
+      witnessedAt?: number | null;
+      witnessFrom?: number;
+      absent?: boolean;
+      needsWitness?: boolean;
+      agreed?: boolean;
+    } = {},
+  ) =>
+    decideMissing(
+      read,
+      { state: state(held), row: over.row === undefined ? alive : over.row },
+      {
+        witnessedAt: over.witnessedAt === undefined ? 195 : over.witnessedAt,
+        ...(over.witnessFrom === undefined ? {} : { witnessFrom: over.witnessFrom }),
+        absentFromList: over.absent ?? false,
+        needsWitness: over.needsWitness ?? false,
+        agreed: over.agreed ?? false,
+      },
+      TIMING,
+    );
+
+  it.each([
+    { what: 'for an id never returned says nothing', held: {}, outcome: 'unresolved_event' },
+    {
+      what: 'for what no event named, and was never returned, says nothing',
+      held: { dirty: 0 },
+      outcome: 'unresolved',
+    },
+    {
+      what: 'within SETTLE of the event that named it tells too little',
+      held: { dirtyAt: 195 },
+      outcome: 'first',
+    },
+    {
+      what: 'for an id never returned says nothing the second time either',
+      held: { missingSince: 190, missingNumber: 6 },
+      outcome: 'unresolved_event',
+    },
+    {
+      what: 'for what events named, in whose data other ids were looked for, tells nothing new',
+      held: { dirty: 5, searched: 5 },
+      outcome: 'unresolved_again',
+    },
+    {
+      what: 'for what an event has named since other ids were looked for is news',
+      held: { dirty: 5, searched: 4 },
+      outcome: 'unresolved_event',
+    },
+    {
+      what: 'for what an event announced gone, and was never returned, is news: it may be about another record',
+      held: { deleteEvent: 5 },
+      outcome: 'unresolved_event',
+    },
+    {
+      what: 'for what a complete list scan missed as well, and was never returned, is news',
+      held: {},
+      over: { absent: true },
+      outcome: 'unresolved_event',
+    },
+    {
+      what: 'for what an event announced gone is a first once that is known',
+      held: { deleteEvent: 5, searched: 5 },
+      outcome: 'first',
+    },
+    {
+      what: 'for what a complete list scan missed is a first once that is known',
+      held: { searched: 5 },
+      over: { absent: true },
+      outcome: 'first',
+    },
+    {
+      what: 'for what nothing shows, and was settled, tells nothing',
+      held: { unverifiedSince: null, searched: 5 },
+      over: { row: null },
+      outcome: 'known',
+    },
+    {
+      what: 'for what a complete list scan missed, and no event named, is a first',
+      held: { dirty: 0 },
+      over: { absent: true },
+      outcome: 'first',
+    },
+    { what: 'for what was returned is a first', held: { returned: true }, outcome: 'first' },
+    { what: 'SETTLE after the first is the proof', held: first, outcome: 'proven' },
+    {
+      what: 'too soon after the first is still the first',
+      held: { ...first, missingSince: 191 },
+      outcome: 'first',
+    },
+    {
+      what: 'too soon after a dirty mark is still the first',
+      held: { ...first, dirtyAt: 191 },
+      outcome: 'first',
+    },
+    { what: 'after an event between the two starts anew', held: { ...first, dirty: 7 }, outcome: 'first' },
+    { what: 'after a write between the two starts anew', held: { ...first, write: 7 }, outcome: 'first' },
+    {
+      what: 'without a witness proves nothing',
+      held: first,
+      over: { witnessedAt: null },
+      outcome: 'unwitnessed',
+    },
+    {
+      what: 'with a witness from before proves nothing',
+      held: first,
+      over: { witnessedAt: 189 },
+      outcome: 'unwitnessed',
+    },
+    {
+      what: 'with a witness that is too old by now proves nothing',
+      held: first,
+      over: { witnessedAt: 195, witnessFrom: 196 },
+      outcome: 'unwitnessed',
+    },
+    {
+      what: 'with a witness as old as the first proves',
+      held: first,
+      over: { witnessedAt: 190 },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs no witness when announced',
+      held: { ...first, deleteEvent: 4 },
+      over: { witnessedAt: null },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs no witness when an operator has agreed to it',
+      held: first,
+      over: { witnessedAt: null, agreed: true },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs none where nothing is shown alive',
+      held: first,
+      over: { witnessedAt: null, row: null },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs one in any case while there is one to be read',
+      held: { ...first, deleteEvent: 4 },
+      over: { witnessedAt: null, agreed: true, needsWitness: true },
+      outcome: 'unwitnessed',
+    },
+    { what: 'for a verified tombstone is known', held: VERIFIED, over: { row: tomb }, outcome: 'known' },
+    {
+      what: 'for what is proven never to have been is known',
+      held: VERIFIED,
+      over: { row: null },
+      outcome: 'known',
+    },
+    { what: 'for a verified live row is a first', held: VERIFIED, outcome: 'first' },
+  ] as { what: string; held: Partial<RecordState>; over?: Parameters<typeof decide>[1]; outcome: string }[])(
+    '$what',
+    ({ held, over, outcome }) => {
+      const decision = decide(held, over);
+      expect(decision.outcome).toBe(outcome);
+      expect(decision.state.proven).toBe(outcome === 'proven');
+      if (outcome === 'first') expect(decision.state.dueAt!).toBeGreaterThan(read.beganAt);
+      if (outcome === 'proven' || outcome === 'known') expect(decision.state.dueAt).toBeNull();
+      if (outcome !== 'known') expect(decision.state.unverifiedSince).not.toBeNull();
+    },
+  );
+});
+
+describe('a proven absence', () => {
+  const alive = row({ id: 'x', name: 'Old' });
+  const tomb = row({ id: 'x', name: 'Old' }, 'T');
+  const given = state({ missingSince: 90, missingNumber: 5, proven: true, deleteEvent: 5, attempts: 3 });
+
+  it.each([
+    {
+      what: 'of a living record buries it, with its content',
+      held: alive,
+      deletedAt: NOW_ISO,
+      operation: 'delete',
+    },
+    { what: 'of a tombstone leaves it', held: tomb, deletedAt: null, operation: null },
+    { what: 'of a record without a row makes none', held: null, deletedAt: null, operation: null },
+  ])('$what', ({ held, deletedAt, operation }) => {
+    const { row: shown, change } = decideTombstone(
+      'policy',
+      { state: given, row: held },
+      { steady: 200 },
+      NOW_ISO,
+    );
+    expect(shown?.deletedAt ?? null).toBe(deletedAt);
+    expect(shown?.name ?? null).toBe(deletedAt === null ? null : 'Old');
+    expect(change?.operation ?? null).toBe(operation);
+  });
+
+  it('leaves nothing outstanding and nothing missing, and is no sign that the API has ever shown the record', () => {
+    const after = decideTombstone('policy', { state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
+    expect(after).toEqual({
+      ...given,
+      ...VERIFIED,
+      ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null, attempts: 0 },
+      ...{ returned: false, readEndedAt: 200, readNumber: 5 },
+    });
+    const later = { ...given, readEndedAt: 300 };
+    expect(
+      decideTombstone('policy', { state: later, row: alive }, { steady: 200 }, NOW_ISO).state.readEndedAt,
+    ).toBe(300);
+  });
+});
