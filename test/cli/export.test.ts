@@ -3,6 +3,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EXPORTED_TABLES } from '../../src/cli/export/tables.ts';
+import * as schemas from '../../src/ops/api/schemas.ts';
 import { createService, eventually, type Service } from '../convergence/service.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
@@ -113,6 +115,18 @@ describe('export and the commands from afar', () => {
     const { code, out } = await cli(['export', table, '--format', 'csv'], afar);
     expect(code).toBe(0);
     expect(out.split('\r\n')[0]).toMatch(/^(id|seq),/);
+  });
+
+  it.each([
+    ['changes', schemas.change],
+    ['events', schemas.event],
+    ['gaps', schemas.gap],
+    ['sync_runs', schemas.syncRun],
+    ['quarantine', schemas.quarantined],
+    ['rejections', schemas.rejection],
+    ['audit', schemas.auditEntry],
+  ] as const)('the table %s comes with all that the API shows of it', (table, { shape }) => {
+    expect(EXPORTED_TABLES[table]!.columns).toEqual(Object.keys(shape));
   });
 
   it('bodies come where they are asked for', async () => {

@@ -107,7 +107,21 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
     whole: (api, row) => found(api.quarantine[':id'].$get(at((row as { id: number }).id))),
   },
   rejections: {
-    columns: ['id', 'at', 'reason', 't', 'bytes', 'body_sha256', 'header', 'body', 'body_base64'],
+    columns: [
+      ...[
+        'id',
+        'at',
+        'reason',
+        't',
+        'bytes',
+        'body_sha256',
+        'header',
+        'address',
+        'times',
+        'body',
+        'body_base64',
+      ],
+    ],
     byTime: true,
     read: (api, query) => answered(api.rejections.$get({ query })),
     whole: (api, row) => found(api.rejections[':id'].$get(at((row as { id: number }).id))),
