@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Only the guard: nothing is imported before it, because a native module built for a newer Node ends an older
 // one with a segmentation fault instead of a message.
-if (Number.parseInt(process.versions.node) < 26) {
+if (Number.parseInt(process.versions.node, 10) < 26) {
   process.stderr.write(
     `compliance-mirror needs Node 26 or newer, and this is ${process.versions.node}: install a newer Node, or run it through npm ("npm start", "npm run cli -- COMMAND"), which brings its own.\n`,
   );
