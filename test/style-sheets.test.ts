@@ -15,7 +15,7 @@ const STATES = [
 const PAGES = [
   {
     ...{ what: 'the operators’ pages', folders: ['src/ops/pages'], style: OPERATORS },
-    computed: [...VERDICTS, ...STATES, 'r0', 'r1', 'r2', 'r3', 'r4'],
+    computed: [...VERDICTS, ...STATES],
   },
   {
     ...{ what: 'the sandbox’s pages', folders: ['sandbox/page', 'sandbox/oauth'], style: SANDBOX },

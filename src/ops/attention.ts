@@ -1,5 +1,6 @@
 import { rejectedTotal } from './recent.ts';
 import type { Snapshot } from './snapshot.ts';
+import type { Verdict } from './verdict-facts.ts';
 import { count, figure, kindPlural } from './words.ts';
 
 /** Something that a person should see to, and where. */
@@ -31,15 +32,30 @@ export function waitingIn({
   };
 }
 
-/** All that waits for a person, whatever the verdict is: a mirror may be in sync, and still hold what nobody has looked at. Pure. */
-export function attentionOf(snapshot: Pick<Snapshot, 'summary' | 'pending' | 'live'>): Attention[] {
-  const { pending, live } = snapshot;
+/**
+ * All that waits for a person, whatever the verdict is: a mirror may be in sync, and still hold what nobody has looked at. What
+ * stands in the headline with its button, paused or unreachable, is not said again. Pure.
+ */
+export function attentionOf(
+  snapshot: Pick<Snapshot, 'summary' | 'pending' | 'live'> & { verdict: Pick<Verdict, 'reason'> },
+): Attention[] {
+  const { pending, live, verdict } = snapshot;
   const { failed, quarantined, rejected } = waitingIn(snapshot);
   const list: Attention[] = pending.map(({ syncRunId, kind, count: waiting }) => ({
     what: `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`,
     href: `/sync-runs/${syncRunId}#pending`,
     action: 'Look at them',
   }));
+  if (live.paused && verdict.reason !== 'paused') {
+    list.push({ what: 'The mirror is paused', href: '#resume', action: 'Resume' });
+  }
+  if (live.upstream.unreachableSince !== null && verdict.reason !== 'upstream_unreachable') {
+    list.push({
+      what: 'The compliance service gives no usable answer',
+      href: '#upstream-title',
+      action: 'See its answer',
+    });
+  }
   if (failed > 0) {
     list.push({
       what: `${count(failed, 'event')} failed`,

@@ -35,6 +35,7 @@ export function cycleWords({ last_seconds, running }: Cycle): string {
 }
 
 function span(seconds: number): string {
+  if (seconds < 1) return 'under 1 s';
   if (seconds < 120) return `${Math.round(seconds)} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;

@@ -7,9 +7,13 @@ const BUCKETS_PER_MINUTE = 60_000 / BUCKET_MS;
 /** Reasons are words of our own; the limit only guards against a caller that passes a sender's text. */
 const MAX_REASONS = 64;
 
+/** What is counted without a reason. */
+export type CountedOutcome = 'accepted' | 'duplicate' | 'quarantined';
+
 export interface DeliveryCounts {
   accepted: number;
   duplicate: number;
+  quarantined: number;
   /** By reason; only those that occurred. */
   rejected: Record<string, number>;
 }
@@ -22,7 +26,7 @@ export interface RecentDeliveries {
 }
 
 export interface RecentRing {
-  count(outcome: 'accepted' | 'duplicate'): void;
+  count(outcome: CountedOutcome): void;
   countRejected(reason: string): void;
   report(): RecentDeliveries;
 }
@@ -32,6 +36,7 @@ interface Bucket {
   epoch: number;
   accepted: number;
   duplicate: number;
+  quarantined: number;
   rejected: Map<string, number>;
 }
 
@@ -45,7 +50,7 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
     const place = epoch % BUCKETS;
     const held = ring[place];
     if (held?.epoch === epoch) return held;
-    const fresh: Bucket = { epoch, accepted: 0, duplicate: 0, rejected: new Map() };
+    const fresh: Bucket = { epoch, accepted: 0, duplicate: 0, quarantined: 0, rejected: new Map() };
     ring[place] = fresh;
     return fresh;
   };
@@ -82,7 +87,7 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
 }
 
 export function noDeliveries(): DeliveryCounts {
-  return { accepted: 0, duplicate: 0, rejected: {} };
+  return { accepted: 0, duplicate: 0, quarantined: 0, rejected: {} };
 }
 
 export function rejectedTotal(counts: DeliveryCounts): number {
@@ -92,6 +97,7 @@ export function rejectedTotal(counts: DeliveryCounts): number {
 function add(counts: DeliveryCounts, bucket: Bucket): void {
   counts.accepted += bucket.accepted;
   counts.duplicate += bucket.duplicate;
+  counts.quarantined += bucket.quarantined;
   for (const [reason, times] of bucket.rejected) {
     counts.rejected[reason] = (Object.hasOwn(counts.rejected, reason) ? counts.rejected[reason]! : 0) + times;
   }

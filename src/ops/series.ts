@@ -6,6 +6,7 @@ export interface TrafficPoint {
   at: number;
   accepted: number;
   duplicate: number;
+  quarantined: number;
   /** By reason; only those that occurred. */
   rejected: Map<string, number>;
   /** From an event's arrival to its provisional row, and from a record becoming unverified to its verification. */
@@ -49,6 +50,7 @@ export function seriesOf(
       at: start + step * span.stepMs,
       accepted: 0,
       duplicate: 0,
+      quarantined: 0,
       rejected: new Map(),
       lag: {
         provisional: { times: 0, totalMs: 0, maxMs: 0 },
@@ -64,7 +66,7 @@ export function seriesOf(
 }
 
 function add(point: TrafficPoint, { what, times, total_ms, max_ms }: TrafficReport): void {
-  if (what === 'accepted' || what === 'duplicate') point[what] += times;
+  if (what === 'accepted' || what === 'duplicate' || what === 'quarantined') point[what] += times;
   else if (what.startsWith('rejected:')) {
     const reason = what.slice('rejected:'.length);
     point.rejected.set(reason, (point.rejected.get(reason) ?? 0) + times);

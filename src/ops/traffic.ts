@@ -1,7 +1,7 @@
 import type { Clock } from '../platform/clock.ts';
 import type { TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
-import { createRecent, type RecentDeliveries } from './recent.ts';
+import { type CountedOutcome, createRecent, type RecentDeliveries } from './recent.ts';
 
 /** What the longest chart shows, its first bar whole. */
 const TRAFFIC_KEPT_MS = (7 * 24 + 2) * 3_600_000;
@@ -11,7 +11,7 @@ const MAX_REASONS = 64;
 export type Lag = 'provisional' | 'verification';
 
 export interface Traffic {
-  delivered(outcome: 'accepted' | 'duplicate'): void;
+  delivered(outcome: CountedOutcome): void;
   rejected(reason: string): void;
   /** `ms` from an event's arrival to its provisional row, or from a record becoming unverified to its verification. */
   lagged(what: Lag, ms: number): void;

@@ -128,7 +128,8 @@ async function build({ base, listeners, riskIds, secrets }: Opened, signal: Abor
     ...{ inbox, pointers: rules.pointers },
     settings: { ...config.webhook, storedSecrets: secrets.keys, isSecretAwaited: secrets.isAwaited },
     onDelivery: (outcome, reason) => {
-      if (outcome === 'accepted' || outcome === 'duplicate') traffic.delivered(outcome);
+      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
+        traffic.delivered(outcome);
       else traffic.rejected(reason || outcome);
       watch.onDelivery(outcome, reason);
     },

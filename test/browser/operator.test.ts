@@ -42,6 +42,7 @@ async function signIn(token = OLGA): Promise<void> {
 interface Status {
   at: string;
   backlog: { events: number };
+  deliveries: { last_hour: { quarantined: number; rejected: Record<string, number> } };
   kinds: { unverified: number; last_full_sync_at: string | null }[];
   sync_runs: { running: unknown[] };
 }
@@ -266,6 +267,20 @@ test('an operator follows deliveries on their list, and nothing that is read mov
   await page.locator('tbody tr', { hasText: id }).getByText('duplicate').waitFor();
   await page.goto(`${service.opsUrl}/deliveries?outcome=duplicate`);
   expect(await page.locator('tbody tr').count()).toBe(1);
+  expect(complaints).toEqual([]);
+});
+
+test('an operator sees what cannot be used come to the quarantine, and it is not counted as rejected', async () => {
+  await signIn();
+  await page.goto(`${service.opsUrl}/quarantine`);
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  await service.deliverUnusable();
+  await page.getByRole('link', { name: '1 new delivery: show them' }).click();
+  await page.locator('tbody tr', { hasText: 'not an object' }).waitFor();
+  await page.getByRole('link', { name: 'Quarantine 1 (1 not released)' }).waitFor();
+  const { last_hour } = (await status()).deliveries;
+  expect(last_hour.quarantined).toBe(1);
+  expect(last_hour.rejected).not.toHaveProperty('not_an_object');
   expect(complaints).toEqual([]);
 });
 

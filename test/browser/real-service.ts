@@ -30,6 +30,8 @@ export interface RealService {
   redeliver(): Promise<void>;
   /** One that nobody signed who knows the secret. */
   forge(type: string, data: Record<string, unknown>): Promise<{ id: string }>;
+  /** One that is rightly signed and no event. */
+  deliverUnusable(): Promise<void>;
   /** The tokens' file from now on. */
   writeTokens(text: string): void;
   stop(): Promise<void>;
@@ -115,6 +117,7 @@ export async function startRealService(): Promise<RealService> {
       await send(event.body, 'f'.repeat(32), 401);
       return event;
     },
+    deliverUnusable: () => send('[]', SECRET, 400),
     writeTokens,
     async stop() {
       await service.stop();

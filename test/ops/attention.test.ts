@@ -3,20 +3,22 @@ import { attentionOf } from '../../src/ops/attention.ts';
 import { liveFacts } from './harness.ts';
 
 const events = { pending: 3, processed: 9, ignored: 1, failed: 0, discarded: 2 };
+const verdict = { reason: 'in_sync' };
 const summary = { events, quarantined: 0 } as never;
 
 it('nothing needs attention where nothing waits for a person', () => {
-  expect(attentionOf({ summary, pending: [], live: liveFacts() })).toEqual([]);
-  expect(attentionOf({ summary: null, pending: [], live: liveFacts() })).toEqual([]);
+  expect(attentionOf({ summary, pending: [], live: liveFacts(), verdict })).toEqual([]);
+  expect(attentionOf({ summary: null, pending: [], live: liveFacts(), verdict })).toEqual([]);
 });
 
 it('all that waits for a person is named, each with its one place', () => {
   const live = liveFacts();
-  live.deliveries.lastHour = { accepted: 5, duplicate: 0, rejected: { bad_signature: 3, too_old: 1 } };
+  live.deliveries.lastHour = { ...live.deliveries.lastHour, rejected: { bad_signature: 3, too_old: 1 } };
   const list = attentionOf({
     summary: { events: { ...events, failed: 2 }, quarantined: 1 } as never,
     pending: [{ syncRunId: 7, kind: 'vendor', count: 1 }],
     live,
+    verdict,
   });
   expect(list.map(({ what, href }) => `${what} → ${href}`)).toEqual([
     '1 deletion of vendors waits for approval → /sync-runs/7#pending',
@@ -24,4 +26,16 @@ it('all that waits for a person is named, each with its one place', () => {
     '1 signed delivery could not be used → /quarantine',
     '4 deliveries rejected in the last hour, for 2 reasons → /deliveries?outcome=rejected',
   ]);
+});
+
+it('a pause and a service that does not answer are named where the headline speaks of something else', () => {
+  const live = liveFacts();
+  live.paused = true;
+  live.upstream = { ...live.upstream, unreachableSince: 1 };
+  const named = (reason: string) =>
+    attentionOf({ summary, pending: [], live, verdict: { reason } }).map(({ what }) => what);
+  const [paused, unreachable] = ['The mirror is paused', 'The compliance service gives no usable answer'];
+  expect(named('database_unwritable')).toEqual([paused, unreachable]);
+  expect(named('paused')).toEqual([unreachable]);
+  expect(named('upstream_unreachable')).toEqual([paused]);
 });

@@ -107,6 +107,7 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
     row('2026-11-20T12:07:00.000Z', 'accepted', 3),
     row('2026-11-20T12:00:00.000Z', 'accepted', 4),
     row('2026-11-20T12:00:00.000Z', 'duplicate', 1),
+    row('2026-11-20T12:00:00.000Z', 'quarantined', 2),
     row('2026-11-20T11:59:00.000Z', 'rejected:bad_signature', 2),
     row('2026-11-20T12:01:00.000Z', 'rejected:late', 5),
     row('2026-11-20T12:02:00.000Z', 'lag:verification', 2, 3_000, 2_000),
@@ -116,7 +117,7 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
   const hour = seriesOf(rows, RANGES.hour, now);
   expect(hour.points).toHaveLength(60);
   expect(hour.points.at(-1)).toMatchObject({ at: Date.parse('2026-11-20T12:07:00Z'), accepted: 3 });
-  expect(hour.points.at(-8)).toMatchObject({ accepted: 4, duplicate: 1 });
+  expect(hour.points.at(-8)).toMatchObject({ accepted: 4, duplicate: 1, quarantined: 2 });
   const day = seriesOf(rows, RANGES.day, now);
   expect(day.points).toHaveLength(96);
   expect(day.points.at(-1)).toMatchObject({

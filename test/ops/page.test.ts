@@ -155,7 +155,7 @@ test('a running full sync shows its bar, one of unknown length an endless one', 
     startedAt: startedAt - 20_000,
   });
   const html = await (await d.app.request('/', { headers: bearer(READ) })).text();
-  expect(html).toContain('cycle: none completed yet; one under way for 20 s, about 2 min in all');
+  expect(html).toContain('Reading them all: none completed yet; one under way for 20 s, about 2 min in all');
   expect(html).toContain('200 of 564, 2 pages');
   expect(html).toMatch(/<progress[^>]* value="200" max="564"/);
   expect(html).toMatch(/<progress aria-labelledby="sync-2">/);

@@ -11,9 +11,13 @@ test('deliveries of this minute count in the minute and in the hour', () => {
   recent.count('accepted');
   recent.count('accepted');
   recent.count('duplicate');
+  recent.count('quarantined');
   recent.countRejected('bad_signature');
   const report = recent.report();
-  expect(report.lastMinute).toEqual({ accepted: 2, duplicate: 1, rejected: { bad_signature: 1 } });
+  expect(report.lastMinute).toEqual({
+    ...{ accepted: 2, duplicate: 1, quarantined: 1 },
+    rejected: { bad_signature: 1 },
+  });
   expect(report.lastHour).toEqual(report.lastMinute);
   expect(report.perMinute.at(-1)).toEqual({ delivered: 3, rejected: 1 });
 });

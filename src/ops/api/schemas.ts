@@ -222,6 +222,7 @@ const service = z.object({
 const deliveryCounts = z.object({
   accepted: whole,
   duplicate: whole,
+  quarantined: whole.describe('Rightly signed, and not to be used.'),
   rejected: z.record(z.string(), whole).describe('By reason; only those that occurred.'),
 });
 

@@ -5,7 +5,18 @@ import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
 import { eventHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
-import { Choice, Empty, Field, Instant, NewRows, Pager, RecordLink, Table, Title } from './pieces.tsx';
+import {
+  Address,
+  Choice,
+  Empty,
+  Field,
+  Instant,
+  NewRows,
+  Pager,
+  RecordLink,
+  Table,
+  Title,
+} from './pieces.tsx';
 
 export interface DeliveriesView {
   identity: Identity;
@@ -60,6 +71,7 @@ export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...v
       ) : (
         <Table
           label="Deliveries"
+          dense
           head={['Received', 'Outcome', 'Event', 'About', 'From', 'Signature', 'Answer', 'Times', 'Reason']}
           figures={['Answer', 'Times']}
         >
@@ -115,7 +127,7 @@ function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {
         )}
       </td>
       <td class="wide" data-label="From">
-        {address === null ? <span class="quiet">not known</span> : <code>{address}</code>}
+        {address === null ? <span class="quiet">not known</span> : <Address address={address} />}
       </td>
       <td class="wide" data-label="Signature">
         {codeWords(signature)}

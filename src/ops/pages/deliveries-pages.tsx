@@ -6,7 +6,19 @@ import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Empty, Facts, Instant, NewRows, Pager, Pre, Table, Title, Told } from './pieces.tsx';
+import {
+  ActionForm,
+  Empty,
+  Facts,
+  Instant,
+  NewRows,
+  Pager,
+  Pre,
+  SignedAt,
+  Table,
+  Title,
+  Told,
+} from './pieces.tsx';
 import type { Notice } from './told.ts';
 
 interface List<Row> {
@@ -84,7 +96,7 @@ export function QuarantinedPage({
           ['Received', <Instant at={delivery.received_at} now={now} />],
           ['From', delivery.address === null ? 'not known' : <code>{delivery.address}</code>],
           ['Answer', <Answer outcome="quarantined" reason={delivery.reason} />],
-          ['Signed at', <code>t={delivery.t}</code>],
+          ['Signed at', <SignedAt t={delivery.t} now={now} />],
           ['SHA-256', <code>{delivery.body_sha256}</code>],
           [
             'Released',
@@ -148,7 +160,7 @@ export function RejectionsPage({ rows, identity, now, next, first, stream }: Lis
                 {bytesWords(row.bytes)}
               </td>
               <td class="wide" data-label="Signed at">
-                {row.t === null ? <span class="quiet">not said</span> : <code>t={row.t}</code>}
+                {row.t === null ? <span class="quiet">not said</span> : <SignedAt t={row.t} now={now} />}
               </td>
             </tr>
           ))}

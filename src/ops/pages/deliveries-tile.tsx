@@ -20,6 +20,7 @@ const STEPS: Readonly<Record<Range, { step: string; from: string }>> = {
 const LAYERS = [
   { className: 'ok', name: 'accepted' },
   { className: 'again', name: 'duplicate' },
+  { className: 'held', name: 'quarantined' },
   { className: 'bad', name: 'rejected' },
 ] as const;
 
@@ -58,7 +59,7 @@ export function DeliveriesTile({ snapshot, traffic }: { snapshot: Snapshot; traf
         {figure(totals.accepted)} <small>accepted in the last {range}</small>
       </p>
       <p class="note">
-        {figure(lastMinute.accepted + lastMinute.duplicate)} in the last minute.{' '}
+        {figure(lastMinute.accepted)} in the last minute.{' '}
         {summary === null || summary.last_delivery_at === null ? null : (
           <>
             The last one arrived <Ago at={summary.last_delivery_at} now={at} />.{' '}
@@ -86,18 +87,18 @@ type Totals = Record<(typeof LAYERS)[number]['name'], number>;
 function Bars({ range, series, totals }: Traffic & { totals: Totals }) {
   const { step, from } = STEPS[range];
   const bars = series.points.map((point) => {
-    const { accepted, duplicate, rejected } = totalsOf([point]);
+    const counts = totalsOf([point]);
     return {
       at: point.at,
-      values: [accepted, duplicate, rejected],
-      words: `${instant(point.at)} · ${figure(accepted)} accepted, ${figure(duplicate)} duplicate, ${figure(rejected)} rejected`,
+      values: LAYERS.map(({ name }) => counts[name]),
+      words: `${instant(point.at)} · ${totalsWords(counts)}`,
     };
   });
   const most = Math.max(0, ...bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0)));
   const peak = `at most ${figure(most)} in ${step}`;
   return (
     <Chart
-      label={`Deliveries of the last ${range}: ${figure(totals.accepted)} accepted, ${figure(totals.duplicate)} duplicate, ${figure(totals.rejected)} rejected; ${peak}`}
+      label={`Deliveries of the last ${range}: ${totalsWords(totals)}; ${peak}`}
       layers={LAYERS}
       brush={{ href: '/deliveries', stepMs: series.stepMs }}
       {...{ bars, most, from, peak }}
@@ -106,14 +107,18 @@ function Bars({ range, series, totals }: Traffic & { totals: Totals }) {
 }
 
 function totalsOf(points: readonly TrafficPoint[]): Totals {
-  const totals = { accepted: 0, duplicate: 0, rejected: 0 };
-  for (const { accepted, duplicate, rejected } of points) {
+  const totals = { accepted: 0, duplicate: 0, quarantined: 0, rejected: 0 };
+  for (const { accepted, duplicate, quarantined, rejected } of points) {
     totals.accepted += accepted;
     totals.duplicate += duplicate;
+    totals.quarantined += quarantined;
     for (const times of rejected.values()) totals.rejected += times;
   }
   return totals;
 }
+
+const totalsWords = (totals: Totals) =>
+  LAYERS.map(({ name }) => `${figure(totals[name])} ${name}`).join(', ');
 
 /** How long records stay unverified, in the range that is shown. */
 function lagWords(points: readonly TrafficPoint[]): string {

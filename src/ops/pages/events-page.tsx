@@ -114,6 +114,7 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
   return (
     <Table
       label="Events"
+      dense
       figures={['Attempts']}
       head={[
         ticks ? <span data-tick-all>Event</span> : 'Event',
@@ -145,7 +146,7 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
               <span class="quiet">{event.kind === null ? 'no known kind' : kindNoun(event.kind, 1)}</span>
             )}
           </td>
-          <td data-label="State">
+          <td class="wide" data-label="State">
             <State state={event.state} />
           </td>
           <td class="wide" data-label="Received">

@@ -58,7 +58,7 @@ export function GapsPage({
             : 'None is resolved yet. A gap stands here with its history once it is repaired.'}
         </Empty>
       ) : (
-        groups.map(([reason, members]) => <Group {...{ reason, members, eventsOnly, identity, now }} />)
+        groups.map(([reason, members]) => <Group {...{ show, reason, members, eventsOnly, identity, now }} />)
       )}
       <Pager next={next} first={first} words="Older gaps" />
     </Frame>
@@ -66,12 +66,14 @@ export function GapsPage({
 }
 
 function Group({
+  show,
   reason,
   members,
   eventsOnly,
   identity,
   now,
 }: {
+  show: 'open' | 'resolved';
   reason: string;
   members: readonly GapReport[];
   eventsOnly: boolean;
@@ -79,13 +81,15 @@ function Group({
   now: number;
 }) {
   const { title, remedy, needsPerson } = gapText(reason);
-  const guide = gapGuide(reason);
+  const isOpen = show === 'open';
+  // What is resolved needs nobody any more.
+  const guide = isOpen ? gapGuide(reason) : null;
   return (
     <section class="group" aria-labelledby={`gap-${reason}`}>
       <h2 id={`gap-${reason}`}>
-        {title} {needsPerson ? <small class="warn">needs a person</small> : null}
+        {title} {isOpen && needsPerson ? <small class="warn">needs a person</small> : null}
       </h2>
-      <p class="lead">{remedy}</p>
+      {isOpen ? <p class="lead">{remedy}</p> : null}
       {guide === null ? null : (
         <dl class="facts">
           <dt>Symptom</dt>

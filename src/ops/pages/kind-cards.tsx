@@ -27,7 +27,7 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
       <p class="reach">
         {sentenceCase(kind.coverage)}
         {kind.kind === 'risk_assessment' && !live.eventsOnly
-          ? `; cycle: ${cycleWords(cycleIn(snapshot))}`
+          ? `. Reading them all: ${cycleWords(cycleIn(snapshot))}`
           : ''}
       </p>
     </Tile>

@@ -136,15 +136,18 @@ export function Table({
   label,
   head,
   figures = [],
+  dense = false,
   children,
 }: PropsWithChildren<{
   label: string;
   head: readonly unknown[];
+  /** So many columns that they become lines at the width of a tablet already. */
+  dense?: boolean;
   /** Those columns of `head` that hold figures, which stand at the right. */
   figures?: readonly string[];
 }>) {
   return (
-    <section class="scroll" aria-label={label} tabindex={0}>
+    <section class={dense ? 'scroll dense' : 'scroll'} aria-label={label} tabindex={0}>
       <table>
         <thead>
           <tr>
@@ -182,6 +185,22 @@ export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
     <a href={recordHref(kind, id)}>
       {kindNoun(kind, 1)} <code>{id}</code>
     </a>
+  );
+}
+
+/** Four figures stay in one line; a longer address may be broken anywhere. */
+export function Address({ address }: { address: string }) {
+  return <code {...(address.includes(':') ? {} : { class: 'whole' })}>{address}</code>;
+}
+
+/** The time that a signature names, as sent: seconds since 1970, or anybody's text. */
+export function SignedAt({ t, now }: { t: string; now: number }) {
+  return /^\d{9,11}$/.test(t) ? (
+    <>
+      <Instant at={new Date(Number(t) * 1000).toISOString()} now={now} /> <code class="quiet">t={t}</code>
+    </>
+  ) : (
+    <code>t={t}</code>
   );
 }
 
@@ -245,7 +264,7 @@ export function Field({
   value: string | undefined;
   list?: string;
   type?: 'datetime-local';
-  /** The key that leads to it. */
+  /** Of the search box: the key that leads to it. */
   shortcut?: string;
 }) {
   return (
@@ -259,7 +278,7 @@ export function Field({
         maxlength={255}
         {...(list === undefined ? {} : { list })}
         {...(type === undefined ? {} : { type, step: 1 })}
-        {...(shortcut === undefined ? {} : { 'aria-keyshortcuts': shortcut })}
+        {...(shortcut === undefined ? {} : { type: 'search', 'aria-keyshortcuts': shortcut })}
       />
     </label>
   );

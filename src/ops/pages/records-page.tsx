@@ -73,7 +73,7 @@ export function RecordsPage(view: RecordsView) {
         {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
         {view.order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
         <a href={view.csv} download>
-          All that fit, as CSV
+          Download them as CSV
         </a>
       </p>
       <Pager next={view.next} first={view.first} words={searchedTo === null ? 'More' : 'Search further'} />

@@ -1,3 +1,17 @@
+/** The rows of tables below `within`, from that width down: a card each, its columns as lines of a grid of so many places. */
+const asLines = (width: string, within: string, places: number) => `@media (max-width: ${width}) {
+  .scroll${within.trim()} { overflow: visible }
+  ${within}:is(table, tbody, thead, tr, th, td) { display: block }
+  ${within}thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
+  ${within}tbody tr { display: grid; grid-template-columns: repeat(${places}, minmax(0, 1fr)); gap: var(--s2) var(--s3); padding: var(--s3) 0; border-top: 1px solid var(--line) }
+  ${within}tbody tr:first-child { border-top: 0 }
+  ${within}:is(tbody th, tbody td, td.n, .n + :not(.n)) { padding: 0; border: 0; text-align: left }
+  ${within}tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
+  ${within}:is(td.wide, td.half) { grid-column: span 2 } ${within}td.full { grid-column: 1 / -1 } ${within}td.gone { display: none }
+  ${within}td .state { white-space: normal }
+  ${within}td[data-label]::before { content: attr(data-label); display: block; font-size: .75rem; color: var(--soft) }
+}`;
+
 /**
  * The one style sheet, served from a path that holds its hash. System fonts, no external resources. One accent for what can be
  * pressed; other colours say a state, beside words that say it too. Distances are --s1 to --s6.
@@ -8,7 +22,7 @@ export const STYLE = `
   --paper: #f6f7f9; --card: #fff; --ink: #17202b; --soft: #556070; --line: #e1e5ea; --wash: #eef1f4; --field: #868f9c;
   --accent: #2757c4; --on-accent: #fff;
   --good: #13744a; --busy: #2757c4; --warn: #875a00; --bad: #b3261e; --open: #6541b5; --plain: #556070;
-  --bar: #7d9be0; --r0: #b3261e; --r1: #b07400; --r2: #6541b5; --r3: #2757c4; --r4: #868f9c;
+  --bar: #7d9be0; --held: #b07400;
   --s1: .25rem; --s2: .5rem; --s3: .75rem; --s4: 1rem; --s5: 1.5rem; --s6: 2.5rem;
   --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
   --mono: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace;
@@ -18,7 +32,7 @@ export const STYLE = `
     --paper: #11151b; --card: #191f27; --ink: #e7ebf0; --soft: #9ba6b4; --line: #2b333e; --wash: #222a34; --field: #768292;
     --accent: #8cafff; --on-accent: #10161f;
     --good: #5cc796; --busy: #8cafff; --warn: #e2b457; --bad: #f38d84; --open: #b7a1f0; --plain: #9ba6b4;
-    --bar: #5f7fc9; --r0: #f38d84; --r1: #e2b457; --r2: #b7a1f0; --r3: #8cafff; --r4: #768292;
+    --bar: #5f7fc9; --held: #e2b457;
   }
 }
 *, *::before, *::after { box-sizing: border-box }
@@ -42,7 +56,7 @@ code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
 .top { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s1) var(--s4); padding: var(--s3) 0 var(--s1); font-size: .8125rem; color: var(--soft) }
 .top .name { margin-right: auto; color: var(--ink); font-size: .9375rem; font-weight: 650; letter-spacing: -.01em; text-decoration: none }
 .pages { border-bottom: 1px solid var(--line) }
-.pages ul { display: flex; gap: 0 var(--s1); margin: 0 calc(-1 * var(--s3)) -1px; overflow-x: auto; scrollbar-width: none }
+.pages ul { display: flex; flex-wrap: wrap; gap: 0 var(--s1); margin: 0 calc(-1 * var(--s3)) -1px }
 .pages a { display: block; padding: var(--s2) var(--s3); white-space: nowrap; border-bottom: 2px solid transparent; color: var(--soft); text-decoration: none }
 .pages a:hover { color: var(--ink) }
 .pages a[aria-current] { border-color: var(--accent); color: var(--ink); font-weight: 550 }
@@ -111,7 +125,7 @@ th a { text-decoration-color: transparent } th[aria-sort] a { color: var(--ink);
 td, tbody th { padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
 tbody th { font-size: .875rem; color: var(--ink) } tbody th a { text-decoration-color: color-mix(in srgb, currentColor 40%, transparent) }
 th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
-td time { white-space: nowrap }
+td time, .whole { white-space: nowrap }
 
 /* ─── the status page ─── */
 .verdict { display: flex; flex-wrap: wrap; align-items: end; justify-content: space-between; gap: var(--s3) var(--s5); padding-bottom: var(--s5) }
@@ -122,12 +136,13 @@ td time { white-space: nowrap }
 .attention { margin-bottom: var(--s4); padding: var(--s3) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--warn); border-radius: .75rem; background: var(--card) }
 .attention h2 { font-size: .9375rem; font-weight: 650 }
 .attention ul { display: grid; margin-top: var(--s1) }
-.attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: .15rem 0 }
+.attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: .3rem 0 } .attention li + li { border-top: 1px solid var(--line) }
 .grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: var(--s4) }
 .grid > :empty { display: none }
 .tile { grid-column: span 12; padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); min-width: 0 }
 @media (min-width: 48rem) { .third { grid-column: span 4 } }
 @media (min-width: 48rem) and (max-width: 64rem) {
+  .pages ul { margin: 0 calc(-1 * var(--s2)) -1px; gap: 0 } .pages a { padding: var(--s2) }
   .third .pairs { grid-template-columns: minmax(0, 1fr); gap: 0 } .third .pairs dd { margin-bottom: var(--s1); text-align: left }
 }
 .head { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: var(--s1) var(--s3) }
@@ -140,8 +155,7 @@ td time { white-space: nowrap }
 .reach { color: var(--soft); font-size: .8125rem; margin-top: var(--s2) }
 .chart { margin-top: var(--s3) } .chart svg { display: block; width: 100%; height: 6rem }
 .axis { display: flex; justify-content: space-between; margin-top: var(--s1); font-size: .8125rem; color: var(--soft) }
-svg .ok { fill: var(--bar) } svg .again { fill: var(--bar); fill-opacity: .45 } svg .bad, svg .r0 { fill: var(--r0) }
-svg .r1 { fill: var(--r1) } svg .r2 { fill: var(--r2) } svg .r3 { fill: var(--r3) } svg .r4 { fill: var(--r4) }
+svg .ok { fill: var(--bar) } svg .again { fill: var(--bar); fill-opacity: .45 } svg .held { fill: var(--held) } svg .bad { fill: var(--bad) }
 svg .base { fill: var(--line) } svg .hit { fill: transparent } .bar:hover .hit { fill: var(--wash) }
 svg[data-brush] { cursor: crosshair; touch-action: pan-y } svg .brush { fill: var(--line); opacity: .5; pointer-events: none }
 .legend { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); margin-top: var(--s2); font-size: .8125rem; color: var(--soft) }
@@ -170,20 +184,12 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: var(--s5); font-size: 1.125r
 .change .scroll { margin-top: var(--s2) }
 .causes { display: grid; gap: var(--s4); margin-top: var(--s3) } .causes li { padding-left: var(--s4); border-left: 3px solid var(--warn) }
 
+${asLines('60rem', '.dense ', 8)}
+${asLines('40rem', '', 4)}
 @media (max-width: 40rem) {
-  .scroll { overflow: visible }
-  table, tbody, thead, tr, th, td { display: block }
-  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
-  tbody tr { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: var(--s2) var(--s3); padding: var(--s3) 0; border-top: 1px solid var(--line) }
-  tbody tr:first-child { border-top: 0 }
-  tbody th, tbody td, td.n, .n + :not(.n) { padding: 0; border: 0; text-align: left }
-  tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
-  td.wide, td.half { grid-column: span 2 } td.full { grid-column: 1 / -1 } td.gone { display: none }
   .timeline { grid-template-columns: minmax(0, 1fr) }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0 } .facts dd { margin-bottom: var(--s2) }
   .filters .button { flex: 1 1 100% } .live:not([data-live]) { display: none }
-  td .state { white-space: normal }
-  td[data-label]::before { content: attr(data-label); display: block; font-size: .75rem; color: var(--soft) }
 }
 
 .door { max-width: 26rem; min-height: 82vh; margin: 0 auto; padding: 2rem clamp(1rem, 4vw, 2rem); display: grid; align-content: center; gap: var(--s5) }

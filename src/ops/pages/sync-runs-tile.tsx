@@ -82,7 +82,9 @@ export function Ended({ syncRun, now }: { syncRun: SyncRunReport; now: number })
       <td class="wide" data-label="Began">
         <Instant at={syncRun.started_at} now={now} />
       </td>
-      <td data-label="Took">{tookWords(syncRun)}</td>
+      <td class="whole" data-label="Took">
+        {tookWords(syncRun)}
+      </td>
       <td class="quiet" data-label="Why">
         {codeWords(syncRun.reason)}
       </td>
