@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
+import Database from 'better-sqlite3';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { type Harness, incoming, NOTHING_SYNCED } from '../ops/harness.ts';
+import { noDeliveries } from '../../src/ops/recent.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { type Harness, incoming, NOTHING_SYNCED, opsHarness } from '../ops/harness.ts';
 
 /** Names of nobody: invented, like everything said about them. */
 const VENDORS = [
@@ -21,6 +24,10 @@ const POLICIES = [
 const RISKS = ['Lost laptop', 'Phishing of finance staff', 'Outage of the payment provider'];
 
 const TIMING = { settleMs: 1000 };
+const RULES = {
+  pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },
+  ...{ eventsOnly: false, toleranceMs: 300_000, timing: TIMING },
+};
 
 /** A service in the middle of its day, with one of everything that a page can show. Returns the ids it made. */
 export async function fillDay(h: Harness): Promise<{ pending: number; synced: number; quarantined: number }> {
@@ -77,28 +84,108 @@ export async function fillDay(h: Harness): Promise<{ pending: number; synced: nu
   return { pending, synced, quarantined: 1 };
 }
 
-/** A good day: all is read and verified, and deliveries come in. */
-export async function fillGoodDay(h: Harness): Promise<void> {
-  for (const [kind, names, seen] of [
+/**
+ * A good hour, lived through minute by minute: what is drawn, what is counted and what is stored tell of the same deliveries.
+ * The service has run for as long.
+ */
+export async function goodHour(): Promise<Harness> {
+  const began = Date.now() - HOUR_MS;
+  let aheadMs = -HOUR_MS;
+  const { wall, steady, sleep } = systemClock();
+  const h = await opsHarness({
+    clock: { wall: () => wall() + aheadMs, steady: () => steady() + aheadMs, sleep },
+  });
+  const mirrorAll = async () => {
+    for (const { kind, id, data } of GOOD_RECORDS) await h.mirror(kind, id, data);
+  };
+  const syncAll = async (reason: string) => {
+    for (const [kind, records] of Map.groupBy(GOOD_RECORDS, ({ kind }) => kind)) {
+      const { id } = await h.store.startSyncRun(kind, reason, h.now());
+      aheadMs += 400 + records.length * 13;
+      const progress = { ...NOTHING_SYNCED, pages: 1, seen: records.length, unchanged: records.length };
+      await h.store.finishSyncRun(
+        id,
+        { outcome: 'complete', error: null, progress, differences: NO_DIFFERENCES },
+        h.now(),
+      );
+      await h.store.noteAccess(kind, 'key', 'read', h.now());
+    }
+  };
+  await mirrorAll();
+  await syncAll('start');
+  let last = { accepted: 0, duplicate: 0 };
+  for (let minute = 0; minute < 60; minute += 1) {
+    aheadMs = Math.min(-1, began + minute * 60_000 + 30_000 - wall());
+    const events = Array.from(
+      { length: Math.round(13 + 6 * Math.sin(minute / 9) + 4 * Math.sin(minute * 2.3)) },
+      (_, n) => goodEvent(h, `${minute}-${n}`, minute * 31 + n * 7),
+    );
+    last = { accepted: events.length, duplicate: minute % 4 === 3 ? 1 : 0 };
+    await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
+    await h.store.accept({ events: events.slice(0, last.duplicate), unusable: [] }, h.now(), TIMING);
+    await h.store.applyEvents(
+      await h.store.claimEvents('scene', events.length, 60_000, h.now()),
+      RULES,
+      h.now(),
+    );
+    const row = (what: string, times: number, ms = 0) => ({
+      ...{
+        minute: new Date(began + (minute + 1) * 60_000 - ((began + 60_000) % 60_000)).toISOString(),
+        what,
+        times,
+      },
+      ...{ total_ms: Math.round(times * ms), max_ms: Math.round(ms * 1.6) },
+    });
+    const lag = 11_000 + 1_500 * Math.sin(minute / 6);
+    await h.store.addTraffic(
+      [
+        row('accepted', last.accepted),
+        row('duplicate', last.duplicate),
+        row('lag:verification', last.accepted, lag),
+      ],
+      0,
+    );
+  }
+  aheadMs = -6_000;
+  await syncAll('timer');
+  aheadMs = 0;
+  await mirrorAll();
+  await beat(h);
+  // As the service does by and by: else the file would seem to hold nothing yet.
+  const database = new Database(h.database);
+  database.pragma('wal_checkpoint(TRUNCATE)');
+  database.close();
+  h.live.startedAt = began;
+  h.live.deliveries.lastMinute = { ...noDeliveries(), ...last };
+  h.live.secrets = [{ position: 1, registration: 'wh_1', lastUsedAt: Date.now() }];
+  return h;
+}
+
+const HOUR_MS = 3_600_000;
+const NO_DIFFERENCES = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+
+const GOOD_RECORDS = (
+  [
     ['policy', POLICIES, 41],
     ['risk_assessment', RISKS, 17],
     ['vendor', VENDORS, 58],
-  ] as const) {
-    for (let n = 0; n < seen; n += 1)
-      await h.mirror(kind, `${kind}_${n}`, { name: names[n % names.length], status: 'approved' });
-    const { id } = await h.store.startSyncRun(kind, 'timer', h.now());
-    const differences = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
-    const progress = { ...NOTHING_SYNCED, pages: 1, seen, unchanged: seen };
-    await h.store.finishSyncRun(id, { outcome: 'complete', error: null, progress, differences }, h.now());
-    await h.store.noteAccess(kind, 'key', 'read', h.now());
-  }
-  await h.store.accept(
-    { events: [incoming({ type: 'report.made', known: false, kind: null, recordId: null })], unusable: [] },
-    h.now(),
-    TIMING,
-  );
-  await fillTraffic(h);
-  await beat(h);
+  ] as const
+).flatMap(([kind, names, count]) =>
+  Array.from({ length: count }, (_, n) => ({
+    ...{ kind, id: `${kind}_${n}` },
+    data: { name: names[n % names.length]!, status: 'approved' },
+  })),
+);
+
+function goodEvent(h: Harness, name: string, draw: number) {
+  const { kind, id, data } = GOOD_RECORDS[draw % GOOD_RECORDS.length]!;
+  const type = { policy: 'policy.updated', risk_assessment: 'risk.assessed', vendor: 'vendor.updated' }[kind];
+  const created = new Date(h.now().wall).toISOString();
+  const body = JSON.stringify({ id: `evt_${name}`, type, created, data: { id, ...data } });
+  return incoming({
+    ...{ id: `evt_${name}`, type, kind, recordId: id, created, createdMs: Date.parse(created), body },
+    ...{ t: String(Math.floor(h.now().wall / 1000)), address: '192.0.2.7' },
+  });
 }
 
 async function beat(h: Harness): Promise<void> {
@@ -219,11 +306,7 @@ async function fillEvents(h: Harness): Promise<void> {
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
   await h.store.accept({ events: events.slice(0, 1), unusable: [] }, h.now(), TIMING);
   const claimed = await h.store.claimEvents('scene', 60, 60_000, h.now());
-  const rules = {
-    pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },
-    ...{ eventsOnly: false, toleranceMs: 300_000, timing: TIMING },
-  };
-  await h.store.applyEvents(claimed.slice(0, 5), rules, h.now());
+  await h.store.applyEvents(claimed.slice(0, 5), RULES, h.now());
   await h.store.deferEvents(
     claimed
       .slice(5)
@@ -253,7 +336,7 @@ async function fillTraffic(h: Harness): Promise<void> {
     ];
   }).flat();
   await h.store.addTraffic(rows, now - 25 * 3_600_000);
-  h.live.deliveries.lastMinute = { accepted: 31, duplicate: 2, rejected: {} };
+  h.live.deliveries.lastMinute = { ...noDeliveries(), accepted: 31, duplicate: 2 };
   h.live.secrets = [
     { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
     { position: 2, registration: null, lastUsedAt: null },

@@ -8,6 +8,7 @@ import { BodyText } from './body.tsx';
 import { Frame } from './layout.tsx';
 import {
   ActionForm,
+  Address,
   Empty,
   Facts,
   Instant,
@@ -151,7 +152,11 @@ export function RejectionsPage({ rows, identity, now, next, first, stream }: Lis
                 {codeWords(row.reason)}
               </td>
               <td class="wide" data-label="From">
-                {row.address === null ? <span class="quiet">not known</span> : <code>{row.address}</code>}
+                {row.address === null ? (
+                  <span class="quiet">not known</span>
+                ) : (
+                  <Address address={row.address} />
+                )}
               </td>
               <td class="n" data-label="Count">
                 {figure(row.times)}

@@ -1,5 +1,5 @@
-/** The rows of tables below `within`, from that width down: a card each, its columns as lines of a grid of so many places. */
-const asLines = (width: string, within: string, places: number) => `@media (max-width: ${width}) {
+/** The rows of tables below `within`, where `media` holds: a card each, its columns as lines of a grid of so many places. */
+const asLines = (media: string, within: string, places: number) => `@media ${media} {
   .scroll${within.trim()} { overflow: visible }
   ${within}:is(table, tbody, thead, tr, th, td) { display: block }
   ${within}thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
@@ -125,7 +125,7 @@ th a { text-decoration-color: transparent } th[aria-sort] a { color: var(--ink);
 td, tbody th { padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
 tbody th { font-size: .875rem; color: var(--ink) } tbody th a { text-decoration-color: color-mix(in srgb, currentColor 40%, transparent) }
 th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
-td time, .whole { white-space: nowrap }
+td time, td.n, .whole { white-space: nowrap }
 
 /* ─── the status page ─── */
 .verdict { display: flex; flex-wrap: wrap; align-items: end; justify-content: space-between; gap: var(--s3) var(--s5); padding-bottom: var(--s5) }
@@ -184,8 +184,8 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: var(--s5); font-size: 1.125r
 .change .scroll { margin-top: var(--s2) }
 .causes { display: grid; gap: var(--s4); margin-top: var(--s3) } .causes li { padding-left: var(--s4); border-left: 3px solid var(--warn) }
 
-${asLines('60rem', '.dense ', 8)}
-${asLines('40rem', '', 4)}
+${asLines('(min-width: 40.01rem) and (max-width: 60rem)', '.dense ', 8)}
+${asLines('(max-width: 40rem)', '', 4)}
 @media (max-width: 40rem) {
   .timeline { grid-template-columns: minmax(0, 1fr) }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0 } .facts dd { margin-bottom: var(--s2) }

@@ -54,9 +54,8 @@ function Actions({
   const first = (action: string) => (verdict.action === action ? 'button first' : 'button');
   return (
     <div class="actions">
-      {pending.map((deletions) => (
-        <Pending deletions={deletions} />
-      ))}
+      {/* Of several kinds, the list below has them. */}
+      {pending.length === 1 ? <Pending deletions={pending[0]!} /> : null}
       {live.paused ? (
         <ActionForm action="/actions/resume" csrf={csrf}>
           <button class={first('resume')} id="resume" type="submit">
