@@ -264,7 +264,7 @@ async function fillSyncRuns(h: Harness): Promise<number> {
     );
     synced = fullSync.id;
   }
-  const failed = await h.store.startSyncRun('vendor', 'timer', h.now());
+  const failed = await h.store.startSyncRun('vendor', 'operator:olga', h.now());
   await h.store.finishSyncRun(
     failed.id,
     {

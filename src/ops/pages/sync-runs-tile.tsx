@@ -85,7 +85,7 @@ export function Ended({ syncRun, now }: { syncRun: SyncRunReport; now: number })
       <td class="whole" data-label="Took">
         {tookWords(syncRun)}
       </td>
-      <td class="quiet" data-label="Why">
+      <td class="wide quiet" data-label="Why">
         {codeWords(syncRun.reason)}
       </td>
       <td class="n" data-label="Seen">
