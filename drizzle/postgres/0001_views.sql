@@ -228,10 +228,13 @@ CREATE VIEW deliveries AS
 CREATE VIEW sync_status AS
 WITH kinds AS (
   SELECT c.kind, c.live AS records, c.deleted, c.known,
-    c.outstanding - (SELECT count(DISTINCT s.id)
+    c.outstanding - (SELECT count(*)
       -- What an event named by an id that the API does not know may stand in it under another one.
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = c.kind
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+          -- One that has both counts once.
+          AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
+            AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     CASE c.kind
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)

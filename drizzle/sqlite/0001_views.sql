@@ -116,9 +116,12 @@ WITH kinds AS (
   SELECT 'policy' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'policy') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'policy') AS deleted,
-    (SELECT outstanding FROM record_counts c WHERE c.kind = 'policy') - (SELECT count(DISTINCT s.id)
+    (SELECT outstanding FROM record_counts c WHERE c.kind = 'policy') - (SELECT count(*)
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'policy'
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+          -- One that has both counts once.
+          AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
+            AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach
@@ -126,10 +129,13 @@ WITH kinds AS (
   SELECT 'risk_assessment' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'risk_assessment') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'risk_assessment') AS deleted,
-    (SELECT outstanding FROM record_counts c WHERE c.kind = 'risk_assessment') - (SELECT count(DISTINCT s.id)
+    (SELECT outstanding FROM record_counts c WHERE c.kind = 'risk_assessment') - (SELECT count(*)
       -- What an event named by an id that the API does not know may stand in it under another one.
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment'
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+          -- One that has both counts once.
+          AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
+            AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     (SELECT 'known ids only: ' || known FROM record_counts c WHERE c.kind = 'risk_assessment') AS reach
@@ -137,9 +143,12 @@ WITH kinds AS (
   SELECT 'vendor' AS kind,
     (SELECT live FROM record_counts c WHERE c.kind = 'vendor') AS records,
     (SELECT deleted FROM record_counts c WHERE c.kind = 'vendor') AS deleted,
-    (SELECT outstanding FROM record_counts c WHERE c.kind = 'vendor') - (SELECT count(DISTINCT s.id)
+    (SELECT outstanding FROM record_counts c WHERE c.kind = 'vendor') - (SELECT count(*)
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'vendor'
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty
+        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+          -- One that has both counts once.
+          AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
+            AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
     NULL AS reach

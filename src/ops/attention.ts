@@ -1,3 +1,5 @@
+import type { GapReason } from '../store/store.ts';
+import { gapText } from './gap-texts.ts';
 import { rejectedTotal } from './recent.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Verdict } from './verdict-facts.ts';
@@ -17,7 +19,14 @@ export interface Waiting {
   failed: number;
   quarantined: number;
   rejected: number;
+  /** Open gaps that a person must see to, but for those of what is counted above. */
+  gaps: number;
 }
+
+/** Gaps that come with failed events, with quarantine, with rejections, and with deletions that wait. */
+const COUNTED_BY_THEIR_ROWS: ReadonlySet<string> = new Set<GapReason>([
+  ...(['failed_event', 'unusable_delivery', 'rejected_signatures', 'deletion_pending'] as const),
+]);
 
 export function waitingIn({
   summary,
@@ -29,6 +38,9 @@ export function waitingIn({
     failed: summary?.events.failed ?? 0,
     quarantined: summary?.quarantined ?? 0,
     rejected: rejectedTotal(live.deliveries.lastHour),
+    gaps: (summary?.open_gaps_by ?? [])
+      .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_THEIR_ROWS.has(reason))
+      .reduce((sum, each) => sum + each.count, 0),
   };
 }
 
@@ -40,7 +52,7 @@ export function attentionOf(
   snapshot: Pick<Snapshot, 'summary' | 'pending' | 'live'> & { verdict: Pick<Verdict, 'reason'> },
 ): Attention[] {
   const { pending, live, verdict } = snapshot;
-  const { failed, quarantined, rejected } = waitingIn(snapshot);
+  const { failed, quarantined, rejected, gaps } = waitingIn(snapshot);
   const list: Attention[] = pending.map(({ syncRunId, kind, count: waiting }) => ({
     what: `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`,
     href: `/sync-runs/${syncRunId}#pending`,
@@ -54,6 +66,13 @@ export function attentionOf(
       what: 'The compliance service gives no usable answer',
       href: '#upstream-title',
       action: 'See its answer',
+    });
+  }
+  if (gaps > 0) {
+    list.push({
+      what: `${count(gaps, 'gap')} ${gaps === 1 ? 'needs' : 'need'} a person`,
+      href: '/gaps',
+      action: 'See what to do',
     });
   }
   if (failed > 0) {

@@ -4,7 +4,7 @@ import { liveFacts } from './harness.ts';
 
 const events = { pending: 3, processed: 9, ignored: 1, failed: 0, discarded: 2 };
 const verdict = { reason: 'in_sync' };
-const summary = { events, quarantined: 0 } as never;
+const summary = { events, quarantined: 0, open_gaps_by: [] } as never;
 
 it('nothing needs attention where nothing waits for a person', () => {
   expect(attentionOf({ summary, pending: [], live: liveFacts(), verdict })).toEqual([]);
@@ -15,13 +15,21 @@ it('all that waits for a person is named, each with its one place', () => {
   const live = liveFacts();
   live.deliveries.lastHour = { ...live.deliveries.lastHour, rejected: { bad_signature: 3, too_old: 1 } };
   const list = attentionOf({
-    summary: { events: { ...events, failed: 2 }, quarantined: 1 } as never,
+    summary: {
+      ...{ events: { ...events, failed: 2 }, quarantined: 1 },
+      open_gaps_by: [
+        { reason: 'failed_event', kind: 'vendor', count: 2, oldest_at: '' },
+        { reason: 'downtime', kind: null, count: 1, oldest_at: '' },
+        { reason: 'unreadable_answer', kind: 'vendor', count: 3, oldest_at: '' },
+      ],
+    } as never,
     pending: [{ syncRunId: 7, kind: 'vendor', count: 1 }],
     live,
     verdict,
   });
   expect(list.map(({ what, href }) => `${what} → ${href}`)).toEqual([
     '1 deletion of vendors waits for approval → /sync-runs/7#pending',
+    '3 gaps need a person → /gaps',
     '2 events failed → /events?state=failed',
     '1 signed delivery could not be used → /quarantine',
     '4 deliveries rejected in the last hour, for 2 reasons → /deliveries?outcome=rejected',

@@ -45,9 +45,10 @@ export type PageName = (typeof PAGES)[number][1];
 const WaitingContext = createContext<Waiting | null>(null);
 
 /** How much of it stands behind each page, and in words what that is. */
-function countsOf({ pendingDeletions, failed, quarantined, rejected }: Waiting) {
+function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Waiting) {
   const counts: Partial<Record<PageName, readonly [number, string]>> = {
     Events: [failed, `${figure(failed)} failed`],
+    Gaps: [gaps, `${figure(gaps)} ${gaps === 1 ? 'needs' : 'need'} a person`],
     'Sync runs': [pendingDeletions, `${count(pendingDeletions, 'deletion')} to approve`],
     Quarantine: [quarantined, `${figure(quarantined)} not released`],
     Rejections: [rejected, `${figure(rejected)} in the last hour`],
