@@ -77,6 +77,8 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ actions, facts, clock, logger: { error: complain } },
     ...{ pendingDeletions: () => pendingDeletions(store, clock.wall()), credentials: async () => null },
     traffic: store.listTraffic,
+    // Who answers knows how long it took, and nobody answers here.
+    answerTimes: { of: () => null },
     signal: new AbortController().signal,
   };
   const operations = createOperations(context, createAuditLog(context));

@@ -35,6 +35,7 @@ const DELIVERIES: ListView<Delivery> = [
   ['RECORD', (delivery) => delivery.record_id],
   ['FROM', (delivery) => delivery.address],
   ['ANSWER', (delivery) => delivery.answer],
+  ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
   ['TIMES', (delivery) => delivery.deliveries],
 ];
 

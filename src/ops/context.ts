@@ -8,6 +8,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
+import type { AnswerTimes } from './answer-times.ts';
 import type { RecentDeliveries } from './recent.ts';
 
 /** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
@@ -178,6 +179,7 @@ export interface OpsContext {
   credentials(): Promise<CredentialFacts | null>;
   /** Deliveries and lags since then (wall-clock milliseconds), up to this moment. */
   traffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
+  answerTimes: Pick<AnswerTimes, 'of'>;
   /** Null: no such rejection is kept. `busy`: too many are being examined now. */
   diagnose(rejectionId: number): Promise<RejectionDiagnosis | 'busy' | null>;
   /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */

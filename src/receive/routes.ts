@@ -46,7 +46,19 @@ export interface ReceiverOptions {
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
   /** Every delivery, once it is answered. Must not throw. */
-  onDelivery?: (outcome: DeliveryOutcome, reason: string) => void;
+  onDelivery?: (outcome: DeliveryOutcome, reason: string, answered: Answered) => void;
+}
+
+/** Of a delivery that was answered. */
+export interface Answered {
+  /** Null: no event came of it. */
+  eventId: string | null;
+  /** Whom it came from, as far as that is known by then. */
+  address: string | null;
+  /** Wall-clock milliseconds. */
+  endedWall: number;
+  /** From its headers to its answer. */
+  milliseconds: number;
 }
 
 export type DeliveryOutcome =
@@ -112,9 +124,8 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
-      settle(unavailable ? 'unavailable' : 'failed', unavailable ? error.code : 'internal_error', startedAt, {
-        error,
-      });
+      const reason = unavailable ? error.code : 'internal_error';
+      settle(unavailable ? 'unavailable' : 'failed', reason, startedAt, { fields: { error } });
       return unavailable ? answers.storeUnavailable() : answers.internalError();
     } finally {
       if (typeof body === 'object') bodies.release(body);
@@ -144,16 +155,19 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     if (!parsed.ok) {
       const { kind, recordId } = parsed.unusable;
       await inbox.quarantine(parsed.unusable);
-      settle('quarantined', parsed.reason, startedAt, { kind, record_id: recordId, bytes: body.length });
+      const fields = { kind, record_id: recordId, bytes: body.length };
+      settle('quarantined', parsed.reason, startedAt, { fields, address });
       return answers.unusable(parsed.code, parsed.reason);
     }
     const { event } = parsed;
     const outcome = await inbox.accept(event);
     if (outcome.status === 'duplicate') {
-      settle('duplicate', outcome.conflicting ? 'conflicting_content' : '', startedAt, namesOf(event));
+      const reason = outcome.conflicting ? 'conflicting_content' : '';
+      settle('duplicate', reason, startedAt, { fields: namesOf(event), eventId: event.id, address });
       return answers.duplicate(event.id);
     }
-    settle('accepted', event.known ? '' : 'unknown_type', startedAt, namesOf(event, outcome.seq));
+    const fields = namesOf(event, outcome.seq);
+    settle('accepted', event.known ? '' : 'unknown_type', startedAt, { fields, eventId: event.id, address });
     return answers.accepted(event.id);
   }
 
@@ -191,6 +205,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     { keepsBody }: { keepsBody: boolean },
     startedAt: number,
   ): void {
+    const address = addresses.of(incoming);
     const keptBody = keepsBody && bytes <= REJECTION_BODY_BYTES ? body : null;
     inbox.reject({
       reason,
@@ -200,10 +215,10 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       header: headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
       // A copy: the body's room counts as free from now on.
       body: keptBody === null ? null : Uint8Array.from(keptBody),
-      address: addresses.of(incoming),
+      address,
       wall: clock.wall(),
     });
-    settle('rejected', reason, startedAt, { bytes });
+    settle('rejected', reason, startedAt, { fields: { bytes }, address });
   }
 
   /** Rejected by its headers or its size alone. */
@@ -224,11 +239,20 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   }
 
   /** Counts a delivery, and writes its one line. */
-  function settle(outcome: DeliveryOutcome, reason: string, startedAt: number, fields?: object): void {
+  function settle(
+    outcome: DeliveryOutcome,
+    reason: string,
+    startedAt: number,
+    {
+      fields,
+      eventId = null,
+      address = null,
+    }: { fields?: object; eventId?: string | null; address?: string | null } = {},
+  ): void {
     const milliseconds = performance.now() - startedAt;
     metrics.deliveries.inc(outcome, reason);
     metrics.acknowledgementSeconds.observe(milliseconds / 1000);
-    options.onDelivery?.(outcome, reason);
+    options.onDelivery?.(outcome, reason, { eventId, address, endedWall: clock.wall(), milliseconds });
     const level = LEVELS[outcome];
     if (!log.isLevelEnabled(level)) return;
     // All others a stranger can cause, a duplicate by sending again what was seen on its way.

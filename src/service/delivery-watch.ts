@@ -2,7 +2,7 @@ import type { Backfill } from '../backfill/backfill.ts';
 import type { GapKeeper } from '../backfill/gaps.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { ReceiverOptions } from '../receive/routes.ts';
+import type { DeliveryOutcome, ReceiverOptions } from '../receive/routes.ts';
 import type { BackfillStore } from '../store/store.ts';
 
 /** Anyone can replay a captured delivery or make up a signature: full syncs on account of either keep this distance at least. */
@@ -18,7 +18,7 @@ const SILENCE = { reason: 'silence', kind: null, recordId: null } as const;
 
 /** What the stream of deliveries itself says is missing. */
 export interface DeliveryWatch {
-  onDelivery: NonNullable<ReceiverOptions['onDelivery']>;
+  onDelivery(outcome: DeliveryOutcome, reason: string): void;
   onRejectedTimestamp: NonNullable<ReceiverOptions['onRejectedTimestamp']>;
   /** Looks whether deliveries have stopped, and opens what was put off. For the heartbeat. */
   check(): Promise<void>;

@@ -1,5 +1,6 @@
 import { dirname, join, resolve } from 'node:path';
 import { unreachableSince } from '../backfill/upstream.ts';
+import type { AnswerTimes } from '../ops/answer-times.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, UpstreamFacts } from '../ops/context.ts';
 import { createOps } from '../ops/routes.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
@@ -28,6 +29,7 @@ interface OperatorsOptions extends Base {
   secrets: StoredSecrets;
   secretUse: SecretUse;
   traffic: Traffic;
+  answerTimes: AnswerTimes;
   /** Their listener, as they reach it. */
   url: string;
   receiverUrl: string;
@@ -56,6 +58,7 @@ export function createOperators(options: OperatorsOptions): Operators {
     pendingDeletions: () => pendingDeletions(store, clock.wall()),
     credentials: () => credentialFacts(options),
     traffic: traffic.since,
+    answerTimes: options.answerTimes,
     diagnose: rejectionDiagnoses(config, store, clock),
     tokens: made === null ? () => config.ops.tokens : () => made.tokens,
     host: config.ops.host,

@@ -1,6 +1,7 @@
 import { createGapKeeper } from '../backfill/gaps.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import { createInbox } from '../inbox/inbox.ts';
+import { createAnswerTimes } from '../ops/answer-times.ts';
 import { createTraffic } from '../ops/traffic.ts';
 import type { SharedClock } from '../platform/clock.ts';
 import { stage } from '../platform/logger.ts';
@@ -123,11 +124,13 @@ async function build({ base, listeners, riskIds, secrets }: Opened, signal: Abor
     ...{ silenceMs: config.sync.silenceMs, fullSyncMs: config.sync.fullSyncMs },
   });
   const secretUse = createSecretUse(clock);
+  const answerTimes = createAnswerTimes();
   const receiver = createReceiver({
     ...base,
     ...{ inbox, pointers: rules.pointers },
     settings: { ...config.webhook, storedSecrets: secrets.keys, isSecretAwaited: secrets.isAwaited },
-    onDelivery: (outcome, reason) => {
+    onDelivery: (outcome, reason, answered) => {
+      answerTimes.note({ outcome, ...answered });
       if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
         traffic.delivered(outcome);
       else traffic.rejected(reason || outcome);
@@ -139,7 +142,17 @@ async function build({ base, listeners, riskIds, secrets }: Opened, signal: Abor
 
   const operators = createOperators({
     ...base,
-    ...{ repairs, state, replicas, secrets, secretUse, traffic, signal, url: listeners.operatorsUrl },
+    ...{
+      repairs,
+      state,
+      replicas,
+      secrets,
+      secretUse,
+      traffic,
+      answerTimes,
+      signal,
+      url: listeners.operatorsUrl,
+    },
     receiverUrl: listeners.receiverUrl,
   });
   return { traffic, heart, replicas, repairs, worker, state, sharing, inbox, watch, receiver, operators };

@@ -21,7 +21,8 @@ async function scene(): Promise<Scene> {
 function apiOf({ store }: Scene): ApiClient {
   const signal = new AbortController().signal;
   const unused = { operations: {} as never, snapshots: {} as never };
-  return apiHere(createApi({ store, clock: systemClock(), signal }, unused), 'test');
+  const answerTimes = { of: () => null };
+  return apiHere(createApi({ store, clock: systemClock(), signal, answerTimes }, unused), 'test');
 }
 
 const fields = fc.dictionary(

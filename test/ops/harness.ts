@@ -150,6 +150,7 @@ export async function opsHarness(
     },
     credentials: async () => ({ auth: 'api_key', expiresAt: null, refusal: null }),
     traffic: (since) => store.listTraffic(since),
+    answerTimes: { of: () => null },
     diagnose: async () => ({ causes: [], fit: null }),
     tokens: over.tokens ?? (() => TOKENS),
     host: '127.0.0.1',

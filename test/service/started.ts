@@ -58,8 +58,12 @@ export async function startedService() {
     const headers = { authorization: `Bearer ${TOKEN}` };
     return (await fetch(`${service.opsUrl}${path}`, { method: 'POST', headers })).status;
   };
+  const read = async (path: string): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${TOKEN}` };
+    return await (await fetch(`${service.opsUrl}${path}`, { headers })).json();
+  };
   return {
-    ...{ service, upstream, lines, deliver, operate },
+    ...{ service, upstream, lines, deliver, operate, read },
     rows: () => database.prepare('SELECT reason, resolved_at FROM gaps').all() as { resolved_at: unknown }[],
   };
 }

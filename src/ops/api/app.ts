@@ -13,7 +13,9 @@ import { createReads } from './reads.ts';
 
 /** Below `/api`: what programs ask for. Who asks is known before a request comes here. */
 export function createApi(
-  context: Pick<OpsContext, 'clock' | 'signal'> & { store: ReportStore & Pick<Store, 'currentNumber'> },
+  context: Pick<OpsContext, 'clock' | 'signal' | 'answerTimes'> & {
+    store: ReportStore & Pick<Store, 'currentNumber'>;
+  },
   { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
 ) {
   const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });

@@ -14,7 +14,7 @@ import * as routes from './routes.ts';
  * most rows that one page looks at, and `looked_back_to` says when the oldest of those came in.
  */
 export function createReads(
-  { store, clock }: Pick<OpsContext, 'clock'> & { store: ReportStore },
+  { store, clock, answerTimes }: Pick<OpsContext, 'clock' | 'answerTimes'> & { store: ReportStore },
   snapshots: Snapshots,
 ) {
   return new OpenAPIHono<OpsEnv>()
@@ -33,7 +33,7 @@ export function createReads(
       const page = await store.listDeliveries(filter, { limit, after, above });
       const items = page.items.map((delivery) => {
         const { status: answer, signature } = answerTo(delivery);
-        return { ...delivery, answer, signature };
+        return { ...delivery, answer, answered_in_ms: answerTimes.of(delivery), signature };
       });
       return c.json({ ...page, items }, 200);
     })

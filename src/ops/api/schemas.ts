@@ -50,6 +50,10 @@ export const delivery = z
     address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
     deliveries: whole.describe('How often it came; of rejections, how many it stands for.'),
     answer: whole.describe('The HTTP status that it was answered with.'),
+    answered_in_ms: z
+      .number()
+      .nullable()
+      .describe('Null: answered by another process, or too long ago to be remembered.'),
     signature: z.enum(SIGNATURES),
   })
   .openapi('Delivery');

@@ -1,6 +1,7 @@
 import { EVENT_TYPES } from '../../compliance/kinds.ts';
 import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
+import type { AnswerTimes } from '../answer-times.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
 import { eventHref } from './hrefs.ts';
@@ -29,6 +30,7 @@ export interface DeliveriesView {
     until?: string | undefined;
   };
   deliveries: readonly DeliveryReport[];
+  answerTimes: Pick<AnswerTimes, 'of'>;
   /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
   lookedBackTo: string | null;
   next: string | null;
@@ -72,11 +74,22 @@ export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...v
         <Table
           label="Deliveries"
           dense
-          head={['Received', 'Outcome', 'Event', 'About', 'From', 'Signature', 'Answer', 'Times', 'Reason']}
-          figures={['Answer', 'Times']}
+          head={[
+            'Received',
+            'Outcome',
+            'Event',
+            'About',
+            'From',
+            'Signature',
+            'Answer',
+            'Took',
+            'Times',
+            'Reason',
+          ]}
+          figures={['Answer', 'Took', 'Times']}
         >
           {deliveries.map((delivery) => (
-            <Row delivery={delivery} now={now} />
+            <Row delivery={delivery} tookMs={view.answerTimes.of(delivery)} now={now} />
           ))}
         </Table>
       )}
@@ -94,7 +107,7 @@ export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...v
   );
 }
 
-function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {
+function Row({ delivery, tookMs, now }: { delivery: DeliveryReport; tookMs: number | null; now: number }) {
   const { received_at, outcome, state, event_id, type, kind, record_id, address, deliveries, reason } =
     delivery;
   const { status, signature } = answerTo(delivery);
@@ -134,6 +147,9 @@ function Row({ delivery, now }: { delivery: DeliveryReport; now: number }) {
       </td>
       <td class="n" data-label="Answer">
         {status}
+      </td>
+      <td class="n" data-label="Took">
+        {tookMs === null ? <span class="quiet">not known</span> : `${tookMs} ms`}
       </td>
       <td class="n" data-label="Times">
         {figure(deliveries)}

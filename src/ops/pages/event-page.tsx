@@ -15,13 +15,15 @@ export interface EventView {
   /** Null: it names no record. */
   aftermath: Aftermath | null;
   receiver: OpsContext['receiver'];
+  /** How long its answer took; null: nobody remembers. */
+  tookMs: number | null;
   identity: Identity;
   now: number;
   told: Notice | null;
   here: string;
 }
 
-export function EventPage({ event, aftermath, receiver, identity, now, told, here }: EventView) {
+export function EventPage({ event, aftermath, receiver, tookMs, identity, now, told, here }: EventView) {
   return (
     <Frame title={`Event ${event.id}`} current="Events" identity={identity} now={now}>
       <Title>
@@ -45,7 +47,7 @@ export function EventPage({ event, aftermath, receiver, identity, now, told, her
             ),
           ],
           ['From', event.address === null ? 'not known' : <code>{event.address}</code>],
-          ['Answer', '202, signature valid'],
+          ['Answer', `202, signature valid${tookMs === null ? '' : `, after ${tookMs} ms`}`],
           event.deliveries === 1 ? null : ['Delivered', `${figure(event.deliveries)} times`],
         ]}
       />

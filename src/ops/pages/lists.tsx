@@ -94,6 +94,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       page(
         <EventPage
           {...{ event, aftermath: await aftermath(event), receiver: context.receiver }}
+          tookMs={context.answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id })}
           {...shared(c)}
           told={outcome === null ? null : noticeOfEvent(outcome, event)}
           here={eventHref(id)}
@@ -176,6 +177,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
         page(
           <DeliveriesPage
             {...{ filter, deliveries: found.items, lookedBackTo: found.looked_back_to }}
+            answerTimes={context.answerTimes}
             {...shared(c)}
             next={nextPath(c, found.next)}
             first={firstPath(c)}
