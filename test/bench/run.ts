@@ -6,12 +6,13 @@ import { measurePages } from './pages.ts';
 import { measurePostgres } from './postgres.ts';
 import { profile } from './profile.ts';
 import { CONNECTIONS, measureRatios, RECORDS } from './ratios.ts';
+import { measureRetention } from './retention.ts';
 import { measureSlowDisk } from './slow-disk.ts';
 import { measureSweep } from './sweep.ts';
 
 /**
  * `npm run bench [-- --profile] [--rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
- * ratios, lag, pages, growth, slow-disk, backlog, full-sync, sweep, postgres. `--main` measures another build; `--size`: events that wait
+ * ratios, lag, pages, growth, retention, slow-disk, backlog, full-sync, sweep, postgres. `--main` measures another build; `--size`: events that wait
  * or are stored, vendors that are listed.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
@@ -36,6 +37,7 @@ if (flags.profile) {
   if (wanted('lag')) await measureLag({ ...main, say });
   if (wanted('pages')) await measurePages({ size: Number(flags.size), say });
   if (wanted('growth')) await measureGrowth({ size: Number(flags.size), say });
+  if (wanted('retention')) await measureRetention({ size: Number(flags.size), say });
   if (wanted('slow-disk')) await measureSlowDisk({ ...main, say });
   const busy = { ...main, say, size: Number(flags.size) };
   if (wanted('backlog')) await measureBacklog(busy);
