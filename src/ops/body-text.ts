@@ -5,7 +5,7 @@ export const HEX_SHOWN_BYTES = 4096;
 const HEX_ROW_BYTES = 16;
 
 /** Of one text on a page: more is nobody's reading, and a browser stalls on it. Characters, of which markup takes five or six. */
-export const TEXT_SHOWN_CHARACTERS = 128 * 1024;
+export const TEXT_SHOWN_CHARACTERS = 64 * 1024;
 /** Of one value in a change's table, and of one change's fields: the API has all of them. */
 const VALUE_SHOWN_CHARACTERS = 4096;
 export const FIELDS_SHOWN = 200;
