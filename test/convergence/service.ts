@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
-import { startService } from '../../src/service/service.ts';
 import { start } from '../cli/executable.ts';
 import { API_KEY, type IndependentUpstream } from '../support/independent-upstream.ts';
 import { SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
@@ -47,9 +46,12 @@ function startBuilt(env: Record<string, string>): Started {
 
 /** Given a clock, it has no threads either: to start a process and them takes longer than most of what is shown with it. */
 function startHere(env: Record<string, string>): Started {
-  const ready = startService({
-    ...{ config: loadConfig(env), logger: pino({ level: 'silent' }), clock: systemClock() },
-  });
+  // Only when it is asked for: `npm run chaos` runs on bare Node, which reads no JSX.
+  const ready = import('../../src/service/service.ts').then(({ startService }) =>
+    startService({
+      ...{ config: loadConfig(env), logger: pino({ level: 'silent' }), clock: systemClock() },
+    }),
+  );
   const stop = async () => (await ready).stop();
   return { ready, stop, kill: stop };
 }
