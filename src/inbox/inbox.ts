@@ -46,8 +46,8 @@ export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
   timing: DirtyTiming;
-  /** New events are in: the processor may look. */
-  onAccepted: () => void;
+  /** New events are in, after a commit that took so long: the processor may look. Milliseconds. */
+  onAccepted: (commitMs: number) => void;
   onError: (error: unknown) => void;
 }
 
@@ -101,12 +101,14 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       const batch = { events: group.map((entry) => entry.item), unusable: kept.map((entry) => entry.item) };
       // The latest that it may be: a read covers what it began well after.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
+      const began = performance.now();
       const outcomes = await store.accept(batch, now, options.timing);
+      const commitMs = performance.now() - began;
       answer(() => {
         for (const [index, entry] of group.entries()) entry.resolve(outcomes[index]!);
         for (const entry of kept) entry.resolve({ status: 'accepted', seq: 0 });
       });
-      options.onAccepted();
+      options.onAccepted(commitMs);
     } catch (error) {
       for (const entry of [...group, ...kept]) entry.reject(error);
       options.onError(error);

@@ -82,6 +82,11 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
       'From a delivery’s headers to its answer.',
       REQUEST_SECONDS,
     ),
+    commitSeconds: histogram(
+      'commit_seconds',
+      'From a group of deliveries being handed to the database to its commit: one flush to the disk, and what went before it.',
+      REQUEST_SECONDS,
+    ),
     secretLastUsed: gauge(
       'secret_last_used_timestamp_seconds',
       'When a signing secret last matched, by its position in the configuration, from 1.',

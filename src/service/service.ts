@@ -77,7 +77,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
  * first; else nothing works yet, and nobody is answered.
  */
 async function build({ base, listeners, riskIds, secrets }: Opened, signal: AbortSignal) {
-  const { config, rules, store, clock, startedAt, onError } = base;
+  const { config, rules, store, clock, metrics, startedAt, onError } = base;
 
   // What tells of the work.
   const traffic = createTraffic(base);
@@ -114,7 +114,8 @@ async function build({ base, listeners, riskIds, secrets }: Opened, signal: Abor
     look: async (isTold) => await leader?.look(isTold),
   });
 
-  const onAccepted = () => {
+  const onAccepted = (commitMs: number) => {
+    metrics.commitSeconds.observe(commitMs / 1000);
     worker.wake();
     replicas.tell('events');
   };

@@ -29,7 +29,7 @@ async function opened() {
   const clock = new HeldClock();
   const commits: number[] = [];
   const errors: unknown[] = [];
-  let accepted = 0;
+  const took: number[] = [];
   let gate: Promise<void> = Promise.resolve();
   let failure: Error | null = null;
   const gated: Pick<Store, 'accept' | 'recordRejections'> = {
@@ -46,13 +46,11 @@ async function opened() {
   };
   const inbox = createInbox({
     ...{ store: gated, clock, timing: TIMING, onError: (error: unknown) => void errors.push(error) },
-    onAccepted: () => {
-      accepted += 1;
-    },
+    onAccepted: (commitMs) => took.push(commitMs),
   });
   return {
-    ...{ store, clock, inbox, commits, errors },
-    accepted: () => accepted,
+    ...{ store, clock, inbox, commits, took, errors },
+    accepted: () => took.length,
     /** Holds every commit from now on, until the returned function is called. */
     hold() {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -100,6 +98,20 @@ describe('the inbox', () => {
     letGo();
     expect(await answer).toMatchObject({ status: 'accepted' });
     expect(await store.showEvent('a')).not.toBeNull();
+  });
+
+  it('tells how long the commit of a group took, what it waited for included', async () => {
+    const { inbox, took, hold } = await opened();
+    let now = 1_000;
+    const time = vi.spyOn(performance, 'now').mockImplementation(() => now);
+    onTestFinished(() => time.mockRestore());
+    const letGo = hold();
+    const answers = [inbox.accept(event('a')), inbox.accept(event('b'))];
+    await settled();
+    now += 250;
+    letGo();
+    await Promise.all(answers);
+    expect(took).toEqual([250]);
   });
 
   it('has the next group on its way before it answers the last one', async () => {
