@@ -1,4 +1,6 @@
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -66,6 +68,34 @@ describe('the documents', () => {
       );
       expect(named.length).toBeGreaterThan(10);
       expect(named.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
+    },
+  );
+});
+
+describe('docs/compliance-mirror.service', () => {
+  const unit = read('docs/compliance-mirror.service');
+  const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8' });
+
+  it('starts what the page says is installed, where the page has setup write its settings', () => {
+    const [, folder, program] = /env -C (\S+) (\S+)'$/m.exec(read('docs/running.md'))!;
+    expect(unit).toContain(`\nWorkingDirectory=${folder}\n`);
+    expect(unit).toContain(`\nExecStart=${program} serve\n`);
+  });
+
+  it.skipIf(analyze('--version').status !== 0)(
+    'is one that systemd takes, and is shut off from the rest of the machine (skipped where systemd is not)',
+    () => {
+      const folder = mkdtempSync(join(tmpdir(), 'unit-'));
+      try {
+        const file = join(folder, 'compliance-mirror.service');
+        // What is to be installed there is not on the machine of the tests.
+        writeFileSync(file, unit.replace(/^ExecStart=.*$/m, `ExecStart=${process.execPath}`));
+        expect(analyze('verify', file)).toMatchObject({ status: 0, stderr: '' });
+        // Tenths of a point: above it, it fails.
+        expect(analyze('security', '--offline=true', '--threshold=15', file).status).toBe(0);
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
     },
   );
 });
