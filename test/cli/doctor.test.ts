@@ -477,6 +477,16 @@ describe('doctor on the running configuration', () => {
       /was written by a newer version/,
     ],
     [
+      'an older build made',
+      async (path) => {
+        await (await openStore(`file:${path}`)).close();
+        const db = new Database(path);
+        db.exec("UPDATE __drizzle_migrations SET hash = 'other', created_at = created_at - 1000");
+        db.close();
+      },
+      /tables are of an older build/,
+    ],
+    [
       'is another program’s',
       async (path) => {
         const db = new Database(path);

@@ -1,4 +1,5 @@
-import { openSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs';
+import { openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
@@ -97,6 +98,22 @@ describe('a store in a file', () => {
     await expect(openStore(`file:${path}`)).rejects.toThrow(/newer version/);
     expect(db.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get()).toBe(9999999999999);
   });
+
+  it.each([false, true])(
+    'is refused when a build before the first release made it, and neither copied nor changed (to look only: %s)',
+    async (readOnly) => {
+      const path = freshPath();
+      await (await openStore(`file:${path}`)).close();
+      stranger(path).exec("UPDATE __drizzle_migrations SET hash = 'other', created_at = created_at - 1000");
+      const refused = openStore(`file:${path}`, { readOnly });
+      await expect(refused).rejects.toThrow(UsageError);
+      await expect(refused).rejects.toMatchObject({
+        message: expect.stringContaining('older build'),
+        remedy: expect.not.stringMatching(/migrate|disk|space/),
+      });
+      expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.bak'))).toEqual([]);
+    },
+  );
 
   it('that another program holds is not migrated yet, and nothing is wrong with it', async () => {
     const path = freshPath();

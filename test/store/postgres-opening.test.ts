@@ -89,6 +89,22 @@ describe('opening a PostgreSQL database', () => {
     expect(says).toMatch(/newer version/);
   });
 
+  it.each([false, true])(
+    'is refused where a build before the first release made the tables (to look only: %s)',
+    async (readOnly) => {
+      const url = await server.createDatabase();
+      await opened(url);
+      await server.query(
+        "UPDATE __drizzle_migrations SET hash = 'other', created_at = created_at - 1000",
+        url,
+      );
+      const { error, says } = await refusal(url, { readOnly });
+      expect(error).toBeInstanceOf(UsageError);
+      expect(says).toMatch(/older build.*DATABASE_SCHEMA/);
+      expect(says).not.toMatch(/migrate|disk|space/);
+    },
+  );
+
   it('leaves the schema as it was when a step of its migration fails', async () => {
     const url = await server.createDatabase();
     await server.query('CREATE VIEW current_vendors AS SELECT 1', url);

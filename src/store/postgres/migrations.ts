@@ -3,6 +3,7 @@ import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import type pg from 'pg';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import { packagePath } from '../../platform/package.ts';
+import { type TakenStep, UNFIT, unfit } from '../steps.ts';
 import { type Database, quoted } from './connection.ts';
 import { reasonOf, translate } from './failures.ts';
 
@@ -16,7 +17,13 @@ const MIGRATION_WAIT_MS = 10 * 60_000;
 
 type SchemaState = 'missing' | 'older' | 'current';
 
-/** Of the schema that `database` names. Rejects with UsageError where a newer version has written it. */
+const REMEDIES = {
+  newer: 'start that version, or restore the dump made before it migrated',
+  unreleased:
+    'let DATABASE_SCHEMA name a new one: what the API shows is read into it, and the old one keeps its history',
+};
+
+/** Of the schema that `database` names. Rejects with UsageError where it is one that this version cannot migrate. */
 export async function schemaState(database: Database): Promise<SchemaState> {
   return stateOf(
     await appliedMigrations((text, values) => database.sql.query(text, values), database.schema),
@@ -27,12 +34,6 @@ function stateOf(applied: readonly number[] | null): SchemaState {
   if (applied === null || applied.length === 0) return 'missing';
   const newest = readMigrationFiles({ migrationsFolder: MIGRATIONS }).at(-1)?.folderMillis ?? 0;
   const last = applied.at(-1) ?? 0;
-  if (last > newest) {
-    throw new UsageError(
-      'the database was written by a newer version of compliance-mirror',
-      'start that version, or restore the dump made before it migrated',
-    );
-  }
   return last === newest ? 'current' : 'older';
 }
 
@@ -122,7 +123,10 @@ async function applySteps(query: Query, steps: readonly MigrationMeta[]): Promis
   }
 }
 
-/** Null: none yet. Rejects with UsageError where the notes are another program's, as drizzle keeps everybody's alike. */
+/**
+ * Null: none yet. Rejects with UsageError where the notes are another program's, as drizzle keeps everybody's alike, or tell of
+ * tables that are not ours to migrate.
+ */
 async function appliedMigrations(query: Query, schema: string): Promise<number[] | null> {
   const tables = await query<{ name: string }>(
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename IN ('__drizzle_migrations', 'record_state')",
@@ -130,8 +134,8 @@ async function appliedMigrations(query: Query, schema: string): Promise<number[]
   );
   const names = tables.map(({ name }) => name);
   if (!names.includes('__drizzle_migrations')) return null;
-  const rows = await query<{ created_at: number }>(
-    `SELECT created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
+  const rows = await query<TakenStep>(
+    `SELECT hash, created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
   );
   if (rows.length > 0 && !names.includes('record_state')) {
     throw new UsageError(
@@ -139,6 +143,8 @@ async function appliedMigrations(query: Query, schema: string): Promise<number[]
       'let DATABASE_SCHEMA name one that is for the mirror alone',
     );
   }
+  const why = unfit(rows, readMigrationFiles({ migrationsFolder: MIGRATIONS }));
+  if (why !== null) throw new UsageError(UNFIT[why], REMEDIES[why]);
   return rows.map((row) => row.created_at);
 }
 

@@ -7,6 +7,7 @@ import { packagePath } from '../../platform/package.ts';
 import type { Dialect, Database as MirrorDatabase, Sender, Sql, Unit } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { createWriter } from '../statement.ts';
+import { type TakenStep, UNFIT, unfit } from '../steps.ts';
 import { LAST, sql } from '../units/sql.ts';
 import { flatView } from './flat-views.ts';
 import { makePlaceFor, refuseFolder } from './place.ts';
@@ -82,9 +83,8 @@ const TAKEN = /already exists/;
  */
 export function migrateSchema(db: Connection): number {
   const known = readMigrationFiles({ migrationsFolder: MIGRATIONS });
-  const applied = appliedMigrations(db);
+  const applied = appliedMigrations(db, known);
   const last = applied.at(-1) ?? 0;
-  refuseNewer(last, known);
   try {
     takeSteps(
       db,
@@ -127,41 +127,44 @@ function takeSteps(db: Connection, steps: readonly MigrationMeta[]): void {
   }
 }
 
-function refuseNewer(last: number, known: readonly MigrationMeta[]): void {
-  if (last <= (known.at(-1)?.folderMillis ?? 0)) return;
-  throw new UsageError(
-    'the database was written by a newer version of compliance-mirror',
-    'start that version, or restore the backup made before it migrated',
-  );
-}
-
-/** Whether the schema is the one that this version reads. Throws UsageError for a newer one. */
+/** Whether the schema is the one that this version reads. Throws UsageError for one that it cannot migrate. */
 export function schemaIsCurrent(db: Connection): boolean {
   const known = readMigrationFiles({ migrationsFolder: MIGRATIONS });
-  const last = appliedMigrations(db).at(-1) ?? 0;
-  refuseNewer(last, known);
-  return last === known.at(-1)?.folderMillis;
+  return appliedMigrations(db, known).at(-1) === known.at(-1)?.folderMillis;
 }
 
-/** How many steps the schema has taken, and whether it is one that this version would migrate. */
+/** How many steps the schema has taken, and whether it is one that this version would migrate. Throws as `schemaIsCurrent` does. */
 export function schemaAge(db: Connection): { steps: number; isOlder: boolean } {
-  const newest = readMigrationFiles({ migrationsFolder: MIGRATIONS }).at(-1)?.folderMillis ?? 0;
-  const applied = appliedMigrations(db);
+  const known = readMigrationFiles({ migrationsFolder: MIGRATIONS });
+  const newest = known.at(-1)?.folderMillis ?? 0;
+  const applied = appliedMigrations(db, known);
   return { steps: applied.length, isOlder: applied.length > 0 && (applied.at(-1) ?? 0) < newest };
 }
 
-/** Throws UsageError where the notes are another program's, as drizzle keeps everybody's alike. */
-function appliedMigrations(db: Connection): number[] {
+const REMEDIES = {
+  newer: 'start that version, or restore the backup made before it migrated',
+  unreleased:
+    'let DATABASE_URL name a new file: what the API shows is read into it, and the old one keeps its history',
+};
+
+/** Throws UsageError where the notes are another program's, as drizzle keeps everybody's alike, or tell of tables that are not ours to migrate. */
+function appliedMigrations(db: Connection, known: readonly MigrationMeta[]): number[] {
   const has = db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?');
   if (has.get('__drizzle_migrations') === undefined) return [];
-  const rows = db.prepare('SELECT created_at FROM __drizzle_migrations ORDER BY created_at').all();
+  const rows = db
+    .prepare(
+      'SELECT hash, CAST(created_at AS INTEGER) AS created_at FROM __drizzle_migrations ORDER BY created_at',
+    )
+    .all() as TakenStep[];
   if (rows.length > 0 && has.get('record_state') === undefined) {
     throw new UsageError(
       "the file is another program's database: it holds that one's migrations, and no mirror",
       'let DATABASE_URL name a file of its own',
     );
   }
-  return (rows as { created_at: number }[]).map((row) => Number(row.created_at));
+  const why = unfit(rows, known);
+  if (why !== null) throw new UsageError(UNFIT[why], REMEDIES[why]);
+  return rows.map((row) => row.created_at);
 }
 
 /** Runs `work`, turning what SQLite throws into what callers can act on. */
