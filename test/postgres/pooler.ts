@@ -29,11 +29,25 @@ function messages(take: (message: Buffer) => void): (bytes: Buffer) => void {
   };
 }
 
+const REFUSED = 'transaction blocks not allowed in statement pooling mode';
+/** FATAL, of the protocol. */
+function fatal(says: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C08P01\0M${says}\0\0`);
+  const head = Buffer.alloc(5);
+  head.write('E');
+  head.writeUInt32BE(4 + fields.length, 1);
+  return Buffer.concat([head, fields]);
+}
+
 /**
  * As PgBouncer does it with `pool_mode = transaction`: whoever begins a transaction, or asks without one, gets the
- * connection to the server that was last given back, and gives it back at the end.
+ * connection to the server that was last given back, and gives it back at the end. With `statement`, whoever begins one is told
+ * off, and out.
  */
-export async function startTransactionPooler(serverPort: number): Promise<{ port: number; close(): void }> {
+export async function startPooler(
+  serverPort: number,
+  mode: 'transaction' | 'statement',
+): Promise<{ port: number; close(): void }> {
   const idle: ToServer[] = [];
   const sockets = new Set<Socket>();
   const kept = (socket: Socket) => {
@@ -46,6 +60,11 @@ export async function startTransactionPooler(serverPort: number): Promise<{ port
     to.socket.on(
       'data',
       messages((message) => {
+        if (mode === 'statement' && message[0] === READY && message[5] !== IDLE) {
+          to.client?.socket.end(fatal(REFUSED));
+          to.client = null;
+          to.socket.destroy();
+        }
         to.client?.socket.write(message);
         if (message[0] !== READY || message[5] !== IDLE || to.client === null) return;
         Object.assign(to.client, { has: null, isSignedIn: true });

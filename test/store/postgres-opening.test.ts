@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
-import { startTransactionPooler } from '../postgres/pooler.ts';
+import { startPooler } from '../postgres/pooler.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 let server: PostgresServer;
@@ -344,15 +344,20 @@ describe('a server that will not do', () => {
     expect((await refusal(url, { postgres: { tlsCaFile: ca } })).says).toMatch(/does not support SSL/);
   });
 
-  it('is not reached through a pooler of transactions, which hands on what a connection set', async () => {
+  it.each([
+    ['transaction', false],
+    ['transaction', true],
+    ['statement', false],
+    ['statement', true],
+  ] as const)('is not reached through a pooler of each %s (to look only: %s)', async (mode, readOnly) => {
     const url = new URL(await server.createDatabase());
     await opened(url.href);
-    const pooler = await startTransactionPooler(Number(url.port));
+    const pooler = await startPooler(Number(url.port), mode);
     try {
       url.port = String(pooler.port);
-      const { error, says } = await refusal(url.href);
+      const { error, says } = await refusal(url.href, { readOnly });
       expect(error).toBeInstanceOf(UsageError);
-      expect(says).toMatch(/a pooler of transactions.*pool_mode = session/);
+      expect(says).toMatch(new RegExp(`a pooler of ${mode}s.*pool_mode = session`));
     } finally {
       pooler.close();
     }

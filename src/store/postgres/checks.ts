@@ -2,7 +2,7 @@ import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { drizzleModule } from '../drizzle.ts';
 import * as declared from '../schema.postgres.ts';
 import { type Database, quoted } from './connection.ts';
-import { ConnectionLost, translate } from './failures.ts';
+import { ConnectionLost, reasonOf, translate } from './failures.ts';
 
 const { getTableName, is } = drizzleModule('drizzle-orm');
 const { PgTable } = drizzleModule('drizzle-orm/pg-core');
@@ -72,6 +72,19 @@ export async function checkServer(database: Database, readOnly: boolean): Promis
  * all: of two mirrors in one database each would write the other's tables.
  */
 export async function checkPooler(database: Database): Promise<void> {
+  const pools = await poolsWhat(database);
+  if (pools === null) return;
+  throw new UsageError(
+    `DATABASE_URL leads to a pooler of ${pools}, which would mix up connections`,
+    'let it pool sessions (pool_mode = session), or let DATABASE_URL name the server itself',
+  );
+}
+
+/** PgBouncer's words at the first BEGIN, by which it ends the connection. */
+const STATEMENTS_ALONE = /not allowed in statement pooling/;
+
+/** Null: sessions, or nothing stands between. */
+async function poolsWhat(database: Database): Promise<'transactions' | 'statements' | null> {
   const watched = await database.dedicated();
   try {
     const leads = async () => {
@@ -83,18 +96,18 @@ export async function checkPooler(database: Database): Promise<void> {
     };
     const before = await leads();
     // Whoever pools transactions gives this one what the other has just given back.
-    const during = await database.transactApart('', async (tx) => {
+    const during = await database.atOneMoment(async (tx) => {
       await tx.query('SELECT 1');
       return await leads();
     });
-    if (before === during) return;
+    return before === during ? null : 'transactions';
+  } catch (error) {
+    if (error instanceof StoreUnavailable && STATEMENTS_ALONE.test(reasonOf(error.cause)))
+      return 'statements';
+    throw error;
   } finally {
     await watched.end().catch(() => undefined);
   }
-  throw new UsageError(
-    'DATABASE_URL leads to a pooler of transactions, which would mix up connections',
-    'let it pool sessions (pool_mode = session), or let DATABASE_URL name the server itself',
-  );
 }
 
 /** Besides those of the schema: what the migrations note, which is written at a migration only. */

@@ -40,7 +40,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const database = createDatabase(url, options);
   try {
     await checkServer(database, readOnly);
-    if (!readOnly) await checkPooler(database);
+    await checkPooler(database);
     await checkPrivileges(database, readOnly);
     const state = await schemaState(database);
     if (state !== 'current') {
