@@ -20,7 +20,7 @@ export function serveCommand(cli: Cli): Command {
       const config = loadConfig(cli.env, {
         onSecretProblem: (error) => logger?.warn({ stage: 'service', outcome: 'failed', error }, 'secret'),
       });
-      for (const warning of [...configWarnings(cli.env), ...lackOfSecrets(config)])
+      for (const warning of [...configWarnings(cli.env), ...lackOfSecrets(config), ...lackOfFiles()])
         cli.err.write(`compliance-mirror: ${warning}\n`);
       // Here and not above: the short commands should not load a web server each time.
       const { createLogger } = await import('../platform/logger.ts');
@@ -68,5 +68,20 @@ function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   if (webhook.secrets().length > 0 || credentialsKey !== null) return [];
   return [
     'WEBHOOK_SECRETS: not set, and without CREDENTIALS_KEY no registration can bring one: every delivery is answered 503',
+  ];
+}
+
+/** A connection is a file to the system. The receiver's listener takes 900 of them, and a hundred are for all else. */
+const FILES = 1_000;
+
+/** Not refused: it serves a few senders all the same. */
+function lackOfFiles(): string[] {
+  // Looks up the name of every peer otherwise.
+  Object.assign(process.report, { excludeNetwork: true });
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft: unknown } } };
+  const soft = userLimits?.open_files?.soft;
+  if (typeof soft !== 'number' || soft >= FILES) return [];
+  return [
+    `this process may open ${soft} files, connections included: raise the limit to 1024 or more (ulimit -n, or LimitNOFILE= of systemd)`,
   ];
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import Database from 'better-sqlite3';
 import { UsageError } from '../platform/errors.ts';
 import { isPostgres, sqlitePath } from './open.ts';
-import { makePlaceFor } from './sqlite/place.ts';
+import { isReadOnly, makePlaceFor } from './sqlite/place.ts';
 
 /** Who holds a SQLite file, as its note beside the file says. */
 export interface LockHolder {
@@ -71,7 +71,8 @@ export function holderOf(url: string): LockHolder | null {
   if (isPostgres(url)) return null;
   const path = sqlitePath(url);
   const note = readNote(path);
-  if (note === null) return null;
+  // Of a copy on a read-only file system the note is old: who serves a file writes beside it.
+  if (note === null || isReadOnly(path)) return null;
   const db = tryLock(path);
   if (db === null) return note;
   db.close();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, expect, it, vi } from 'vitest';
 import { signInLine } from '../../src/cli/serve.ts';
 import { freePorts } from '../support/ports.ts';
-import { start, startScript } from './executable.ts';
+import { cli, start, startScript } from './executable.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'serve-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -18,6 +18,15 @@ it('a start without any way to a signing secret says which setting is missing, a
   expect(await service.line('WEBHOOK_SECRETS')).toContain('503');
   await service.line('Deliveries: ');
   expect(await service.stop()).toBe(0);
+});
+
+it('a start with few files to open says so, and starts', async () => {
+  const few = { node: 'sh', nodeArgs: ['-c', 'ulimit -n 64; exec "$0" "$@"', process.execPath] };
+  // Standard input has ended already.
+  const { code, err } = await cli(['serve', '--attached'], settings('few.db'), few);
+  expect(code).toBe(0);
+  expect(err).toMatch(/^compliance-mirror: this process may open 64 files, .*ulimit -n/m);
+  expect(err).toContain('Deliveries: ');
 });
 
 it('without OPS_TOKENS the link that signs in is for a terminal alone: elsewhere the token is named by its file', async () => {

@@ -1,12 +1,15 @@
+import { execFileSync } from 'node:child_process';
 import { openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
+import { holderOf } from '../../src/store/lock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
+import { missingMount } from '../faults/means.ts';
 import { freshPath } from './folder.ts';
 
 const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
@@ -135,6 +138,28 @@ describe('a store in a file', () => {
     expect(await reader.showEvent('a')).toMatchObject({ id: 'a' });
     await expect(accept(reader, event('b'))).rejects.toThrow(StoreUnavailable);
   });
+
+  it.skipIf(missingMount() !== null)(
+    'is read where nothing can be written, which is said to whoever would (skipped where only root may mount)',
+    async () => {
+      const path = freshPath();
+      const folder = dirname(path);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', folder]);
+      onTestFinished(() => void execFileSync('umount', ['--lazy', folder]));
+      const writer = await openStore(`file:${path}`);
+      await accept(writer, event('a'));
+      await writer.close();
+      // Left by a service that was killed.
+      writeFileSync(`${path}.holder.json`, '{"pid":1}');
+      execFileSync('mount', ['-o', 'remount,ro', folder]);
+      const reader = await openStore(`file:${path}`, { readOnly: true });
+      expect(await reader.showEvent('a')).toMatchObject({ id: 'a' });
+      await expect(accept(reader, event('b'))).rejects.toThrow(StoreUnavailable);
+      await reader.close();
+      expect(holderOf(`file:${path}`)).toBeNull();
+      await expect(openStore(`file:${path}`)).rejects.toThrow(/is on a read-only file system/);
+    },
+  );
 
   it('is not read with the schema of another version', async () => {
     const path = freshPath();

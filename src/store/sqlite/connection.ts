@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { contentHashOf } from '../../inbox/content-hash.ts';
@@ -10,7 +10,7 @@ import { createWriter } from '../statement.ts';
 import { type TakenStep, UNFIT, unfit } from '../steps.ts';
 import { LAST, sql } from '../units/sql.ts';
 import { flatView } from './flat-views.ts';
-import { makePlaceFor, refuseFolder } from './place.ts';
+import { isReadOnly, makePlaceFor, refuseFolder } from './place.ts';
 
 /** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
 const LOCK_WAIT_MS = 1_000;
@@ -42,7 +42,8 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
     else makePlaceFor(path);
   }
   return guarded(() => {
-    const db = new Database(path, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
+    const file = options.readOnly ? whereRead(path) : path;
+    const db = new Database(file, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
     db.function('content_hash_of', { deterministic: true }, (body) => contentHashOf(String(body)));
     if (options.readOnly) return db;
     try {
@@ -58,6 +59,27 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
     }
     return db;
   });
+}
+
+/** Of a file that is read as a whole; what is larger would take too much memory. */
+const MOST_IN_MEMORY = 2 ** 30;
+
+/**
+ * The file at `path`, or what is in it: a database with a write-ahead log cannot be opened where its log cannot be made, and a
+ * file system that takes no writes changes nothing beneath us. A log that is there is read in its place.
+ */
+function whereRead(path: string): string | Buffer {
+  if (!isReadOnly(path) || existsSync(`${path}-wal`)) return path;
+  if (statSync(path).size > MOST_IN_MEMORY) {
+    throw new UsageError(
+      `${path} is on a read-only file system, and too large to be read from there`,
+      'copy it to a folder that can be written to, and let DATABASE_URL name the copy',
+    );
+  }
+  const image = readFileSync(path);
+  // How it is written and read, of the file's format: by a journal, not by a log.
+  image.fill(1, 18, 20);
+  return image;
 }
 
 function assertDurable(db: Connection, path: string): void {

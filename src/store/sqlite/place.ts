@@ -1,4 +1,13 @@
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmdirSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmdirSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { UsageError } from '../../platform/errors.ts';
 
@@ -61,5 +70,16 @@ function unusable(path: string, error: unknown): unknown {
   const { code } = error as NodeJS.ErrnoException;
   // What may pass by itself is not the setting's fault.
   if (code === undefined || /^(ENOSPC|EDQUOT|EIO|EMFILE|ENFILE|ENOMEM)$/.test(code)) return error;
-  return new UsageError(`DATABASE_URL: ${path} cannot be made or written (${code})`, REMEDY);
+  const why = code === 'EROFS' ? 'is on a read-only file system' : `cannot be made or written (${code})`;
+  return new UsageError(`DATABASE_URL: ${path} ${why}`, REMEDY);
+}
+
+/** Whether nothing can be written beside the file at `path`, by nobody: its file system is mounted for reading. */
+export function isReadOnly(path: string): boolean {
+  try {
+    accessSync(dirname(resolve(path)), constants.W_OK);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EROFS';
+  }
 }
