@@ -1,6 +1,5 @@
 import type { GapReason } from '../store/store.ts';
 import { gapText } from './gap-texts.ts';
-import { rejectedTotal } from './recent.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Verdict } from './verdict-facts.ts';
 import { count, figure, kindPlural } from './words.ts';
@@ -13,7 +12,7 @@ export interface Attention {
   action: string;
 }
 
-/** How much waits for a person, from counters alone. Rejections of the last hour, as this process has seen them. */
+/** How much waits for a person, from counters alone. Rejections are those of the last hour. */
 export interface Waiting {
   pendingDeletions: number;
   failed: number;
@@ -31,15 +30,17 @@ const COUNTED_BY_THEIR_ROWS: ReadonlySet<string> = new Set<GapReason>([
 export function waitingIn({
   summary,
   pending,
-  live,
-}: Pick<Snapshot, 'summary' | 'pending' | 'live'>): Waiting {
+  rejected,
+}: Pick<Snapshot, 'summary' | 'pending' | 'rejected'>): Waiting {
   return {
     pendingDeletions: pending.reduce((sum, deletions) => sum + deletions.count, 0),
     failed: summary?.events.failed ?? 0,
     quarantined: summary?.quarantined ?? 0,
-    rejected: rejectedTotal(live.deliveries.lastHour),
+    rejected: rejected.reduce((sum, [, times]) => sum + times, 0),
     gaps: (summary?.open_gaps_by ?? [])
       .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_THEIR_ROWS.has(reason))
+      // An event that failed for it is counted as failed.
+      .filter(({ reason }) => reason !== 'no_record_id' || summary?.events.failed === 0)
       .reduce((sum, each) => sum + each.count, 0),
   };
 }
@@ -49,7 +50,9 @@ export function waitingIn({
  * stands in the headline with its button, paused or unreachable, is not said again. Pure.
  */
 export function attentionOf(
-  snapshot: Pick<Snapshot, 'summary' | 'pending' | 'live'> & { verdict: Pick<Verdict, 'reason'> },
+  snapshot: Pick<Snapshot, 'summary' | 'pending' | 'rejected' | 'live'> & {
+    verdict: Pick<Verdict, 'reason'>;
+  },
 ): Attention[] {
   const { pending, live, verdict } = snapshot;
   const { failed, quarantined, rejected, gaps } = waitingIn(snapshot);
@@ -90,7 +93,7 @@ export function attentionOf(
     });
   }
   if (rejected > 0) {
-    const reasons = Object.keys(live.deliveries.lastHour.rejected).length;
+    const reasons = snapshot.rejected.length;
     list.push({
       what: `${count(rejected, 'delivery', 'deliveries')} rejected in the last hour${reasons > 1 ? `, for ${figure(reasons)} reasons` : ''}`,
       href: '/deliveries?outcome=rejected',

@@ -90,10 +90,6 @@ export function noDeliveries(): DeliveryCounts {
   return { accepted: 0, duplicate: 0, quarantined: 0, rejected: {} };
 }
 
-export function rejectedTotal(counts: DeliveryCounts): number {
-  return Object.values(counts.rejected).reduce((sum, times) => sum + times, 0);
-}
-
 function add(counts: DeliveryCounts, bucket: Bucket): void {
   counts.accepted += bucket.accepted;
   counts.duplicate += bucket.duplicate;

@@ -1,6 +1,7 @@
 import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
+import { RANGES, reasonsOf, seriesOf, seriesStart } from './series.ts';
 import { judge } from './verdict.ts';
 import type { Verdict } from './verdict-facts.ts';
 
@@ -16,6 +17,8 @@ export interface Snapshot {
   pending: PendingDeletions[];
   /** Newest first. */
   syncRuns: SyncRunReport[];
+  /** Reasons for which deliveries were rejected in the last hour, the most frequent first: by every process, those before a restart too. */
+  rejected: [reason: string, times: number][];
   verdict: Verdict;
   /** Null: events only, or what is stored could not be read. */
   credentials: CredentialFacts | null;
@@ -35,7 +38,7 @@ export interface Snapshots {
 }
 
 export function createSnapshots(
-  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'pendingDeletions' | 'credentials'> & {
+  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'traffic' | 'pendingDeletions' | 'credentials'> & {
     /** Null: what the database cannot tell is no verdict, and `current` rejects with the reason. */
     logger: Pick<OpsContext['logger'], 'error'> | null;
   },
@@ -45,17 +48,20 @@ export function createSnapshots(
 
   const readStore = async () => {
     try {
-      const [summary, gaps, pending, syncRuns] = await Promise.all([
+      const now = clock.wall();
+      const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
         store.summary(),
         store.listGaps({ open: true }, { limit: GAPS_READ }),
         context.pendingDeletions(),
         store.listSyncRuns({ limit: SYNC_RUNS_SHOWN }),
+        context.traffic(seriesStart(RANGES.hour, now)),
       ]);
-      return { summary, gaps, pending, syncRuns };
+      const rejected = reasonsOf(seriesOf(traffic, RANGES.hour, now));
+      return { summary, gaps, pending, syncRuns, rejected };
     } catch (error) {
       if (logger === null) throw error;
       logger.error({ outcome: 'failed', error: describeError(error) }, 'status could not be read');
-      return { summary: null, gaps: [], pending: [], syncRuns: [] };
+      return { summary: null, gaps: [], pending: [], syncRuns: [], rejected: [] };
     }
   };
 

@@ -7,13 +7,12 @@ const verdict = { reason: 'in_sync' };
 const summary = { events, quarantined: 0, open_gaps_by: [] } as never;
 
 it('nothing needs attention where nothing waits for a person', () => {
-  expect(attentionOf({ summary, pending: [], live: liveFacts(), verdict })).toEqual([]);
-  expect(attentionOf({ summary: null, pending: [], live: liveFacts(), verdict })).toEqual([]);
+  expect(attentionOf({ summary, pending: [], rejected: [], live: liveFacts(), verdict })).toEqual([]);
+  expect(attentionOf({ summary: null, pending: [], rejected: [], live: liveFacts(), verdict })).toEqual([]);
 });
 
 it('all that waits for a person is named, each with its one place', () => {
   const live = liveFacts();
-  live.deliveries.lastHour = { ...live.deliveries.lastHour, rejected: { bad_signature: 3, too_old: 1 } };
   const list = attentionOf({
     summary: {
       ...{ events: { ...events, failed: 2 }, quarantined: 1 },
@@ -24,6 +23,10 @@ it('all that waits for a person is named, each with its one place', () => {
       ],
     } as never,
     pending: [{ syncRunId: 7, kind: 'vendor', count: 1 }],
+    rejected: [
+      ['bad_signature', 3],
+      ['too_old', 1],
+    ],
     live,
     verdict,
   });
@@ -41,7 +44,7 @@ it('a pause and a service that does not answer are named where the headline spea
   live.paused = true;
   live.upstream = { ...live.upstream, unreachableSince: 1 };
   const named = (reason: string) =>
-    attentionOf({ summary, pending: [], live, verdict: { reason } }).map(({ what }) => what);
+    attentionOf({ summary, pending: [], rejected: [], live, verdict: { reason } }).map(({ what }) => what);
   const [paused, unreachable] = ['The mirror is paused', 'The compliance service gives no usable answer'];
   expect(named('database_unwritable')).toEqual([paused, unreachable]);
   expect(named('paused')).toEqual([unreachable]);

@@ -434,9 +434,18 @@ describe('the deliveries', () => {
   });
 });
 
+test.each(['events', 'gaps', 'quarantine', 'rejections', 'deliveries'])(
+  'the stream of %s takes no place for what it cannot tell',
+  async (list) => {
+    for (const query of ['', '?above=-1', '?above=0&state=foo'])
+      expect((await page(`/stream/${list}${query}`)).status).toBe(400);
+  },
+);
+
 test('the navigation counts what waits for a person, on every page', async () => {
   await kill('a', 'b');
-  h.live.deliveries.lastHour.rejected = { bad_signature: 3 };
+  const minute = new Date(Math.floor(h.now().wall / 60_000) * 60_000).toISOString();
+  await h.store.addTraffic([{ minute, what: 'rejected:bad_signature', times: 3, total_ms: 0, max_ms: 0 }], 0);
   await h.hold('vendor', ['v1', 'v2', 'v3']);
   for (const path of ['/', '/audit', '/records/vendor', '/events/a']) {
     const { text } = await page(path);

@@ -63,7 +63,7 @@ export async function startedService() {
     return await (await fetch(`${service.opsUrl}${path}`, { headers })).json();
   };
   return {
-    ...{ service, upstream, lines, deliver, operate, read },
+    ...{ service, upstream, lines, deliver, operate, read, token: TOKEN },
     rows: () => database.prepare('SELECT reason, resolved_at FROM gaps').all() as { resolved_at: unknown }[],
   };
 }

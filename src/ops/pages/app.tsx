@@ -10,6 +10,7 @@ import { createDryRuns } from './dry-runs.ts';
 import { createForms, TICKED_PATH } from './forms.ts';
 import { fragment, Pages, page } from './layout.tsx';
 import { createListPages } from './lists.tsx';
+import { pageQueries } from './query.ts';
 import { StatusPage, StatusParts } from './status-page.tsx';
 import { createStream } from './stream.ts';
 
@@ -55,23 +56,23 @@ export function createPages(
     }),
   );
   pages.get('/deliveries', lists.deliveries);
-  pages.get('/stream/deliveries', stream(lists.newDeliveries));
+  pages.get('/stream/deliveries', stream(lists.newDeliveries, pageQueries.newDeliveries));
   pages.get('/events', lists.events);
-  pages.get('/stream/events', stream(lists.newEvents));
+  pages.get('/stream/events', stream(lists.newEvents, pageQueries.newEvents));
   pages.get('/events/:id', lists.event);
   pages.get('/records/:kind', lists.records);
   pages.get('/download/records/:kind', lists.download);
   pages.get('/records/:kind/:id', lists.record);
   pages.get('/gaps', lists.gaps);
-  pages.get('/stream/gaps', stream(lists.newGaps));
+  pages.get('/stream/gaps', stream(lists.newGaps, pageQueries.newRows));
   pages.get('/sync-runs', lists.syncRuns);
   pages.get('/stream/sync-runs', stream(lists.syncRunsParts));
   pages.get('/sync-runs/:id', lists.syncRun);
   pages.get('/quarantine', lists.quarantine);
-  pages.get('/stream/quarantine', stream(lists.newQuarantined));
+  pages.get('/stream/quarantine', stream(lists.newQuarantined, pageQueries.newRows));
   pages.get('/quarantine/:id', lists.quarantined);
   pages.get('/rejections', lists.rejections);
-  pages.get('/stream/rejections', stream(lists.newRejections));
+  pages.get('/stream/rejections', stream(lists.newRejections, pageQueries.newRows));
   pages.get('/rejections/:id', lists.rejection);
   pages.get('/audit', lists.audit);
 

@@ -187,6 +187,8 @@ const inField = (instant: string | undefined) => instant?.slice(0, 19);
 
 function emptyWords(filter: DeliveriesView['filter'], lookedBackTo: string | null): string {
   if (lookedBackTo !== null) return 'No delivery like that among these.';
+  if (filter.search !== undefined && (filter.outcome ?? 'rejected') === 'rejected')
+    return 'No matching deliveries. One that was rejected for its headers alone had no body read that names an event: look by its time.';
   return Object.values(filter).some((value) => value !== undefined)
     ? 'No matching deliveries.'
     : 'No delivery yet. The first that comes in will stand here at once, accepted or not.';

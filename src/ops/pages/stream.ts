@@ -1,6 +1,9 @@
+import type { Socket } from 'node:net';
+import { z } from 'zod';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
+import { pageQuery } from './query.ts';
 
 /** How often a page may change. */
 const LOOK_MS = 1_000;
@@ -30,8 +33,10 @@ export function createStream(
   /** By the token's name. */
   const openOf = new Map<string, number>();
   const isFull = (name: string) => open >= MAX_STREAMS || (openOf.get(name) ?? 0) >= MAX_STREAMS_OF_ONE;
-  return (render: StreamSource['render']) =>
+  return (render: StreamSource['render'], query: z.ZodType = z.unknown()) =>
     (c: OpsHandlerContext): Response => {
+      const usable = pageQuery(c, query);
+      if (!usable.ok) return usable.response;
       const { name } = c.get('identity');
       if (isFull(name)) {
         return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
@@ -80,7 +85,11 @@ function fragments(
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const gone = new AbortController();
-  const ended = AbortSignal.any([gone.signal, signal]);
+  // The listener lets those still hear who have said all that they will. A browser that has closed a page is not among them.
+  const left = new AbortController();
+  const leave = () => left.abort();
+  const socket = c.env?.incoming?.socket as Partial<Pick<Socket, 'once' | 'off'>> | undefined;
+  const ended = AbortSignal.any([gone.signal, left.signal, signal]);
   let state: 'new' | 'open' | 'closed' = 'new';
   let sent: string | null = null;
   let lookedAt = 0;
@@ -88,6 +97,7 @@ function fragments(
   const close = () => {
     if (state === 'open') count.closed();
     state = 'closed';
+    socket?.off?.('end', leave);
   };
 
   return new ReadableStream<Uint8Array>(
@@ -96,6 +106,7 @@ function fragments(
         if (state === 'new') {
           state = count.opened() ? 'open' : 'closed';
           if (state === 'closed') return controller.close();
+          socket?.once?.('end', leave);
         }
         try {
           const pulledAt = clock.steady();
