@@ -23,9 +23,13 @@ const yesOrNo = z
 const instant = z
   .string()
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/)
-  .transform((given) => Date.parse(given.endsWith('Z') ? given : `${given}Z`))
-  .refine((wall) => !Number.isNaN(wall))
-  .transform((wall) => new Date(wall).toISOString())
+  .transform((given) => ({
+    day: given.slice(0, 10),
+    wall: Date.parse(given.endsWith('Z') ? given : `${given}Z`),
+  }))
+  // Date.parse takes 30 February for 2 March.
+  .refine(({ day, wall }) => !Number.isNaN(wall) && new Date(wall).toISOString().startsWith(day))
+  .transform(({ wall }) => new Date(wall).toISOString())
   .optional();
 const deliveriesCursor = z.string().regex(/^\d{1,16}(\.\d{1,16}){4}$/);
 const deliveries = {
