@@ -1,4 +1,4 @@
-import { indentedJson } from '../ops/body-text.ts';
+import { indentedJson, isJson } from '../ops/body-text.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printable, printableJson } from './text.ts';
@@ -67,13 +67,4 @@ export function writeOne(cli: Cli, row: object, options: { json?: true }): void 
 function bodyText(body: string): string {
   const lines = isJson(body) ? indentedJson(body) : body;
   return lines.split('\n').map(printable).join('\n');
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

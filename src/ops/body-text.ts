@@ -38,7 +38,7 @@ export function shortened(text: string, most = VALUE_SHOWN_CHARACTERS): string {
   return text.length <= most ? text : `${text.slice(0, most)}…`;
 }
 
-function isJson(text: string): boolean {
+export function isJson(text: string): boolean {
   try {
     JSON.parse(text);
     return true;

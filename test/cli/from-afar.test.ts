@@ -89,3 +89,22 @@ test.runIf(hasOpenssl)('with an OPS_URL of https, what is waited for long works 
     rmSync(folder, { recursive: true, force: true });
   }
 });
+
+test('status --check goes by the verdict that the service tells, too', async () => {
+  const kinds = ['policy', 'risk_assessment', 'vendor'].map((kind) => ({ kind, verdict: 'in_sync' }));
+  let verdict = 'in_sync';
+  const server = createPlainServer((_, response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(
+      JSON.stringify({ kinds, verdict, sentence: 'So it is.', remedy: null, since: null, service: {} }),
+    );
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const asked = () =>
+    cli(['status', '--check', '--json'], { OPS_URL: url, OPS_TOKEN: 'a-token-of-the-tests' });
+  expect((await asked()).code).toBe(0);
+  verdict = 'unreachable';
+  expect(await asked()).toMatchObject({ code: 3, err: expect.stringContaining('not in sync: So it is.') });
+  server.close();
+});

@@ -1,26 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { decideMissing, decideTombstone } from '../../src/mirror/absence-proof.ts';
-import { type RecordState, UNKNOWN_STATE } from '../../src/mirror/decide.ts';
-import { contentOf } from '../../src/mirror/merge.ts';
-
-const SETTLE = 10;
-const TIMING = { settleMs: SETTLE };
-const NOW_ISO = '2026-11-01T12:00:00.000Z';
-const row = (data: JsonObject, deletedAt: string | null = null) => contentOf('policy', data, deletedAt);
-/** Something is outstanding since instant 100, from the event of number 5. */
-const state = (over: Partial<RecordState> = {}): RecordState => ({
-  ...UNKNOWN_STATE,
-  ...{ dirty: 5, dirtyAt: 100, firstDirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 },
-  ...over,
-});
-const VERIFIED = {
-  unverifiedSince: null,
-  dirtyAt: null,
-  firstDirtyAt: null,
-  dueAt: null,
-  returned: true,
-} as const;
+import type { RecordState } from '../../src/mirror/decide.ts';
+import { NOW_ISO, row, state, TIMING, VERIFIED } from './states.ts';
 
 describe('a 404', () => {
   const read = { number: 7, beganAt: 200, endedAt: 201, endedWall: 2_000 };

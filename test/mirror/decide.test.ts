@@ -14,24 +14,7 @@ import {
   UNKNOWN_STATE,
 } from '../../src/mirror/decide.ts';
 import { contentOf } from '../../src/mirror/merge.ts';
-
-const SETTLE = 10;
-const TIMING = { settleMs: SETTLE };
-const NOW_ISO = '2026-11-01T12:00:00.000Z';
-const row = (data: JsonObject, deletedAt: string | null = null) => contentOf('policy', data, deletedAt);
-/** Something is outstanding since instant 100, from the event of number 5. */
-const state = (over: Partial<RecordState> = {}): RecordState => ({
-  ...UNKNOWN_STATE,
-  ...{ dirty: 5, dirtyAt: 100, firstDirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 },
-  ...over,
-});
-const VERIFIED = {
-  unverifiedSince: null,
-  dirtyAt: null,
-  firstDirtyAt: null,
-  dueAt: null,
-  returned: true,
-} as const;
+import { NOW_ISO, row, SETTLE, state, TIMING, VERIFIED } from './states.ts';
 
 describe('what an event need not save of a state', () => {
   const stored = state();

@@ -1,4 +1,5 @@
 import type { Child } from 'hono/jsx';
+import type { z } from 'zod';
 import { isKind, type Kind } from '../../compliance/kinds.ts';
 import { problem } from '../../platform/problem.ts';
 import { type EventReport, type Paging, pendingDeletionKey } from '../../store/reports.ts';
@@ -33,6 +34,8 @@ const PENDING_SHOWN = 200;
 /** Of its record, after an event was accepted: its own is one of the first, but where very many waited with it. */
 const CHANGES_LOOKED_AT = 200;
 
+type Query<Name extends keyof typeof pageQueries> = z.output<(typeof pageQueries)[Name]>;
+
 /** The pages that list what is stored, and show one thing of it. Reading only. */
 export function createListPages(context: OpsContext, snapshots: Snapshots, dryRuns: DryRuns) {
   const { store, clock } = context;
@@ -55,14 +58,12 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     return { next: nextPath(c, last === undefined ? null : key(last)), first: firstPath(c) };
   };
 
-  /** What a list's page is told: how many rows have come to it since it was made, `numbers` being those of its first page. */
+  /** What a list's page is told: how many rows have come to it since it was made. */
   const newRows = async (
     { current, one, many, href }: { current: PageName; one: string; many: string; href: string },
-    numbers: readonly number[],
-    above: number,
-    more = numbers.length === PAGE_ROWS && numbers.every((number) => number > above),
+    found: number,
+    more: boolean,
   ): Promise<string> => {
-    const found = numbers.filter((number) => number > above).length;
     const words = found === 0 ? null : `${count(found, one, many)}${more ? ' and more' : ''}`;
     const parts = (
       <>
@@ -73,16 +74,20 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     return fragment(parts, await waiting());
   };
 
+  /** The same, of a list whose rows have numbers: those of its first page, the newest first. */
+  const newAbove = (words: Parameters<typeof newRows>[0], numbers: readonly number[], above: number) => {
+    const found = numbers.filter((number) => number > above).length;
+    return newRows(words, found, found === PAGE_ROWS);
+  };
+
   const newOf =
     (words: Parameters<typeof newRows>[0], list: (paging: Paging) => Promise<readonly { id: number }[]>) =>
-    async (c: OpsHandlerContext): Promise<string> => {
-      const query = pageQuery(c, pageQueries.newRows);
-      if (!query.ok) return '';
+    async (_: OpsHandlerContext, { above }: Query<'newRows'>): Promise<string> => {
       const rows = await list({ limit: PAGE_ROWS });
-      return newRows(
+      return newAbove(
         words,
         rows.map(({ id }) => id),
-        query.value.above,
+        above,
       );
     };
 
@@ -187,29 +192,18 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       );
     },
 
-    async newDeliveries(c: OpsHandlerContext): Promise<string> {
-      const query = pageQuery(c, pageQueries.newDeliveries);
-      if (!query.ok) return '';
-      const { above, ...filter } = query.value;
+    async newDeliveries(_: OpsHandlerContext, { above, ...filter }: Query<'newDeliveries'>): Promise<string> {
       const { items, next } = await store.listDeliveries(filter, { limit: PAGE_ROWS, above });
       const href = pathWith('/deliveries', filter);
       const words = { current: 'Deliveries', one: 'new delivery', many: 'new deliveries', href } as const;
-      return newRows(
-        words,
-        items.map(() => 1),
-        0,
-        next !== null,
-      );
+      return newRows(words, items.length, next !== null);
     },
 
-    async newEvents(c: OpsHandlerContext): Promise<string> {
-      const query = pageQuery(c, pageQueries.newEvents);
-      if (!query.ok) return '';
-      const { above, ...filter } = query.value;
+    async newEvents(_: OpsHandlerContext, { above, ...filter }: Query<'newEvents'>): Promise<string> {
       const { record_id: recordId, ...rest } = filter;
       const { items } = await store.listEvents({ ...rest, recordId }, { limit: PAGE_ROWS });
       const href = pathWith('/events', filter);
-      return newRows(
+      return newAbove(
         { current: 'Events', one: 'new event', many: 'new events', href },
         items.map(({ seq }) => seq),
         above,

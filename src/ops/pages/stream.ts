@@ -33,10 +33,14 @@ export function createStream(
   /** By the token's name. */
   const openOf = new Map<string, number>();
   const isFull = (name: string) => open >= MAX_STREAMS || (openOf.get(name) ?? 0) >= MAX_STREAMS_OF_ONE;
-  return (render: StreamSource['render'], query: z.ZodType = z.unknown()) =>
+  /** `render` is given the query as `schema` reads it; one that it refuses is answered, and takes no place. */
+  return <Query>(
+    render: (c: OpsHandlerContext, query: Query) => Promise<string>,
+    schema: z.ZodType<Query> = z.unknown() as z.ZodType<Query>,
+  ) =>
     (c: OpsHandlerContext): Response => {
-      const usable = pageQuery(c, query);
-      if (!usable.ok) return usable.response;
+      const query = pageQuery(c, schema);
+      if (!query.ok) return query.response;
       const { name } = c.get('identity');
       if (isFull(name)) {
         return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
@@ -46,7 +50,7 @@ export function createStream(
       const body = fragments(
         c,
         context,
-        { render, mayGoOn },
+        { render: (c) => render(c, query.value), mayGoOn },
         {
           opened: () => {
             if (isFull(name)) return false;

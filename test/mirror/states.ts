@@ -1,0 +1,24 @@
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../src/mirror/decide.ts';
+import { contentOf } from '../../src/mirror/merge.ts';
+
+/** What decisions are asked about. */
+
+export const SETTLE = 10;
+export const TIMING = { settleMs: SETTLE };
+export const NOW_ISO = '2026-11-01T12:00:00.000Z';
+export const row = (data: JsonObject, deletedAt: string | null = null) =>
+  contentOf('policy', data, deletedAt);
+/** Something is outstanding since instant 100, from the event of number 5. */
+export const state = (over: Partial<RecordState> = {}): RecordState => ({
+  ...UNKNOWN_STATE,
+  ...{ dirty: 5, dirtyAt: 100, firstDirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 },
+  ...over,
+});
+export const VERIFIED = {
+  unverifiedSince: null,
+  dirtyAt: null,
+  firstDirtyAt: null,
+  dueAt: null,
+  returned: true,
+} as const;
