@@ -24,8 +24,8 @@ const LONGEST_SECONDS = 600;
 const POLL_MS = 250;
 /** As many as a group of deliveries may have. */
 const GROUP = 512;
-const PAGE_SIZE = 1_000;
-const VENDORS_API = fileURLToPath(new URL('./vendors-api.ts', import.meta.url));
+export const PAGE_SIZE = 1_000;
+export const VENDORS_API = fileURLToPath(new URL('./vendors-api.ts', import.meta.url));
 
 /** Every tenth event is the first about its record. */
 const EVENTS_A_RECORD = 10;
@@ -49,16 +49,7 @@ export async function measureFullSync({ size, say, main }: BusyOptions): Promise
   const url = (await api.line('Vendors: ')).replace('Vendors: ', '');
   try {
     await inFolder(async (database) => {
-      const mirror = await startMirror(
-        database,
-        {
-          COMPLIANCE_BASE_URL: url,
-          COMPLIANCE_API_KEY: 'bench-api-key-0123456789',
-          COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
-          COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
-        },
-        main === undefined ? {} : { main },
-      );
+      const mirror = await startReading(database, url, main);
       const look = looking(database, 'SELECT count(*) FROM vendors');
       const seconds = await report(mirror, say, `${size} vendors are listed`, look, (held) => held >= size);
       say(`  held after ${seconds.toFixed(0)} s: ${Math.round(size / seconds)}/s`);
@@ -69,6 +60,17 @@ export async function measureFullSync({ size, say, main }: BusyOptions): Promise
     api.kill('SIGTERM');
     await api.exited;
   }
+}
+
+/** A service that reads the vendors of the API at `url`, as fast as it can. */
+export function startReading(database: string, url: string, main: string | undefined): Promise<Mirror> {
+  const settings = {
+    COMPLIANCE_BASE_URL: url,
+    COMPLIANCE_API_KEY: 'bench-api-key-0123456789',
+    COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
+    COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
+  };
+  return startMirror(database, settings, main === undefined ? {} : { main });
 }
 
 async function inFolder(work: (database: string) => Promise<void>): Promise<void> {

@@ -4,13 +4,12 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { askOperators, startMirror, startProcess, stopMirror } from './processes.ts';
+import { type BusyOptions, PAGE_SIZE, startReading, VENDORS_API } from './busy.ts';
+import { askOperators, startProcess, stopMirror } from './processes.ts';
 
 /** A full sync of vendors beside a loop that only fetches and parses the same pages: of new ones, and of unchanged ones. */
 
-const PAGE_SIZE = 1_000;
 const POLL_MS = 20;
-const VENDORS_API = fileURLToPath(new URL('./vendors-api.ts', import.meta.url));
 const FETCH_LOOP = fileURLToPath(new URL('./fetch-loop.ts', import.meta.url));
 
 interface Took {
@@ -18,14 +17,7 @@ interface Took {
   cpuSeconds: number;
 }
 
-export interface SweepOptions {
-  main?: string;
-  /** Vendors that are listed. */
-  size: number;
-  say: (line: string) => void;
-}
-
-export async function measureSweep({ size, say, main }: SweepOptions): Promise<void> {
+export async function measureSweep({ size, say, main }: BusyOptions): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-sweep-'));
   const api = startProcess(VENDORS_API, [String(size)], {});
   try {
@@ -33,16 +25,7 @@ export async function measureSweep({ size, say, main }: SweepOptions): Promise<v
     await fetchLoop(url);
     const bare = await fetchLoop(url);
     const database = join(folder, 'mirror.db');
-    const mirror = await startMirror(
-      database,
-      {
-        COMPLIANCE_BASE_URL: url,
-        COMPLIANCE_API_KEY: 'bench-api-key-0123456789',
-        COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
-        COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
-      },
-      main === undefined ? {} : { main },
-    );
+    const mirror = await startReading(database, url, main);
     const db = new Database(database, { readonly: true });
     const finished = db.prepare(
       `SELECT (julianday(finished_at) - julianday(started_at)) * 86400 AS seconds FROM sync_runs
