@@ -55,6 +55,7 @@ const lineOf = ({ id, type, kind, record_id }: Triggered['events'][number]) =>
 function parseField(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It takes NAME=VALUE.');
+  if (Object.hasOwn(before, name)) throw new InvalidArgumentError(`"${name}" is set twice.`);
   return { ...before, [name]: jsonOrText(value) };
 }
 

@@ -237,7 +237,7 @@ export function createOperations(
       const { ids } = await audit.change(
         actor,
         'approve_deletions',
-        String(syncRunId),
+        `${kind}, sync run ${syncRunId}`,
         () => store.approveDeletions(syncRunId, until, named.ids),
         (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
       );
