@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseInstant } from '../../src/receive/instant.ts';
+import { parseInstant } from '../../src/receive/envelope.ts';
 
 describe('an ISO 8601 instant', () => {
   it.each([
