@@ -1,7 +1,6 @@
 import type { ComplianceClient } from '../compliance/client.ts';
-import { KINDS, type Kind } from '../compliance/kinds.ts';
+import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
-import type { FetchedKind } from '../compliance/paths.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,8 +1,7 @@
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
-import type { Kind } from '../compliance/kinds.ts';
+import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
-import type { FetchedKind, ListedKind } from '../compliance/paths.ts';
 import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,5 +1,4 @@
-import { KINDS, type Kind } from '../compliance/kinds.ts';
-import type { FetchedKind, ListedKind } from '../compliance/paths.ts';
+import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,7 +1,6 @@
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
-import type { Kind } from '../compliance/kinds.ts';
+import type { Kind, ListedKind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
-import type { ListedKind } from '../compliance/paths.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import type { Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { idCandidatesIn } from '../compliance/candidates.ts';
 import type { Page, PageCallOptions } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
+import type { ListedKind } from '../compliance/kinds.ts';
 import {
   type AskForPage,
   explainBefore,
@@ -13,7 +14,6 @@ import {
   type PagingSettings,
   type SeenPage,
 } from '../compliance/paging.ts';
-import type { ListedKind } from '../compliance/paths.ts';
 import { type IdPointers, type JsonObject, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,9 +1,8 @@
 import type { Candidate } from '../compliance/candidates.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
-import type { Kind } from '../compliance/kinds.ts';
+import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { isOffset, type PagingSettings } from '../compliance/paging.ts';
-import type { FetchedKind } from '../compliance/paths.ts';
 import {
   type IdPointers,
   isAddressable,

@@ -1,7 +1,6 @@
 import { type Candidate, everyIdIn, idCandidatesIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
-import { DELETE_TYPES } from '../compliance/kinds.ts';
-import type { FetchedKind } from '../compliance/paths.ts';
+import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,8 +1,7 @@
 import type { ComplianceClient, Page, PageCallOptions, RecordAnswer } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { COLLECTIONS } from '../compliance/paths.ts';
-import type { CallOptions } from '../compliance/requester.ts';
+import { type CallOptions, COLLECTIONS } from '../compliance/requester.ts';
 import { backoffMs } from '../inbox/retry.ts';
 import type { Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';

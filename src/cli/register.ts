@@ -2,8 +2,12 @@ import { hash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
-import { answerPlace, EVERY_FAMILY, registrationPlace } from '../compliance/registration.ts';
-import type { RegistrationAnswer } from '../compliance/registration-answer.ts';
+import {
+  answerPlace,
+  EVERY_FAMILY,
+  type RegistrationAnswer,
+  registrationPlace,
+} from '../compliance/registration.ts';
 import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
 import { openSecret, sealSecret } from '../compliance/secrets.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,13 +1,15 @@
 import { listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
-import type { Kind } from './kinds.ts';
-import { COLLECTIONS, type FetchedKind, type ListedKind, recordPath, routeOf } from './paths.ts';
+import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
-import { type RegistrationAnswer, registrationIn } from './registration-answer.ts';
+import { type RegistrationAnswer, registrationIn } from './registration.ts';
 import {
   type CallOptions,
+  COLLECTIONS,
   createRequester,
   type Exchanged,
   type RequesterOptions,
+  recordPath,
+  routeOf,
   type Timing,
 } from './requester.ts';
 import type { Meta, RegistrationRequest } from './schemas.ts';

@@ -5,6 +5,10 @@
 export const KINDS = ['policy', 'risk_assessment', 'vendor'] as const;
 export type Kind = (typeof KINDS)[number];
 
+/** The kinds whose records can be listed, and those of which one can be fetched. */
+export type ListedKind = 'policy' | 'vendor';
+export type FetchedKind = 'risk_assessment' | 'vendor';
+
 /** Families as they stand before the dot of an event type, and the kind of record each speaks of. */
 export const FAMILIES = {
   policy: 'policy',

@@ -1,4 +1,5 @@
 import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
+import { isUsableId, type JsonObject } from './pointers.ts';
 import type { SealedPlace } from './secrets.ts';
 
 /** What a registration asks for when nobody says otherwise: all twelve types, and what a family gains later. */
@@ -51,3 +52,129 @@ export const RECEIVER_PATH = '/webhooks';
 
 /** Not by itself a fault: a proxy may rewrite the path, and then knows better. */
 export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
+
+/**
+ * What the answer to POST /webhooks holds. The specification does not show it, and its secret is shown only once: so what
+ * is not recognised beyond doubt is left to a person, and the answer itself is kept whole by whoever asked.
+ */
+export interface RegistrationAnswer {
+  /** The whole answer, as it came. Holds the secret. */
+  text: string;
+  /** Null: none under a usual name. */
+  id: string | null;
+  /** Null: none under a usual name, or several that differ. */
+  secret: string | null;
+  url: string | null;
+  events: string[] | null;
+}
+
+const SECRET_NAMES = [
+  ...['secret', 'signingSecret', 'signing_secret', 'webhookSecret', 'webhook_secret'],
+  ...['signingKey', 'signing_key', 'key'],
+] as const;
+const ID_NAMES = ['webhookId', 'webhook_id', 'id'] as const;
+
+/** As services show a secret that they will not show again: it would be taken for the secret itself. */
+const MASKED = /\*\*\*|•|…|\.\.\./u;
+
+/** Texts that a person is shown the places of. */
+const MAX_TEXTS = 30;
+const MAX_TEXT_DEPTH = 8;
+
+/** Reads any answer, JSON or not. Pure; never throws. */
+export function registrationIn(text: string): RegistrationAnswer {
+  const nothing = { text, id: null, secret: null, url: null, events: null };
+  const body = parsed(text);
+  const own = objectOf(body);
+  if (own === null) return nothing;
+  const data = objectOf(own['data']);
+  const near = data === null ? [own] : [data, own];
+  const places = [...new Set([...near, ...near.flatMap((place) => Object.values(place).flatMap(listOf))])];
+
+  const holders = places.filter((place) => secretsAt(place).length > 0);
+  const secrets = new Set(holders.flatMap(secretsAt));
+  // Beside `data` an id may be the request's, and deeper down that of a key: the registration's own place comes first.
+  const inOrder = [...(data === null ? [] : [data]), ...holders, ...places];
+  return {
+    ...nothing,
+    id: firstOf(ID_NAMES, (name) => firstOf(inOrder, (place) => idAt(place, name))),
+    secret: secrets.size === 1 ? [...secrets][0]! : null,
+    url: firstOf(inOrder, (place) => textIn(place, 'url')),
+    events: firstOf(inOrder, eventsAt),
+  };
+}
+
+/** Where in the answer texts stand, as `secretAt` takes the places; their names only, never what they say. Pure. */
+export function placesOfTexts(text: string): string[] {
+  const found: string[] = [];
+  const look = (value: unknown, path: readonly string[]) => {
+    if (found.length >= MAX_TEXTS || path.length > MAX_TEXT_DEPTH) return;
+    if (typeof value === 'string' && value !== '') found.push(path.length === 0 ? WHOLE : path.join('.'));
+    else if (typeof value === 'object' && value !== null) {
+      for (const [name, inner] of Object.entries(value)) look(inner, [...path, name]);
+    }
+  };
+  look(parsed(text) ?? text.trim(), []);
+  return found;
+}
+
+/** The place of an answer that is nothing but a text. */
+const WHOLE = '.';
+
+/** The text at a dotted place such as `data.hook.token` or `data.0.token`; null: there is none. Pure. */
+export function secretAt(text: string, place: string): string | null {
+  let value: unknown = parsed(text) ?? text.trim();
+  for (const step of place === WHOLE ? [] : place.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return null;
+    value = (value as JsonObject)[step];
+  }
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+/** Undefined: not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\ufeff/, ''));
+  } catch {
+    return undefined;
+  }
+}
+
+/** An object, or the only one of a list. */
+function objectOf(value: unknown): JsonObject | null {
+  const one: unknown = Array.isArray(value) && value.length === 1 ? value[0] : value;
+  return typeof one === 'object' && one !== null && !Array.isArray(one) ? (one as JsonObject) : null;
+}
+
+const listOf = (value: unknown): JsonObject[] => {
+  const one = objectOf(value);
+  return one === null ? [] : [one];
+};
+
+function firstOf<T, R>(list: readonly T[], find: (each: T) => R | null): R | null {
+  for (const each of list) {
+    const found = find(each);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+function textIn(place: JsonObject, name: string): string | null {
+  const value = Object.hasOwn(place, name) ? place[name] : null;
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function secretsAt(place: JsonObject): string[] {
+  return SECRET_NAMES.flatMap((name) => textIn(place, name) ?? []).filter((value) => !MASKED.test(value));
+}
+
+function idAt(place: JsonObject, name: string): string | null {
+  const value = Object.hasOwn(place, name) ? place[name] : null;
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
+  return isUsableId(value) ? value : null;
+}
+
+function eventsAt(place: JsonObject): string[] | null {
+  const value = Object.hasOwn(place, 'events') ? place['events'] : null;
+  return Array.isArray(value) && value.every((each) => typeof each === 'string') ? value : null;
+}

@@ -79,7 +79,7 @@ export const registrationRequestSchema = z.looseObject({
 });
 export type RegistrationRequest = z.infer<typeof registrationRequestSchema>;
 
-/** The registration's answer is not shown; this is the sandbox's. What others may answer: registration-answer.ts. */
+/** The registration's answer is not shown; this is the sandbox's. What others may answer: registration.ts. */
 const registrationAnswerSchema = z
   .looseObject({
     id: z.string().min(1),

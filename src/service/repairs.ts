@@ -1,8 +1,7 @@
 import { type Backfill, type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
-import { accessPrint } from '../compliance/access-print.ts';
 import { type Budget, createBudget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
-import type { Credentials } from '../compliance/credentials.ts';
+import { accessPrint, type Credentials } from '../compliance/credentials.ts';
 import { credentialsFor } from '../compliance/credentials-for.ts';
 import { createSharedBudget, type SharedBudget } from '../compliance/shared-budget.ts';
 import type { RepairStore } from '../store/store.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { accessPrint } from '../../src/compliance/access-print.ts';
+import { accessPrint } from '../../src/compliance/credentials.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 
 it('the print of one key is another one once the database has begun another life, and only then', () => {

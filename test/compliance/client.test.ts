@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
-import type { RegistrationAnswer } from '../../src/compliance/registration-answer.ts';
+import type { RegistrationAnswer } from '../../src/compliance/registration.ts';
 import { MAX_RESPONSE_BYTES } from '../../src/compliance/transport.ts';
 import { API_KEY, type Handler, json, startUpstream, type Upstream } from './upstream.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
-import { recordPath, routeOf, urlFor } from '../../src/compliance/paths.ts';
 import { isAddressable, isUsableId } from '../../src/compliance/pointers.ts';
+import { recordPath, routeOf, urlFor } from '../../src/compliance/requester.ts';
 
 const base = new URL('https://compliance.example/api/v1');
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { placesOfTexts, registrationIn, secretAt } from '../../src/compliance/registration-answer.ts';
-import { reasonIn } from '../../src/compliance/rejection-reason.ts';
+import { reasonIn } from '../../src/compliance/answer-verdict.ts';
+import { placesOfTexts, registrationIn, secretAt } from '../../src/compliance/registration.ts';
 
 const S = 'whsec_0123456789abcdef';
 

@@ -1,5 +1,11 @@
-import { coverageOf, isReceiverPath, RECEIVER_PATH } from '../../compliance/registration.ts';
-import { placesOfTexts, type RegistrationAnswer, secretAt } from '../../compliance/registration-answer.ts';
+import {
+  coverageOf,
+  isReceiverPath,
+  placesOfTexts,
+  RECEIVER_PATH,
+  type RegistrationAnswer,
+  secretAt,
+} from '../../compliance/registration.ts';
 import type { Config } from '../../platform/config.ts';
 import { UsageError } from '../../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../../platform/signing-secret.ts';

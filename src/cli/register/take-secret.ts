@@ -1,5 +1,4 @@
-import { answerPlace, registrationPlace } from '../../compliance/registration.ts';
-import { placesOfTexts, secretAt } from '../../compliance/registration-answer.ts';
+import { answerPlace, placesOfTexts, registrationPlace, secretAt } from '../../compliance/registration.ts';
 import { openSecret, sealSecret } from '../../compliance/secrets.ts';
 import type { Config } from '../../platform/config.ts';
 import { UsageError } from '../../platform/errors.ts';
