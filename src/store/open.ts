@@ -1,7 +1,7 @@
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
-import { type OpeningOptions, openMigrated } from './sqlite/opening.ts';
+import { type OpeningOptions, openMigrated } from './sqlite/migrations.ts';
 import { probePlaceFor } from './sqlite/place.ts';
 import { openSqlite } from './sqlite/sqlite.ts';
 import { openInThread } from './sqlite/thread.ts';

@@ -107,7 +107,7 @@ export const changes = sqliteTable(
     at: text('at').notNull(),
   },
   (t) => [
-    // By blocks of numbers: see blocks.ts in sqlite/.
+    // By blocks of numbers: see finders.ts in sqlite/.
     index('changes_record').on(sql`"seq" >> 12`, t.kind, t.recordId),
     // It grows at its end alone, which costs 1.2 to 1.9 % more pages to write; one by record alone would cost 5 to 8 %.
     index('changes_at').on(t.at),

@@ -1,5 +1,5 @@
+import { turns } from '../../src/store/database.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
-import { turns } from '../../src/store/turns.ts';
 import { createMortal, DiskFull, type Life, READING } from './life.ts';
 import { type Site, startStages } from './stages.ts';
 

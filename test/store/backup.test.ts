@@ -25,7 +25,7 @@ import { UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
-import { superseded } from '../../src/store/sqlite/migration-backup.ts';
+import { superseded } from '../../src/store/sqlite/migrations.ts';
 import type { GapChange } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
 

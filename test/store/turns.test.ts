@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { turns } from '../../src/store/turns.ts';
+import { turns } from '../../src/store/database.ts';
 
 it('each has its turn after the one before it, whatever became of that', async () => {
   const inTurn = turns();

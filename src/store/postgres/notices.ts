@@ -1,6 +1,6 @@
+import type pg from 'pg';
 import type { Notice, ReplicaStore } from '../replicas.ts';
 import type { Database } from './connection.ts';
-import { createListener, NOTICE_CHANNEL } from './listener.ts';
 
 /** A database this much behind its processes was set back, or is another server; less is how clocks drift. */
 const BEHIND_MS = 250;
@@ -40,4 +40,76 @@ export function createNoticeVerbs(db: Database): OwnVerbs {
       return createListener(db, onNotice);
     },
   };
+}
+
+/** One for all mirrors of a database: the payload names the schema. */
+const NOTICE_CHANNEL = 'compliance_mirror';
+
+const NOTICES: readonly Notice[] = ['events', 'work'];
+
+/** Until a lost connection is sought again, doubled each time. Meanwhile everybody looks for themselves now and then. */
+const AGAIN_FIRST_MS = 200;
+const AGAIN_LONGEST_MS = 10_000;
+
+/** Hears notices on a connection of its own, and connects again when that is lost, until it is stopped. */
+function createListener(
+  db: Pick<Database, 'schema' | 'dedicated'>,
+  onNotice: (notice: Notice) => void,
+): { stop: () => Promise<void> } {
+  const end = new AbortController();
+  let failures = 0;
+
+  function hear({ payload }: pg.Notification): void {
+    const notice = NOTICES.find((each) => payload === `${db.schema} ${each}`);
+    if (notice !== undefined) onNotice(notice);
+  }
+
+  async function once(): Promise<void> {
+    const client = await db.dedicated();
+    try {
+      const { promise: over, resolve } = Promise.withResolvers<void>();
+      for (const event of ['error', 'end'] as const) client.once(event, () => resolve());
+      end.signal.addEventListener('abort', () => resolve(), { once: true });
+      client.on('notification', hear);
+      await client.query(`LISTEN ${NOTICE_CHANNEL}`);
+      failures = 0;
+      // Whatever was told before is lost on us.
+      NOTICES.forEach(onNotice);
+      if (!end.signal.aborted) await over;
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!end.signal.aborted) {
+      // The same trouble is told by everybody who asks the pool.
+      await once().catch(() => undefined);
+      if (end.signal.aborted) return;
+      await pause(Math.min(AGAIN_LONGEST_MS, AGAIN_FIRST_MS * 2 ** failures), end.signal);
+      failures += 1;
+    }
+  }
+
+  const running = run();
+  return {
+    async stop() {
+      end.abort();
+      await running;
+    },
+  };
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
 }

@@ -7,9 +7,9 @@ import { events } from '../schema.sqlite.ts';
 import type { DirtyTiming, Now } from '../store.ts';
 import type { Change, Held, LastEvent, Records } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
-import { createBlockSearch } from './blocks.ts';
 import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
+import { createBlockSearch } from './finders.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
 

@@ -1,6 +1,6 @@
 import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
 import type { GapChange, Store } from '../store.ts';
-import { openMigrated } from './opening.ts';
+import { openMigrated } from './migrations.ts';
 import { openSqlite } from './sqlite.ts';
 import { crossingVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, type Call, crossing, type Done } from './thread-messages.ts';

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { ALONE } from './alone.ts';
-import type { OpeningOptions } from './opening.ts';
+import type { OpeningOptions } from './migrations.ts';
 import { type CrossingVerbs, hotVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, crossed, type Done, dataOf } from './thread-messages.ts';
 import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';

@@ -1,5 +1,5 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { Sql, Unit } from '../database.ts';
+import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import {
   gapOfFailed,
@@ -11,7 +11,7 @@ import {
   resolvedChange,
 } from '../resolving.ts';
 import { events, gaps, quarantine, syncRuns } from '../schema.sqlite.ts';
-import type { GapKey, Now } from '../store.ts';
+import type { GapChange, GapKey, Now } from '../store.ts';
 import { as, insertInto, is, isOneOf, set, sql } from './sql.ts';
 
 /** Takes a number, so that only a full sync begun later can resolve it; with `coverableAt`, none begun before that. */
@@ -162,4 +162,19 @@ async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise
   );
   unit.gapChanges.push(...resolved.map((gap) => resolvedChange(gap, nowIso)));
   return resolved.length;
+}
+
+/** The same database, whose units tell what they have done to gaps once they are committed. */
+export function tellingGaps<D extends Database>(database: D, told: (change: GapChange) => void): D {
+  const transact: Database['transact'] = async (work, first) => {
+    // Those of the try that was committed: an earlier one has changed nothing.
+    let changes: readonly GapChange[] = [];
+    const result = await database.transact((unit, read) => {
+      changes = unit.gapChanges;
+      return work(unit, read);
+    }, first);
+    changes.forEach(told);
+    return result;
+  };
+  return { ...database, transact };
 }

@@ -1,6 +1,5 @@
 import type { Database, Sql } from '../database.ts';
 import { registrations, tokens } from '../schema.sqlite.ts';
-import { isSameSealed, SEALED_TEXTS } from '../sealed.ts';
 import type { OperatorStore, SealedText, StoredTokens } from '../store.ts';
 import { noteAudit } from './facts.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
@@ -102,4 +101,18 @@ async function readTokens(unit: Sql, name: string): Promise<StoredTokens | null>
 
 async function versionOf(unit: Sql, name: string): Promise<number | null> {
   return (await readTokens(unit, name))?.version ?? null;
+}
+
+/** Where something sealed with CREDENTIALS_KEY stands: every such column of the schema, on both engines. */
+const SEALED_TEXTS = sql`SELECT 'registrations' AS "table", upstream_id AS "row", sealed_secret AS sealed
+  FROM registrations WHERE sealed_secret IS NOT NULL
+  UNION ALL SELECT 'registration_answers', upstream_id, sealed_answer FROM registrations WHERE sealed_answer IS NOT NULL
+  UNION ALL SELECT 'tokens', name, sealed FROM tokens ORDER BY 1, 2`;
+
+function isSameSealed(stored: readonly SealedText[], read: readonly SealedText[]): boolean {
+  const isSame = (each: SealedText, index: number) => {
+    const other = read[index];
+    return other?.table === each.table && other.row === each.row && other.sealed === each.sealed;
+  };
+  return stored.length === read.length && stored.every(isSame);
 }
