@@ -1,3 +1,117 @@
+import type { Kind } from '../compliance/kinds.ts';
+import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/store.ts';
+import type { RecordState } from './decide.ts';
+import { contentOf, diffContent, type RowChange, type RowContent } from './merge.ts';
+
+/** What proves that a record is gone, what a proof makes of it, and which deletions wait for a person. Pure. */
+
+export interface MissingDecision {
+  outcome: MissingOutcome;
+  state: RecordState;
+}
+
+/** The API answered 404 for the record. */
+export function decideMissing(
+  read: ReadMoment,
+  held: { state: RecordState; row: RowContent | null },
+  context: {
+    witnessedAt: number | null;
+    witnessFrom?: number;
+    absentFromList: boolean;
+    needsWitness?: boolean;
+    /** An operator has agreed to its deletion, and that still holds. */
+    agreed?: boolean;
+  },
+  timing: DirtyTiming,
+): MissingDecision {
+  const { state, row } = held;
+  const answered = { ...state, attempts: 0 };
+  const isNews = state.dirty > state.searched;
+  if (state.unverifiedSince === null && (row === null || row.deletedAt !== null)) {
+    if (state.returned || !isNews) return { outcome: 'known', state: { ...answered, dueAt: null } };
+  }
+  // It may be that the id is not of this kind at all, or that its creation is not visible yet. What an event said by an id
+  // that the API has never shown may be about another record, a delete event's and one that no list shows as well.
+  const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromList);
+  if (!state.returned && !toldOf) {
+    // What an event has just named may not be shown yet.
+    const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
+    if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
+    if (isNews) return { outcome: 'unresolved_event', state };
+    return { outcome: state.dirty > 0 ? 'unresolved_again' : 'unresolved', state };
+  }
+
+  const unbroken =
+    state.missingSince !== null &&
+    state.missingNumber !== null &&
+    state.dirty <= state.missingNumber &&
+    state.write <= state.missingNumber;
+  if (!unbroken) {
+    const first = {
+      ...answered,
+      // Its end: a witness whose read began while this one was under way may have been answered before it.
+      missingSince: read.endedAt,
+      missingNumber: read.number,
+      proven: false,
+      unverifiedSince: state.unverifiedSince ?? read.endedWall,
+      dirtyAt: state.dirtyAt ?? read.beganAt,
+      firstDirtyAt: state.firstDirtyAt ?? read.beganAt,
+    };
+    const settled = Math.max(read.endedAt, first.dirtyAt) + timing.settleMs;
+    return { outcome: 'first', state: { ...first, dueAt: settled } };
+  }
+  const settled = Math.max(state.missingSince ?? 0, state.dirtyAt ?? 0) + timing.settleMs;
+  if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
+
+  const witnessFrom = Math.max(state.missingSince ?? 0, context.witnessFrom ?? 0);
+  const witnessed = context.witnessedAt !== null && context.witnessedAt >= witnessFrom;
+  const shownAlive = row !== null && row.deletedAt === null;
+  const spokenFor = state.deleteEvent !== null || context.agreed === true || !shownAlive;
+  const mayLack = spokenFor && context.needsWitness !== true;
+  // Its failed attempts stay counted: it would be asked for again every other second else.
+  if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state };
+  return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
+}
+
+/**
+ * By what a proven absence became a deletion, before it is a tombstone. Null: it was not shown alive and no event spoke of
+ * it, as with an id that somebody asked for by hand, so nothing is deleted.
+ */
+export function causeOfDeletion({
+  state,
+  row,
+}: {
+  state: RecordState;
+  row: RowContent | null;
+}): 'event' | 'absence' | null {
+  if (state.deleteEvent !== null) return 'event';
+  return row === null || row.deletedAt !== null ? null : 'absence';
+}
+
+/** A proven absence becomes a tombstone, and verified with it; one that already is becomes verified. */
+export function decideTombstone(
+  kind: Kind,
+  { state, row }: { state: RecordState; row: RowContent | null },
+  now: { steady: number },
+  nowIso: string,
+): { state: RecordState; row: RowContent | null; change: RowChange | null } {
+  const tombstone = row === null || row.deletedAt !== null ? null : contentOf(kind, row.data, nowIso);
+  const change = row === null || tombstone === null ? null : diffContent(row, tombstone);
+  return {
+    row: change === null ? null : tombstone,
+    change,
+    state: {
+      ...state,
+      ...{ dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null, shown: null },
+      ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
+      // A read begun before this one ended may be older; one before the first of the 404s is.
+      readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
+      readNumber: Math.max(state.readNumber, state.missingNumber ?? 0),
+      attempts: 0,
+    },
+  };
+}
+
 /** A deletion without a delete event waits for a person when more than this many records of a kind go at once … */
 const ASK_ABOVE_COUNT = 2;
 /** … and they are more than this share of the live ones. A service that forgot its data looks like this. */

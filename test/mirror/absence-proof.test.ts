@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { decideMissing, decideTombstone } from '../../src/mirror/absence-proof.ts';
 import type { RecordState } from '../../src/mirror/decide.ts';
+import { decideMissing, decideTombstone } from '../../src/mirror/deletions.ts';
 import { NOW_ISO, row, state, TIMING, VERIFIED } from './states.ts';
 
 describe('a 404', () => {

@@ -14,7 +14,7 @@ export interface Mutant {
 }
 
 const DECIDE = 'src/mirror/decide.ts';
-const ABSENCE_PROOF = 'src/mirror/absence-proof.ts';
+const DELETIONS = 'src/mirror/deletions.ts';
 const FULL_SYNC = 'src/backfill/full-sync.ts';
 const LIST_SCAN = 'src/backfill/list-scan.ts';
 const PAGES = 'src/backfill/pages.ts';
@@ -176,7 +176,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a single 404 is proof of absence',
     edits: [
       {
-        file: ABSENCE_PROOF,
+        file: DELETIONS,
         find: "return { outcome: 'first', state: { ...first, dueAt: settled } };",
         put: "return { outcome: 'proven', state: { ...first, proven: true, dueAt: null } };",
       },
@@ -186,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'witness',
     tryFirst: 27,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
-    edits: [{ file: ABSENCE_PROOF, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
+    edits: [{ file: DELETIONS, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
   },
   {
     name: 'hold',
@@ -194,7 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'however many records vanish at once, they are deleted',
     edits: [
       {
-        file: 'src/mirror/deletions.ts',
+        file: DELETIONS,
         find: 'const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);',
         put: 'const pending = new Set<string>();',
       },

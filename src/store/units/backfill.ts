@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { LearnedPointer } from '../../compliance/pointers.ts';
-import { decideMissing } from '../../mirror/absence-proof.ts';
 import { compareRead, decideApply } from '../../mirror/decide.ts';
+import { decideMissing } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';

@@ -1,6 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { causeOfDeletion, decideTombstone } from '../../mirror/absence-proof.ts';
-import { decideDeletions } from '../../mirror/deletions.ts';
+import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { leases, pendingDeletions as pending, recordState as states, syncRuns } from '../schema.sqlite.ts';
