@@ -1,6 +1,5 @@
-import { createApi } from '../ops/api/app.ts';
+import { apiHere, createApi } from '../ops/api/app.ts';
 import type { ApiClient } from '../ops/api/client.ts';
-import { apiHere } from '../ops/api/here.ts';
 import { createAuditLog } from '../ops/audit.ts';
 import type { LiveFacts, OpsActions, OpsContext } from '../ops/context.ts';
 import { createOperations } from '../ops/operations.ts';

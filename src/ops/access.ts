@@ -7,8 +7,7 @@ import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 import { type Attempts, createAttempts } from './guess-limit.ts';
 import { createRefusedNotes } from './refused-notes.ts';
-import { createSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
-import { createSharedSessions } from './shared-sessions.ts';
+import { createSessions, createSharedSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
 import { createTokens, type Tokens } from './tokens.ts';
 
 export interface Identity {

@@ -1,12 +1,13 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../platform/clock.ts';
+import type { Store } from '../store/store.ts';
 
 /** A working day: nobody signs in twice in one, and nobody's session outlives it. */
 export const SESSION_LIFETIME_MS = 12 * 60 * 60_000;
 /** Counted from the last request or the end of the last open page, so a forgotten browser signs itself out. */
 export const SESSION_IDLE_MS = 60 * 60_000;
 /** Far more than operators; beyond it the oldest goes, so that sign-ins cannot fill the memory. */
-export const MAX_SESSIONS = 200;
+const MAX_SESSIONS = 200;
 
 export interface Session {
   /** Which token opened it. Its name and role are asked of the tokens, which may change meanwhile. */
@@ -63,14 +64,66 @@ export function createSessions(clock: Pick<Clock, 'steady'>): Sessions {
   };
 }
 
-function isOver(session: Held, now: number): boolean {
+function isOver(session: { openedAt: number; usedAt: number }, now: number): boolean {
   return now - session.openedAt >= SESSION_LIFETIME_MS || now - session.usedAt >= SESSION_IDLE_MS;
 }
 
-export function sessionSecret(): string {
+function sessionSecret(): string {
   return randomBytes(32).toString('base64url');
 }
 
-function digest(id: string): string {
-  return createHash('sha256').update(id).digest('base64url');
+function digest(...texts: readonly string[]): string {
+  return createHash('sha256').update(texts.join('\0')).digest('base64url');
+}
+
+/** Use is noted this rarely: a write for every look of an open page would be one each second. */
+const NOTE_USE_MS = 60_000;
+
+/**
+ * For several replicas behind one address: whoever signed in at one is known to all, and signed out of all at once. In
+ * the database, where no copy of it holds a way in: of the cookie there is a hash, and of the token that opened the
+ * session one that nobody can check without the cookie. The forms' secret is made of the cookie, too.
+ */
+export function createSharedSessions(options: {
+  store: Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
+  clock: Pick<Clock, 'steady'>;
+  /** Of the tokens that are good now. */
+  tokenKeys: () => readonly string[];
+}): Sessions {
+  const { store, clock, tokenKeys } = options;
+  return {
+    async open(tokenKey) {
+      const now = clock.steady();
+      const id = sessionSecret();
+      await store.openSession(
+        { hash: digest('session', id), sealed: digest('token', id, tokenKey), openedAt: now, usedAt: now },
+        {
+          ...{ openedSince: now - SESSION_LIFETIME_MS, usedSince: now - SESSION_IDLE_MS },
+          atMost: MAX_SESSIONS,
+        },
+      );
+      return id;
+    },
+    async find(id) {
+      const hash = digest('session', id);
+      const held = await store.findSession(hash);
+      if (held === null) return null;
+      const now = clock.steady();
+      const tokenKey = tokenKeys().find((key) => isSame(held.sealed, digest('token', id, key)));
+      // Whoever took the token away meant its sessions too.
+      if (isOver(held, now) || tokenKey === undefined) {
+        await store.closeSession(hash);
+        return null;
+      }
+      if (now - held.usedAt >= NOTE_USE_MS) await store.touchSession(hash, now);
+      return { tokenKey, csrf: digest('form', id) };
+    },
+    async close(id) {
+      await store.closeSession(digest('session', id));
+    },
+  };
+}
+
+function isSame(one: string, two: string): boolean {
+  return one.length === two.length && timingSafeEqual(Buffer.from(one), Buffer.from(two));
 }

@@ -7,11 +7,6 @@ export const TABLES: Readonly<Record<Kind, string>> = {
   vendor: 'vendors',
 };
 
-/** `RecordReport`'s columns, in its order: the tables hold what is the mirror's own besides. */
-export const recordColumns = (kind: Kind): string =>
-  `id, name, ${kind === 'policy' ? 'version, ' : ''}status, data, first_seen_at, synced_at, verified_at, unverified_since,
-   deleted_at, last_event_id, last_event_at, cause`;
-
 /** What a row says of itself, besides what it says of its record. Instants are ISO 8601 UTC text. */
 export interface RowMarks {
   firstSeenAt: string;

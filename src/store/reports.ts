@@ -52,6 +52,14 @@ export interface RecordReport {
   cause: string;
 }
 
+/** Its columns, in the order of the tables, which hold what is the mirror's own besides. */
+export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
+  ...(['id', 'name'] as const),
+  ...(kind === 'policy' ? (['version'] as const) : []),
+  ...(['status', 'data', 'first_seen_at', 'synced_at', 'verified_at', 'unverified_since'] as const),
+  ...(['deleted_at', 'last_event_id', 'last_event_at', 'cause'] as const),
+];
+
 export interface ChangeReport {
   seq: number;
   kind: Kind;

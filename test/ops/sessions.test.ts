@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
-import { createSessions, SESSION_IDLE_MS, SESSION_LIFETIME_MS } from '../../src/ops/sessions.ts';
-import { createSharedSessions } from '../../src/ops/shared-sessions.ts';
+import {
+  createSessions,
+  createSharedSessions,
+  SESSION_IDLE_MS,
+  SESSION_LIFETIME_MS,
+} from '../../src/ops/sessions.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 
 /** In memory, and in a database that another process opens as well. */

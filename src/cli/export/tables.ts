@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kind } from '../../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../../ops/api/client.ts';
-import { recordColumns } from '../../ops/records-csv.ts';
 import { MirrorError } from '../../platform/errors.ts';
-import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
+import { PAGE_LIMIT_MAX, recordColumns } from '../../store/reports.ts';
 
 /** How long one request for changes waits until there are some. Seconds. */
 const WAIT_SECONDS = 10;

@@ -1,4 +1,6 @@
 import { type Hook, OpenAPIHono } from '@hono/zod-openapi';
+import { Hono } from 'hono';
+import { hc } from 'hono/client';
 import { HTTPException } from 'hono/http-exception';
 import { problem } from '../../platform/problem.ts';
 import type { ReportStore } from '../../store/reports.ts';
@@ -70,3 +72,45 @@ const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
   const detail = given > 1 ? `\`${name}\` is given ${given} times.` : `\`${name}\`: ${what}.`;
   return problem(400, 'invalid_parameter', 'A parameter is not usable.', detail);
 };
+
+/** OpenAPI 3.1, made of the routes themselves. */
+export function openApiDocument(
+  app: OpenAPIHono<OpsEnv>,
+  about: { version: string; origin: string },
+): object {
+  const document = app.getOpenAPI31Document({
+    openapi: '3.1.0',
+    info: {
+      title: 'compliance-mirror, operators’ listener',
+      version: about.version,
+      description:
+        'Lists are paged by key: `next` of one page is `after` of the following. Errors are RFC 9457 problems. ' +
+        'Bearer tokens are those of OPS_TOKENS; the role `read` reads, `operate` changes as well.',
+    },
+    servers: [{ url: about.origin }],
+    security: [{ token: [] }],
+  });
+  return {
+    ...document,
+    info: { ...document.info, license: { name: 'MIT', identifier: 'MIT' } },
+    components: {
+      ...document.components,
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+    },
+  };
+}
+
+/** The API in this process, for `name`, who may change whatever it takes. What it rejects with comes as it is. */
+export function apiHere(api: Api, name: string) {
+  const app = new Hono<OpsEnv>();
+  app.onError((error) => {
+    throw error;
+  });
+  app.use(async (c, next) => {
+    c.set('identity', { name, role: 'operate', csrf: null });
+    await next();
+  });
+  app.route('/', api);
+  const send: typeof fetch = async (address, init) => await app.request(String(address), init);
+  return hc<Api>('http://localhost', { fetch: send }).api;
+}

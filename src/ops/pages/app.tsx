@@ -1,10 +1,9 @@
 import { Hono } from 'hono';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import { waitingIn } from '../attention.ts';
-import { createCharts } from '../charts.ts';
 import type { OpsContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
-import { isRange } from '../series.ts';
+import { createCharts, isRange } from '../series.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { createDryRuns } from './dry-runs.ts';
 import { createForms, TICKED_PATH } from './forms.ts';

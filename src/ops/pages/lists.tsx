@@ -7,13 +7,12 @@ import type { OpsHandlerContext } from '../access.ts';
 import { type Aftermath, aftermathOf } from '../aftermath.ts';
 import { waitingIn } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
+import { recordsCsv } from '../csv.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
-import { recordsCsv } from '../records-csv.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
 import { AuditPage } from './audit-page.tsx';
 import { DeliveriesPage } from './deliveries-page.tsx';
-import { QuarantinedPage, QuarantinePage, RejectionPage, RejectionsPage } from './deliveries-pages.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { EventPage } from './event-page.tsx';
 import { EventsPage } from './events-page.tsx';
@@ -21,6 +20,12 @@ import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
 import { fragment, page as framed, type PageName, Pages } from './layout.tsx';
 import { NewRows } from './pieces.tsx';
+import {
+  QuarantinedPage,
+  QuarantinePage,
+  RejectionPage,
+  RejectionsPage,
+} from './quarantine-and-rejections-pages.tsx';
 import { nextPath, PAGE_ROWS, pageQueries, pageQuery } from './query.ts';
 import { RecordPage } from './record-page.tsx';
 import { RecordsPage } from './records-page.tsx';

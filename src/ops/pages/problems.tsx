@@ -1,9 +1,9 @@
 import type { MiddlewareHandler } from 'hono';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
-import { acceptsPage, type OpsEnv } from '../access.ts';
+import { acceptsPage, type Identity, type OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import { page } from './layout.tsx';
-import { ProblemPage } from './problem-page.tsx';
+import { Frame, page } from './layout.tsx';
+import { Title } from './pieces.tsx';
 
 /** A person's browser gets a problem as a page; a program, and whatever asks the API, as it is. */
 export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {
@@ -22,4 +22,28 @@ export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHa
     c.res = undefined;
     c.res = new Response(page(content), { status: res.status, headers });
   };
+}
+
+/** An error, for a person: the same words as the problem that a program gets. */
+function ProblemPage({
+  status,
+  title,
+  detail,
+  identity,
+  now,
+}: {
+  status: number;
+  title: string;
+  detail: string | null;
+  identity: Identity | null;
+  now: number;
+}) {
+  return (
+    <Frame title={title} current={null} identity={identity} now={now}>
+      <Title note={detail}>{title}</Title>
+      <p class="note">
+        {status === 401 ? <a href="/sign-in">Sign in</a> : <a href="/">To the status page</a>}
+      </p>
+    </Frame>
+  );
 }

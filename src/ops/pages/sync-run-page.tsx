@@ -5,7 +5,7 @@ import { shortened } from '../body-text.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
-import { DifferencesDetails } from './differences-details.tsx';
+import { DifferencesDetails } from './differences.tsx';
 import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Table, Title, Told } from './pieces.tsx';

@@ -3,7 +3,7 @@ import type { SyncRunReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
-import { DifferencesDetails } from './differences-details.tsx';
+import { DifferencesDetails } from './differences.tsx';
 import type { DryRun } from './dry-runs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Table, Title, Told } from './pieces.tsx';

@@ -2,7 +2,7 @@ import type { SyncRunReport } from '../../store/reports.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
-import { differencesWords } from './differences.ts';
+import { differencesWords } from './differences.tsx';
 import { Instant, Table, Tile } from './pieces.tsx';
 
 export const SYNC_RUN_COLUMNS = ['Sync run', 'Began', 'Took', 'Why', 'Seen', 'Differences', 'Outcome'];

@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Sql } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import { recordColumns, TABLES } from '../record-rows.ts';
+import { TABLES } from '../record-rows.ts';
 import {
   NAMES_LOOKED_AT,
   type Paging,
@@ -12,6 +12,7 @@ import {
   type RecordPage,
   type RecordPaging,
   type RecordReport,
+  recordColumns,
   STATUS_COUNT_MAX,
   type StatusCount,
 } from '../reports.ts';
@@ -222,7 +223,7 @@ async function inOrder(to: Sql, kind: Kind, ids: readonly string[]): Promise<Rec
 
 async function rowsOf({ query, dialect }: Sql, kind: Kind, which: SQL): Promise<RecordReport[]> {
   const rows = await query<RecordReport>(
-    sql`SELECT ${sql.raw(recordColumns(kind))} FROM ${TABLE_OF[kind]} WHERE ${which}`,
+    sql`SELECT ${sql.raw(recordColumns(kind).join(', '))} FROM ${TABLE_OF[kind]} WHERE ${which}`,
   );
   return rows.map((row) => ({ ...row, data: dialect.fromJson(row.data) as JsonObject }));
 }

@@ -1,27 +1,28 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { recordColumns, SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
-import type {
-  AuditReport,
-  ChangeReport,
-  EventReport,
-  EventState,
-  GapReport,
-  KindStatus,
-  LearnedPointerReport,
-  OpenGaps,
-  Paging,
-  PendingDeletionReport,
-  Period,
-  QuarantineReport,
-  RecordReport,
-  RejectionReport,
-  ReportStore,
-  StoreSummary,
-  SyncRunReport,
-  TrafficReport,
-  TrimmedChanges,
+import { SELECT_KIND_STATUS, TABLES } from '../record-rows.ts';
+import {
+  type AuditReport,
+  type ChangeReport,
+  type EventReport,
+  type EventState,
+  type GapReport,
+  type KindStatus,
+  type LearnedPointerReport,
+  type OpenGaps,
+  type Paging,
+  type PendingDeletionReport,
+  type Period,
+  type QuarantineReport,
+  type RecordReport,
+  type RejectionReport,
+  type ReportStore,
+  recordColumns,
+  type StoreSummary,
+  type SyncRunReport,
+  type TrafficReport,
+  type TrimmedChanges,
 } from '../reports.ts';
 import { EPOCH_FACT } from '../restored.ts';
 import * as tables from '../schema.sqlite.ts';
@@ -159,7 +160,7 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
 
     async showRecord(kind, id) {
       const row = await one<RecordReport>(
-        sql`SELECT ${sql.raw(recordColumns(kind))} FROM ${sql.identifier(TABLES[kind])} WHERE id = ${id}`,
+        sql`SELECT ${sql.raw(recordColumns(kind).join(', '))} FROM ${sql.identifier(TABLES[kind])} WHERE id = ${id}`,
       );
       return row === null ? null : withJson<RecordReport>('data')(row);
     },
