@@ -10,7 +10,7 @@ import {
   TEXT_SHOWN_CHARACTERS,
   utf8Text,
 } from '../../src/ops/body-text.ts';
-import { noticeOf } from '../../src/ops/pages/told.ts';
+import { noticeOf } from '../../src/ops/pages/form-outcome.ts';
 import { RANGES, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
 
 test.each([

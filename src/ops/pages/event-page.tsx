@@ -5,10 +5,10 @@ import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
 import { State } from './events-page.tsx';
+import type { Notice } from './form-outcome.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Cause, Facts, Instant, RecordLink, Title, Told } from './pieces.tsx';
 import { Change } from './record-page.tsx';
-import type { Notice } from './told.ts';
 
 export interface EventView {
   event: EventReport;

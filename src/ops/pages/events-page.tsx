@@ -2,6 +2,7 @@ import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { EventReport, EventState } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { figure, kindNoun } from '../words.ts';
+import type { Notice } from './form-outcome.ts';
 import { eventHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import {
@@ -17,7 +18,6 @@ import {
   Title,
   Told,
 } from './pieces.tsx';
-import type { Notice } from './told.ts';
 
 export interface EventsView {
   identity: Identity;

@@ -4,9 +4,9 @@ import { gapGuide } from '../gap-guides.ts';
 import { gapText } from '../gap-texts.ts';
 import { isEndedByPerson } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
+import type { Notice } from './form-outcome.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Empty, Instant, NewRows, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
-import type { Notice } from './told.ts';
 
 export function GapsPage({
   show,

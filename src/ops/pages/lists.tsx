@@ -16,6 +16,7 @@ import { DeliveriesPage } from './deliveries-page.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { EventPage } from './event-page.tsx';
 import { EventsPage } from './events-page.tsx';
+import { createNotices, noticeOf, noticeOfEvent } from './form-outcome.ts';
 import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
 import { fragment, page as framed, type PageName, Pages } from './layout.tsx';
@@ -31,7 +32,6 @@ import { RecordPage } from './record-page.tsx';
 import { RecordsPage } from './records-page.tsx';
 import { SyncRunPage } from './sync-run-page.tsx';
 import { SyncRunsPage, SyncRunsParts } from './sync-runs-page.tsx';
-import { createNotices, noticeOf, noticeOfEvent } from './told.ts';
 
 /** Ids of pending deletions on one page: they stand close together. */
 const PENDING_SHOWN = 200;

@@ -3,8 +3,8 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { CSRF_FIELD } from '../access.ts';
 import { rawText, shownText } from '../body-text.ts';
 import { age, figure, kindNoun } from '../words.ts';
+import type { Notice } from './form-outcome.ts';
 import { causeHref, eventHref, recordHref } from './hrefs.ts';
-import type { Notice } from './told.ts';
 
 /**
  * An instant in UTC, as every page says at its foot: the zone of the tables, the API and the log too. The time alone when it is of

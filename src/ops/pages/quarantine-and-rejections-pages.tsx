@@ -5,6 +5,7 @@ import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
+import type { Notice } from './form-outcome.ts';
 import { Frame } from './layout.tsx';
 import {
   ActionForm,
@@ -20,7 +21,6 @@ import {
   Title,
   Told,
 } from './pieces.tsx';
-import type { Notice } from './told.ts';
 
 interface List<Row> {
   rows: readonly Row[];

@@ -3,6 +3,7 @@ import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { FIELDS_SHOWN, fieldChanges, shortened } from '../body-text.ts';
 import { kindNoun } from '../words.ts';
+import type { Notice } from './form-outcome.ts';
 import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import {
@@ -19,7 +20,6 @@ import {
   Told,
 } from './pieces.tsx';
 import { Verified } from './records-page.tsx';
-import type { Notice } from './told.ts';
 
 export interface RecordView {
   kind: Kind;

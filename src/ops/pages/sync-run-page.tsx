@@ -6,11 +6,11 @@ import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
+import type { Notice } from './form-outcome.ts';
 import { recordHref } from './hrefs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Table, Title, Told } from './pieces.tsx';
 import { Running, tookWords } from './sync-runs-tile.tsx';
-import type { Notice } from './told.ts';
 
 export interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
   /** One page of both. */

@@ -5,10 +5,10 @@ import type { Snapshot } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
 import type { DryRun } from './dry-runs.ts';
+import type { Notice } from './form-outcome.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Table, Title, Told } from './pieces.tsx';
 import { Ended, Running, SYNC_RUN_COLUMNS } from './sync-runs-tile.tsx';
-import type { Notice } from './told.ts';
 
 export interface SyncRunsView {
   snapshot: Snapshot;
