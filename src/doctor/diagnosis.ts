@@ -1,10 +1,9 @@
 import { parseSignatureHeader } from '../receive/signature.ts';
 import { fitCauses } from './diagnosis-fit.ts';
-import { formCauses, looseElements, missingHeader } from './diagnosis-header.ts';
+import { formCauses, looseElements, missingHeader, timeCauses } from './diagnosis-header.ts';
 import { type CandidateSecret, type Fit, searchFit } from './diagnosis-search.ts';
 import type { Steps } from './diagnosis-steps.ts';
 import type { Cause, DiagnosisSettings, Specimen } from './diagnosis-terms.ts';
-import { timeCauses } from './diagnosis-time.ts';
 
 export interface Diagnosis {
   /** The service would take it, as far as its signature goes. */
