@@ -14,7 +14,7 @@ import { FaultSwitch } from './faults.ts';
 import { Clients } from './oauth/clients.ts';
 import { consentRoutes } from './oauth/consent-routes.tsx';
 import { Grants } from './oauth/grants.ts';
-import type { OauthOptions } from './oauth/options.ts';
+import { MADE_SECRET_PREFIX, type OauthOptions } from './oauth/options.ts';
 import { tokenRoutes } from './oauth/token-routes.ts';
 import { describeDeliveries, openApiDocument } from './openapi.ts';
 import { type GivenOptions, resolveOptions, type SandboxOptions } from './options.ts';
@@ -187,4 +187,24 @@ function closeServer(server: Server): Promise<void> {
     server.close((error) => (error ? reject(error) : resolve()));
     server.closeAllConnections();
   });
+}
+
+/**
+ * What a person needs to use the sandbox, a line each. Keys and secrets made for this run are shown, since they
+ * are of use only with it; those that were set are not repeated.
+ */
+export function introduction(sandbox: Sandbox, given: GivenOptions): string[] {
+  const { application, serviceAccounts } = sandbox.oauth;
+  const keys = given.apiKeys === undefined ? [`API key: ${sandbox.apiKeys[0]}`] : [];
+  // Settings can give a client in part, so that each secret tells by its beginning whether it was made.
+  const shown = (secret: string) => (secret.startsWith(MADE_SECRET_PREFIX) ? `, secret ${secret}` : '');
+  return [
+    `Sandbox: ${sandbox.url}/v1`,
+    `Page: ${sandbox.url}/`,
+    ...keys,
+    `OAuth: ${sandbox.url}, client ${application.id}${shown(application.secret)}, redirects to ${application.redirectUri}`,
+    ...serviceAccounts.map(
+      ({ id, secret, scopes }) => `Service account: ${id}${shown(secret)}, scopes ${scopes.join(' ')}`,
+    ),
+  ];
 }

@@ -35,9 +35,8 @@ export function sandboxCommand(cli: Cli): Command {
     .addHelpText('after', '\nEverything else is set by SANDBOX_*; docs/settings.md has their formats.')
     .action(async (flags: SandboxFlags) => {
       // Here and not above: the short commands should not load a web server each time.
-      const { introduction } = await import('../../sandbox/introduction.ts');
       const { sandboxOptionsFromEnv, sandboxSettingNames } = await import('../../sandbox/options.ts');
-      const { startSandbox } = await import('../../sandbox/sandbox.ts');
+      const { introduction, startSandbox } = await import('../../sandbox/sandbox.ts');
       const { loadSeed } = await import('../../sandbox/seed.ts');
       const options = sandboxOptionsFromEnv(cli.env);
       for (const warning of unknownNames(cli.env, sandboxSettingNames(), SANDBOX_NAMES)) {
