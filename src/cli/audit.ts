@@ -2,17 +2,7 @@ import { Command } from 'commander';
 import { answered } from '../ops/api/client.ts';
 import type { AuditEntry } from '../ops/api/schemas.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
-import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  limitOption,
-  pagingOf,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { type ListView, listByTime } from './lists.ts';
 
 const AUDIT: ListView<AuditEntry> = [
   ['ID', (entry) => entry.id],
@@ -26,21 +16,9 @@ const AUDIT: ListView<AuditEntry> = [
 export function auditCommand(cli: Cli): Command {
   const audit = new Command('audit').description('who changed what, signed in, or was turned down: list');
 
-  timed(audit.command('list'))
-    .description('entries, newest first')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: TimedListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        writeList(
-          cli,
-          await answered(api.audit.$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
-          options,
-          AUDIT,
-        );
-      }),
-    );
+  listByTime(cli, audit.command('list').description('entries, newest first'), AUDIT, (api, query) =>
+    answered(api.audit.$get({ query })),
+  );
 
   return audit;
 }

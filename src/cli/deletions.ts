@@ -1,3 +1,4 @@
+import { createInterface } from 'node:readline/promises';
 import { Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
@@ -5,7 +6,6 @@ import type { PendingDeletion } from '../ops/api/schemas.ts';
 import { digestOf } from '../ops/pending-deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-import { ask } from './ask.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, writeList } from './lists.ts';
 import { withApi } from './ops-api.ts';
@@ -112,3 +112,14 @@ async function askFor(cli: Cli, { syncRunId, ids, digest }: DeletionsToApprove):
 }
 
 const indented = (ids: readonly string[]) => ids.map((id) => `  ${printable(id)}\n`).join('');
+
+/** What a person types in answer. Null: nobody sits at a terminal. */
+export async function ask(cli: Cli, question: string): Promise<string | null> {
+  if (!cli.err.isTerminal || process.stdin.isTTY !== true) return null;
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return (await lines.question(question)).trim();
+  } finally {
+    lines.close();
+  }
+}

@@ -1,5 +1,18 @@
+import type { Command } from 'commander';
+import type { ApiClient } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
+import type { Paging, Period } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
+import { withApi } from './ops-api.ts';
+import {
+  afterOption,
+  jsonOption,
+  limitOption,
+  pagingOf,
+  periodOf,
+  type TimedListOptions,
+  timed,
+} from './options.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printable, printableJson } from './text.ts';
 
@@ -29,6 +42,25 @@ export function writeList<Item>(
     rows,
   );
   if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
+}
+
+/** Makes of `command` a list of a period's rows, newest first, a page at a time. */
+export function listByTime<Item>(
+  cli: Cli,
+  command: Command,
+  view: ListView<Item>,
+  read: (api: ApiClient, query: Period & Paging) => Promise<ListPage<Item>>,
+): void {
+  timed(command)
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((options: TimedListOptions) =>
+      withApi(cli, 'read', async (api) => {
+        const page = await read(api, { ...periodOf(options), ...pagingOf(options) });
+        writeList(cli, page, options, view);
+      }),
+    );
 }
 
 /** One page of the API looks at a bounded number of rows. A command has time: it goes on until its own page is full. */

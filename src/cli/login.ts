@@ -16,8 +16,7 @@ import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { openForWriting, refuseFromAfar } from './database.ts';
-import { openBrowser } from './login/browser.ts';
-import { isLoopbackRedirect, listenForConsent, type Page } from './login/listener.ts';
+import { isLoopbackRedirect, listenForConsent, openBrowser, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
 import { printable } from './text.ts';
 

@@ -3,18 +3,9 @@ import { answered, at, changed, found } from '../ops/api/client.ts';
 import type { QuarantinedDelivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, writeList, writeOne } from './lists.ts';
+import { type ListView, listByTime, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  limitOption,
-  pagingOf,
-  parseRowId,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { jsonOption, parseRowId } from './options.ts';
 
 const QUARANTINE: ListView<QuarantinedDelivery> = [
   ['ID', (delivery) => delivery.id],
@@ -30,21 +21,12 @@ export function quarantineCommand(cli: Cli): Command {
     'deliveries that were rightly signed and could not be used: list, show, release',
   );
 
-  timed(quarantine.command('list'))
-    .description('quarantined deliveries, newest first')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: TimedListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        writeList(
-          cli,
-          await answered(api.quarantine.$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
-          options,
-          QUARANTINE,
-        );
-      }),
-    );
+  listByTime(
+    cli,
+    quarantine.command('list').description('quarantined deliveries, newest first'),
+    QUARANTINE,
+    (api, query) => answered(api.quarantine.$get({ query })),
+  );
 
   quarantine
     .command('show')

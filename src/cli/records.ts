@@ -16,8 +16,7 @@ import {
   parseInstant,
   parseKind,
 } from './options.ts';
-import type { PastRecord } from './past-record.ts';
-import { recordsAt } from './records-at.ts';
+import { type PastRecord, recordsAt } from './records-at.ts';
 
 const RECORDS: ListView<MirroredRecord> = [
   ['ID', (record) => record.id],

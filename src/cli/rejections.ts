@@ -3,18 +3,9 @@ import { answered, at, found } from '../ops/api/client.ts';
 import type { Rejection } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, writeList, writeOne } from './lists.ts';
+import { type ListView, listByTime, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  limitOption,
-  pagingOf,
-  parseRowId,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { jsonOption, parseRowId } from './options.ts';
 
 const REJECTIONS: ListView<Rejection> = [
   ['ID', (rejection) => rejection.id],
@@ -31,21 +22,14 @@ export function rejectionsCommand(cli: Cli): Command {
     'deliveries that were rejected, by reason and sender: list, show',
   );
 
-  timed(rejections.command('list'))
-    .description('rejected deliveries, newest first; COUNT: how many of its minute each stands for')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: TimedListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        writeList(
-          cli,
-          await answered(api.rejections.$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
-          options,
-          REJECTIONS,
-        );
-      }),
-    );
+  listByTime(
+    cli,
+    rejections
+      .command('list')
+      .description('rejected deliveries, newest first; COUNT: how many of its minute each stands for'),
+    REJECTIONS,
+    (api, query) => answered(api.rejections.$get({ query })),
+  );
 
   rejections
     .command('show')

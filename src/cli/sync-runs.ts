@@ -5,18 +5,9 @@ import type { Differences } from '../ops/context.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
-import { type ListView, writeList } from './lists.ts';
+import { type ListView, listByTime } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  limitOption,
-  pagingOf,
-  parseRowId,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { jsonOption, parseRowId } from './options.ts';
 import { renderPairs } from './table.ts';
 
 const SYNC_RUNS: ListView<SyncRun> = [
@@ -36,21 +27,9 @@ const SYNC_RUNS: ListView<SyncRun> = [
 export function syncRunsCommand(cli: Cli): Command {
   const syncRuns = new Command('sync-runs').description('full syncs, and what each did: list, show');
 
-  timed(syncRuns.command('list'))
-    .description('full syncs, newest first')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: TimedListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        writeList(
-          cli,
-          await answered(api['sync-runs'].$get({ query: { ...periodOf(options), ...pagingOf(options) } })),
-          options,
-          SYNC_RUNS,
-        );
-      }),
-    );
+  listByTime(cli, syncRuns.command('list').description('full syncs, newest first'), SYNC_RUNS, (api, query) =>
+    answered(api['sync-runs'].$get({ query })),
+  );
 
   syncRuns
     .command('show')

@@ -8,8 +8,7 @@ import type { Rejection, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { withStore } from '../database.ts';
 import { explainEvent, explainQuarantined } from './accepted.ts';
-import { headersIn } from './recorded.ts';
-import { candidates, type GivenSecrets } from './secrets.ts';
+import { candidates, type GivenSecrets, headersIn } from './recorded.ts';
 
 export interface KeptOptions extends GivenSecrets {
   /** Values of signed headers, of which none is kept. */

@@ -1,17 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { diagnose } from '../../doctor/diagnosis.ts';
 import type { Explained } from '../../doctor/diagnosis-rejection.ts';
+import type { CandidateSecret } from '../../doctor/diagnosis-search.ts';
 import { allAtOnce } from '../../doctor/diagnosis-steps.ts';
 import { ASK_SENDER } from '../../doctor/diagnosis-terms.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { describeError, UsageError } from '../../platform/errors.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
-import { diagnosisSettings } from '../../service/diagnoses.ts';
+import { diagnosisSettings, secretsInUse } from '../../service/diagnoses.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, withStore } from '../database.ts';
 import { unusableText } from './accepted.ts';
-import { candidates, type GivenSecrets } from './secrets.ts';
 
 export interface RecordedOptions extends GivenSecrets {
   header?: string[];
@@ -86,4 +86,32 @@ function secondsOf(receivedAt: string | undefined): number {
   const ms = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(receivedAt) ? Date.parse(receivedAt) : Number.NaN;
   if (Number.isFinite(ms)) return Math.floor(ms / 1000);
   throw new UsageError('--received-at takes an instant such as 2026-11-02T12:00:00Z, or seconds since 1970');
+}
+
+export interface GivenSecrets {
+  secret?: string[];
+  retired?: string[];
+}
+
+/**
+ * Every secret to try. Those in use decide what is healthy; where none is, the ones given on the command line
+ * take their place, so that a delivery can be examined on a machine that is not configured.
+ */
+export function candidates(
+  config: Config,
+  registrations: readonly StoredRegistration[],
+  given: GivenSecrets,
+): CandidateSecret[] {
+  const inUse = secretsInUse(config, registrations, Date.now());
+  const known = new Set(inUse.map(({ text }) => text));
+  const isNoneExpected = inUse.every(({ standing }) => standing === 'retired');
+  const numbered = (texts: readonly string[], option: string, standing: CandidateSecret['standing']) =>
+    texts
+      .filter((text) => !known.has(text))
+      .map((text, index): CandidateSecret => ({ text, standing, name: `${option} number ${index + 1}` }));
+  return [
+    ...inUse,
+    ...numbered(given.secret ?? [], '--secret', isNoneExpected ? 'expected' : 'retired'),
+    ...numbered(given.retired ?? [], '--retired', 'retired'),
+  ];
 }

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth-endpoint.ts';
@@ -107,4 +108,20 @@ function startListening(server: Server, url: URL): Promise<void> {
     });
     server.listen({ host, port }, () => resolve());
   });
+}
+
+/** Asks the desktop to open `url`. What comes of it cannot be known: the address is printed besides. */
+export function openBrowser(url: string): void {
+  const [command, ...args] = openerOf(process.platform);
+  const child = spawn(command, [...args, url], { stdio: 'ignore', detached: true });
+  // No such program: whoever sits here has the printed address.
+  child.on('error', () => {});
+  child.unref();
+}
+
+function openerOf(platform: NodeJS.Platform): [string, ...string[]] {
+  if (platform === 'darwin') return ['open'];
+  // Not `start`, which is the shell's, and would read the & in an address.
+  if (platform === 'win32') return ['rundll32', 'url.dll,FileProtocolHandler'];
+  return ['xdg-open'];
 }
