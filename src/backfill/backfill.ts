@@ -3,7 +3,7 @@ import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, createNap } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Applied, Conclusion, DirtyTiming, ProvisionalRules, RepairStore } from '../store/store.ts';
 import { createConclude } from './conclude-deletions.ts';
@@ -114,7 +114,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
   const end = new AbortController();
   const { signal } = end;
   let paused = false;
-  let wakeUp: () => void = () => undefined;
+  const nap = createNap(clock);
   let woken = false;
 
   const shared = { ...options, signal };
@@ -153,7 +153,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   function wake(): void {
     woken = true;
-    wakeUp();
+    nap.wake();
   }
 
   // ─── full syncs ───────────────────────────────────────────────────────────────────────────────────────────
@@ -309,20 +309,14 @@ export function createBackfill(options: BackfillOptions): Backfill {
     }
   }
 
-  async function nap(): Promise<void> {
+  async function rest(): Promise<void> {
     if (signal.aborted) return;
     await clock.sleep(SHORTEST_NAP_MS, signal);
     if (woken || signal.aborted) return;
     const next = (await nextDue()) - clock.steady();
     // What is due already waits for something else than time: the request that reads it wakes us.
     const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
-    const nap = new AbortController();
-    wakeUp = () => nap.abort();
-    const stop = () => nap.abort();
-    signal.addEventListener('abort', stop, { once: true });
-    await clock.sleep(ms, nap.signal);
-    signal.removeEventListener('abort', stop);
-    wakeUp = () => undefined;
+    await nap.sleep(ms, signal);
   }
 
   return {
@@ -367,7 +361,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
           options.onError(error);
           if (error instanceof StoreUnavailable) await clock.sleep(STORE_PAUSE_MS, signal);
         }
-        await nap();
+        await rest();
       }
       await Promise.all([...repairs.values(), seeking, ...[...plans.values()].map((plan) => plan.running)]);
     },

@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, createNap } from '../platform/clock.ts';
 import { type Budget, createPartialBudget, KEPT_FROM_SCANS, type LostPlaces, WINDOW_MS } from './budget.ts';
 
 /**
@@ -67,11 +67,11 @@ export function createSharedBudget(options: {
     requestsPerMinute: limit,
     places: 0,
     clock,
-    onWaiting: () => wakeUp(),
+    onWaiting: () => nap.wake(),
   });
   const leaseMs = GOOD_FOR_MS + Math.ceil(options.requestTimeoutMs) + WINDOW_MS;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
-  let wakeUp: () => void = () => undefined;
+  const nap = createNap(clock);
   let places = 0;
   let goodUntil = Number.NEGATIVE_INFINITY;
   let othersWanting = 0;
@@ -123,15 +123,9 @@ export function createSharedBudget(options: {
     if (askedPauseUntil === until) askedPauseUntil = null;
   }
 
-  async function nap(signal: AbortSignal): Promise<void> {
-    const nap = new AbortController();
-    const stop = () => nap.abort();
-    signal.addEventListener('abort', stop, { once: true });
-    const isWaiting = budget.demand().waiting > 0;
-    if (!isWaiting) wakeUp = stop;
-    await clock.sleep(isWaiting ? ASK_WAITING_MS : ASK_IDLE_MS, nap.signal);
-    wakeUp = () => undefined;
-    signal.removeEventListener('abort', stop);
+  async function rest(signal: AbortSignal): Promise<void> {
+    if (budget.demand().waiting > 0) await clock.sleep(ASK_WAITING_MS, signal);
+    else await nap.sleep(ASK_IDLE_MS, signal);
   }
 
   return {
@@ -139,7 +133,7 @@ export function createSharedBudget(options: {
     pauseUntil(steadyMs) {
       budget.pauseUntil(steadyMs);
       askedPauseUntil = Math.max(askedPauseUntil ?? steadyMs, steadyMs);
-      wakeUp();
+      nap.wake();
     },
     left() {
       const own = budget.left();
@@ -153,7 +147,7 @@ export function createSharedBudget(options: {
         } catch (error) {
           options.onError(error);
         }
-        await endingWhenOver(() => nap(signal));
+        await endingWhenOver(() => rest(signal));
       }
       const { inUse } = budget.demand();
       budget.setPlaces(0);

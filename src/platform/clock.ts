@@ -36,6 +36,32 @@ export function systemClock(): Clock {
   };
 }
 
+/** A sleep that something may end before its time. */
+export interface Nap {
+  /** Resolves after `ms` milliseconds, or at once when `signal` aborts or somebody wakes it. Never rejects. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+  /** Does nothing while nobody sleeps. */
+  wake(): void;
+}
+
+export function createNap(clock: Pick<Clock, 'sleep'>): Nap {
+  let wakeUp: () => void = () => undefined;
+  return {
+    wake: () => wakeUp(),
+    async sleep(ms, signal) {
+      if (signal.aborted) return;
+      const over = new AbortController();
+      // Without a reason given, one is made, with its stack: that cost more than the rest of a wake-up.
+      const stop = () => over.abort(null);
+      wakeUp = stop;
+      signal.addEventListener('abort', stop, { once: true });
+      await clock.sleep(ms, over.signal);
+      signal.removeEventListener('abort', stop);
+      wakeUp = () => undefined;
+    },
+  };
+}
+
 /** The database's clocks at one instant. Units: milliseconds since 1970. */
 interface SharedInstant {
   wall: number;

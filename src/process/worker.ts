@@ -1,6 +1,6 @@
 import PQueue from 'p-queue';
 import { EVENT_BACKOFF, nextAttempt } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, createNap } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
 
@@ -61,7 +61,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const { store, clock, gatherMs = 0 } = options;
   const { owner, leaseMs, lookEveryMs } = options.claims ?? ALONE;
   const queue = new PQueue({ concurrency: options.concurrency });
-  let wakeUp: () => void = () => undefined;
+  const nap = createNap(clock);
   let woken = false;
   let paused = false;
   let batches = 0;
@@ -72,22 +72,15 @@ export function createWorker(options: WorkerOptions): Worker {
 
   function wake(): void {
     woken = true;
-    if (!paused) wakeUp();
+    if (!paused) nap.wake();
   }
 
-  async function nap(signal: AbortSignal): Promise<void> {
+  async function rest(signal: AbortSignal): Promise<void> {
     const isWanted = () => signal.aborted || (woken && !paused);
     if (isWanted()) return;
     const retryAt = paused ? null : await nextRetry();
     const ms = retryAt === null ? lookEveryMs : Math.min(lookEveryMs, Math.max(1, retryAt - clock.wall()));
-    const nap = new AbortController();
-    // Without a reason given, one is made, with its stack: that cost more than the rest of a wake-up.
-    const stop = () => nap.abort(null);
-    wakeUp = stop;
-    signal.addEventListener('abort', stop, { once: true });
-    if (!isWanted()) await clock.sleep(ms, nap.signal);
-    signal.removeEventListener('abort', stop);
-    wakeUp = () => undefined;
+    if (!isWanted()) await nap.sleep(ms, signal);
   }
 
   async function nextRetry(): Promise<number | null> {
@@ -185,7 +178,7 @@ export function createWorker(options: WorkerOptions): Worker {
         if (claimed > 0 && claimed < LARGEST_BATCH && gatherMs > 0) await clock.sleep(gatherMs, signal);
         else if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
         else if (queue.pending > 0) await queue.onIdle();
-        else await nap(signal);
+        else await rest(signal);
       }
       await queue.onIdle();
     },

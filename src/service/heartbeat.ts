@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, createNap } from '../platform/clock.ts';
 
 /** How often the service says that it lives: the resolution of what counts as our downtime. */
 const HEARTBEAT_MS = 5_000;
@@ -22,21 +22,18 @@ export function createHeartbeat(options: {
   const { clock, onError } = options;
   let isHurried = false;
   let soonestMs = SOONEST_MS;
-  let wakeUp: () => void = () => undefined;
+  const nap = createNap(clock);
 
   async function rest(signal: AbortSignal): Promise<void> {
     await clock.sleep(soonestMs, signal);
     if (isHurried) return;
-    const nap = new AbortController();
-    wakeUp = () => nap.abort(null);
-    await clock.sleep(HEARTBEAT_MS - soonestMs, AbortSignal.any([signal, nap.signal]));
-    wakeUp = () => undefined;
+    await nap.sleep(HEARTBEAT_MS - soonestMs, signal);
   }
 
   return {
     hurry() {
       isHurried = true;
-      wakeUp();
+      nap.wake();
     },
     async run(beat, signal) {
       while (!signal.aborted) {

@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, createNap } from '../platform/clock.ts';
 import type { Notice } from '../store/replicas.ts';
 import type { Store } from '../store/store.ts';
 import { type Pause, readPause } from './pause.ts';
@@ -29,12 +29,12 @@ export function createSharing(options: {
   onError: (error: unknown) => void;
 }): Sharing {
   const { store, clock, replicas } = options;
-  let wakeUp: () => void = () => undefined;
+  const nap = createNap(clock);
   let isTold = false;
 
   function lookNow(): void {
     isTold = true;
-    wakeUp();
+    nap.wake();
   }
 
   function hear(notice: Notice): void {
@@ -54,16 +54,6 @@ export function createSharing(options: {
     }
   }
 
-  async function nap(signal: AbortSignal): Promise<void> {
-    const nap = new AbortController();
-    const stop = () => nap.abort();
-    wakeUp = stop;
-    signal.addEventListener('abort', stop, { once: true });
-    await clock.sleep(LOOK_EVERY_MS, nap.signal);
-    signal.removeEventListener('abort', stop);
-    wakeUp = () => undefined;
-  }
-
   return {
     lookNow,
     async run(signal) {
@@ -72,7 +62,7 @@ export function createSharing(options: {
       try {
         while (!signal.aborted) {
           await look();
-          await nap(signal);
+          await nap.sleep(LOOK_EVERY_MS, signal);
         }
       } finally {
         await ears.stop();
