@@ -38,6 +38,15 @@ export interface UpstreamHealth {
   silentSinceWall: number | null;
 }
 
+export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
+  ok: null,
+  lastOkWall: null,
+  lastErrorWall: null,
+  lastError: null,
+  consecutiveFailures: 0,
+  silentSinceWall: null,
+};
+
 /** Since when the upstream has not answered usefully; null while it does, or has not been silent for long. Pure. */
 export function unreachableSince(
   health: Pick<UpstreamHealth, 'silentSinceWall'> | undefined,
@@ -104,14 +113,7 @@ export function createUpstream(options: {
   onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
 }): Upstream {
   const { client, store, gaps, clock, signal } = options;
-  const health: UpstreamHealth = {
-    ok: null,
-    lastOkWall: null,
-    lastErrorWall: null,
-    lastError: null,
-    consecutiveFailures: 0,
-    silentSinceWall: null,
-  };
+  const health = { ...NOTHING_KNOWN };
   const witnesses = new Map<Kind, Witness[]>();
   const rejected = new Set<Kind>();
   /** Kinds read since the start, or since their last refusal: the first read resolves what an earlier process opened, too. */

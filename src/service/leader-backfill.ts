@@ -1,6 +1,6 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { RunningSyncRun } from '../backfill/full-sync.ts';
-import type { UpstreamHealth } from '../backfill/upstream.ts';
+import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/upstream.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Lease } from '../store/replicas.ts';
@@ -28,15 +28,6 @@ interface Live {
   health: UpstreamHealth;
   running: RunningSyncRun[];
 }
-
-const NOTHING_KNOWN: UpstreamHealth = {
-  ok: null,
-  lastOkWall: null,
-  lastErrorWall: null,
-  lastError: null,
-  consecutiveFailures: 0,
-  silentSinceWall: null,
-};
 
 export interface LeaderBackfill extends Backfill {
   /** Passes on what was asked for, takes what others were asked for, and learns how it goes. `isTold`: somebody says so. */

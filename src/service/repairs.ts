@@ -3,13 +3,13 @@ import { type Budget, createBudget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
 import { accessPrint, type Credentials } from '../compliance/credentials.ts';
 import { credentialsFor } from '../compliance/credentials-for.ts';
-import { createSharedBudget, type SharedBudget } from '../compliance/shared-budget.ts';
 import type { RepairStore } from '../store/store.ts';
 import { forgeableDistanceMs } from './delivery-watch.ts';
 import { createLeaderBackfill, type LeaderBackfill } from './leader-backfill.ts';
 import type { Narrator } from './narrator.ts';
 import type { Base } from './opening.ts';
 import type { Replicas } from './replicas.ts';
+import { createSharedBudget, type SharedBudget } from './shared-budget.ts';
 
 /** What asks the API: under one budget, with one sort of credentials, what repairs the mirror by it. */
 export interface Repairs {

@@ -5,7 +5,6 @@ import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers } from '../../src/compliance/pointers.ts';
-import { createSharedBudget } from '../../src/compliance/shared-budget.ts';
 import { createInbox, type Inbox } from '../../src/inbox/inbox.ts';
 import { type Clock, type SharedClock, sharedClock } from '../../src/platform/clock.ts';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
@@ -19,6 +18,7 @@ import {
 import { recover } from '../../src/service/downtime.ts';
 import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
+import { createSharedBudget } from '../../src/service/shared-budget.ts';
 import { createSharing } from '../../src/service/sharing.ts';
 import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
 import { DiskFull, type Mortal } from './life.ts';

@@ -1,4 +1,5 @@
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
+import type { Rejection } from '../../store/store.ts';
 import type { Identity } from '../access.ts';
 import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../body-text.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
@@ -176,18 +177,6 @@ export function RejectionsPage({ rows, identity, now, next, first, stream }: Lis
   );
 }
 
-export interface KeptRejection {
-  id: number;
-  reason: string;
-  t: string | null;
-  bytes: number;
-  bodySha256: string | null;
-  header: string | null;
-  body: Uint8Array | null;
-  address: string | null;
-  wall: number;
-}
-
 const NOT_EXAMINED: RejectionDiagnosis = { causes: [], fit: null };
 const NOT_KEPT = 'It is not kept any more.';
 const BUSY = 'Others are being examined. Reload this page in a few seconds.';
@@ -200,7 +189,7 @@ export function RejectionPage({
   identity,
   now,
 }: {
-  rejection: KeptRejection;
+  rejection: Rejection & { id: number };
   receiver: OpsContext['receiver'];
   diagnosis: RejectionDiagnosis | 'busy' | null;
   identity: Identity;

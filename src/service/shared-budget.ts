@@ -1,5 +1,12 @@
+import {
+  type Budget,
+  createPartialBudget,
+  KEPT_FROM_SCANS,
+  type LostPlaces,
+  WINDOW_MS,
+} from '../compliance/budget.ts';
 import { type Clock, createNap } from '../platform/clock.ts';
-import { type Budget, createPartialBudget, KEPT_FROM_SCANS, type LostPlaces, WINDOW_MS } from './budget.ts';
+import type { ReplicaStore } from '../store/replicas.ts';
 
 /**
  * A place is leave for one request in any minute. Each process has some of them and uses them as a budget of its own;
@@ -7,28 +14,6 @@ import { type Budget, createPartialBudget, KEPT_FROM_SCANS, type LostPlaces, WIN
  * whatever becomes of a process: the places of one that died are given out again only when nothing it sent can count
  * any more.
  */
-
-/** What another process asks for; the store's verbs of these names. */
-export interface PlacesStore {
-  sharePlaces(
-    asked: {
-      replica: string;
-      limit: number;
-      takes: number;
-      wants: number;
-      leaseMs: number;
-      goodForMs: number;
-    },
-    now: { wall: number; steady: number },
-  ): Promise<{
-    places: number;
-    othersWanting: number;
-    free: number;
-    pausedUntil: number | null;
-    lost: readonly LostPlaces[];
-  }>;
-  pausePlaces(until: number): Promise<void>;
-}
 
 /**
  * A process that has not asked again for this long sends nothing more: two of its naps, so that one late answer stops
@@ -54,7 +39,7 @@ export interface SharedBudget extends Budget {
 }
 
 export function createSharedBudget(options: {
-  store: PlacesStore;
+  store: Pick<ReplicaStore, 'sharePlaces' | 'pausePlaces'>;
   replica: string;
   requestsPerMinute: number;
   /** No request takes longer until the service has it. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { WINDOW_MS } from '../../src/compliance/budget.ts';
-import { createSharedBudget, partOf } from '../../src/compliance/shared-budget.ts';
+import { createSharedBudget, partOf } from '../../src/service/shared-budget.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
-import { HeldClock } from './held-clock.ts';
+import { HeldClock } from '../compliance/held-clock.ts';
 
 describe('how many places a process asks for', () => {
   const state = { limit: 60, inUse: 0, waiting: 0, othersWanting: 0, passes: false };
