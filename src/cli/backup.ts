@@ -1,9 +1,10 @@
 import { Command } from 'commander';
 import { loadConfig } from '../platform/config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
-import { type Cli, type Screen, writeJson } from './cli.ts';
+import { type Cli, writeJson } from './cli.ts';
 import { backUpDatabase, refuseFromAfar } from './database.ts';
 import { jsonOption } from './options.ts';
+import { progressOn } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -12,9 +13,6 @@ interface BackupFlags {
   json?: true;
 }
 
-/** A terminal's line is drawn anew this often; elsewhere, where each is kept, a line comes more rarely. Milliseconds. */
-const REDRAW_EVERY_MS = 100;
-const LINE_EVERY_MS = 5_000;
 const MEBIBYTE = 1024 * 1024;
 
 export function backupCommand(cli: Cli): Command {
@@ -39,7 +37,7 @@ export function backupCommand(cli: Cli): Command {
           to: file,
           force: flags.force === true,
           signal: stop.signal,
-          onProgress: progress.show,
+          onProgress: (done) => progress.show(() => textOf(done)),
         });
         progress.end();
         if (flags.json) writeJson(cli.out, { file, ...result });
@@ -55,25 +53,9 @@ export function backupCommand(cli: Cli): Command {
     });
 }
 
-/** One line that is drawn over on a terminal, a line now and then elsewhere. */
-function progressOn(screen: Screen): { show: (progress: BackupProgress) => void; end: () => void } {
-  let shownAt = performance.now();
-  let isOpen = false;
-  return {
-    show({ doneBytes, totalBytes }) {
-      const now = performance.now();
-      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
-      shownAt = now;
-      const percent = totalBytes === 0 ? 100 : Math.floor((100 * doneBytes) / totalBytes);
-      const text = `Backing up: ${percent} % of ${mebibytes(totalBytes)}`;
-      screen.write(screen.isTerminal ? `\r${text}` : `${text}\n`);
-      isOpen = screen.isTerminal;
-    },
-    end() {
-      if (isOpen) screen.write('\r\u001b[K');
-      isOpen = false;
-    },
-  };
+function textOf({ doneBytes, totalBytes }: BackupProgress): string {
+  const percent = totalBytes === 0 ? 100 : Math.floor((100 * doneBytes) / totalBytes);
+  return `Backing up: ${percent} % of ${mebibytes(totalBytes)}`;
 }
 
 function mebibytes(bytes: number): string {

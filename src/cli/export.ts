@@ -8,10 +8,10 @@ import type { ApiClient } from '../ops/api/client.ts';
 import { csvLine } from '../ops/csv.ts';
 import { UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { progressOn } from './export/progress.ts';
 import { changesAsTheyCome, EXPORTED_TABLES, type ExportedTable, rowsOf } from './export/tables.ts';
 import { withApi } from './ops-api.ts';
 import { sinceOption } from './options.ts';
+import { progressOn, progressText } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -73,7 +73,7 @@ async function exportTable(
     file === STANDARD_OUTPUT
       ? streamTarget(process.stdout)
       : await fileTarget(file, { force: flags.force === true });
-  const progress = progressOn(cli.err, `Exporting ${name}`, 'rows');
+  const progress = progressOn(cli.err);
   const stop = flags.follow ? stopSignals({ attached: false }) : null;
   const { since } = flags;
   const source =
@@ -87,7 +87,7 @@ async function exportTable(
     for await (const row of source) {
       await target.write(line(row));
       rows += 1;
-      progress.show(rows, total);
+      progress.show(() => progressText(`Exporting ${name}`, 'rows', rows, total, cli.err.isTerminal));
     }
     await target.finish();
   } catch (error) {

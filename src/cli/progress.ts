@@ -15,7 +15,7 @@ const BAR_WIDTH = 20;
 /** Of a terminal that does not say, or says 0. */
 const USUAL_COLUMNS = 80;
 /** On what is no terminal a line stays, so it is written this seldom. Milliseconds. */
-const LINE_EVERY_MS = 10_000;
+const SYNC_LINE_EVERY_MS = 10_000;
 
 /** One line about one full sync. Pure. */
 export function describeProgress(syncRun: Progress, budgetLeft: number, options: { bar: boolean }): string {
@@ -59,11 +59,59 @@ export function createProgressLine(screen: Screen, now: () => number) {
         // A line that wraps could not be written over.
         screen.write(line.slice(0, (screen.columns || USUAL_COLUMNS) - 1));
         isShown = true;
-      } else if (now() - saidAt >= LINE_EVERY_MS) {
+      } else if (now() - saidAt >= SYNC_LINE_EVERY_MS) {
         saidAt = now();
         for (const syncRun of syncRuns)
           screen.write(`${describeProgress(syncRun, budgetLeft, { bar: false })}\n`);
       }
     },
   };
+}
+
+/** A terminal's line is drawn anew this often; elsewhere, where each is kept, a line comes more rarely. Milliseconds. */
+const REDRAW_EVERY_MS = 100;
+const LINE_EVERY_MS = 5_000;
+const BAR_CELLS = 24;
+
+interface ProgressLine {
+  /** Asks for the text only when it is time for one. */
+  show(text: () => string): void;
+  /** Leaves a terminal's line empty. */
+  end(): void;
+}
+
+/** One line that is drawn over on a terminal, a line now and then elsewhere. */
+export function progressOn(screen: Screen): ProgressLine {
+  let shownAt = performance.now();
+  let isOpen = false;
+  return {
+    show(text) {
+      const now = performance.now();
+      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
+      shownAt = now;
+      screen.write(screen.isTerminal ? `\r\u001b[K${text()}` : `${text()}\n`);
+      isOpen = screen.isTerminal;
+    },
+    end() {
+      if (isOpen) screen.write('\r\u001b[K');
+      isOpen = false;
+    },
+  };
+}
+
+/** Pure. With a bar where it is drawn over, and where the total is known. */
+export function progressText(
+  label: string,
+  unit: string,
+  done: number,
+  total: number | null,
+  withBar: boolean,
+): string {
+  const count = `${done.toLocaleString('en-US')} ${unit}`;
+  if (total === null || total === 0) return `${label}: ${count}`;
+  // A total is a count of before; what came since must not push the bar past its end.
+  const share = Math.min(1, done / total);
+  const filled = Math.round(share * BAR_CELLS);
+  const bar = withBar ? `[${'#'.repeat(filled)}${'-'.repeat(BAR_CELLS - filled)}] ` : '';
+  return `${label}: ${bar}${Math.floor(share * 100)} %, ${count}`;
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { progressText } from '../../src/cli/export/progress.ts';
+import { progressText } from '../../src/cli/progress.ts';
 import { csvLine } from '../../src/ops/csv.ts';
 
 const plain = { spreadsheet: false };
