@@ -5,8 +5,7 @@ import type { OpsToken } from '../platform/config.ts';
 import { problem } from '../platform/problem.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
-import { type Attempts, createAttempts } from './guess-limit.ts';
-import { createRefusedNotes } from './refused-notes.ts';
+import { type Attempts, createAttempts, createRefusedNotes } from './guess-limit.ts';
 import { createSessions, createSharedSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
 import { createTokens, type Tokens } from './tokens.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRefusedNotes, SUMMARY_MS } from '../../src/ops/refused-notes.ts';
+import { createRefusedNotes, SUMMARY_MS } from '../../src/ops/guess-limit.ts';
 
 /** Notes taken with time held in the hand. */
 function notes() {
