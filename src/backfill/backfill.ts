@@ -314,6 +314,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
     await clock.sleep(SHORTEST_NAP_MS, signal);
     if (woken || signal.aborted) return;
     const next = (await nextDue()) - clock.steady();
+    // It may have been woken while that was asked.
+    if (woken) return;
     // What is due already waits for something else than time: the request that reads it wakes us.
     const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
     await nap.sleep(ms, signal);
