@@ -190,7 +190,8 @@ CREATE TABLE "record_counts" (
 	"live" bigint NOT NULL,
 	"deleted" bigint NOT NULL,
 	"known" bigint NOT NULL,
-	"outstanding" bigint NOT NULL
+	"outstanding" bigint NOT NULL,
+	"unverified" bigint NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "record_state" (
@@ -375,6 +376,7 @@ CREATE INDEX "risk_assessments_status" ON "risk_assessments" USING btree (left(s
 CREATE INDEX "risk_assessments_deleted" ON "risk_assessments" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "risk_assessments_outstanding" ON "risk_assessments" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "sync_runs_kind" ON "sync_runs" USING btree ("kind","id");--> statement-breakpoint
+CREATE INDEX "sync_runs_running" ON "sync_runs" USING btree ("kind") WHERE finished_at IS NULL;--> statement-breakpoint
 CREATE INDEX "trimmed_events_received" ON "trimmed_events" USING btree ("received_at");--> statement-breakpoint
 CREATE INDEX "vendors_unverified" ON "vendors" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "vendors_name" ON "vendors" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint

@@ -1,4 +1,4 @@
-INSERT INTO record_counts (kind, live, deleted, known, outstanding) VALUES ('policy', 0, 0, 0, 0), ('risk_assessment', 0, 0, 0, 0), ('vendor', 0, 0, 0, 0);
+INSERT INTO record_counts (kind, live, deleted, known, outstanding, unverified) VALUES ('policy', 0, 0, 0, 0, 0), ('risk_assessment', 0, 0, 0, 0, 0), ('vendor', 0, 0, 0, 0, 0);
 --> statement-breakpoint
 INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || clock_timestamp()::text), 16));
 --> statement-breakpoint
@@ -10,15 +10,18 @@ CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql SET search_path
 DECLARE
   alive bigint := 0;
   tombstones bigint := 0;
+  doubted bigint := 0;
 BEGIN
   IF TG_OP <> 'DELETE' THEN
-    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, tombstones FROM come;
+    SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL),
+      count(*) FILTER (WHERE deleted_at IS NULL AND unverified_since IS NOT NULL) INTO alive, tombstones, doubted FROM come;
   END IF;
   IF TG_OP <> 'INSERT' THEN
-    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), tombstones - count(*) FILTER (WHERE deleted_at IS NOT NULL) INTO alive, tombstones FROM gone;
+    SELECT alive - count(*) FILTER (WHERE deleted_at IS NULL), tombstones - count(*) FILTER (WHERE deleted_at IS NOT NULL),
+      doubted - count(*) FILTER (WHERE deleted_at IS NULL AND unverified_since IS NOT NULL) INTO alive, tombstones, doubted FROM gone;
   END IF;
-  IF alive <> 0 OR tombstones <> 0 THEN
-    UPDATE record_counts SET live = live + alive, deleted = deleted + tombstones WHERE kind = TG_ARGV[0];
+  IF alive <> 0 OR tombstones <> 0 OR doubted <> 0 THEN
+    UPDATE record_counts SET live = live + alive, deleted = deleted + tombstones, unverified = unverified + doubted WHERE kind = TG_ARGV[0];
   END IF;
   RETURN NULL;
 END $$;
@@ -231,7 +234,8 @@ WITH kinds AS (
     c.outstanding - (SELECT count(*)
       -- What an event named by an id that the API does not know may stand in it under another one.
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = c.kind
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+        AND g.reason IN ('unaddressable', 'unresolved')
+        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty

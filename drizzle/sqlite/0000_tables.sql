@@ -201,7 +201,8 @@ CREATE TABLE `record_counts` (
 	`live` integer NOT NULL,
 	`deleted` integer NOT NULL,
 	`known` integer NOT NULL,
-	`outstanding` integer NOT NULL
+	`outstanding` integer NOT NULL,
+	`unverified` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `record_state` (
@@ -322,6 +323,7 @@ CREATE TABLE `sync_runs` (
 );
 --> statement-breakpoint
 CREATE INDEX `sync_runs_kind` ON `sync_runs` (`kind`,`id`);--> statement-breakpoint
+CREATE INDEX `sync_runs_running` ON `sync_runs` (`kind`) WHERE finished_at IS NULL;--> statement-breakpoint
 CREATE TABLE `tokens` (
 	`name` text PRIMARY KEY NOT NULL,
 	`sealed` text NOT NULL,

@@ -1,44 +1,59 @@
-INSERT INTO record_counts (kind, live, deleted, known, outstanding) VALUES ('policy', 0, 0, 0, 0), ('risk_assessment', 0, 0, 0, 0), ('vendor', 0, 0, 0, 0);
+INSERT INTO record_counts (kind, live, deleted, known, outstanding, unverified) VALUES ('policy', 0, 0, 0, 0, 0), ('risk_assessment', 0, 0, 0, 0, 0), ('vendor', 0, 0, 0, 0, 0);
 --> statement-breakpoint
 INSERT INTO facts (name, value) VALUES ('epoch', lower(hex(randomblob(8))));
 --> statement-breakpoint
 CREATE TRIGGER policies_counted_in AFTER INSERT ON policies BEGIN
-  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'policy';
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL),
+    unverified = unverified + (NEW.deleted_at IS NULL AND NEW.unverified_since IS NOT NULL) WHERE kind = 'policy';
 END;
 --> statement-breakpoint
-CREATE TRIGGER policies_counted_over AFTER UPDATE OF deleted_at ON policies WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) BEGIN
+CREATE TRIGGER policies_counted_over AFTER UPDATE OF deleted_at, unverified_since ON policies
+  WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) OR (OLD.unverified_since IS NULL) <> (NEW.unverified_since IS NULL) BEGIN
   UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL) - (OLD.deleted_at IS NULL),
-    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL) WHERE kind = 'policy';
+    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL),
+    unverified = unverified + (NEW.deleted_at IS NULL AND NEW.unverified_since IS NOT NULL)
+      - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'policy';
 END;
 --> statement-breakpoint
 CREATE TRIGGER policies_counted_out AFTER DELETE ON policies BEGIN
-  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL) WHERE kind = 'policy';
+  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL),
+    unverified = unverified - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'policy';
 END;
 --> statement-breakpoint
 CREATE TRIGGER risk_assessments_counted_in AFTER INSERT ON risk_assessments BEGIN
-  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'risk_assessment';
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL),
+    unverified = unverified + (NEW.deleted_at IS NULL AND NEW.unverified_since IS NOT NULL) WHERE kind = 'risk_assessment';
 END;
 --> statement-breakpoint
-CREATE TRIGGER risk_assessments_counted_over AFTER UPDATE OF deleted_at ON risk_assessments WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) BEGIN
+CREATE TRIGGER risk_assessments_counted_over AFTER UPDATE OF deleted_at, unverified_since ON risk_assessments
+  WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) OR (OLD.unverified_since IS NULL) <> (NEW.unverified_since IS NULL) BEGIN
   UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL) - (OLD.deleted_at IS NULL),
-    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL) WHERE kind = 'risk_assessment';
+    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL),
+    unverified = unverified + (NEW.deleted_at IS NULL AND NEW.unverified_since IS NOT NULL)
+      - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'risk_assessment';
 END;
 --> statement-breakpoint
 CREATE TRIGGER risk_assessments_counted_out AFTER DELETE ON risk_assessments BEGIN
-  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL) WHERE kind = 'risk_assessment';
+  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL),
+    unverified = unverified - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'risk_assessment';
 END;
 --> statement-breakpoint
 CREATE TRIGGER vendors_counted_in AFTER INSERT ON vendors BEGIN
-  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL) WHERE kind = 'vendor';
+  UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL), deleted = deleted + (NEW.deleted_at IS NOT NULL),
+    unverified = unverified + (NEW.deleted_at IS NULL AND NEW.unverified_since IS NOT NULL) WHERE kind = 'vendor';
 END;
 --> statement-breakpoint
-CREATE TRIGGER vendors_counted_over AFTER UPDATE OF deleted_at ON vendors WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) BEGIN
+CREATE TRIGGER vendors_counted_over AFTER UPDATE OF deleted_at, unverified_since ON vendors
+  WHEN (OLD.deleted_at IS NULL) <> (NEW.deleted_at IS NULL) OR (OLD.unverified_since IS NULL) <> (NEW.unverified_since IS NULL) BEGIN
   UPDATE record_counts SET live = live + (NEW.deleted_at IS NULL) - (OLD.deleted_at IS NULL),
-    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL) WHERE kind = 'vendor';
+    deleted = deleted + (OLD.deleted_at IS NULL) - (NEW.deleted_at IS NULL),
+    unverified = unverified + (NEW.deleted_at IS NULL AND NEW.unverified_since IS NOT NULL)
+      - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'vendor';
 END;
 --> statement-breakpoint
 CREATE TRIGGER vendors_counted_out AFTER DELETE ON vendors BEGIN
-  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL) WHERE kind = 'vendor';
+  UPDATE record_counts SET live = live - (OLD.deleted_at IS NULL), deleted = deleted - (OLD.deleted_at IS NOT NULL),
+    unverified = unverified - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'vendor';
 END;
 --> statement-breakpoint
 CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state BEGIN
@@ -118,7 +133,8 @@ WITH kinds AS (
     (SELECT deleted FROM record_counts c WHERE c.kind = 'policy') AS deleted,
     (SELECT outstanding FROM record_counts c WHERE c.kind = 'policy') - (SELECT count(*)
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'policy'
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+        AND g.reason IN ('unaddressable', 'unresolved')
+        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
@@ -132,7 +148,8 @@ WITH kinds AS (
     (SELECT outstanding FROM record_counts c WHERE c.kind = 'risk_assessment') - (SELECT count(*)
       -- What an event named by an id that the API does not know may stand in it under another one.
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment'
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+        AND g.reason IN ('unaddressable', 'unresolved')
+        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
@@ -145,7 +162,8 @@ WITH kinds AS (
     (SELECT deleted FROM record_counts c WHERE c.kind = 'vendor') AS deleted,
     (SELECT outstanding FROM record_counts c WHERE c.kind = 'vendor') - (SELECT count(*)
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'vendor'
-        AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty
+        AND g.reason IN ('unaddressable', 'unresolved')
+        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty

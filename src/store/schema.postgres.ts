@@ -220,7 +220,10 @@ export const syncRuns = pgTable(
     /** When, by the steady clock. */
     beganAt: number('began_at').notNull(),
   },
-  (t) => [index('sync_runs_kind').on(t.kind, t.id)],
+  (t) => [
+    index('sync_runs_kind').on(t.kind, t.id),
+    index('sync_runs_running').on(t.kind).where(sql`finished_at IS NULL`),
+  ],
 );
 
 export const pendingDeletions = pgTable(
@@ -339,13 +342,17 @@ export const eventCounts = pgTable('event_counts', {
   count: number('count').notNull(),
 });
 
-/** The same for records, kept by triggers: rows of each kind alive and deleted, ids known, and those of them that are to be read. */
+/**
+ * The same for records, kept by triggers: rows of each kind alive and deleted, ids known, those of them that are to be read, and of
+ * the rows alive those that are unverified.
+ */
 export const recordCounts = pgTable('record_counts', {
   kind: key('kind').primaryKey(),
   live: number('live').notNull(),
   deleted: number('deleted').notNull(),
   known: number('known').notNull(),
   outstanding: number('outstanding').notNull(),
+  unverified: number('unverified').notNull(),
 });
 
 /**

@@ -208,7 +208,10 @@ export const syncRuns = sqliteTable(
     /** When, by the steady clock. */
     beganAt: integer('began_at').notNull(),
   },
-  (t) => [index('sync_runs_kind').on(t.kind, t.id)],
+  (t) => [
+    index('sync_runs_kind').on(t.kind, t.id),
+    index('sync_runs_running').on(t.kind).where(sql`finished_at IS NULL`),
+  ],
 );
 
 export const pendingDeletions = sqliteTable(
@@ -328,13 +331,17 @@ export const eventCounts = sqliteTable('event_counts', {
   count: integer('count').notNull(),
 });
 
-/** The same for records, kept by triggers: rows of each kind alive and deleted, ids known, and those of them that are to be read. */
+/**
+ * The same for records, kept by triggers: rows of each kind alive and deleted, ids known, those of them that are to be read, and of
+ * the rows alive those that are unverified.
+ */
 export const recordCounts = sqliteTable('record_counts', {
   kind: text('kind').primaryKey(),
   live: integer('live').notNull(),
   deleted: integer('deleted').notNull(),
   known: integer('known').notNull(),
   outstanding: integer('outstanding').notNull(),
+  unverified: integer('unverified').notNull(),
 });
 
 /**
