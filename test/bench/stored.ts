@@ -42,7 +42,8 @@ export async function fillStored(folder: string, name: string, { events, records
   ] as const) {
     db.exec(`BEGIN;
       ${numbers(third)} INSERT INTO ${table} (id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deleted_at, cause, change_seq)
-      SELECT printf('${prefix}_%07d', i), printf('${kind} %d', i), 'approved', '{"note":"some text"}', ${at}, ${at}, ${at}, NULL,
+      SELECT printf('${prefix}_%07d', i), printf('${kind} %d', i), 'approved',
+        json_object('id', printf('${prefix}_%07d', i), 'name', printf('${kind} %d', i), 'status', 'approved'), ${at}, ${at}, ${at}, NULL,
         CASE WHEN i % 50 = 0 THEN ${at} END, 'sync:1', i FROM n;
       ${numbers(third)} INSERT INTO record_state (kind, id, dirty, returned) SELECT '${kind}', printf('${prefix}_%07d', i), i, 1 FROM n;
       COMMIT;`);

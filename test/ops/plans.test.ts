@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { hearStatements } from '../support/statements.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
 /** Tables that grow with what happens; the others hold a row for each kind, state, registration or recent rejection. */
@@ -17,29 +18,14 @@ const PRESENT = /USING (COVERING )?INDEX (gaps_open|gaps_open_newest|events_pend
 let h: Harness;
 let database: string;
 const asked = new Set<string>();
-const statement = Object.getPrototypeOf(new Database(':memory:').prepare('SELECT 1')) as Record<
-  'all' | 'get' | 'iterate',
-  (this: { source: string }, ...args: unknown[]) => unknown
->;
-const originals = { all: statement.all, get: statement.get, iterate: statement.iterate };
-let listening = false;
 
 beforeAll(async () => {
-  for (const verb of ['all', 'get', 'iterate'] as const) {
-    statement[verb] = function (...args) {
-      if (listening) asked.add(this.source);
-      return originals[verb].apply(this, args);
-    };
-  }
   h = await opsHarness();
   database = h.database;
   await h.mirror('vendor', 'v1', { name: 'Acme' });
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
 });
-afterAll(async () => {
-  Object.assign(statement, originals);
-  await h.close();
-});
+afterAll(() => h.close());
 
 /** Every page and every list, plain and with each filter that it takes. */
 function paths(): string[] {
@@ -125,13 +111,13 @@ function paths(): string[] {
 }
 
 test('no page and no list of the API scans or sorts what grows with time', async () => {
-  listening = true;
+  const stopHearing = hearStatements((sql) => asked.add(sql));
   for (const path of paths()) {
     const response = await h.app.request(path, { headers: bearer(OPERATE) });
     expect([200, 404], `${path} answered ${response.status}`).toContain(response.status);
     await response.arrayBuffer();
   }
-  listening = false;
+  stopHearing();
   expect(asked.size).toBeGreaterThan(40);
 
   const db = new Database(database, { readonly: true });
@@ -142,10 +128,9 @@ test('no page and no list of the API scans or sorts what grows with time', async
   const dear = [...asked].flatMap((sql) => {
     if (/^\s*(BEGIN|COMMIT|ROLLBACK|PRAGMA)/i.test(sql)) return [];
     const holes = sql.split('?').length - 1;
-    const plan = originals.all.apply(
-      db.prepare(`EXPLAIN QUERY PLAN ${sql}`) as never,
-      Array<number>(holes).fill(1),
-    ) as { detail: string }[];
+    const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(Array<number>(holes).fill(1)) as {
+      detail: string;
+    }[];
     const growing = plan.some(({ detail }) => new RegExp(`\\b(${GROWING})\\b`).test(detail));
     return plan
       .map(({ detail }) => detail)

@@ -1,0 +1,216 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { retentionTasks } from '../../src/retention/retention.ts';
+import type { IncomingEvent, ProvisionalRules, Store } from '../../src/store/store.ts';
+
+/**
+ * What a piece of work costs where ten times as much is stored, by what it does and not by how long it takes. `npm run bench`
+ * has the same in time, at larger sizes.
+ */
+
+export interface Stored {
+  /** Events stored, and about as many records and changes. */
+  size: number;
+  store: Store;
+  /** By hand. */
+  sql(text: string): Promise<unknown>;
+  /** What `work` asks of the engine; where that can be, nothing is in memory as it begins. */
+  costOf(work: () => Promise<unknown>): Promise<Cost>;
+  close(): Promise<void>;
+}
+
+interface Cost {
+  statements: number;
+  pages: number;
+}
+
+const TIMING = { settleMs: 10_000 };
+const POINTERS = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] };
+const RULES: ProvisionalRules = {
+  eventsOnly: false,
+  toleranceMs: 300_000,
+  pointers: POINTERS,
+  timing: TIMING,
+};
+const NOW = { wall: Date.parse('2027-01-01T00:00:00Z'), steady: 1_000_000 };
+const LATER = { wall: NOW.wall + 60_000, steady: NOW.steady + 60_000 };
+/** Fewer than leaves of the smaller trees, so that each finds one of its own in either. */
+const FEW = 16;
+
+/** Ids of vendors that are alive, as far apart as they stand; others for each `n`. */
+const vendorsOf = (size: number, n: number) =>
+  Array.from({ length: FEW }, (_, at) => {
+    const apart = Math.floor(size / 3 / FEW / 50) * 50;
+    return `ven_${String(at * apart + 1 + n).padStart(7, '0')}`;
+  });
+
+function eventAbout(recordId: string): IncomingEvent {
+  const id = `evt_of_${recordId}`;
+  const data = { id: recordId, name: `Of ${recordId}`, status: 'draft' };
+  const created = '2026-12-31T23:59:59Z';
+  return {
+    ...{ id, type: 'vendor.updated', created, createdMs: Date.parse(created), t: '1', kind: 'vendor' },
+    ...{ recordId, known: true, body: JSON.stringify({ id, type: 'vendor.updated', created, data }) },
+  };
+}
+
+async function process(store: Store): Promise<number> {
+  const claimed = await store.claimEvents('growth', FEW, 60_000, NOW);
+  await store.applyEvents(claimed, RULES, NOW);
+  await store.releaseEvents(claimed);
+  return claimed.length;
+}
+
+async function read(store: Store, ids: readonly string[], data: (id: string) => Record<string, unknown>) {
+  const syncRun = await store.startSyncRun('vendor', 'manual', NOW);
+  const moment = { beganAt: LATER.steady, endedAt: LATER.steady, endedWall: LATER.wall };
+  const applied = await store.applyReads(
+    'vendor',
+    ids.map((id) => ({ id, data: { id, ...data(id) } })),
+    { number: syncRun.number, ...moment },
+    { cause: `sync:${syncRun.id}`, syncRunId: syncRun.id, timing: TIMING, pointers: POINTERS },
+  );
+  const progress = {
+    ...{ pages: 1, seen: FEW, inserted: 0, updated: 0, deleted: 0, unchanged: FEW },
+  };
+  await store.progressSyncRun(syncRun.id, progress);
+  const end = {
+    outcome: 'complete',
+    error: null,
+    progress,
+    differences: {},
+    hasDifferences: false,
+  } as const;
+  await store.finishSyncRun(syncRun.id, end, LATER);
+  return applied;
+}
+
+interface Scale {
+  /** Events stored. */
+  sizes: readonly [small: number, large: number];
+  /** Pages in the larger one to those in the smaller one. */
+  most: number;
+  /** Instead of it, where one record's events or changes are looked for: more pages than that. */
+  more?: number;
+}
+
+export function describeGrowth(
+  engine: string,
+  open: (size: number) => Promise<Stored>,
+  { sizes, most, more }: Scale,
+): void {
+  const stored: Stored[] = [];
+
+  beforeAll(async () => {
+    for (const size of sizes) stored.push(await open(size));
+  });
+  afterAll(async () => {
+    for (const { close } of stored) await close();
+  });
+
+  /** The second time: the first one, a server's connection reads what it has to know of the tables. */
+  async function expectFlat(work: (at: Stored, time: number) => Promise<unknown>, allowed?: number) {
+    const costs: Cost[] = [];
+    for (const at of stored) {
+      await work(at, 0);
+      costs.push(await at.costOf(() => work(at, 1)));
+    }
+    const [small, large] = costs as [Cost, Cost];
+    expect(small.statements).toBeGreaterThan(0);
+    expect(large.statements).toBe(small.statements);
+    expect(large.pages, `of ${small.pages} pages`).toBeLessThanOrEqual(
+      allowed === undefined ? most * small.pages : small.pages + allowed,
+    );
+  }
+
+  describe(`with ten times as much stored, it costs ${engine} the same`, () => {
+    it('to take in, show and verify the first events about new records', () =>
+      expectFlat(async ({ store }, time) => {
+        const ids = Array.from({ length: FEW }, (_, at) => `ven_new_${time}_${at}`);
+        await store.accept({ events: ids.map(eventAbout), unusable: [] }, NOW, TIMING);
+        expect(await process(store)).toBe(FEW);
+        const applied = await read(store, ids, () => ({ name: 'As read', status: 'approved' }));
+        expect(new Set(applied.map(({ verified }) => verified))).toEqual(new Set([true]));
+      }));
+
+    it('to take in and show events about known records', () =>
+      expectFlat(async ({ store, size }, time) => {
+        const ids = vendorsOf(size, time);
+        await store.accept({ events: ids.map(eventAbout), unusable: [] }, NOW, TIMING);
+        expect(await process(store)).toBe(FEW);
+        await read(store, ids, (id) => ({ name: `Of ${id}`, status: 'draft' }));
+      }));
+
+    it('to read a page of unchanged records in a full sync', () =>
+      expectFlat(async ({ store, size }, time) => {
+        const applied = await read(store, vendorsOf(size, 2 + time), (id) => ({
+          ...{ name: `vendor ${Number(id.slice(4))}`, status: 'approved' },
+        }));
+        expect(new Set(applied.map(({ outcome }) => outcome))).toEqual(new Set(['unchanged']));
+      }));
+
+    const settings = { bodyDays: 1, historyDays: 1, dedupeDays: 1 };
+    const things = retentionTasks({} as Store, settings).map(({ thing }) => thing);
+    // There is one for each endpoint.
+    const growing = things.filter((thing) => thing !== 'registrations');
+    it.each(growing)('to trim a few old ones: %s', (thing) =>
+      expectFlat(async ({ store }) => {
+        const task = retentionTasks(store, settings).find((each) => each.thing === thing)!;
+        expect((await task.step(NOW.wall, 0)).trimmed).toBeGreaterThan(0);
+      }),
+    );
+
+    it('to look for what one record went through, but for a page or two of each block of an index in blocks', async () => {
+      const looks = [
+        ({ store }: Stored) => store.recordHistory('vendor', 'ven_0000003', { limit: 100 }),
+        ({ store }: Stored) => store.recordChangesAfter('vendor', 'ven_0000003', 0, 100),
+        ({ store }: Stored) => store.listEvents({ recordId: 'ven_0000003' }, { limit: 100 }),
+      ];
+      for (const look of looks) await expectFlat(look, more);
+    });
+  });
+
+  describe(`with ten times as many that wait, it costs ${engine} the same`, () => {
+    it('to work off a batch of events', async () => {
+      for (const { sql } of stored) {
+        await sql(`UPDATE events SET state = 'pending', processed_at = NULL,
+          body = '{"id":"' || id || '","type":"vendor.updated","data":{"id":"' || record_id || '","name":"Shown"}}'`);
+        await sql(
+          `UPDATE event_counts SET count = CASE state WHEN 'pending' THEN (SELECT count(*) FROM events) ELSE 0 END`,
+        );
+      }
+      await expectFlat(async ({ store }) => {
+        expect(await process(store)).toBe(FEW);
+      });
+    });
+
+    it('to tell how it stands, each heartbeat and on each page', async () => {
+      const since = "unverified_since = '2026-12-31T00:00:00.000Z'";
+      for (const { sql } of stored) {
+        await sql(`UPDATE record_state SET ${since}, dirty_at = 1, first_dirty_at = 1, due_at = 1`);
+        for (const table of ['policies', 'risk_assessments', 'vendors'])
+          await sql(`UPDATE ${table} SET ${since}`);
+      }
+      await expectFlat(async ({ sql, store }) => {
+        await sql('SELECT verdict FROM sync_status');
+        await store.beat(NOW, {
+          ...{ eventsOnly: false, settleMs: 1, fullSyncMs: 1, blocked: false },
+          ...{ unreachable: false, access: '' },
+        });
+        const { kinds } = await store.summary();
+        expect(kinds.map(({ verified }) => verified)).toEqual([0, 0, 0]);
+        await store.listGaps({ open: true }, { limit: 200 });
+        await store.listSyncRuns({ limit: 8 });
+        await store.kindsWantingFullSync(NOW);
+        await store.lastDelivery(1_000);
+      });
+    });
+
+    it('to find which records are due', async () => {
+      await expectFlat(async ({ store }) => {
+        await store.dueRecords('vendor', NOW, TIMING, 100);
+        await store.countDue('vendor', NOW, 100);
+        await store.nextDueAt('vendor');
+      });
+    });
+  });
+}
