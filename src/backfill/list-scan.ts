@@ -56,7 +56,7 @@ export interface ListScanRequest {
   kind: ListedKind;
   syncRunId: number;
   lane: Lane;
-  /** Counts go on from here, and are saved page by page. */
+  /** Counts go on from here. With each page the pages so far are saved, and what was counted before it. */
   progress: SyncRunProgress;
   /** Counted already: the second list scan of a proof shows the same records. */
   seenBefore: ReadonlySet<string>;
@@ -112,11 +112,13 @@ export function createListScan(options: ListScanOptions): ScanList {
           moved = true;
         }
         const cause = `sync:${syncRunId}`;
+        const { pages: soFar, seen, inserted, updated, deleted, unchanged } = progress;
         const applied = await store.applyReads(kind, objects, read, {
           cause,
           syncRunId,
           timing: options.timing,
           pointers: options.pointers,
+          progress: { pages: soFar, seen, inserted, updated, deleted, unchanged },
         });
         if (applied.some((one) => one.witness)) upstream.witness(kind, read);
         broughtUntold ||= applied.some(
@@ -124,7 +126,6 @@ export function createListScan(options: ListScanOptions): ScanList {
         );
         options.onApplied(kind, applied, cause);
         count(progress, applied, scan.ids, request.seenBefore);
-        await store.progressSyncRun(syncRunId, progress);
         request.onPage(applied, scan.total);
       }
     } catch (error) {
@@ -198,7 +199,7 @@ export async function scanWhole(
   hasUnnamed: boolean,
 ): Promise<ListScan> {
   let last = await scanOnce(new Set());
-  const shown = new Set(last.ids);
+  let shown: ReadonlySet<string> = last.ids;
   // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
   // show that it moved: one goes, and another comes.
   const isOnceMore = hasUnnamed || !last.steady || last.shortened;
@@ -206,7 +207,7 @@ export async function scanWhole(
     if (scans > SCANS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
     last = await scanOnce(shown);
-    for (const id of last.ids) shown.add(id);
+    shown = shown.union(last.ids);
   }
   return last;
 }

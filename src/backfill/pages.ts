@@ -116,10 +116,18 @@ export function createPages(options: PagesOptions): Pages {
     let first: SeenPage | null = null;
     let offset = request.skip * paging.pageSize;
     const seen = new Set<string>();
-    for (let page = request.skip; page < PAGES_MAX; page += 1) {
+    const ask = (page: number) => {
       const isBehindLast = request.skip === 0 && seen.size > 0 && seen.size === total;
       const number = byOffset ? offset : paging.firstPage + page;
-      const { answer, read } = await readPage(request, number, { isBehindLast });
+      const asked = readPage(request, number, { isBehindLast });
+      // It may fail before anybody waits for it.
+      asked.catch(() => undefined);
+      return { number, asked };
+    };
+    let next = ask(request.skip);
+    for (let page = request.skip; page < PAGES_MAX; page += 1) {
+      const { number, asked } = next;
+      const { answer, read } = await asked;
       const objects = identify(request.kind, answer.objects, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
       if (objects.length > 0 && ids === before) {
@@ -149,6 +157,8 @@ export function createPages(options: PagesOptions): Pages {
         const finding = explainBefore(earlier, first, seen, paging);
         if (finding !== null) throw misfit(finding);
       }
+      // While this one is worked on the next is on its way, so that neither the service nor the database waits for the other.
+      if (objects.length > 0 && page + 1 < PAGES_MAX) next = ask(page + 1);
       yield { objects, meta: answer.meta, read };
       if (objects.length === 0) return;
     }

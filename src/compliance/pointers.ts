@@ -123,12 +123,19 @@ export function referencesIn(
   return references;
 }
 
+/** False: a document about `kind` with this JSON, as JSON.stringify writes it, names no record of `other`. */
+export function mayRefer(json: string, kind: Kind, other: Kind, pointers: IdPointers): boolean {
+  return pathsOf(pointers).foreign[kind].some(
+    (each) => each.kind === other && each.keys.some((key) => json.includes(key)),
+  );
+}
+
 type Path = readonly string[];
 
 interface Paths {
   own: Readonly<Record<Kind, readonly Path[]>>;
-  /** Where a document about the kind may name records of the others. */
-  foreign: Readonly<Record<Kind, readonly { kind: Kind; paths: readonly Path[] }[]>>;
+  /** Where a document about the kind may name records of the others; `keys`, as the first steps stand in its JSON. */
+  foreign: Readonly<Record<Kind, readonly { kind: Kind; paths: readonly Path[]; keys: readonly string[] }[]>>;
   idFields: ReadonlySet<string>;
 }
 
@@ -150,10 +157,10 @@ function takeApart(pointers: IdPointers): Paths {
     Object.fromEntries(KINDS.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
   const own = forEachKind((kind) => split(pointers[kind]));
   const foreign = forEachKind((kind) =>
-    KINDS.filter((other) => other !== kind).map((other) => ({
-      kind: other,
-      paths: split(pointers[other].filter((pointer) => !pointers[kind].includes(pointer))),
-    })),
+    KINDS.filter((other) => other !== kind).map((other) => {
+      const paths = split(pointers[other].filter((pointer) => !pointers[kind].includes(pointer)));
+      return { kind: other, paths, keys: paths.map(([field]) => `${JSON.stringify(field)}:`) };
+    }),
   );
   return { own, foreign, idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')) };
 }

@@ -207,6 +207,19 @@ export function standsInRow(
   );
 }
 
+/** Has the read confirmed the record, verified before and after, and moved nothing of its state but when it was read? */
+export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMoment): boolean {
+  return (
+    after.unverifiedSince === null &&
+    after.shown === null &&
+    after.readNumber === read.number &&
+    after.readEndedAt === read.endedAt &&
+    (Object.keys(after) as (keyof RecordState)[]).every(
+      (key) => key === 'readNumber' || key === 'readEndedAt' || after[key] === before[key],
+    )
+  );
+}
+
 // ─── reads ──────────────────────────────────────────────────────────────────────────────────────────────
 
 export interface ApplyDecision {

@@ -7,6 +7,11 @@ export const TABLES: Readonly<Record<Kind, string>> = {
   vendor: 'vendors',
 };
 
+/** Of a row `r` and what is known of it, `s`: nothing that `decideApply` asks about a read that shows it as it is. */
+export const IS_SETTLED = `s.returned AND s.unverified_since IS NULL AND s.dirty_at IS NULL AND s.first_dirty_at IS NULL
+  AND s.due_at IS NULL AND s.missing_since IS NULL AND s.missing_number IS NULL AND NOT s.proven AND s.delete_event IS NULL
+  AND s.refusals = 0 AND s.attempts = 0 AND r.deleted_at IS NULL AND r.unverified_since IS NULL AND r.shown IS NULL`;
+
 /** What a row says of itself, besides what it says of its record. Instants are ISO 8601 UTC text. */
 export interface RowMarks {
   firstSeenAt: string;

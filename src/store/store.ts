@@ -227,6 +227,8 @@ export interface ReadMoment {
 export interface ReadObject {
   id: string;
   data: JsonObject;
+  /** `data` as JSON.stringify writes it, where that is at hand. */
+  json?: string;
 }
 
 export type ApplyOutcome =
@@ -378,12 +380,18 @@ export interface BackfillStore {
   /** A person asked, or a list scan missed them: read these now. Ids not known become known. */
   makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void>;
 
-  /** Objects of one read, page or record, each judged against its row. */
+  /** Objects of one read, page or record, each judged against its row. `progress` is saved along, so that it costs no commit. */
   applyReads(
     kind: Kind,
     objects: readonly ReadObject[],
     read: ReadMoment,
-    context: { cause: string; syncRunId: number | null; timing: DirtyTiming; pointers: IdPointers },
+    context: {
+      cause: string;
+      syncRunId: number | null;
+      timing: DirtyTiming;
+      pointers: IdPointers;
+      progress?: SyncRunProgress;
+    },
   ): Promise<Applied[]>;
   /** How objects of a read differ from their rows. `lacks` as in `Applied`. Writes nothing. */
   compareReads(

@@ -165,8 +165,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/units/backfill.ts',
-        find: 'objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));',
-        put: 'objects.slice(0, 0).map(() => assessmentsNamedIn.name);',
+        find: 'objects.flatMap((object) => assessmentsIn(object, kind, context.pointers));',
+        put: 'objects.slice(0, 0).map(() => assessmentsIn.name);',
       },
     ],
   },

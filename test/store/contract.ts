@@ -11,6 +11,7 @@ import { describeFeed } from './contract/feed.ts';
 import { describeFields } from './contract/fields.ts';
 import { describeGaps } from './contract/gaps.ts';
 import { describeHostileInput } from './contract/hostile.ts';
+import { describeListPages } from './contract/list-pages.ts';
 import { describeLists } from './contract/lists.ts';
 import { describeProvisional } from './contract/provisional.ts';
 import { describeReads } from './contract/reads.ts';
@@ -29,6 +30,7 @@ export function describePartOfStoreContract(name: string, open: OpenEngine): voi
   describe(`the store on ${name}`, () => {
     describeClaims(open);
     describeGaps(open);
+    describeListPages(open);
     // Each story starts two threads.
     if (!IS_FULL) return;
     describeAccepting(open);
@@ -45,6 +47,7 @@ export function describeStoreContract(name: string, open: OpenEngine): void {
     describeProvisional(open);
     describeCounters(open);
     describeReads(open);
+    describeListPages(open);
     describeDue(open);
     describeAbsences(open);
     describeDifferences(open);

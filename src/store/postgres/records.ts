@@ -3,9 +3,9 @@ import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
 import type { SQL } from '../drizzle.ts';
-import { type RowMarks, TABLES } from '../record-rows.ts';
+import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.sqlite.ts';
-import type { DirtyTiming, Now } from '../store.ts';
+import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,
   type Dirtied,
@@ -88,6 +88,20 @@ export async function loadRecords(
   return new Map(rows.map((row) => [row.id, heldFrom(kind, row)]));
 }
 
+async function settled(
+  sql: Sql,
+  kind: Kind,
+  objects: readonly ReadObject[],
+  number: number,
+): Promise<string[]> {
+  const rows = await sql.query<{ id: string }>(
+    `SELECT r.id FROM json_to_recordset($1::json) AS x (id text, data text) JOIN ${TABLES[kind]} r ON r.id = x.id
+     JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id WHERE r.data = x.data::jsonb AND r.change_seq <= $2 AND ${IS_SETTLED}`,
+    [rowsOf(objects.map(({ id, data }) => ({ id, data: keepJson(data) }))), number],
+  );
+  return rows.map(({ id }) => id);
+}
+
 async function lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>> {
   const ids = records.filter(({ state }) => state.dirty > 0).map(({ id }) => id);
   if (ids.length === 0) return new Map();
@@ -116,6 +130,7 @@ async function showAnew(unit: Unit, steady: number): Promise<void> {
 
 export const RECORDS: Records = {
   load: loadRecords,
+  settled,
   save: saveRecords,
   dirty: markRecordsDirty,
   eventsAbout,

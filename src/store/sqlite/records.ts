@@ -2,10 +2,10 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
-import { type RowMarks, TABLES } from '../record-rows.ts';
+import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.sqlite.ts';
 import type { DirtyTiming, Now } from '../store.ts';
-import type { Change, Held, LastEvent, Records } from '../units/records.ts';
+import { type Change, type Held, jsonOf, type LastEvent, type Records } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
 import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
@@ -55,11 +55,6 @@ export function createRecords(db: Connection) {
        missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
        searched = excluded.searched, refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
        sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
-  );
-  // What a read that found nothing new moves of a state, for all that it read: one by one that took a third of a full sync.
-  const noteRead = db.prepare(
-    `UPDATE record_state SET read_number = ?, read_ended_at = ?, error = NULL, sync_run_id = coalesce(?, sync_run_id)
-     WHERE kind = ? AND id IN (SELECT value FROM json_each(?))`,
   );
   // What the full statement below would change of a record that is outstanding already, in less than half the time.
   const markDirtyAgain = db.prepare(
@@ -198,30 +193,22 @@ export function createRecords(db: Connection) {
     byKind[kind].trust.run(row.verifiedAt, since === null ? null : iso(since), shownText(state.shown), id);
   }
 
-  /** Of those that a read has confirmed as they were, all by the same: in two statements. */
-  function saveConfirmed(confirmed: readonly StoredHeld[]): void {
-    const [first] = confirmed;
-    if (first === undefined) return;
-    const ids = JSON.stringify(confirmed.map(({ id }) => id));
-    const { readNumber, readEndedAt } = first.state;
-    noteRead.run(readNumber, readEndedAt, first.syncRunId, first.kind, ids);
-    byKind[first.kind].confirm.run(first.row!.verifiedAt, ids);
-  }
-
   const shared: Records = {
     load: async (_sql, kind, ids) => new Map([...new Set(ids)].map((id) => [id, load(kind, id)])),
+    async settled(_sql, kind, objects, number) {
+      const shown = new Map(objects.map((object) => [object.id, object]));
+      const rows = byKind[kind].settled.all(JSON.stringify([...shown.keys()]), kind, number) as [
+        string,
+        string,
+      ][];
+      return rows.filter(([id, data]) => data === jsonOf(shown.get(id)!)).map(([id]) => id);
+    },
     save(_unit, records, changes, nowIso) {
-      const confirmed: StoredHeld[] = [];
       for (const held of records as Iterable<StoredHeld>) {
-        if (isConfirmed(held) && isReadLike(held, confirmed[0] ?? held)) {
-          confirmed.push(held);
-          continue;
-        }
         saveOne(held);
         if (held.written) saveRow(held);
         else saveTrust(held);
       }
-      saveConfirmed(confirmed);
       for (const change of changes) addChange(change, nowIso);
     },
     dirty(_unit, dirtied, now, timing) {
@@ -256,26 +243,6 @@ export function createRecords(db: Connection) {
   };
 }
 
-/** What a read may move of a state that it confirms. */
-const READ_KEYS: ReadonlySet<string> = new Set<keyof RecordState>(['readNumber', 'readEndedAt']);
-
-/** Was it verified, and is it still, as it was? */
-function isConfirmed({ written, error, row, state, stored }: StoredHeld): boolean {
-  const before = stored.state;
-  if (written || error !== null || row === null || before === null) return false;
-  if (state.unverifiedSince !== null || state.shown !== null) return false;
-  return (Object.keys(state) as (keyof RecordState)[]).every(
-    (key) => READ_KEYS.has(key) || state[key] === before[key],
-  );
-}
-
-const isReadLike = (one: StoredHeld, other: StoredHeld): boolean =>
-  one.kind === other.kind &&
-  one.syncRunId === other.syncRunId &&
-  one.state.readNumber === other.state.readNumber &&
-  one.state.readEndedAt === other.state.readEndedAt &&
-  one.row!.verifiedAt === other.row!.verifiedAt;
-
 function tableStatements(db: Connection, kind: Kind) {
   const table = TABLES[kind];
   const version = kind === 'policy' ? 'version' : null;
@@ -300,10 +267,16 @@ function tableStatements(db: Connection, kind: Kind) {
        unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, provisional_created, shown
        FROM ${table} WHERE id = ?`,
     ),
+    // As bare texts, and all at once: read and parsed one by one they were half of what a full sync costs.
+    settled: db
+      .prepare(
+        `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
+         AND s.kind = ? AND s.id = r.id AND r.change_seq <= ? AND ${IS_SETTLED}`,
+      )
+      .raw(),
     markUnverified: db.prepare(
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
-    confirm: db.prepare(`UPDATE ${table} SET verified_at = ? WHERE id IN (SELECT value FROM json_each(?))`),
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ?, shown = ? WHERE id = ?`),
     save(
       id: string,

@@ -6,6 +6,7 @@ import { ALONE } from './alone.ts';
 import type { OpeningOptions } from './migrations.ts';
 import { type CrossingVerbs, hotVerbs } from './thread-hot-path.ts';
 import { type Answer, type Asked, crossed, type Done, dataOf } from './thread-messages.ts';
+import { type CrossingReads, readVerbs } from './thread-reads.ts';
 import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
 
 /** Beside this file, as it was built, or as it was written. */
@@ -43,6 +44,7 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   return {
     ...(verbs as unknown as Pick<Store, ThreadVerb>),
     ...hotVerbs(verbs as unknown as CrossingVerbs),
+    ...readVerbs(verbs as unknown as CrossingReads),
     ...ALONE,
     engine: 'sqlite',
     watchGaps(next) {

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { LearnedPointer } from '../../compliance/pointers.ts';
-import { compareRead, decideApply } from '../../mirror/decide.ts';
+import { type IdPointers, type LearnedPointer, mayRefer } from '../../compliance/pointers.ts';
+import { compareRead, decideApply, isOnlyRead } from '../../mirror/decide.ts';
 import { decideMissing } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
@@ -19,6 +19,7 @@ import { makeKnown } from './due.ts';
 import { resolveRecords, tellMoreOfGap } from './gaps.ts';
 import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
 import { as, excluded, idsOf, insertInto, iso, set, sql } from './sql.ts';
+import { saveProgress } from './sync-runs.ts';
 
 type ReadVerbs = Pick<
   BackfillStore,
@@ -48,26 +49,42 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
   return {
     applyReads(kind, objects, read, context) {
       const nowIso = iso(read.endedWall);
-      const ids = objects.map((object) => object.id);
       return database.transact(
-        async (unit, loaded) => {
+        async (unit, { settled, loaded }) => {
+          const before = new Map([...loaded.values()].map((held) => [held.id, held.state]));
           const rowless = [...loaded.values()].filter((held) => held.known && held.row === null);
           const last = await records.lastEvents(unit, kind, rowless);
           const changes: Change[] = [];
           const applied = objects.map((object) => {
-            const held = loaded.get(object.id)!;
+            const held = loaded.get(object.id);
+            if (held === undefined) return asItWas(object.id);
             const lastEvent = last.get(object.id);
             return applyOne(held, object, read, { ...context, nowIso, unit, changes, lastEvent });
           });
-          records.save(unit, loaded.values(), changes, nowIso);
+          const isConfirmed = (held: Held) =>
+            held.row?.verifiedAt === nowIso &&
+            !held.written &&
+            isOnlyRead(before.get(held.id)!, held.state, read);
+          const others = [...loaded.values()].filter((held) => !isConfirmed(held));
+          records.save(unit, others, changes, nowIso);
+          const alike = [...loaded.values()].filter(isConfirmed).map((held) => held.id);
+          noteRead(unit, kind, [...settled, ...alike], read, nowIso, context.syncRunId);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
           await resolveRecords(unit, kind, verified, nowIso);
           await dropPending(unit, kind, verified, nowIso);
-          const named = objects.flatMap((object) => assessmentsNamedIn(object.data, kind, context.pointers));
+          const named = objects.flatMap((object) => assessmentsIn(object, kind, context.pointers));
           await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
+          const { syncRunId, progress } = context;
+          if (syncRunId !== null && progress !== undefined) await saveProgress(unit, syncRunId, progress);
           return applied;
         },
-        (first: Sql) => records.load(first, kind, ids),
+        async (first: Sql) => {
+          // Of one record the question costs as much as its answer would save.
+          const settled = objects.length > 1 ? await records.settled(first, kind, objects, read.number) : [];
+          const known = new Set(settled);
+          const others = objects.filter(({ id }) => !known.has(id)).map(({ id }) => id);
+          return { settled, loaded: await records.load(first, kind, others) };
+        },
       );
     },
 
@@ -215,6 +232,41 @@ export const learnedPointers = (unit: Sql) =>
     sql`SELECT ${as({ kind: pointers.kind, path: pointers.path })} FROM ${pointers} WHERE ${pointers.used}
       ORDER BY ${pointers.learnedAt} DESC, ${pointers.path}`,
   );
+
+/** What a read moves of records that it has confirmed as they were, in two statements for all of them. */
+function noteRead(
+  unit: Unit,
+  kind: Kind,
+  ids: readonly string[],
+  read: ReadMoment,
+  nowIso: string,
+  syncRunId: number | null,
+): void {
+  if (ids.length === 0) return;
+  const rows = TABLE_OF[kind];
+  unit.send(
+    sql`UPDATE ${states} SET ${set(states, {
+      readNumber: read.number,
+      readEndedAt: Math.round(read.endedAt),
+      error: null,
+      syncRunId: sql`coalesce(CAST(${syncRunId} AS bigint), ${states.syncRunId})`,
+    })} WHERE ${states.kind} = ${kind} AND ${unit.dialect.isAmong(states.id, ids)}`,
+  );
+  unit.send(
+    sql`UPDATE ${rows} SET ${set(rows, { verifiedAt: nowIso })} WHERE ${unit.dialect.isAmong(rows.id, ids)}`,
+  );
+}
+
+const asItWas = (id: string): Applied => ({
+  ...{ id, outcome: 'unchanged', differences: [], verified: true },
+  ...{ lagMs: null, witness: true, announced: false, lacks: false },
+});
+
+/** Most rows name none, which their JSON tells without being taken apart. */
+function assessmentsIn(object: ReadObject, kind: Kind, pointers: IdPointers): string[] {
+  if (object.json !== undefined && !mayRefer(object.json, kind, 'risk_assessment', pointers)) return [];
+  return assessmentsNamedIn(object.data, kind, pointers);
+}
 
 interface ApplyOne extends ApplyContext {
   nowIso: string;

@@ -5,7 +5,7 @@ import type { Numbers, Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { RowMarks } from '../record-rows.ts';
 import { policies, riskAssessments, vendors } from '../schema.sqlite.ts';
-import type { DirtyTiming, Now } from '../store.ts';
+import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import { iso } from './sql.ts';
 
 /**
@@ -15,6 +15,11 @@ import { iso } from './sql.ts';
 export interface Records {
   /** Every one of `ids`, by id; those nobody knows among them. */
   load(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
+  /**
+   * Which of these are verified, have just this document, were not written after `number`, and leave nothing else to decide: all
+   * that a read can move of them is when they were read.
+   */
+  settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
   /** With their lines of the feed. Those whose content was not written, with what is known of them alone. */
   save(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
@@ -88,3 +93,6 @@ export function writeContent(
   held.written = true;
   return { ...change, seq, kind: held.kind, id: held.id, cause };
 }
+
+/** As JSON.stringify writes it, which is how a row keeps it. */
+export const jsonOf = (object: ReadObject): string => object.json ?? JSON.stringify(object.data);

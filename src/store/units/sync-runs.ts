@@ -167,7 +167,7 @@ export function createFullSyncVerbs(database: Database): FullSyncVerbs {
   };
 }
 
-async function saveProgress(unit: Unit, id: number, progress: SyncRunProgress): Promise<void> {
+export async function saveProgress(unit: Unit, id: number, progress: SyncRunProgress): Promise<void> {
   const { pages, seen, inserted, updated, deleted, unchanged } = progress;
   await unit.change(
     sql`UPDATE ${syncRuns} SET ${set(syncRuns, { pages, seen, inserted, updated, deleted, unchanged })} WHERE ${syncRuns.id} = ${id}`,
