@@ -207,7 +207,7 @@ export async function scanWhole(
     if (scans > SCANS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
     last = await scanOnce(shown);
-    shown = shown.union(last.ids);
+    shown = new Set([...shown, ...last.ids]);
   }
   return last;
 }
