@@ -12,6 +12,9 @@ import type { Lane, Upstream } from './upstream.ts';
 /** List scans that each bring something which nobody has told of; then somebody should know. */
 const SCANS_MAX = 5;
 
+/** Records saved at a time, whatever the page's size: deliveries wait for no more, which takes some 20 ms where all are new. */
+const SLICE = 500;
+
 export interface ListScan {
   /** Every page was read, and nothing contradicts that they were the whole list. */
   complete: boolean;
@@ -113,13 +116,16 @@ export function createListScan(options: ListScanOptions): ScanList {
         }
         const cause = `sync:${syncRunId}`;
         const { pages: soFar, seen, inserted, updated, deleted, unchanged } = progress;
-        const applied = await store.applyReads(kind, objects, read, {
-          cause,
-          syncRunId,
-          timing: options.timing,
-          pointers: options.pointers,
-          progress: { pages: soFar, seen, inserted, updated, deleted, unchanged },
-        });
+        const context = { cause, syncRunId, timing: options.timing, pointers: options.pointers };
+        const counted = { pages: soFar, seen, inserted, updated, deleted, unchanged };
+        const applied: Applied[] = [];
+        for (let from = 0; from < objects.length; from += SLICE) {
+          const slice = objects.slice(from, from + SLICE);
+          // A page counts once all of it is saved.
+          const isLast = from + SLICE >= objects.length;
+          const saved = isLast ? { ...context, progress: counted } : context;
+          for (const one of await store.applyReads(kind, slice, read, saved)) applied.push(one);
+        }
         if (applied.some((one) => one.witness)) upstream.witness(kind, read);
         broughtUntold ||= applied.some(
           (one) => ['inserted', 'revived'].includes(one.outcome) && !one.announced,
