@@ -24,12 +24,12 @@ ENV NODE_ENV=production \
     PORT=8080 \
     OPS_HOST=0.0.0.0 \
     OPS_PORT=8081 \
-    DATABASE_URL=file:/data/mirror.db \
-    SQLITE_TMPDIR=/data
-# The only place that is written to: run with --read-only, and a volume here.
-RUN mkdir /data && chown node:node /data && chmod 0700 /data
-VOLUME /data
+    TMPDIR=/data
 WORKDIR /app
+# The only place that is written to: run with --read-only, and a volume here. The default file, ./data/mirror.db, is in it: were
+# DATABASE_URL set above, DATABASE_URL_FILE would be refused.
+RUN mkdir /data && chown node:node /data && chmod 0700 /data && ln -s /data data
+VOLUME /data
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist

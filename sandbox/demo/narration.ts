@@ -14,8 +14,8 @@ export function introduce(screen: Screen, stage: Stage): void {
   screen.write(
     `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,
     `Status page of the mirror, sign in: ${stage.signInLink}`,
-    `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl}`,
-    `The sandbox's answers and events have the form that ${shapesNumber} draws; the same again: npm run demo -- --shapes ${shapesNumber}`,
+    `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl} (or: compliance-mirror trigger …)`,
+    `The sandbox's answers and events have the form that ${shapesNumber} draws; the same again: --shapes ${shapesNumber}`,
     `setup has found out ${found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${found.join(', ')}`}`,
   );
 }

@@ -7,7 +7,7 @@ import { printable } from './text.ts';
 
 /** As the sandbox listens unless it is told otherwise. */
 const DEFAULT_HOST = '127.0.0.1';
-const DEFAULT_PORT = '9090';
+const DEFAULT_PORT = 9090;
 const TIMEOUT_MS = 10_000;
 const REFUSAL_MAX_LENGTH = 300;
 
@@ -68,15 +68,15 @@ function jsonOrText(text: string): unknown {
 }
 
 async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Triggered> {
-  const host = env['SANDBOX_HOST'] || DEFAULT_HOST;
-  const url = flags.sandbox ?? `http://${host}:${env['SANDBOX_PORT'] || DEFAULT_PORT}`;
-  const token = env['SANDBOX_TOKEN'];
+  const { sandboxOptionsFromEnv } = await import('../../sandbox/options.ts');
+  const { host = DEFAULT_HOST, port = DEFAULT_PORT, token } = sandboxOptionsFromEnv(env);
+  const url = flags.sandbox ?? `http://${host}:${port}`;
   try {
     const response = await fetch(new URL('/_sandbox/trigger', url), {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        ...(token ? { authorization: `Bearer ${token}` } : {}),
+        ...(token !== undefined ? { authorization: `Bearer ${token}` } : {}),
       },
       body: JSON.stringify(body),
       redirect: 'error',

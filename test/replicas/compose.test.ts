@@ -93,7 +93,10 @@ describe('compose.yaml', () => {
     expect(mirror.secrets).not.toContain('postgres_password');
     expect(used.toSorted()).toEqual(declared.toSorted());
     for (const [name, path] of Object.entries(mirror.environment!)) {
-      if (name.endsWith('_FILE')) expect(mirror.secrets).toContain(path.replace('/run/secrets/', ''));
+      if (!name.endsWith('_FILE')) continue;
+      expect(mirror.secrets).toContain(path.replace('/run/secrets/', ''));
+      // Both at once are refused, and the image would have the other.
+      expect(read('Dockerfile')).not.toMatch(new RegExp(`^(ENV)? +${name.replace(/_FILE$/, '')}=`, 'm'));
     }
     for (const name of declared.filter((each) => each !== 'authority')) {
       expect(file.secrets[name]?.file).toBe(`./secrets/${name}`);

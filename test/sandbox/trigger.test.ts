@@ -1,4 +1,7 @@
-import { expect, it } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
 import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
 import { cli } from '../cli/executable.ts';
 import { testReceiver, testSandbox } from './support.ts';
@@ -50,4 +53,18 @@ it('the command names what was sent, sets fields, and says why nothing was', asy
   expect(await cli(['trigger', 'policy.updated', '--sandbox', 'http://127.0.0.1:1'])).toMatchObject({
     ...{ code: 1, err: expect.stringContaining('start one with "sandbox"') },
   });
+});
+
+it('the command signs in with the token that the sandbox has, from a file as well', async () => {
+  const token = 'a-token-from-a-file';
+  const sandbox = await testSandbox({ token });
+  const folder = mkdtempSync(join(tmpdir(), 'sandbox-token-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'token');
+  writeFileSync(path, `${token}\n`);
+  const ask = (settings: Record<string, string>) =>
+    cli(['trigger', 'vendor.added'], { SANDBOX_PORT: new URL(sandbox.url).port, ...settings });
+  expect(await ask({})).toMatchObject({ code: 1, err: expect.stringContaining('401') });
+  expect(await ask({ SANDBOX_TOKEN: token })).toMatchObject({ code: 0 });
+  expect(await ask({ SANDBOX_TOKEN_FILE: path })).toMatchObject({ code: 0 });
 });
