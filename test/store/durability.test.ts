@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs';
+import { openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -158,6 +158,50 @@ describe('a store in a file', () => {
       await reader.close();
       expect(holderOf(`file:${path}`)).toBeNull();
       await expect(openStore(`file:${path}`)).rejects.toThrow(/is on a read-only file system/);
+    },
+  );
+
+  it.skipIf(missingMount() !== null)(
+    'is read where nothing can be written with what is left of its log, or says what to copy (skipped where only root may mount)',
+    async () => {
+      const path = freshPath();
+      const folder = dirname(path);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', folder]);
+      onTestFinished(() => void execFileSync('umount', ['--lazy', folder]));
+      const freeze = (how: 'ro' | 'rw') => execFileSync('mount', ['-o', `remount,${how}`, folder]);
+      const shown = async () => {
+        const reader = await openStore(`file:${path}`, { readOnly: true });
+        const found = await reader.showEvent('a');
+        await reader.close();
+        return found;
+      };
+      const writer = await openStore(`file:${path}`);
+      onTestFinished(() => writer.close());
+      await accept(writer, event('a'));
+      // As a killed service leaves them; taken while it lives.
+      const [file, log, index] = ['', '-wal', '-shm'].map((ending) => readFileSync(path + ending));
+      await writer.close();
+      const whole = readFileSync(path);
+
+      writeFileSync(path, file!);
+      writeFileSync(`${path}-wal`, log!);
+      writeFileSync(`${path}-shm`, index!);
+      freeze('ro');
+      expect(await shown()).toMatchObject({ id: 'a' });
+
+      freeze('rw');
+      rmSync(`${path}-shm`);
+      freeze('ro');
+      await expect(shown()).rejects.toMatchObject({
+        ...{ name: 'UsageError', message: expect.stringContaining('-shm') },
+        remedy: expect.stringMatching(/^copy the file and its log /),
+      });
+
+      freeze('rw');
+      writeFileSync(path, whole);
+      writeFileSync(`${path}-wal`, '');
+      freeze('ro');
+      expect(await shown()).toMatchObject({ id: 'a' });
     },
   );
 

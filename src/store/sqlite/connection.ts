@@ -66,15 +66,22 @@ const MOST_IN_MEMORY = 2 ** 30;
 
 /**
  * The file at `path`, or what is in it: a database with a write-ahead log cannot be opened where its log cannot be made, and a
- * file system that takes no writes changes nothing beneath us. A log that is there is read in its place.
+ * file system that takes no writes changes nothing beneath us. A log that is there is read in its place, if its index is there, too.
  */
 function whereRead(path: string): string | Buffer {
-  if (!isReadOnly(path) || existsSync(`${path}-wal`)) return path;
-  if (statSync(path).size > MOST_IN_MEMORY) {
+  if (!isReadOnly(path)) return path;
+  const there = `${path} is on a read-only file system`;
+  const into = 'to a folder that can be written to, and let DATABASE_URL name the copy';
+  const log = `${path}-wal`;
+  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+    if (existsSync(`${path}-shm`)) return path;
     throw new UsageError(
-      `${path} is on a read-only file system, and too large to be read from there`,
-      'copy it to a folder that can be written to, and let DATABASE_URL name the copy',
+      `${there}, and its log, ${log}, cannot be read there without the file ${path}-shm`,
+      `copy the file and its log ${into}`,
     );
+  }
+  if (statSync(path).size > MOST_IN_MEMORY) {
+    throw new UsageError(`${there}, and too large to be read from there`, `copy it ${into}`);
   }
   const image = readFileSync(path);
   // How it is written and read, of the file's format: by a journal, not by a log.
