@@ -67,9 +67,11 @@ export async function startPooler(
         }
         to.client?.socket.write(message);
         if (message[0] !== READY || message[5] !== IDLE || to.client === null) return;
+        // One that others have used goes first: there a new client needs none of its own.
+        if (to.client.isSignedIn) idle.push(to);
+        else idle.unshift(to);
         Object.assign(to.client, { has: null, isSignedIn: true });
         to.client = null;
-        idle.push(to);
       }),
     );
     return to;

@@ -355,9 +355,12 @@ describe('a server that will not do', () => {
     const pooler = await startPooler(Number(url.port), mode);
     try {
       url.port = String(pooler.port);
-      const { error, says } = await refusal(url.href, { readOnly });
-      expect(error).toBeInstanceOf(UsageError);
-      expect(says).toMatch(new RegExp(`a pooler of ${mode}s.*pool_mode = session`));
+      // The second meets what the first has prepared.
+      for (const _ of ['first', 'second']) {
+        const { error, says } = await refusal(url.href, { readOnly });
+        expect(error).toBeInstanceOf(UsageError);
+        expect(says).toMatch(new RegExp(`a pooler of ${mode}s.*pool_mode = session`));
+      }
     } finally {
       pooler.close();
     }

@@ -73,11 +73,23 @@ export async function checkServer(database: Database, readOnly: boolean): Promis
  */
 export async function checkPooler(database: Database): Promise<void> {
   const pools = await poolsWhat(database);
-  if (pools === null) return;
-  throw new UsageError(
+  if (pools !== null) throw leadsToPooler(pools);
+}
+
+const leadsToPooler = (pools: 'transactions' | 'statements') =>
+  new UsageError(
     `DATABASE_URL leads to a pooler of ${pools}, which would mix up connections`,
     'let it pool sessions (pool_mode = session), or let DATABASE_URL name the server itself',
   );
+
+/** SQLSTATEs: the prepared statement is there already, or is not. Their names are each connection's own. */
+const MIXED_UP = new Set(['42P05', '26000']);
+
+/** A pooler that was met before it was looked for: on a connection with another process's prepared statements. Null: it is something else. */
+export function poolerMet(error: unknown): UsageError | null {
+  return MIXED_UP.has(String((error as { code?: unknown } | null)?.code))
+    ? leadsToPooler('transactions')
+    : null;
 }
 
 /** PgBouncer's words at the first BEGIN, by which it ends the connection. */

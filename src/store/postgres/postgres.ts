@@ -13,7 +13,7 @@ import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createFullSyncVerbs } from '../units/sync-runs.ts';
 import { createAcceptVerb } from './accept.ts';
-import { checkPooler, checkPrivileges, checkServer } from './checks.ts';
+import { checkPooler, checkPrivileges, checkServer, poolerMet } from './checks.ts';
 import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
 import { tlsTrouble } from './failures.ts';
@@ -70,7 +70,7 @@ function notCurrent(state: 'missing' | 'older', schema: string): NotMigrated {
 
 /** While the service runs, a refused password may be one that is just being changed; at a start it is a wrong setting. */
 function atStart(error: unknown): unknown {
-  if (!(error instanceof StoreUnavailable)) return error;
+  if (!(error instanceof StoreUnavailable)) return poolerMet(error) ?? error;
   const code = (error.cause as { code?: string } | undefined)?.code;
   return (code !== undefined && SETTINGS_AT_FAULT.has(code)) || tlsTrouble(error.cause) !== null
     ? new UsageError(error.message, error.remedy)
