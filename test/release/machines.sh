@@ -68,7 +68,7 @@ bare() {
 
 podman_run() {
   # Docker's --read-only gives no /tmp. Limits that podman may set, whatever this machine allows.
-  podman run --read-only --read-only-tmpfs=false --cap-drop=ALL --security-opt=no-new-privileges \
+  podman --runtime runc run --read-only --read-only-tmpfs=false --cap-drop=ALL --security-opt=no-new-privileges \
     --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@" 2> >(grep -v healthcheck >&2 || true)
 }
 
