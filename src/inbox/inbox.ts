@@ -36,6 +36,12 @@ const TURNS_BEHIND_A_CROWD = 4;
 /** Rejections that may wait for a database that does not answer. */
 const MAX_WAITING_REJECTIONS = 500;
 
+/**
+ * While deliveries come one by one and faster than they are committed, a group begins so long after the one before at the
+ * earliest. Milliseconds. One that comes while nothing is being committed waits for nobody.
+ */
+const GATHER_MS = 2;
+
 interface Waiting<T> {
   item: T;
   resolve: (outcome: AcceptOutcome) => void;
@@ -61,8 +67,10 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   const unusable: Waiting<UnusableDelivery>[] = [];
   let scheduled = false;
   let flushing: Promise<void> = Promise.resolve();
+  let isCommitting = false;
   let answering = 0;
   let lastGroup = 0;
+  let lastBegan = 0;
   const sampler = createRejectionSampler();
   let rejections: CountedRejection[] = [];
   let minute: AbortController | null = null;
@@ -85,15 +93,27 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   async function flush(before: Promise<void>): Promise<void> {
+    const isBehind = isCommitting;
     await before;
+    if (isBehind) await gather();
     const group = events.splice(0, LARGEST_GROUP);
     const kept = unusable.splice(0, LARGEST_GROUP);
     if (group.length > 0) lastGroup = group.length;
     if (events.length > 0 || unusable.length > 0) schedule();
-    if (group.length > 0 || kept.length > 0) await commit(group, kept);
+    if (group.length > 0 || kept.length > 0) {
+      isCommitting = true;
+      await commit(group, kept);
+      isCommitting = false;
+    }
     const noted = rejections;
     rejections = [];
     if (noted.length > 0) await store.recordRejections(noted).catch(options.onError);
+  }
+
+  async function gather(): Promise<void> {
+    if (events.length === 0 || events.length >= CROWD) return;
+    const ms = lastBegan + GATHER_MS - clock.steady();
+    if (ms > 0) await clock.sleep(Math.min(ms, GATHER_MS));
   }
 
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
@@ -102,6 +122,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       // The latest that it may be: a read covers what it began well after.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const began = performance.now();
+      lastBegan = clock.steady();
       const outcomes = await store.accept(batch, now, options.timing);
       const commitMs = performance.now() - began;
       answer(() => {

@@ -1,11 +1,11 @@
 import { Agent, request } from 'node:http';
-import { setTimeout } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { type Answer, type Connection, openConnection } from './client.ts';
 import { deliveries, type SignedDelivery } from './deliveries.ts';
 import type { Mirror } from './processes.ts';
 import { percentile } from './statistics.ts';
 
-/** The offered load is made in steps of this. */
+/** The offered load is made in steps of this, where it need not come one by one. */
 const STEP_MS = 5;
 const PROBE_EVERY_MS = 50;
 /** What has no answer by then is not taken: a sender gives up earlier. */
@@ -18,6 +18,8 @@ export interface Offer {
   run: string;
   perSecond: number;
   seconds: number;
+  /** Each at its own time, for the processor time of a whole core. */
+  oneByOne?: boolean;
   isOver?: () => boolean;
 }
 
@@ -48,7 +50,7 @@ export function openLoopCells(found: OpenLoopFigures): string[] {
  */
 export async function offer(
   mirror: Mirror,
-  { run, perSecond, seconds, isOver = () => false }: Offer,
+  { run, perSecond, seconds, oneByOne = false, isOver = () => false }: Offer,
 ): Promise<OpenLoopFigures> {
   const probes = new Agent({ keepAlive: true });
   const livez = probing(`http://127.0.0.1:${mirror.port}/livez`, probes);
@@ -95,7 +97,7 @@ export async function offer(
       if (connection === undefined) waiting.push(next);
       else connection.send(next.delivery, next.dueAt);
     }
-    await setTimeout(STEP_MS);
+    await (oneByOne ? setImmediate() : setTimeout(STEP_MS));
   }
   const lasted = (performance.now() - began) / 1_000;
   const slowest = { livez: await livez.stop(), readyz: await readyz.stop() };

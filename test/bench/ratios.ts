@@ -114,7 +114,7 @@ export async function measure(
 }
 
 /** How many events wait, asked of the file: the server's own answer would cost the time that is being measured. */
-class Backlog {
+export class Backlog {
   readonly #db: Database.Database;
   readonly #count: Database.Statement;
 

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { measureBacklog, measureFullSync } from './busy.ts';
 import { measureGrowth } from './growth.ts';
 import { measureLag } from './lag.ts';
+import { measureOneByOne } from './one-by-one.ts';
 import { measurePages } from './pages.ts';
 import { measurePostgres } from './postgres.ts';
 import { profile } from './profile.ts';
@@ -12,8 +13,8 @@ import { measureSweep } from './sweep.ts';
 
 /**
  * `npm run bench [-- --profile] [--rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
- * ratios, lag, pages, growth, retention, slow-disk, backlog, full-sync, sweep, postgres. `--main` measures another build; `--size`: events that wait
- * or are stored, vendors that are listed.
+ * ratios, open-loop, lag, pages, growth, retention, slow-disk, backlog, full-sync, sweep, postgres. `--main` measures another
+ * build; `--size`: events that wait or are stored, vendors that are listed.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -34,6 +35,7 @@ if (flags.profile) {
 } else {
   const wanted = (section: string) => flags.only === undefined || flags.only === section;
   if (wanted('ratios')) await ratios();
+  if (wanted('open-loop')) await measureOneByOne({ ...main, say });
   if (wanted('lag')) await measureLag({ ...main, say });
   if (wanted('pages')) await measurePages({ size: Number(flags.size), say });
   if (wanted('growth')) await measureGrowth({ size: Number(flags.size), say });

@@ -119,16 +119,47 @@ describe('the inbox', () => {
     const letGo = hold();
     const first = inbox.accept(event('a')).then(() => [...commits]);
     await settled();
-    const second = inbox.accept(event('b'));
+    const second = Array.from({ length: 16 }, (_, n) => inbox.accept(event(`evt_${n}`)));
     await settled();
     expect(commits).toEqual([1]);
     letGo();
-    expect(await first).toEqual([1, 1]);
-    await second;
+    expect(await first).toEqual([1, 16]);
+    await Promise.all(second);
+  });
+
+  it('begins a small group two milliseconds after the one that it came behind, and answers that one meanwhile', async () => {
+    const { clock, inbox, commits, hold } = await opened();
+    const letGo = hold();
+    const first = inbox.accept(event('a'));
+    await settled();
+    const second = inbox.accept(event('b'));
+    await settled();
+    letGo();
+    await first;
+    const third = inbox.accept(event('c'));
+    await clock.advance(1);
+    expect(commits).toEqual([1]);
+    await clock.advance(1);
+    expect(commits).toEqual([1, 2]);
+    await Promise.all([second, third]);
+    await inbox.accept(event('d'));
+    expect(commits).toEqual([1, 2, 1]);
+  });
+
+  it('begins it at once where the one before took longer', async () => {
+    const { clock, inbox, commits, hold } = await opened();
+    const letGo = hold();
+    const answers = [inbox.accept(event('a'))];
+    await settled();
+    answers.push(inbox.accept(event('b')));
+    await clock.advance(2);
+    letGo();
+    await Promise.all(answers);
+    expect(commits).toEqual([1, 1]);
   });
 
   it('gathers what arrives during a commit for the next one', async () => {
-    const { inbox, commits, hold } = await opened();
+    const { clock, inbox, commits, hold } = await opened();
     const letGo = hold();
     const first = inbox.accept(event('a'));
     await settled();
@@ -138,6 +169,7 @@ describe('the inbox', () => {
       await settled();
     }
     expect(commits).toEqual([1]);
+    await clock.advance(2);
     letGo();
     await Promise.all([first, ...others]);
     expect(commits).toEqual([1, 3]);
