@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Verdict } from '../../src/notify/decide.ts';
 import { notify } from '../../src/notify/notify.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
@@ -12,6 +12,9 @@ const IN_SYNC: Verdict = {
 const PAUSED: Verdict = {
   ...{ verdict: 'action_required', reason: 'paused', sentence: 'Paused.', remedy: 'Resume.', since: null },
 };
+
+/** In place of a status: it hangs. */
+const NONE = 0;
 
 let server: Server;
 let taken: { path: string; body: Record<string, unknown> }[];
@@ -67,6 +70,7 @@ beforeEach(async () => {
     });
     request.on('end', () => {
       taken.push({ path: request.url ?? '', body: JSON.parse(text) });
+      if (answer === NONE) return;
       if (answer === 302) response.setHeader('location', '/elsewhere');
       response.writeHead(answer).end();
     });
@@ -140,6 +144,25 @@ it.each([500, 404, 302])('tries again after an answer of %i, and goes nowhere it
   expect(new Set(taken.map((one) => one.path))).toEqual(new Set(['/hook/token-in-the-path']));
   await clock.advance(600_000);
   expect(taken).toHaveLength(4);
+});
+
+it('gives up a receiver that takes it and does not answer, and tries again', async () => {
+  const over = new AbortController();
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(over.signal);
+  onTestFinished(() => timeout.mockRestore());
+  answer = NONE;
+  await eventually('it has the message', async () => {
+    await clock.advance(1000);
+    return taken.length === 1;
+  });
+  await clock.advance(600_000);
+  expect(attempts).toEqual([]);
+  expect(timeout).toHaveBeenCalledExactlyOnceWith(10_000);
+  over.abort(new DOMException('it took too long', 'TimeoutError'));
+  answer = 204;
+  await until(2);
+  expect(attempts).toMatchObject([{ ok: false, error: expect.stringContaining('too long') }, { ok: true }]);
+  expect(taken).toHaveLength(2);
 });
 
 it('drops what it could not say when there is other news', async () => {

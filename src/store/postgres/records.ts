@@ -96,7 +96,7 @@ async function settled(
 ): Promise<string[]> {
   const rows = await sql.query<{ id: string }>(
     `SELECT r.id FROM json_to_recordset($1::json) AS x (id text, data text) JOIN ${TABLES[kind]} r ON r.id = x.id
-     JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id WHERE r.data = x.data::jsonb AND r.change_seq <= $2 AND ${IS_SETTLED}`,
+     JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= $2 AND ${IS_SETTLED}`,
     [rowsOf(objects.map(({ id, data }) => ({ id, data: keepJson(data) }))), number],
   );
   return rows.map(({ id }) => id);

@@ -271,7 +271,7 @@ function tableStatements(db: Connection, kind: Kind) {
     settled: db
       .prepare(
         `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
-         AND s.kind = ? AND s.id = r.id AND r.change_seq <= ? AND ${IS_SETTLED}`,
+         AND s.kind = ? AND s.id = r.id AND max(r.change_seq, s.read_number) <= ? AND ${IS_SETTLED}`,
       )
       .raw(),
     markUnverified: db.prepare(

@@ -16,8 +16,8 @@ export interface Records {
   /** Every one of `ids`, by id; those nobody knows among them. */
   load(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
   /**
-   * Which of these are verified, have just this document, were not written after `number`, and leave nothing else to decide: all
-   * that a read can move of them is when they were read.
+   * Which of these are verified, have just this document, were neither written nor read after `number`, and leave nothing else to decide:
+   * all that a read can move of them is when they were read.
    */
   settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
   /** With their lines of the feed. Those whose content was not written, with what is known of them alone. */

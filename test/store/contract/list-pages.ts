@@ -40,6 +40,8 @@ const HISTORIES: Record<string, (scene: Scene, ids: string[]) => Promise<void>> 
     await hold(scene, ids);
     for (const id of ids) await scene.store.recordReadFailure(KIND, id, 'a timeout', scene.now().steady);
   },
+  // Held before all others are, too.
+  readAgain: hold,
 };
 
 /** What a list shows of one. */
@@ -64,6 +66,8 @@ export function describeListPages(open: OpenEngine): void {
         inScene(open, async (scene) => {
           const inPage: ReadObject[] = [];
           const alone: ReadObject[] = [];
+          for (const name of Object.keys(SHOWN))
+            await hold(scene, [`page_readAgain_${name}`, `lone_readAgain_${name}`]);
           const early = await scene.beginRead();
           for (const [history, happens] of Object.entries(HISTORIES)) {
             for (const [name, shows] of Object.entries(SHOWN)) {
