@@ -59,6 +59,9 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   };
 }
 
+/** Of each thread's heap: what a group leaves behind is soon garbage. By default it grew to 64 MB in each, and nothing was faster. */
+const YOUNG_GENERATION_MB = 12;
+
 interface Waiting {
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
@@ -75,7 +78,10 @@ interface Thread {
 }
 
 function startThread(name: string, options: ThreadOptions & { onGap: (change: GapChange) => void }): Thread {
-  const worker = new Worker(WORKER, { name });
+  const worker = new Worker(WORKER, {
+    name,
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
+  });
   const opening = Promise.withResolvers<GapChange[]>();
   opening.promise.catch(() => undefined);
   const ended = Promise.withResolvers<void>();
