@@ -1,7 +1,7 @@
 import { createLookout, intoStep, LOOK_EVERY_MS } from './lookout.ts';
 import { introduce, pause, type Screen } from './narration.ts';
 import { tally } from './report.ts';
-import { FAULTS, LIVELY_PER_SECOND, STORIES } from './script.ts';
+import { FAULTS, LIVELY_PER_SECOND, STORIES } from './scenario.ts';
 import type { Stage } from './stage.ts';
 
 const STORY_EVERY_MS = 8_000;

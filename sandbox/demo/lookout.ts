@@ -8,7 +8,7 @@ import {
   unknowableAssessments,
 } from './compare.ts';
 import { pause } from './narration.ts';
-import type { StagedStory } from './script.ts';
+import type { StagedStory } from './scenario.ts';
 import { comparable } from './shaped.ts';
 import type { Stage } from './stage.ts';
 import { Watch } from './watch.ts';

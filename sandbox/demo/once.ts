@@ -12,7 +12,7 @@ import {
 } from './lookout.ts';
 import { introduce, pause, type Screen } from './narration.ts';
 import { describeDifferences, differenceRows, isInTransit, TABLE_HEADS, tally } from './report.ts';
-import { FAULTS, LIVELY_PER_SECOND, NO_FAULTS, STORIES, schedule } from './script.ts';
+import { FAULTS, LIVELY_PER_SECOND, NO_FAULTS, STORIES, schedule } from './scenario.ts';
 import type { Stage } from './stage.ts';
 
 export interface RunSettings {

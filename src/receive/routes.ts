@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { IdPointers } from '../compliance/pointers.ts';
-import type { Inbox } from '../inbox/inbox.ts';
+import type { Inbox } from '../inbox/group-commit.ts';
 import { type Addresses, networkOf } from '../platform/addresses.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';

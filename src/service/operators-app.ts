@@ -18,7 +18,7 @@ import type { Base } from './opening.ts';
 import { operatorsActions, operatorsStore, pendingDeletions } from './operators.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
-import type { SecretUse } from './secret-use.ts';
+import type { SecretUse } from './secret-last-used.ts';
 import type { ServiceState } from './state.ts';
 import type { StoredSecrets } from './stored-secrets.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createTraffic } from '../../src/ops/traffic.ts';
-import { createSecretUse } from '../../src/service/secret-use.ts';
+import { createSecretUse } from '../../src/service/secret-last-used.ts';
 import { type Harness, opsHarness } from './harness.ts';
 
 let h: Harness;

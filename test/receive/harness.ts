@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import type { Inbox } from '../../src/inbox/inbox.ts';
+import type { Inbox } from '../../src/inbox/group-commit.ts';
 import { createAddresses } from '../../src/platform/addresses.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';

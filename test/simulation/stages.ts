@@ -5,18 +5,18 @@ import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers } from '../../src/compliance/pointers.ts';
-import { createInbox, type Inbox } from '../../src/inbox/inbox.ts';
+import { createInbox, type Inbox } from '../../src/inbox/group-commit.ts';
 import { type Clock, type SharedClock, sharedClock } from '../../src/platform/clock.ts';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
+import { recover } from '../../src/service/downtime.ts';
+import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
 import {
   createDeliveryWatch,
   type DeliveryWatch,
   forgeableDistanceMs,
-} from '../../src/service/delivery-watch.ts';
-import { recover } from '../../src/service/downtime.ts';
-import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
+} from '../../src/service/missed-deliveries.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharedBudget } from '../../src/service/shared-budget.ts';
 import { createSharing } from '../../src/service/sharing.ts';

@@ -5,8 +5,8 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
-import { createArrivals } from '../../src/store/sqlite/arrivals.ts';
 import { createBusyRecords, type StoredHeld as Held } from '../../src/store/sqlite/busy-records.ts';
+import { createArrivals } from '../../src/store/sqlite/unprocessed-events.ts';
 import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
 /** A scene over a file, and another program's connection to it. */

@@ -11,9 +11,9 @@ import {
 } from '../store.ts';
 import { keepUnusable } from '../units/not-accepted.ts';
 import { iso } from '../units/sql.ts';
-import type { Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
+import type { Arrivals } from './unprocessed-events.ts';
 
 /** What comes in: events, and deliveries of which no event can be made. */
 export function createAcceptVerb(

@@ -2,8 +2,8 @@ import type { ClaimedEvent, InboxStore } from '../store.ts';
 import { CLAIM_SCAN_FACTOR, type Claims } from '../units/events.ts';
 import type { PendingEvent } from '../units/provisional.ts';
 import { iso } from '../units/sql.ts';
-import type { Arrival, Arrivals } from './arrivals.ts';
 import type { Connection } from './connection.ts';
+import type { Arrival, Arrivals } from './unprocessed-events.ts';
 
 type ClaimVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
 type Claimable = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'>;

@@ -1,9 +1,9 @@
 import { standsInRow } from '../../mirror/decide.ts';
 import type { Finished, HotPath } from '../units/provisional.ts';
-import type { Arrivals } from './arrivals.ts';
 import type { StoredHeld } from './busy-records.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
+import type { Arrivals } from './unprocessed-events.ts';
 
 /** How a batch of events is loaded and saved: by prepared statements, and from what the batch before it has left. */
 export function createHotPath(db: Connection, records: SqliteRecords, arrivals: Arrivals): HotPath {

@@ -16,7 +16,6 @@ import { createRetentionVerbs } from '../units/retention.ts';
 import { createFullSyncVerbs } from '../units/sync-runs.ts';
 import { createAcceptVerb } from './accept.ts';
 import { ALONE } from './alone.ts';
-import { createArrivals } from './arrivals.ts';
 import { createClaims } from './claims.ts';
 import {
   type Connection,
@@ -32,6 +31,7 @@ import { createHotPath } from './provisional.ts';
 import { createRecords } from './records.ts';
 import { settleEpoch } from './restored.ts';
 import { assertWhole } from './schema-check.ts';
+import { createArrivals } from './unprocessed-events.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { createInbox } from '../../src/inbox/inbox.ts';
+import { createInbox } from '../../src/inbox/group-commit.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Rejection, Store, UnusableDelivery } from '../../src/store/store.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createDeliveryWatch } from '../../src/service/delivery-watch.ts';
+import { createDeliveryWatch } from '../../src/service/missed-deliveries.ts';
 
 const MINUTE_MS = 60_000;
 
