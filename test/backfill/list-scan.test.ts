@@ -1,0 +1,58 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { createListScan } from '../../src/backfill/list-scan.ts';
+import type { Upstream } from '../../src/backfill/upstream.ts';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { BackfillStore } from '../../src/store/store.ts';
+
+const ORIGIN = { wall: 1_800_000_000_000, steady: 0 };
+const COUNTS = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+
+/** A service whose whole list is one page. */
+function serviceOf(ids: readonly string[], number: number): Upstream {
+  const moment = { steadyMs: 0, wallMs: ORIGIN.wall };
+  const page: Upstream['page'] = async (_kind, at) => ({
+    answer: {
+      ...{ objects: at === 1 ? ids.map((id) => ({ id })) : [], meta: { total: ids.length }, status: 200 },
+      ...{ began: moment, ended: moment },
+    },
+    read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
+  });
+  return { page, witness: () => undefined } as unknown as Upstream;
+}
+
+it('a page is saved in parts of 500, so that deliveries wait for no more, and counts once all of it is', async () => {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  const saved: { records: number; isCounted: boolean }[] = [];
+  const watched: BackfillStore = {
+    ...store,
+    applyReads(kind, objects, read, context) {
+      saved.push({ records: objects.length, isCounted: context.progress !== undefined });
+      return store.applyReads(kind, objects, read, context);
+    },
+  };
+  const ids = Array.from({ length: 1_200 }, (_, n) => `ven_${n}`);
+  const { id: syncRunId } = await store.startSyncRun('vendor', 'test', ORIGIN);
+  const progress = { ...COUNTS };
+  const scan = createListScan({
+    ...{ store: watched, upstream: serviceOf(ids, await store.currentNumber()) },
+    clock: { wall: () => ORIGIN.wall, steady: () => ORIGIN.steady, sleep: async () => undefined },
+    ...{ timing: { settleMs: 0 }, pointers: DEFAULT_ID_POINTERS, random: () => 0 },
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2_000 },
+    gaps: { open: async () => undefined } as never,
+    signal: new AbortController().signal,
+    onApplied: () => undefined,
+  });
+  const found = await scan({
+    ...{ kind: 'vendor', syncRunId, lane: 'scan', progress, skip: 0 },
+    ...{ seenBefore: new Set<string>(), onPage: () => undefined },
+  });
+  expect(found).toMatchObject({ complete: true, error: null });
+  expect(progress).toMatchObject({ inserted: 1_200, seen: 1_200 });
+  expect(saved).toEqual([
+    { records: 500, isCounted: false },
+    { records: 500, isCounted: false },
+    { records: 200, isCounted: true },
+  ]);
+});
