@@ -71,6 +71,7 @@ export function createPages(options: PagesOptions): Pages {
     page: number,
     how: Pick<PageCallOptions, 'isBehindLast' | 'query'>,
     triesMax = TRIES_PER_PAGE,
+    isWanted = () => true,
   ) {
     for (let tries = 1; ; tries += 1) {
       try {
@@ -80,6 +81,7 @@ export function createPages(options: PagesOptions): Pages {
         if (!again) throw error;
         await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
         signal.throwIfAborted();
+        if (!isWanted()) throw error;
       }
     }
   }
@@ -111,6 +113,15 @@ export function createPages(options: PagesOptions): Pages {
   }
 
   return async function* pages(request) {
+    let isReading = true;
+    try {
+      yield* pagesOf(request, () => isReading);
+    } finally {
+      isReading = false;
+    }
+  };
+
+  async function* pagesOf(request: PagesRequest, isReading: () => boolean) {
     let before = '';
     let total: number | null = null;
     let first: SeenPage | null = null;
@@ -119,7 +130,7 @@ export function createPages(options: PagesOptions): Pages {
     const ask = (page: number) => {
       const isBehindLast = request.skip === 0 && seen.size > 0 && seen.size === total;
       const number = byOffset ? offset : paging.firstPage + page;
-      const asked = readPage(request, number, { isBehindLast });
+      const asked = readPage(request, number, { isBehindLast }, TRIES_PER_PAGE, isReading);
       // It may fail before anybody waits for it.
       asked.catch(() => undefined);
       return { number, asked };
@@ -163,7 +174,7 @@ export function createPages(options: PagesOptions): Pages {
       if (objects.length === 0) return;
     }
     throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
-  };
+  }
 }
 
 function misfit(finding: PagingFinding): MirrorError {

@@ -283,7 +283,7 @@ export function decideApply(
     // An older one that agrees takes nothing back.
     readNumber: Math.max(state.readNumber, read.number),
     // One that shows nothing new is contradicted by no later one that says what became of the rest.
-    readEndedAt: lacks && !isMixed ? state.readEndedAt : read.endedAt,
+    readEndedAt: lacks && !isMixed ? state.readEndedAt : endedLast(state, read),
     returned: true,
     missingSince: null,
     missingNumber: null,
@@ -302,6 +302,12 @@ export function decideApply(
     confirmed: !lacks,
     lacks,
   };
+}
+
+/** When the last read ended: a page that is saved late began before others that are applied already. */
+function endedLast(state: RecordState, read: ReadMoment): number {
+  if (read.number >= state.readNumber || state.readEndedAt === null) return read.endedAt;
+  return Math.max(state.readEndedAt, read.endedAt);
 }
 
 /** How a read differs from what is held, if it were applied as it is. */

@@ -1,5 +1,6 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { createPages } from '../../src/backfill/pages.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 
 /** How many records each page shows of a list that is read from a service with these answers to its first pages. */
@@ -86,4 +87,37 @@ it('two rows of a page that differ and have one id are not taken for one record,
   );
   const twice = { id: 'a', name: 'A' };
   expect(await read([{ ids: [], total: null, rows: [twice, { ...twice }] }])).toEqual([2, 0]);
+});
+
+it('a page that failed is not asked for again once nobody reads on', async () => {
+  const asked: number[] = [];
+  const napping: (() => void)[] = [];
+  const pages = createPages({
+    upstream: {
+      async page(_kind, page) {
+        asked.push(page);
+        if (page === 2) throw new UpstreamError('server', 'it answered 500');
+        return {
+          answer: {
+            ...{ objects: [{ id: 'a' }], meta: { total: 2 }, status: 200 },
+            ...{ began: { steadyMs: 0, wallMs: 0 }, ended: { steadyMs: 0, wallMs: 0 } },
+          },
+          read: { number: 1, beganAt: 0, endedAt: 0, endedWall: 0 },
+        };
+      },
+    },
+    clock: { wall: () => 0, steady: () => 0, sleep: () => new Promise((wake) => napping.push(wake)) },
+    pointers: DEFAULT_ID_POINTERS,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 1 },
+    random: () => 0,
+    signal: new AbortController().signal,
+  });
+  for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', skip: 0 })) {
+    expect(objects).toHaveLength(1);
+    await vi.waitUntil(() => napping.length === 1);
+    break;
+  }
+  napping[0]!();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(asked).toEqual([1, 2]);
 });

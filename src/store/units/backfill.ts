@@ -268,6 +268,8 @@ function assessmentsIn(object: ReadObject, kind: Kind, pointers: IdPointers): st
   return assessmentsNamedIn(object.data, kind, pointers);
 }
 
+const isAfter = (one: string | null, other: string) => one !== null && one > other;
+
 interface ApplyOne extends ApplyContext {
   nowIso: string;
   unit: Unit;
@@ -279,12 +281,14 @@ function applyOne(held: Held, object: ReadObject, read: ReadMoment, context: App
   const { unverifiedSince } = held.state;
   const { numbers } = context.unit;
   const wasAlive = held.row !== null && held.row.deletedAt === null && held.state.returned;
+  const isLate = read.number < held.state.readNumber;
   const decision = decideApply(held.kind, object.data, read, held, context.timing);
   held.state = decision.state;
   if (decision.row !== null && decision.change !== null) {
     context.changes.push(writeContent(held, decision.row, decision.change, { ...context, numbers }));
   }
-  if (decision.confirmed && held.row !== null) held.row.verifiedAt = context.nowIso;
+  if (decision.confirmed && held.row !== null && !(isLate && isAfter(held.row.verifiedAt, context.nowIso)))
+    held.row.verifiedAt = context.nowIso;
   held.syncRunId = context.syncRunId;
   const verified = held.state.unverifiedSince === null;
   return {

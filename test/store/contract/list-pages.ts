@@ -113,6 +113,34 @@ export function describeListPages(open: OpenEngine): void {
           expect(await scene.store.countKnown('risk_assessment')).toBe(1);
         })(),
     );
+
+    it.each([1, 2])(
+      'that is saved late, among %i records, takes nothing back of a read that began after it',
+      (count) =>
+        inScene(open, async (scene) => {
+          const ids = ['ven_1', 'ven_2'].slice(0, count);
+          await hold(scene, ids);
+          const late = { ...scene.endRead(await scene.beginRead()), isOfList: true };
+          await hear(scene, ['ven_other'], 'vendor.updated', {});
+          scene.pass(SETTLE_MS + 2_000);
+          await scene.apply(KIND, [{ id: 'ven_1', data: held('ven_1') }]);
+          const verified = () =>
+            scene
+              .query("SELECT verified_at FROM vendors WHERE id = 'ven_1'")
+              .then(([row]) => row!['verified_at']);
+          const before = await verified();
+          const page = ids.map((id) => ({ id, data: held(id) }));
+          const context = { cause: 'sync:7', syncRunId: 7, timing: TIMING, pointers: POINTERS };
+          await scene.store.applyReads(KIND, page, late, context);
+          expect(await verified()).toEqual(before);
+          scene.pass(SETTLE_MS / 2);
+          // Too soon after it to be told from a stale answer.
+          const other = { ...held('ven_1'), name: 'Other' };
+          expect(await scene.apply(KIND, [{ id: 'ven_1', data: other }])).toMatchObject([
+            { outcome: 'deferred' },
+          ]);
+        })(),
+    );
   });
 }
 
