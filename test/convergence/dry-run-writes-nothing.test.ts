@@ -145,6 +145,13 @@ describe('a dry run through the service', () => {
 
     // Else the service might look for them again by itself, and find them first.
     await stage.post('/api/pause');
+    let asked = -1;
+    const isQuiet = () => {
+      const before = asked;
+      asked = stage.upstream.seen.length;
+      return asked === before;
+    };
+    await stage.leapUntil('the last answer to what it had asked before', isQuiet, 10_000);
     records.put('assessments', assessment('risk-buried'));
     records.put('assessments', assessment('risk-early'));
     const [compared] = (await compare(['risk_assessment'])) as Compared[];

@@ -41,7 +41,8 @@ function chanceOf(seed: number): (below: number) => number {
 
 /** What a follower keeps. */
 function copyIn(file: string): Map<string, FollowedRow> {
-  const db = new Database(file, { readonly: true });
+  // Not for reading alone: who was killed may have left a log that has to be taken in first.
+  const db = new Database(file);
   const rows = db.prepare('SELECT kind, id, row FROM records').all() as Record<string, string>[];
   db.close();
   const rowOf = (text: string) => ({ ...NOTHING, ...(JSON.parse(text) as FollowedRow) });

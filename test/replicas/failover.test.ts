@@ -58,8 +58,12 @@ async function underLoad(run: string) {
     await eventually('further deliveries', () => sender.acknowledged.length >= enough);
   };
   const database = new URL(url).pathname.slice(1);
+  const onStandby = async () => {
+    const rows = await standby.query('SELECT id FROM events', standby.url({ database }));
+    return new Set(rows.map(({ id }) => id));
+  };
   return {
-    ...{ primary, standby, sender, more },
+    ...{ primary, standby, sender, more, onStandby },
     /** The primary's machine is gone, and the standby takes over. Returns what was acknowledged and is not there. */
     async failOver(): Promise<string[]> {
       await primary.halt('crash');
@@ -69,8 +73,7 @@ async function underLoad(run: string) {
       isOver = true;
       await loading;
       sender.close();
-      const rows = await standby.query('SELECT id FROM events', standby.url({ database }));
-      const there = new Set(rows.map(({ id }) => id));
+      const there = await onStandby();
       return sender.acknowledged.filter((id) => !there.has(id));
     },
     async restoredGaps(): Promise<string[]> {
@@ -105,15 +108,19 @@ it(
 it(
   'what an asynchronous standby had not seen is lost with the old primary, and a gap of each kind says so',
   async () => {
-    const { standby, sender, more, failOver, restoredGaps } = await underLoad('asynchronous');
+    const { standby, sender, more, onStandby, failOver, restoredGaps } = await underLoad('asynchronous');
     await more(200);
+    const seen = new Set(sender.acknowledged);
+    await eventually('the standby', async () => {
+      const there = await onStandby();
+      return [...seen].every((id) => there.has(id));
+    });
     await standby.query("ALTER SYSTEM SET primary_conninfo = ''");
     await standby.query('SELECT pg_reload_conf()');
     await eventually(
       'the end of the stream',
       async () => (await standby.query('SELECT 1 FROM pg_stat_wal_receiver')).length === 0,
     );
-    const seen = new Set(sender.acknowledged);
     await more(200);
     expect(await restoredGaps()).toEqual([]);
     const lost = await failOver();
