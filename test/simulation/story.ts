@@ -232,7 +232,11 @@ export function createStory<Alive extends Life>(
         if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());
         world.at(world.now() + forMs, null, () => {
           weather.active.delete(fault);
-          if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, false, world.now());
+          // Not while it goes on by another of the kind.
+          const isOver = (kind: Kind) =>
+            [...weather.active].every((other) => other.fault !== 'forgetful' || other.kind !== kind);
+          if (fault.fault === 'forgetful' && isOver(fault.kind))
+            invariants.forgetting(fault.kind, false, world.now());
           trace(`end of ${fault.fault}`);
         });
         return;
