@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { MiddlewareHandler } from 'hono';
 import type { FaultSwitch } from './faults.ts';
 import { Problem } from './problems.ts';
@@ -23,7 +24,8 @@ export function restFaults(faults: FaultSwitch, random: Random, stopping: AbortS
       });
     }
     if (random.chance(hang)) {
-      await abortedOrAfter(AbortSignal.any([context.req.raw.signal, stopping]), HANG_MS);
+      const signal = AbortSignal.any([context.req.raw.signal, stopping]);
+      await sleep(HANG_MS, undefined, { signal }).catch(() => undefined);
       throw new Problem(504, 'timed_out', 'The sandbox was told to hang.');
     }
     if (random.chance(errorRate)) {
@@ -57,19 +59,4 @@ export class TokenBucket {
     }
     return Math.max(1, Math.ceil((1 - this.#tokens) / perMs / 1000));
   }
-}
-
-function abortedOrAfter(signal: AbortSignal, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener(
-      'abort',
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
-  });
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Notice, ReplicaStore } from '../replicas.ts';
 import type { Database } from './connection.ts';
@@ -86,7 +87,8 @@ function createListener(
       // The same trouble is told by everybody who asks the pool.
       await once().catch(() => undefined);
       if (end.signal.aborted) return;
-      await pause(Math.min(AGAIN_LONGEST_MS, AGAIN_FIRST_MS * 2 ** failures), end.signal);
+      const ms = Math.min(AGAIN_LONGEST_MS, AGAIN_FIRST_MS * 2 ** failures);
+      await sleep(ms, undefined, { signal: end.signal }).catch(() => undefined);
       failures += 1;
     }
   }
@@ -98,18 +100,4 @@ function createListener(
       await running;
     },
   };
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener(
-      'abort',
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
-  });
 }
