@@ -1,34 +1,22 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
-import { type FaultSwitch, faultsPatchSchema } from './faults.ts';
-import type { Clients } from './oauth/clients.ts';
-import type { Grants } from './oauth/grants.ts';
+import { faultsPatchSchema } from './faults.ts';
 import { tokenSeconds } from './oauth/options.ts';
 import { type Access, requireOwnOrigin } from './page/access.ts';
 import { noSuchGrant } from './page/actions.ts';
+import type { PageParts } from './page/model.ts';
 import { parseOrRefuse, readBody } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
-import type { Registrations } from './registrations.ts';
-import { type Scenarios, scenarioSchema } from './scenarios.ts';
-import { type ShapeSwitch, shapesPatchSchema } from './shapes.ts';
+import { scenarioSchema } from './scenarios.ts';
+import { shapesPatchSchema } from './shapes.ts';
 import { drawShapes } from './shapes-draw.ts';
 import { keptId, shownId, withShownIds } from './shaping.ts';
-import { type ScaledTimers, timeScaleSchema } from './time.ts';
+import { timeScaleSchema } from './time.ts';
 import { trigger } from './trigger.ts';
-import type { Upstream } from './upstream.ts';
 
-interface ControlParts {
-  upstream: Upstream;
-  registrations: Registrations;
-  faults: FaultSwitch;
-  shapes: ShapeSwitch;
-  scenarios: Scenarios;
-  timers: ScaledTimers;
-  clients: Clients;
-  grants: Grants;
-  seedNumber: number;
+interface ControlParts extends PageParts {
   random: Random;
   access: Access;
 }

@@ -15,6 +15,14 @@ interface DeliverySettings extends SendSettings {
   retryDelaysMs: readonly number[];
 }
 
+interface DeliveryParts {
+  settings: DeliverySettings;
+  registrations: Registrations;
+  faults: FaultSwitch;
+  random: Random;
+  timers: ScaledTimers;
+}
+
 export interface EventAbout {
   event: SandboxEvent;
   kind: Kind;
@@ -43,24 +51,10 @@ export class Deliveries {
   readonly #holds = new Map<string, Hold>();
   readonly #stopping = new AbortController();
   #quietWaiters: ((isQuiet: boolean) => void)[] = [];
-  readonly #settings: DeliverySettings;
-  readonly #registrations: Registrations;
-  readonly #faults: FaultSwitch;
-  readonly #random: Random;
-  readonly #timers: ScaledTimers;
+  readonly #parts: DeliveryParts;
 
-  constructor(parts: {
-    settings: DeliverySettings;
-    registrations: Registrations;
-    faults: FaultSwitch;
-    random: Random;
-    timers: ScaledTimers;
-  }) {
-    this.#settings = parts.settings;
-    this.#registrations = parts.registrations;
-    this.#faults = parts.faults;
-    this.#random = parts.random;
-    this.#timers = parts.timers;
+  constructor(parts: DeliveryParts) {
+    this.#parts = parts;
     this.#queue = new PQueue({ concurrency: parts.settings.concurrency });
   }
 
@@ -69,10 +63,10 @@ export class Deliveries {
    * event's delivery to the same address is settled.
    */
   dispatch(about: EventAbout, fate: Fate | null = null, afterEventId: string | null = null): void {
-    for (const registration of this.#registrations.subscribedTo(about.event.type)) {
+    for (const registration of this.#parts.registrations.subscribedTo(about.event.type)) {
       // Of its own: what is drawn for one event must not depend on which attempts of others failed meanwhile.
-      const random = this.#random.fork(`${about.event.id}/${registration.id}`);
-      const drawn = fate ?? drawFate(this.#faults.current, random);
+      const random = this.#parts.random.fork(`${about.event.id}/${registration.id}`);
+      const drawn = fate ?? drawFate(this.#parts.faults.current, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
         const delivery = this.#create(about, registration, random.id('delivery-'));
         if (copy > 1) delivery.faults.push('duplicate');
@@ -144,7 +138,7 @@ export class Deliveries {
       this.#hold(delivery, 'waiting', timer, isReleasedBy);
     } else if (fate.delayMs > 0) {
       this.#hold(delivery, 'waiting', { ms: fate.delayMs, scaled: false }, () => false);
-    } else this.#sendAfter(delivery, this.#settings.retryDelaysMs[0] ?? 0);
+    } else this.#sendAfter(delivery, this.#parts.settings.retryDelaysMs[0] ?? 0);
   }
 
   #sendAfter(delivery: Delivery, waitMs: number): void {
@@ -175,7 +169,7 @@ export class Deliveries {
     delivery.outcome = outcome;
     const release = () => this.#release(delivery);
     const cancelTimer =
-      timer === null ? () => {} : this.#timers.after(timer.ms, release, { scaled: timer.scaled });
+      timer === null ? () => {} : this.#parts.timers.after(timer.ms, release, { scaled: timer.scaled });
     this.#holds.set(delivery.id, { delivery, isReleasedBy, cancelTimer });
   }
 
@@ -196,7 +190,7 @@ export class Deliveries {
     const attempt = await sendOnce(
       delivery.registration,
       delivery.body,
-      this.#settings,
+      this.#parts.settings,
       this.#stopping.signal,
     );
     delivery.attempts.push(attempt);
@@ -212,10 +206,10 @@ export class Deliveries {
   #retry(delivery: Delivery): void {
     // Its registration may have been disabled while this attempt was under way.
     if (isSettled(delivery)) return;
-    const baseMs = this.#settings.retryDelaysMs[delivery.attempts.length];
+    const baseMs = this.#parts.settings.retryDelaysMs[delivery.attempts.length];
     if (baseMs === undefined) this.#settle(delivery, 'abandoned');
     else {
-      const random = this.#random.fork(`${delivery.id}/${delivery.attempts.length}`);
+      const random = this.#parts.random.fork(`${delivery.id}/${delivery.attempts.length}`);
       this.#sendAfter(delivery, retryDelayMs(baseMs, random.next()));
     }
   }

@@ -1,4 +1,4 @@
-import type { EventType, Kind } from '../src/compliance/kinds.ts';
+import type { Kind } from '../src/compliance/kinds.ts';
 import type { SandboxEvent } from './events.ts';
 import type { Registration } from './registrations.ts';
 
@@ -29,18 +29,7 @@ export interface Delivery {
   attempts: Attempt[];
 }
 
-export interface DeliveryView {
-  id: string;
-  registrationId: string;
-  eventId: string;
-  type: EventType;
-  created: string;
-  kind: Kind;
-  recordId: string;
-  outcome: Outcome;
-  faults: readonly string[];
-  attempts: readonly Attempt[];
-}
+export type DeliveryView = ReturnType<typeof view>;
 
 /** Settled deliveries that are remembered; those under way are kept besides. */
 const MAX_SETTLED = 5_000;
@@ -85,18 +74,10 @@ export class DeliveryLog {
   }
 }
 
-function view(delivery: Delivery): DeliveryView {
+function view(delivery: Delivery) {
   const { id, registration, event, kind, recordId, outcome, faults, attempts } = delivery;
   return {
-    id,
-    registrationId: registration.id,
-    eventId: event.id,
-    type: event.type,
-    created: event.created,
-    kind,
-    recordId,
-    outcome,
-    faults: [...faults],
-    attempts: [...attempts],
+    ...{ id, registrationId: registration.id, eventId: event.id, type: event.type, created: event.created },
+    ...{ kind, recordId, outcome, faults: [...faults], attempts: [...attempts] },
   };
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
 import { daysFrom } from './days.ts';
@@ -67,7 +68,8 @@ export async function runLively(
   while (!signal.aborted) {
     const mutation = nextMutation(upstream, random, settings.maxRecords, reserved);
     if (mutation !== null) upstream.announce(upstream.apply(mutation));
-    await pause((1000 / settings.perSecond) * random.between(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD), signal);
+    const waitMs = (1000 / settings.perSecond) * random.between(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD);
+    await sleep(waitMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
@@ -157,15 +159,3 @@ export function edit(kind: Kind, op: string, random: Random): JsonObject {
 }
 
 const soon = (random: Random): string => daysFrom(new Date(), random.integer(1, SOON_DAYS));
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-  });
-}

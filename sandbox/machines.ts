@@ -21,76 +21,49 @@ interface Machine {
   operations: Readonly<Record<string, Operation>>;
 }
 
+const creates = (to: string, event: EventType): Operation => ({ from: null, to, effect: 'create', event });
+const deletes = (event: EventType | null): Operation => ({ from: null, to: null, effect: 'delete', event });
+const changes = (from: Operation['from'], to: string | null, event: EventType | null): Operation => ({
+  ...{ from, to, effect: 'change', event },
+});
+
 export const MACHINES: Readonly<Record<Kind, Machine>> = {
   policy: {
     initial: 'draft',
     operations: {
-      create: { from: null, to: 'draft', effect: 'create', event: 'policy.created' },
+      create: creates('draft', 'policy.created'),
       // An archived policy is a record of what once held; it changes by becoming a draft again.
-      update: {
-        from: ['draft', 'in_review', 'approved'],
-        to: null,
-        effect: 'change',
-        event: 'policy.updated',
-      },
-      submit: { from: ['draft'], to: 'in_review', effect: 'change', event: 'policy.updated' },
-      approve: { from: ['in_review'], to: 'approved', effect: 'change', event: 'policy.approved' },
-      archive: { from: ['approved'], to: 'archived', effect: 'change', event: 'policy.updated' },
+      update: changes(['draft', 'in_review', 'approved'], null, 'policy.updated'),
+      submit: changes(['draft'], 'in_review', 'policy.updated'),
+      approve: changes(['in_review'], 'approved', 'policy.approved'),
+      archive: changes(['approved'], 'archived', 'policy.updated'),
       redraft: {
-        from: ['in_review', 'approved', 'archived'],
-        to: 'draft',
-        effect: 'change',
-        event: 'policy.updated',
+        ...changes(['in_review', 'approved', 'archived'], 'draft', 'policy.updated'),
         newVersion: true,
       },
-      delete: { from: null, to: null, effect: 'delete', event: 'policy.deleted' },
+      delete: deletes('policy.deleted'),
     },
   },
   risk_assessment: {
     initial: 'identified',
     operations: {
-      create: { from: null, to: 'identified', effect: 'create', event: 'risk.identified' },
-      update: { from: null, to: null, effect: 'change', event: null },
-      assess: {
-        from: ['identified', 'assessed', 'mitigated', 'escalated'],
-        to: 'assessed',
-        effect: 'change',
-        event: 'risk.assessed',
-      },
-      mitigate: {
-        from: ['assessed', 'escalated'],
-        to: 'mitigated',
-        effect: 'change',
-        event: 'risk.mitigated',
-      },
-      escalate: {
-        from: ['identified', 'assessed'],
-        to: 'escalated',
-        effect: 'change',
-        event: 'risk.escalated',
-      },
-      delete: { from: null, to: null, effect: 'delete', event: null },
+      create: creates('identified', 'risk.identified'),
+      update: changes(null, null, null),
+      assess: changes(['identified', 'assessed', 'mitigated', 'escalated'], 'assessed', 'risk.assessed'),
+      mitigate: changes(['assessed', 'escalated'], 'mitigated', 'risk.mitigated'),
+      escalate: changes(['identified', 'assessed'], 'escalated', 'risk.escalated'),
+      delete: deletes(null),
     },
   },
   vendor: {
     initial: 'prospective',
     operations: {
-      create: { from: null, to: 'prospective', effect: 'create', event: 'vendor.added' },
-      update: { from: null, to: null, effect: 'change', event: 'vendor.updated' },
-      review: {
-        from: ['prospective', 'approved', 'suspended'],
-        to: 'under_review',
-        effect: 'change',
-        event: 'vendor.updated',
-      },
-      assess: {
-        from: ['prospective', 'under_review', 'approved'],
-        to: 'approved',
-        effect: 'change',
-        event: 'vendor.assessed',
-      },
-      suspend: { from: ['approved'], to: 'suspended', effect: 'change', event: 'vendor.updated' },
-      delete: { from: null, to: null, effect: 'delete', event: 'vendor.removed' },
+      create: creates('prospective', 'vendor.added'),
+      update: changes(null, null, 'vendor.updated'),
+      review: changes(['prospective', 'approved', 'suspended'], 'under_review', 'vendor.updated'),
+      assess: changes(['prospective', 'under_review', 'approved'], 'approved', 'vendor.assessed'),
+      suspend: changes(['approved'], 'suspended', 'vendor.updated'),
+      delete: deletes('vendor.removed'),
     },
   },
 };

@@ -49,6 +49,9 @@ const WRITE_SECURITY = [{ bearer: [] }, { oauth: ['write'] }, { serviceAccount: 
 
 const readRoute = { method: 'get', security: READ_SECURITY } as const;
 const writeRoute = { method: 'post', security: WRITE_SECURITY } as const;
+const answer = <Schema extends z.ZodType>(description: string, schema: Schema) => ({
+  200: { description, content: json(schema) },
+});
 const created = <Schema extends z.ZodType>(description: string, schema: Schema) => ({
   201: { description, content: json(schema) },
 });
@@ -63,11 +66,7 @@ export const listPolicies = createRoute({
   operationId: 'listPolicies',
   summary: 'List policies',
   request: { query: pageQuery },
-  responses: {
-    200: { description: 'A page of policies.', content: json(policyListSchema) },
-    ...refusals,
-    ...badQuery,
-  },
+  responses: { ...answer('A page of policies.', policyListSchema), ...refusals, ...badQuery },
 });
 
 export const createPolicy = createRoute({
@@ -85,11 +84,7 @@ export const getRiskAssessment = createRoute({
   operationId: 'getRiskAssessment',
   summary: 'Fetch a risk assessment',
   request: { params: z.object({ id }) },
-  responses: {
-    200: { description: 'The assessment.', content: json(riskAssessmentAnswerSchema) },
-    ...refusals,
-    ...notFound,
-  },
+  responses: { ...answer('The assessment.', riskAssessmentAnswerSchema), ...refusals, ...notFound },
 });
 
 export const createRiskAssessment = createRoute({
@@ -111,11 +106,7 @@ export const listVendors = createRoute({
   operationId: 'listVendors',
   summary: 'List vendors',
   request: { query: pageQuery },
-  responses: {
-    200: { description: 'A page of vendors.', content: json(vendorListSchema) },
-    ...refusals,
-    ...badQuery,
-  },
+  responses: { ...answer('A page of vendors.', vendorListSchema), ...refusals, ...badQuery },
 });
 
 export const getVendor = createRoute({
@@ -124,11 +115,7 @@ export const getVendor = createRoute({
   operationId: 'getVendor',
   summary: 'Fetch a vendor',
   request: { params: z.object({ id }) },
-  responses: {
-    200: { description: 'The vendor.', content: json(vendorAnswerSchema) },
-    ...refusals,
-    ...notFound,
-  },
+  responses: { ...answer('The vendor.', vendorAnswerSchema), ...refusals, ...notFound },
 });
 
 export const registerWebhook = createRoute({

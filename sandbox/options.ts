@@ -10,9 +10,9 @@ import { Problem } from './problems.ts';
 import { seededRandom } from './random.ts';
 import type { SeedData } from './records.ts';
 import { loadSeed, normaliseSeed } from './seed.ts';
+import type { SignatureAlgorithm } from './send.ts';
 import { changedShapes, DEFAULT_SHAPES, type Shapes, type ShapesPatch, shapesPatchSchema } from './shapes.ts';
 import { drawShapes } from './shapes-draw.ts';
-import type { SignatureAlgorithm } from './signature.ts';
 import { timeScaleSchema } from './time.ts';
 
 export interface SandboxOptions {
@@ -186,9 +186,9 @@ export function sandboxSettingNames(): ReadonlySet<string> {
 }
 
 /** An empty variable counts as unset. */
-function parseSetting<T>(env: Environment, name: string, schema: z.ZodType<T>): T | undefined {
-  const text = env[name];
-  if (text === undefined || text === '') return undefined;
+function readSetting<T>(env: Environment, name: string, schema: z.ZodType<T>): T | undefined {
+  const text = textOf(env, name);
+  if (!text) return undefined;
   const parsed = schema.safeParse(text);
   if (parsed.success) return parsed.data;
   // Only the rule is shown: the value may be a secret.
@@ -197,13 +197,12 @@ function parseSetting<T>(env: Environment, name: string, schema: z.ZodType<T>): 
   );
 }
 
-function readSetting<T>(env: Environment, name: string, schema: z.ZodType<T>): T | undefined {
+function textOf(env: Environment, name: string): string | undefined {
   const path = env[`${name}_FILE`];
-  if (path === undefined || path === '') return parseSetting(env, name, schema);
+  if (!path) return env[name];
   try {
-    return parseSetting({ [name]: readFileSync(path, 'utf8').trim() }, name, schema);
+    return readFileSync(path, 'utf8').trim();
   } catch (error) {
-    if (error instanceof UsageError) throw error;
     throw new UsageError(`${name}_FILE cannot be read: ${describeError(error)}`);
   }
 }

@@ -1,5 +1,5 @@
 import type { Meta } from '../src/compliance/schemas.ts';
-import { Problem } from './problems.ts';
+import { unfit } from './problems.ts';
 import type { PagingShape } from './shapes.ts';
 
 /** Which rows a request for a page gets, and what the answer's `meta` says of them. */
@@ -40,7 +40,7 @@ function numberIn(query: Readonly<Record<string, string>>, name: string, least: 
   if (text === undefined) return null;
   const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (number >= least) return number;
-  throw new Problem(422, 'validation_failed', `${name}: a whole number from ${least} on.`);
+  throw unfit(`${name}: a whole number from ${least} on.`);
 }
 
 const CURSOR_PREFIX = 'after:';
@@ -54,5 +54,5 @@ function startOf(cursor: string | undefined): number {
   const text = Buffer.from(cursor, 'base64url').toString();
   const start = text.startsWith(CURSOR_PREFIX) ? Number(text.slice(CURSOR_PREFIX.length)) : Number.NaN;
   if (Number.isSafeInteger(start) && start >= 0) return start;
-  throw new Problem(422, 'validation_failed', 'The cursor is none that this list has given.');
+  throw unfit('The cursor is none that this list has given.');
 }

@@ -40,6 +40,11 @@ export function problemResponse(context: Context, problem: Problem): Response {
   );
 }
 
+/** Of what was sent, that it cannot be used: `detail` says why. */
+export function unfit(detail: string): Problem {
+  return new Problem(422, 'validation_failed', detail);
+}
+
 function invalidJson(): Problem {
   return new Problem(400, 'invalid_json', 'The request body is not JSON.');
 }
@@ -80,5 +85,5 @@ export async function readBody<Schema extends z.ZodType>(
 export function parseOrRefuse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
+  throw unfit(z.prettifyError(parsed.error));
 }

@@ -13,7 +13,7 @@ import { type Authenticator, type AuthVariables, authenticate } from './authenti
 import type { FaultSwitch } from './faults.ts';
 import * as operations from './operations.ts';
 import { pageOf } from './paging.ts';
-import { Problem } from './problems.ts';
+import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
 import type { Registrations } from './registrations.ts';
 import { restFaults } from './rest-faults.ts';
@@ -43,7 +43,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono<AuthVariables> {
   const { upstream, registrations, faults, random, shapes } = parts;
   const routes = new OpenAPIHono<AuthVariables>({
     defaultHook: (result) => {
-      if (!result.success) throw new Problem(422, 'validation_failed', z.prettifyError(result.error));
+      if (!result.success) throw unfit(z.prettifyError(result.error));
     },
   });
   routes.use(authenticate(parts.authenticators));

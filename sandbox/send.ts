@@ -1,6 +1,8 @@
+import { createHmac } from 'node:crypto';
 import type { Attempt } from './delivery-log.ts';
 import type { Registration } from './registrations.ts';
-import { type SignatureAlgorithm, signatureHeader } from './signature.ts';
+
+export type SignatureAlgorithm = 'sha256' | 'sha384' | 'sha512';
 
 export interface SendSettings {
   signatureHeader: string;
@@ -77,4 +79,15 @@ function reasonOf(error: unknown): string {
   const cause = error.cause instanceof Error ? error.cause : error;
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name;
   return `${code}: ${cause.message || error.message}`;
+}
+
+/** The value of the signature header for one attempt: the time and the hex HMAC over `{t}.{body}`. */
+export function signatureHeader(
+  secret: string,
+  timestampSeconds: number,
+  body: string,
+  algorithm: SignatureAlgorithm,
+): string {
+  const mac = createHmac(algorithm, secret).update(`${timestampSeconds}.${body}`).digest('hex');
+  return `t=${timestampSeconds}, v1=${mac}`;
 }

@@ -5,7 +5,7 @@ import type { Deliveries, EventAbout } from './deliveries.ts';
 import { eventData } from './events.ts';
 import type { Fate, FaultSwitch } from './faults.ts';
 import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
-import { Problem } from './problems.ts';
+import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
 import {
   EVENT_ID_FIELDS,
@@ -45,30 +45,28 @@ export interface Change {
 /** Of ids that are numbers: many times as many as there can be records. */
 const LARGEST_NUMBER = 999_999_999;
 
+interface UpstreamParts {
+  state: RecordState;
+  deliveries: Deliveries;
+  faults: FaultSwitch;
+  shapes: ShapeSwitch;
+  random: Random;
+}
+
 /** The service's business: changes records by the rules of their machines, and announces the changes. */
 export class Upstream {
   readonly state: RecordState;
   readonly deliveries: Deliveries;
-  readonly #faults: FaultSwitch;
-  readonly #shapes: ShapeSwitch;
-  readonly #random: Random;
+  readonly #parts: UpstreamParts;
 
-  constructor(parts: {
-    state: RecordState;
-    deliveries: Deliveries;
-    faults: FaultSwitch;
-    shapes: ShapeSwitch;
-    random: Random;
-  }) {
+  constructor(parts: UpstreamParts) {
     this.state = parts.state;
     this.deliveries = parts.deliveries;
-    this.#faults = parts.faults;
-    this.#shapes = parts.shapes;
-    this.#random = parts.random;
+    this.#parts = parts;
   }
 
   get shapes(): Shapes {
-    return this.#shapes.current;
+    return this.#parts.shapes.current;
   }
 
   /** Changes a record and, unless `silent`, tells its subscribers. Throws as `apply` does. */
@@ -94,14 +92,14 @@ export class Upstream {
     options: { fate?: Fate; afterEventId?: string; clockSkewMs?: number } = {},
   ): EventAbout | null {
     if (change.type === null) return null;
-    const eventId = this.#random.id('evt-');
-    const { payloads } = this.#faults.current;
+    const eventId = this.#parts.random.id('evt-');
+    const { payloads } = this.#parts.faults.current;
     const about: EventAbout = {
       event: {
         id: eventId,
         type: change.type,
         created: new Date(Date.now() + (options.clockSkewMs ?? 0)).toISOString(),
-        data: eventData(change.kind, change.described, { payloads, shapes: this.#shapes.current, eventId }),
+        data: eventData(change.kind, change.described, { payloads, shapes: this.shapes, eventId }),
       },
       kind: change.kind,
       recordId: change.id,
@@ -112,7 +110,7 @@ export class Upstream {
 
   #create({ kind, id: given, fields }: Mutation, operation: Operation): Change {
     if (given !== undefined && !isUsableId(given)) {
-      throw new Problem(422, 'validation_failed', 'An id is 1 to 255 characters without control characters.');
+      throw unfit('An id is 1 to 255 characters without control characters.');
     }
     if (given !== undefined && this.state.get(kind, given) !== null) {
       throw new Problem(409, 'already_exists', `There is a ${kind} with this id already.`);
@@ -122,11 +120,7 @@ export class Upstream {
     }
     const status = fields?.['status'];
     if (status !== undefined && status !== operation.to) {
-      throw new Problem(
-        422,
-        'validation_failed',
-        `A new ${kind} is ${operation.to}: leave status away, and change it by its operations.`,
-      );
+      throw unfit(`A new ${kind} is ${operation.to}: leave status away, and change it by its operations.`);
     }
     const id = given ?? this.#newId(kind);
     const at = new Date().toISOString();
@@ -144,15 +138,15 @@ export class Upstream {
   }
 
   #newId(kind: Kind): string {
-    if (!this.#shapes.current.ids[kind].numbers) return this.#random.id(ID_PREFIXES[kind]);
+    if (!this.shapes.ids[kind].numbers) return this.#parts.random.id(ID_PREFIXES[kind]);
     for (;;) {
-      const id = idOfNumber(kind, this.#random.integer(1, LARGEST_NUMBER));
+      const id = idOfNumber(kind, this.#parts.random.integer(1, LARGEST_NUMBER));
       if (this.state.get(kind, id) === null) return id;
     }
   }
 
   #change({ kind, op, id, fields = {} }: Mutation, operation: Operation): Change {
-    if (id === undefined) throw new Problem(422, 'validation_failed', `${op} needs the record's id.`);
+    if (id === undefined) throw unfit(`${op} needs the record's id.`);
     const before = this.state.get(kind, id);
     if (before === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
     if (!isAllowed(operation, before.status)) {
@@ -168,7 +162,7 @@ export class Upstream {
       return { kind, id, record: null, type: operation.event, described: before };
     }
     if (Object.hasOwn(fields, 'status')) {
-      throw new Problem(422, 'validation_failed', 'A status changes by its operation, not as a field.');
+      throw unfit('A status changes by its operation, not as a field.');
     }
     const record = checked(kind, {
       ...before,
@@ -186,7 +180,7 @@ export class Upstream {
 function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
   for (const field of [ID_FIELDS[kind], EVENT_ID_FIELDS[kind]]) {
     if (Object.hasOwn(fields, field)) {
-      throw new Problem(422, 'validation_failed', `${field} is given by the service, not as a field.`);
+      throw unfit(`${field} is given by the service, not as a field.`);
     }
   }
   return fields;
@@ -194,15 +188,13 @@ function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
 
 function checked(kind: Kind, record: JsonObject): JsonObject {
   if (isTooDeep(record)) {
-    throw new Problem(422, 'validation_failed', `A record nests at most ${MAX_RECORD_DEPTH} deep.`);
+    throw unfit(`A record nests at most ${MAX_RECORD_DEPTH} deep.`);
   }
   const parsed = RECORD_SCHEMAS[kind].safeParse(record);
-  if (!parsed.success) throw new Problem(422, 'validation_failed', z.prettifyError(parsed.error));
+  if (!parsed.success) throw unfit(z.prettifyError(parsed.error));
   const names = misreadId(kind, record);
   if (names !== null) {
-    throw new Problem(
-      422,
-      'validation_failed',
+    throw unfit(
       `Readers would take one of these fields for the ${kind}'s id, so no field may be called: ${names}.`,
     );
   }

@@ -1,5 +1,6 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { sharedClock } from '../src/platform/clock.ts';
+import { backoffMs, sharedClock } from '../src/platform/clock.ts';
 
 const DATABASE_ORIGIN = 1_800_000_000_000;
 
@@ -104,5 +105,36 @@ describe("the database's time", () => {
     expect(world.asked[0]).toBeNull();
     expect(world.asked[1]).toBeGreaterThan(DATABASE_ORIGIN + 9_900);
     expect(world.asked[1]).toBeLessThanOrEqual(world.database());
+  });
+});
+
+const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
+
+describe('the wait before the next attempt', () => {
+  it.each([
+    { failures: 1, random: 0, ms: 500 },
+    { failures: 1, random: 0.5, ms: 750 },
+    { failures: 1, random: 1, ms: 1_000 },
+    { failures: 2, random: 1, ms: 2_000 },
+    { failures: 4, random: 0, ms: 4_000 },
+    { failures: 6, random: 1, ms: 32_000 },
+    { failures: 7, random: 1, ms: 60_000 },
+    { failures: 7, random: 0, ms: 30_000 },
+    { failures: 5_000, random: 1, ms: 60_000 },
+    { failures: 0, random: 1, ms: 1_000 },
+  ])('after $failures failures, with $random drawn, is $ms ms', ({ failures, random, ms }) => {
+    expect(backoffMs(BACKOFF, failures, random)).toBe(ms);
+  });
+
+  it('never shrinks with more failures, and stays between half a step and the longest', () => {
+    const draw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 2_000 }), draw, (failures, random) => {
+        const ms = backoffMs(BACKOFF, failures, random);
+        expect(ms).toBeGreaterThanOrEqual(BACKOFF.firstMs / 2);
+        expect(ms).toBeLessThanOrEqual(BACKOFF.longestMs);
+        expect(backoffMs(BACKOFF, failures + 1, random)).toBeGreaterThanOrEqual(ms);
+      }),
+    );
   });
 });

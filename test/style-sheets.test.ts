@@ -45,7 +45,7 @@ function sources(folder: string): string[] {
   return names.map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
 }
 
-/** The words in `class` and `className`, as attributes and as properties, and the widths of tiles, which are classes too. */
+/** The words in `class` and `className`, as attributes and as properties, in the types of such, and the widths of tiles, which are classes too. */
 function classesIn(source: string): string[] {
   const plain = [
     ...source.matchAll(/\b(?:class|className|width)=["']([a-z][^"']*)["']|\bclassName: '([^']*)'/g),
@@ -56,7 +56,12 @@ function classesIn(source: string): string[] {
       ...expression!.replaceAll(/[!=]== '[^']*'|\w\('[^']*'\)/g, '').matchAll(/'([^']*)'|`([^`]*)`/g),
     ],
   );
-  const words = [...plain, ...made].map(([, one, other]) => (one ?? other)!.replaceAll(/\$\{[^}]*\}/g, ' '));
+  const typed = [...source.matchAll(/\btype \w+Class = ([^;]*);/g)].flatMap(([, union]) => [
+    ...union!.matchAll(/'([^']*)'/g),
+  ]);
+  const words = [...plain, ...made, ...typed].map(([, one, other]) =>
+    (one ?? other)!.replaceAll(/\$\{[^}]*\}/g, ' '),
+  );
   return words.flatMap((text) => text.split(/\s+/)).filter((word) => word !== '');
 }
 

@@ -283,8 +283,10 @@ WITH kinds AS (
     WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat > interval '60 seconds' THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
     WHEN unreachable THEN 'unreachable'
+    -- One that was never whole is overdue since the first that failed: a first one may take long.
+    WHEN full_sync_ms > 0 AND clock_timestamp() - coalesce(last_full_sync_at, (SELECT s.started_at FROM sync_runs s WHERE s.kind = told.kind
+      AND s.outcome IN ('failed', 'incomplete') ORDER BY s.id LIMIT 1)) > (2 * full_sync_ms + 600000) * interval '1 millisecond' THEN 'stale'
     WHEN readable_since IS NULL OR last_full_sync_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
-    WHEN full_sync_ms > 0 AND clock_timestamp() - last_full_sync_at > (2 * full_sync_ms + 600000) * interval '1 millisecond' THEN 'stale'
     ELSE 'in_sync' END AS verdict
   FROM told
 )

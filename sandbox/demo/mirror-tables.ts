@@ -1,6 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { MirrorRecords, MirrorRow } from './compare.ts';
 
 /** One row of `changes`, as far as it matters here. */
@@ -36,79 +35,93 @@ export interface MirrorTables {
   close(): Promise<void>;
 }
 
+/** One engine's part of it. */
+export interface Reader {
+  /** Begins a transaction that sees one moment. */
+  begin: string;
+  /** The values of `text` stand in it as $1. */
+  ask(text: string, values?: number[]): Promise<Record<string, unknown>[]>;
+  /** As somebody who can write there. */
+  write(text: string): Promise<Record<string, unknown>[]>;
+  close(): Promise<void>;
+}
+
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
 /** The service's own transactions take milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
 
-/** The same on either engine. */
-export function rowsQuery(kind: Kind): string {
-  const version = kind === 'policy' ? 'version' : 'NULL AS version';
-  return `SELECT id, name, ${version}, status, data, verified_at, unverified_since, deleted_at FROM ${TABLES[kind]}`;
-}
-
-export function openMirrorTables(path: string): MirrorTables {
-  const database = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
-  const changes = database.prepare(
-    'SELECT seq, kind, record_id, cause FROM changes WHERE seq > ? ORDER BY seq',
-  );
-  const pending = database.prepare("SELECT count(*) AS n FROM events WHERE state = 'pending'");
-  const counts = database.prepare(
-    'SELECT count(*) AS events, coalesce(sum(deliveries - 1), 0) AS redeliveries FROM events',
-  );
-  const rowsOf = (kind: Kind) => database.prepare(rowsQuery(kind));
-  const rows = {
-    policy: rowsOf('policy'),
-    risk_assessment: rowsOf('risk_assessment'),
-    vendor: rowsOf('vendor'),
-  };
-  const recordsOf = (kind: Kind) =>
-    new Map(
-      rows[kind].all().map((row) => {
-        const data = JSON.parse(String(row['data'])) as JsonObject;
-        return [String(row['id']), { ...row, data } as unknown as MirrorRow];
+export function tablesBehind({ begin, ask, write, close }: Reader): MirrorTables {
+  async function recordsOf(kind: Kind): Promise<Map<string, MirrorRow>> {
+    const version = kind === 'policy' ? 'version' : 'NULL AS version';
+    const rows = await ask(
+      `SELECT id, name, ${version}, status, data, verified_at, unverified_since, deleted_at FROM ${TABLES[kind]}`,
+    );
+    return new Map(
+      rows.map((row) => {
+        const data: unknown = typeof row['data'] === 'string' ? JSON.parse(row['data']) : row['data'];
+        return [String(row['id']), { ...row, data } as MirrorRow];
       }),
     );
+  }
 
   return {
     async read(changesAfter) {
-      database.exec('BEGIN');
+      await ask(begin);
       try {
+        const changes = await ask(
+          'SELECT seq, kind, record_id, cause FROM changes WHERE seq > $1 ORDER BY seq',
+          [changesAfter],
+        );
+        const [pending] = await ask("SELECT count(*) AS n FROM events WHERE state = 'pending'");
         return {
           records: {
-            policy: recordsOf('policy'),
-            risk_assessment: recordsOf('risk_assessment'),
-            vendor: recordsOf('vendor'),
+            policy: await recordsOf('policy'),
+            risk_assessment: await recordsOf('risk_assessment'),
+            vendor: await recordsOf('vendor'),
           },
-          changes: changes.all(changesAfter).map((row) => ({
+          changes: changes.map((row) => ({
             seq: Number(row['seq']),
             kind: row['kind'] as Kind,
             recordId: String(row['record_id']),
             cause: String(row['cause']),
           })),
-          pendingEvents: Number(pending.get()?.['n']),
+          pendingEvents: Number(pending?.['n']),
         };
       } finally {
-        database.exec('COMMIT');
+        await ask('COMMIT');
       }
     },
     async countEvents() {
-      const row = counts.get();
+      const [row] = await ask(
+        'SELECT count(*) AS events, coalesce(sum(deliveries - 1), 0) AS redeliveries FROM events',
+      );
       return { events: Number(row?.['events']), redeliveries: Number(row?.['redeliveries']) };
     },
-    tamper: async () => tamper(path),
-    close: async () => database.close(),
+    async tamper() {
+      const [row] = await write(
+        `UPDATE vendors SET status = 'tampered with' WHERE id =
+         (SELECT id FROM vendors WHERE deleted_at IS NULL ORDER BY id LIMIT 1) RETURNING id`,
+      );
+      return row === undefined ? null : { kind: 'vendor', id: String(row['id']), field: 'status' };
+    },
+    close,
   };
 }
 
-function tamper(path: string): { kind: Kind; id: string; field: string } | null {
-  const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
-  try {
-    const row = database.prepare('SELECT id FROM vendors WHERE deleted_at IS NULL ORDER BY id LIMIT 1').get();
-    if (row === undefined) return null;
-    const id = String(row['id']);
-    database.prepare('UPDATE vendors SET status = ? WHERE id = ?').run('tampered with', id);
-    return { kind: 'vendor', id, field: 'status' };
-  } finally {
-    database.close();
-  }
+export function openMirrorTables(path: string): MirrorTables {
+  const database = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  return tablesBehind({
+    begin: 'BEGIN',
+    // A `?` with a number takes the value of that place.
+    ask: async (text, values = []) => database.prepare(text.replace('$', '?')).all(...values),
+    async write(text) {
+      const writable = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
+      try {
+        return writable.prepare(text).all();
+      } finally {
+        writable.close();
+      }
+    },
+    close: async () => database.close(),
+  });
 }

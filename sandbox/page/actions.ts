@@ -4,7 +4,7 @@ import { KINDS } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { faultsPatchSchema } from '../faults.ts';
 import { decimal, tokenSeconds } from '../oauth/options.ts';
-import { Problem, parseOrRefuse } from '../problems.ts';
+import { Problem, parseOrRefuse, unfit } from '../problems.ts';
 import { seededRandom } from '../random.ts';
 import { scenarioSchema } from '../scenarios.ts';
 import { drawShapes } from '../shapes-draw.ts';
@@ -87,10 +87,10 @@ function fieldsIn(text: string | undefined): JsonObject {
   try {
     fields = JSON.parse(text);
   } catch {
-    throw new Problem(422, 'validation_failed', 'Further fields: not JSON, such as {"owner": "Legal"}.');
+    throw unfit('Further fields: not JSON, such as {"owner": "Legal"}.');
   }
   if (typeof fields === 'object' && fields !== null && !Array.isArray(fields)) return fields as JsonObject;
-  throw new Problem(422, 'validation_failed', 'Further fields: a JSON object, such as {"owner": "Legal"}.');
+  throw unfit('Further fields: a JSON object, such as {"owner": "Legal"}.');
 }
 
 const PERCENT_FIELDS = ['drop', 'duplicate', 'reorder', 'errorRate', 'hang', 'truncatedPages'] as const;

@@ -1,15 +1,14 @@
 import { z } from 'zod';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { DeliveryView } from '../delivery-log.ts';
-import type { FaultSwitch, Faults } from '../faults.ts';
-import { isAllowed, MACHINES, type Operation } from '../machines.ts';
+import type { FaultSwitch } from '../faults.ts';
+import { isAllowed, MACHINES } from '../machines.ts';
 import type { Clients } from '../oauth/clients.ts';
-import type { Grants, GrantView } from '../oauth/grants.ts';
+import type { Grants } from '../oauth/grants.ts';
 import { recordId } from '../records.ts';
-import type { Registration, Registrations } from '../registrations.ts';
+import type { Registrations } from '../registrations.ts';
 import type { Scenarios } from '../scenarios.ts';
-import type { ShapeSwitch, Shapes } from '../shapes.ts';
+import type { ShapeSwitch } from '../shapes.ts';
 import type { ScaledTimers } from '../time.ts';
 import type { Upstream } from '../upstream.ts';
 
@@ -38,37 +37,10 @@ export const viewSchema = z.object({
 });
 export type View = z.infer<typeof viewSchema>;
 
-export interface RecordRow {
-  id: string;
-  name: string;
-  status: string;
-  version: string | null;
-  record: JsonObject;
-  /** The operations that its status allows. */
-  operations: { name: string; effect: Operation['effect']; event: string | null }[];
-}
+export type PageModel = ReturnType<typeof pageModel>;
+export type RecordRow = PageModel['rows'][number];
 
-export interface PageModel {
-  view: View;
-  counts: Record<Kind, number>;
-  rows: RecordRow[];
-  pages: number;
-  found: number;
-  deliveries: DeliveryView[];
-  open: { underWay: number; waiting: number; retrying: number };
-  registrations: Omit<Registration, 'secret'>[];
-  faults: Faults;
-  shapes: Shapes;
-  lively: boolean;
-  timeScale: number;
-  application: { id: string; redirectUri: string };
-  serviceAccounts: { id: string; scopes: readonly string[] }[];
-  accessTokenSeconds: number;
-  grants: GrantView[];
-  seedNumber: number;
-}
-
-export function pageModel(parts: PageParts, view: View): PageModel {
+export function pageModel(parts: PageParts, view: View) {
   const { upstream, registrations, faults, scenarios, timers, clients, grants } = parts;
   const { state, deliveries } = upstream;
   const matching = state.list(view.kind).filter((record) => matches(view.kind, record, view.q));
@@ -101,7 +73,7 @@ function matches(kind: Kind, record: JsonObject, search: string): boolean {
   return text.toLowerCase().includes(search.trim().toLowerCase());
 }
 
-function rowOf(kind: Kind, record: JsonObject): RecordRow {
+function rowOf(kind: Kind, record: JsonObject) {
   const text = (value: unknown) => (typeof value === 'string' || typeof value === 'number' ? `${value}` : '');
   return {
     id: recordId(kind, record),
@@ -109,6 +81,7 @@ function rowOf(kind: Kind, record: JsonObject): RecordRow {
     status: text(record.status) || '(none)',
     version: kind === 'policy' ? text(record.version) : null,
     record,
+    /** Those that its status allows. */
     operations: Object.entries(MACHINES[kind].operations)
       .filter(([, operation]) => operation.effect !== 'create' && isAllowed(operation, record.status))
       .map(([name, { effect, event }]) => ({ name, effect, event })),

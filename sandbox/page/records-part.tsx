@@ -102,35 +102,48 @@ function UpdateForm({ row, view }: { row: RecordRow; view: View }) {
   return (
     <details class="inline">
       <summary aria-label={`update ${row.name}`}>update…</summary>
-      <form method="post" action={`/act${queryOf(view)}`} class="form">
-        <Target kind={view.kind} op="update" id={row.id} />
-        <Fields name={row.name} />
-        <div class="row">
-          <button type="submit" class="first">
-            Update
-          </button>
-          <Silent />
-        </div>
-      </form>
+      <ChangeForm view={view} op="update" id={row.id} name={row.name} words="Update" />
     </details>
   );
 }
 
-function CreateForm({ view }: { view: View }) {
+function CreateForm({ view: { kind } }: { view: View }) {
   return (
     <details class="inline">
-      <summary>New {NAMES[view.kind]}…</summary>
-      <form method="post" action={`/act${queryOf({ kind: view.kind })}`} class="form">
-        <Target kind={view.kind} op="create" />
-        <Fields name="" />
-        <div class="row">
-          <button type="submit" class="first">
-            Create
-          </button>
-          <Silent />
-        </div>
-      </form>
+      <summary>New {NAMES[kind]}…</summary>
+      <ChangeForm view={{ kind }} op="create" name="" words="Create" />
     </details>
+  );
+}
+
+function ChangeForm(props: {
+  view: Pick<View, 'kind'> & Partial<View>;
+  op: string;
+  id?: string;
+  name: string;
+  words: string;
+}) {
+  const { view, op, id, name, words } = props;
+  return (
+    <form method="post" action={`/act${queryOf(view)}`} class="form">
+      <Target kind={view.kind} op={op} {...(id === undefined ? {} : { id })} />
+      <label>
+        Name
+        <input name="name" value={name} required maxlength={500} />
+      </label>
+      <label>
+        Further fields, as JSON (may stay empty)
+        <textarea name="fields" spellcheck={false} placeholder='{"owner": "Legal"}'></textarea>
+      </label>
+      <div class="row">
+        <button type="submit" class="first">
+          {words}
+        </button>
+        <label class="check">
+          <input type="checkbox" name="silent" /> tell nobody: no event is sent
+        </label>
+      </div>
+    </form>
   );
 }
 
@@ -142,29 +155,6 @@ function Target({ kind, op, id }: { kind: Kind; op: string; id?: string }) {
       <input type="hidden" name="op" value={op} />
       {id !== undefined && <input type="hidden" name="id" value={id} />}
     </>
-  );
-}
-
-function Fields({ name }: { name: string }) {
-  return (
-    <>
-      <label>
-        Name
-        <input name="name" value={name} required maxlength={500} />
-      </label>
-      <label>
-        Further fields, as JSON (may stay empty)
-        <textarea name="fields" spellcheck={false} placeholder='{"owner": "Legal"}'></textarea>
-      </label>
-    </>
-  );
-}
-
-function Silent() {
-  return (
-    <label class="check">
-      <input type="checkbox" name="silent" /> tell nobody: no event is sent
-    </label>
   );
 }
 

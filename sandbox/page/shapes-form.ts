@@ -1,7 +1,7 @@
 import { KINDS } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { valueIn, withAt } from '../places.ts';
-import { Problem, parseOrRefuse } from '../problems.ts';
+import { parseOrRefuse, unfit } from '../problems.ts';
 import { type Shapes, type ShapesPatch, shapesPatchSchema } from '../shapes.ts';
 import {
   ID_PLACES,
@@ -116,6 +116,6 @@ function sentShape({ name, type }: ShapeField, text = ''): unknown {
   if (type === 'flag') return text !== '';
   if (type === 'place?') return text === '' ? null : text;
   if (type !== 'number') return text;
-  if (!/^\d{1,9}$/.test(text)) throw new Problem(422, 'validation_failed', `${name}: a whole number.`);
+  if (!/^\d{1,9}$/.test(text)) throw unfit(`${name}: a whole number.`);
   return Number(text);
 }

@@ -1,16 +1,12 @@
 import type { ComplianceClient } from '../compliance/client.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
-import type { IdPointers } from '../compliance/pointers.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import { type Clock, createNap } from '../platform/clock.ts';
+import { backoffMs, type Clock, createNap } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
-import type { Applied, Conclusion, DirtyTiming, ProvisionalRules, RepairStore } from '../store/store.ts';
-import { createConclude } from './conclude-deletions.ts';
+import type { Applied, Conclusion, ProvisionalRules, RepairStore } from '../store/store.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import type { GapKeeper } from './gaps.ts';
-import { createListScan } from './list-scan.ts';
+import { createConclude, type GapKeeper } from './gaps.ts';
 import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
@@ -38,9 +34,7 @@ export interface BackfillOptions {
   client: ComplianceClient;
   gaps: GapKeeper;
   clock: Clock;
-  timing: DirtyTiming;
-  pointers: IdPointers;
-  /** How events are processed that were found out to be about some record. */
+  /** How events are processed that were found out to be about some record; its pointers and its timing hold for reads as well. */
   rules: ProvisionalRules;
   requestsPerMinute: number;
   paging: PagingSettings;
@@ -93,7 +87,8 @@ const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
 
 /** Looks for what is due, repairs it the cheaper way, and runs a full sync for what only a whole reading can repair. */
 export function createBackfill(options: BackfillOptions): Backfill {
-  const { store, clock, timing, gaps } = options;
+  const { store, clock, gaps } = options;
+  const { timing, pointers } = options.rules;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const plans = new Map<Kind, FullSyncPlan>(
     KINDS.map((kind) => [
@@ -117,7 +112,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
   const nap = createNap(clock);
   let woken = false;
 
-  const shared = { ...options, signal };
+  const shared = { ...options, timing, pointers, signal };
   /** By which credentials each kind was last noted as readable: it is noted once, not at each read. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
@@ -131,18 +126,8 @@ export function createBackfill(options: BackfillOptions): Backfill {
   });
   const unnamedEvents = createUnnamedEvents({ ...shared, upstream, onFound: wake });
   const refetch = createRefetch({ ...shared, upstream, besides: unnamedEvents.besides });
-  const scanList = createListScan({ ...shared, upstream });
   const conclude = createConclude(options);
-  const { probe } = upstream;
-  const fullSyncer = createFullSyncer({
-    ...shared,
-    probe,
-    scanList,
-    refetch,
-    conclude,
-    reserved,
-    onEnded: options.onFullSync,
-  });
+  const fullSyncer = createFullSyncer({ ...shared, upstream, refetch, conclude, reserved });
   const dryRun = createDryRun(shared);
   let seeking: Promise<void> | null = null;
   const resumable = new Map(

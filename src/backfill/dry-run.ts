@@ -1,17 +1,17 @@
+import type { Lane } from '../compliance/budget.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { backoffMs, type Clock } from '../platform/clock.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
 import { SILENT_GAPS } from './gaps.ts';
 import { contradiction, createPages } from './pages.ts';
 import { READ_BACKOFF } from './plan.ts';
-import { createUpstream, type Lane } from './upstream.ts';
+import { createUpstream } from './upstream.ts';
 
 /** Ids taken from the database at a time. */
 const BATCH = 100;

@@ -1,17 +1,14 @@
+import type { Lane } from '../compliance/budget.ts';
 import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { backoffMs } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
-import type { BackfillStore, DirtyTiming, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import type { Conclude, ConclusionRequest } from './conclude-deletions.ts';
+import type { SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
-import { type GapKeeper, listed } from './gaps.ts';
-import { type ScanList, scanWhole } from './list-scan.ts';
-import { READ_BACKOFF } from './plan.ts';
-import { type Pace, paceOf } from './progress.ts';
+import { type Conclude, type ConclusionRequest, listed } from './gaps.ts';
+import { createListScan, type ListScanOptions, scanWhole } from './list-scan.ts';
+import { type Pace, paceOf, READ_BACKOFF } from './plan.ts';
 import type { Refetch } from './refetch.ts';
-import type { Lane, Upstream } from './upstream.ts';
 
 /** Without a total, nothing but one more list scan tells that a list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
@@ -58,21 +55,13 @@ export interface FullSyncResult {
   durationMs: number;
 }
 
-export interface FullSyncerOptions {
-  store: BackfillStore;
-  scanList: ScanList;
+export interface FullSyncerOptions extends ListScanOptions {
   refetch: Refetch;
-  probe: Upstream['probe'];
   conclude: Conclude;
-  gaps: GapKeeper;
-  clock: Clock;
-  timing: DirtyTiming;
-  random: () => number;
-  signal: AbortSignal;
   /** Ids that the full sync reads itself, so that nobody else does at the same time. */
   reserved: Set<string>;
   onProgress: (fullSync: RunningSyncRun) => void;
-  onEnded: (result: FullSyncResult) => void;
+  onFullSync: (result: FullSyncResult) => void;
 }
 
 export interface FullSyncer {
@@ -87,7 +76,8 @@ export interface FullSyncer {
 }
 
 export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
-  const { store, clock, timing, gaps, signal } = options;
+  const { store, upstream, clock, timing, gaps, signal } = options;
+  const scanList = createListScan(options);
   const running = new Map<Kind, Running>();
   const totals = new Map<Kind, number>();
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
@@ -150,14 +140,14 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       ...{ kind, id, reason, progress, differences, resumed: false, mismatch: false, ...ending },
       durationMs: clock.steady() - startedAt,
     };
-    options.onEnded(result);
+    options.onFullSync(result);
     return result;
   }
 
   async function readList(kind: ListedKind, fullSync: Running, lane: Lane): Promise<Ending> {
     const lacking = new Set<string>();
     const scanOnce = (seenBefore: ReadonlySet<string>) =>
-      options.scanList({
+      scanList({
         seenBefore,
         kind,
         syncRunId: fullSync.id,
@@ -234,7 +224,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
   async function cycle(fullSync: Running, lane: Lane): Promise<Ending> {
     const kind = 'risk_assessment';
     fullSync.estimatedTotal = await store.countKnown(kind);
-    await options.probe(kind, lane, fullSync.estimatedTotal);
+    await upstream.probe(kind, lane, fullSync.estimatedTotal);
     const missing: string[] = [];
     let failed = 0;
     for (;;) {

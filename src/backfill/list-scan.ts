@@ -1,3 +1,4 @@
+import type { Lane } from '../compliance/budget.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
@@ -7,7 +8,7 @@ import { describeError, MirrorError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, DirtyTiming, SyncRunProgress } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages } from './pages.ts';
-import type { Lane, Upstream } from './upstream.ts';
+import type { Upstream } from './upstream.ts';
 
 /** List scans that each bring something which nobody has told of; then somebody should know. */
 const SCANS_MAX = 5;
@@ -55,7 +56,7 @@ export interface ListScanOptions {
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
 }
 
-export interface ListScanRequest {
+interface ListScanRequest {
   kind: ListedKind;
   syncRunId: number;
   lane: Lane;
@@ -68,7 +69,7 @@ export interface ListScanRequest {
   skip: number;
 }
 
-export type ScanList = (request: ListScanRequest) => Promise<ListScan>;
+type ScanList = (request: ListScanRequest) => Promise<ListScan>;
 
 /** Reads a whole list, page by page, each object brought into sync as it is seen. */
 export function createListScan(options: ListScanOptions): ScanList {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Lane } from '../compliance/budget.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
 import type { Page, PageCallOptions } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
@@ -14,13 +15,18 @@ import {
   type PagingSettings,
   type SeenPage,
 } from '../compliance/paging.ts';
-import { type IdPointers, type JsonObject, pointersSettingOf, recordIdIn } from '../compliance/pointers.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import {
+  type IdPointers,
+  type JsonObject,
+  pointersSettingOf,
+  recordIdIn,
+  whyNoId,
+} from '../compliance/pointers.ts';
+import { backoffMs, type Clock } from '../platform/clock.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
 import { READ_BACKOFF } from './plan.ts';
-import type { Lane, Upstream } from './upstream.ts';
+import type { Upstream } from './upstream.ts';
 
 /** A page that fails is asked for this often in all; then the reading ends and proves nothing. */
 const TRIES_PER_PAGE = 4;
@@ -55,9 +61,10 @@ export interface PagesRequest {
 
 /**
  * The pages of a list one after another, the empty one that ends it included. Once all is seen that the list says it
- * holds, a 404 counts as one, and so does the first page again, from a service without pages. Throws UpstreamError for a
- * page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`, `endless_list`) for one that no list has,
- * or `paging`, whose message says which setting does not fit.
+ * holds, a 404 or a 400 counts as one, and so does a page that repeats the one before, as the first does from a service
+ * without pages. Throws UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`,
+ * `endless_list`) for one that no list has, or `paging`, whose message says which setting does not fit. Where a row had no
+ * usable id, `malformed_page` comes in the place of the end.
  */
 export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
 
@@ -127,10 +134,14 @@ export function createPages(options: PagesOptions): Pages {
     let first: SeenPage | null = null;
     let offset = request.skip * paging.pageSize;
     const seen = new Set<string>();
+    /** Rows that have no usable id: how many, and which the first is. */
+    let unusable = 0;
+    let firstUnusable: string | null = null;
+    const isAllSeen = () => request.skip === 0 && seen.size > 0 && seen.size + unusable === total;
     const ask = (page: number) => {
-      const isBehindLast = request.skip === 0 && seen.size > 0 && seen.size === total;
       const number = byOffset ? offset : paging.firstPage + page;
-      const asked = readPage(request, number, { isBehindLast }, TRIES_PER_PAGE, isReading);
+      const how = { isBehindLast: isAllSeen() };
+      const asked = readPage(request, number, how, TRIES_PER_PAGE, isReading);
       // It may fail before anybody waits for it.
       asked.catch(() => undefined);
       return { number, asked };
@@ -139,23 +150,32 @@ export function createPages(options: PagesOptions): Pages {
     for (let page = request.skip; page < PAGES_MAX; page += 1) {
       const { number, asked } = next;
       const { answer, read } = await asked;
-      const objects = identify(request.kind, answer.objects, options.pointers);
+      const { objects, others } = identify(request.kind, answer.objects, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
-      if (objects.length > 0 && ids === before) {
-        if (page !== 1 || first === null) {
+      const isRepeat = objects.length > 0 && ids === before;
+      if ((isRepeat || objects.length === 0) && firstUnusable !== null) throw malformed(firstUnusable);
+      total = answer.meta.total ?? total;
+      if (isRepeat) {
+        if (page === 1 && first !== null) {
+          if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
+            throw misfit(await explainRepeat(first, paging, askWith(request)));
+          }
+        } else if (!isAllSeen()) {
           throw new MirrorError('page_repeated', `page ${number} repeats the one before it`);
-        }
-        if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
-          throw misfit(await explainRepeat(first, paging, askWith(request)));
         }
         yield { objects: [], meta: answer.meta, read };
         return;
       }
       before = ids;
-      total = answer.meta.total ?? total;
       for (const { id } of objects) seen.add(id);
+      unusable += others.length;
+      const [other] = others;
+      if (other !== undefined) {
+        const where = byOffset ? `the page at offset ${number}` : `page ${number}`;
+        firstUnusable ??= `row ${other.row} of ${where}: a ${request.kind} ${other.why}`;
+      }
       if (page === 0) first = seenIn(request, answer);
-      offset += objects.length;
+      offset += answer.objects.length;
       if (
         objects.length === 0 &&
         first !== null &&
@@ -187,25 +207,36 @@ export function contradiction(total: number | null, distinctIds: number): string
   return `the list shows ${distinctIds} records where its total says ${total}`;
 }
 
-function identify(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): ReadObject[] {
+/** The rows with their ids, and those that have none that can be used, counted from 1. Where no row has one, it throws. */
+function identify(
+  kind: ListedKind,
+  page: readonly JsonObject[],
+  pointers: IdPointers,
+): { objects: ReadObject[]; others: { row: number; why: string }[] } {
   const rows = new Map<string, JsonObject>();
-  return objects.map((data) => {
+  const objects: ReadObject[] = [];
+  const others: { row: number; why: string }[] = [];
+  for (const [index, data] of page.entries()) {
     const id = recordIdIn(data, kind, pointers);
     if (id === null) {
-      throw malformed(
-        `a ${kind} in the list has no id at any of ${pointers[kind].join(', ')}; ${whereIdsMayBe(kind, objects, pointers)}`,
-      );
+      others.push({ row: index + 1, why: whyNoId(data, kind, pointers) });
+      continue;
     }
     const same = rows.get(id);
     // One that would be written over the other is lost, and without a total nothing else would tell.
     if (same !== undefined && !isDeepStrictEqual(same, data)) {
       throw malformed(
-        `two rows of one page differ and have the id ${JSON.stringify(id)}, so that it is not that of a ${kind}; ${whereIdsMayBe(kind, objects, pointers)}`,
+        `two rows of one page differ and have the id ${JSON.stringify(id)}, so that it is not that of a ${kind}; ${whereIdsMayBe(kind, page, pointers)}`,
       );
     }
     rows.set(id, data);
-    return { id, data };
-  });
+    objects.push({ id, data });
+  }
+  const [other] = others;
+  if (other !== undefined && objects.length === 0) {
+    throw malformed(`a ${kind} in the list ${other.why}; ${whereIdsMayBe(kind, page, pointers)}`);
+  }
+  return { objects, others };
 }
 
 const malformed = (text: string) => new MirrorError('malformed_page', text);

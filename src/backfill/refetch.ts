@@ -1,5 +1,5 @@
+import type { Lane } from '../compliance/budget.ts';
 import type { Candidate } from '../compliance/candidates.ts';
-import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { isOffset, type PagingSettings } from '../compliance/paging.ts';
@@ -10,20 +10,22 @@ import {
   pointersToSet,
   recordIdIn,
 } from '../compliance/pointers.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { backoffMs, type Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, DirtyTiming, MissingOutcome } from '../store/store.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { UnnamedEvents } from './unnamed-events.ts';
-import type { Lane, Upstream } from './upstream.ts';
+import type { Upstream } from './upstream.ts';
 
 export type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
   /** `pending`: gone on two reads, and nothing alive can be read that would show the credentials still see. */
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
   | { outcome: 'failed'; error: string };
+
+/** A request and its answer take no longer, as a rule, whatever SETTLE is. */
+const AT_ONCE_MS = 5_000;
 
 /** So often a witness is looked for in vain before a person is asked: what is unverified for a moment is none either. */
 const WITNESS_TRIES = 2;
@@ -53,6 +55,11 @@ export interface RefetchRequest {
   /** A complete list scan has not seen it: then a 404 is more than an unknown id. */
   absentFromList: boolean;
 }
+
+type Witnessed = Pick<
+  Parameters<BackfillStore['recordMissing']>[3],
+  'witnessedAt' | 'witnessedAfter' | 'needsWitness'
+>;
 
 export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
 
@@ -155,16 +162,15 @@ export function createRefetch(options: RefetchOptions): Refetch {
   async function missing(
     request: RefetchRequest,
     read: Parameters<BackfillStore['recordMissing']>[2],
-    { needsWitness, since }: { needsWitness: boolean; since: number },
+    { since, ...how }: Witnessed & { since: number },
   ) {
     const { kind, id } = request;
     return await store.recordMissing(kind, id, read, {
-      witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       // The one that was sought for this very read will do, however long the budget let that wait.
       witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
       timing,
       absentFromList: request.absentFromList,
-      needsWitness,
+      ...how,
     });
   }
 
@@ -203,19 +209,29 @@ export function createRefetch(options: RefetchOptions): Refetch {
         options.onApplied(kind, [applied], request.cause);
         return { outcome: 'applied', applied };
       }
-      let outcome = await missing(request, read, { needsWitness: true, since });
-      if (outcome === 'unwitnessed' && seeksWitness) {
+      const seen = {
+        witnessedAt: upstream.witnessedAt(kind, read.beganAt),
+        witnessedAfter: false,
+        needsWitness: true,
+        since,
+      };
+      let outcome = await missing(request, read, seen);
+      if ((outcome === 'unwitnessed' && seeksWitness) || outcome === 'witnessed_before') {
         const witness = await seekWitness(request);
-        // It counts for absences read after it: else the last 404 of a path that was lost for a while and the first
-        // answer of the path found again would be a proof.
-        if (witness === 'seen') return await refetch(request, false, since);
+        // One before the last 404 and one after it: else the last 404 of a path that was lost for a while and the first answer
+        // of the path found again would be a proof, or the 404s of two such times and an answer between them.
+        if (witness === 'seen' && outcome === 'unwitnessed') return await refetch(request, false, since);
+        // After a long wait, for the budget or because the service asked for it, it tells nothing of that moment any more.
+        const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
+        if (witness === 'seen' && isAtOnce)
+          outcome = await missing(request, read, { ...seen, witnessedAfter: true });
         // Nothing lives that could be compared with: then what an event has announced is believed without.
-        if (witness === 'none') outcome = await missing(request, read, { needsWitness: false, since });
+        if (witness === 'none') outcome = await missing(request, read, { ...seen, needsWitness: false });
         if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
           return await askForApproval(request);
         }
       }
-      if (outcome === 'unwitnessed') {
+      if (outcome === 'unwitnessed' || outcome === 'witnessed_before') {
         return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
       }
       if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.syncRunId !== null) {
@@ -242,8 +258,13 @@ export function createRefetch(options: RefetchOptions): Refetch {
             sees: null,
           });
           // Once the first of them is read, there is something to compare with; unless all of them are gone by now.
-          if (shown.length > 0 && request.attempts < WITNESS_TRIES)
-            return later(request, 'its events name others', 2 * timing.settleMs);
+          const found = [...new Set(shown.map((one) => one.id))];
+          if ((await store.shownIds(kind, found)).length < found.length)
+            return later(
+              request,
+              'its events name others',
+              Math.max(2 * timing.settleMs, backoffMs(READ_BACKOFF, request.attempts + 1, options.random())),
+            );
           if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
           await gaps.open(
             { reason: 'unproven_id', kind, recordId: id },
@@ -288,9 +309,6 @@ export function createRefetch(options: RefetchOptions): Refetch {
       return { outcome: 'missing', missing: outcome };
     } catch (error) {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
-        if (error.cause instanceof OtherRecordAnswered) {
-          await gaps.open({ reason: 'unresolved', kind, recordId: id }, describeError(error));
-        }
         if (error instanceof UpstreamError && isUnreadable(error)) {
           await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
         }

@@ -2,8 +2,7 @@ import { type Candidate, everyIdIn, idCandidatesIn } from '../compliance/candida
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { backoffMs, type Clock } from '../platform/clock.ts';
 import type { ProvisionalRules, RepairStore, UnreadEvent } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
@@ -11,6 +10,11 @@ import type { Upstream } from './upstream.ts';
 
 /** Events whose record is sought in one go; then other work has its turn. */
 const EVENTS_AT_ONCE = 4;
+
+/** Looked at in one go while no answer proves anything: finding where to go on costs with the number of all of them. */
+const UNPROVEN_AT_ONCE = 1_000;
+/** After so many, the next go. */
+const UNPROVEN_REST_MS = 15_000;
 
 /** Read anew at a time, once something was learned, or under other settings. */
 const REREAD_BATCH = 100;
@@ -177,9 +181,14 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
   }
 
   /** Those of the ids beside `known` that are records; as few as possible are asked for. Throws OutOfBudget. */
-  async function othersIn(event: UnreadEvent, known: string, { ids }: Answers): Promise<Candidate[]> {
+  async function othersIn(
+    event: UnreadEvent,
+    known: string,
+    { isProven, ids }: Answers,
+  ): Promise<Candidate[]> {
     const isShown = async (kind: FetchedKind, id: string): Promise<boolean> => {
-      const asked = `${event.seq} ${id}`;
+      // Unproven, an answer is worth the same for each event.
+      const asked = isProven ? `${event.seq} ${id}` : id;
       if (!ids.has(asked) && left() <= 0) throw new OutOfBudget();
       const answer = ids.get(asked) ?? (await isSurelyShown(kind, id));
       ids.set(asked, answer);
@@ -199,28 +208,36 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
     answers: Answers,
   ): Promise<Besides> {
     const shown: Candidate[] = [];
+    const isProven = sees !== null;
+    const limit = isProven ? EVENTS_AT_ONCE : UNPROVEN_AT_ONCE;
+    let isGarbled = false;
     for (;;) {
-      const events = await store.eventsNaming(kind, known, { through, limit: EVENTS_AT_ONCE });
+      const from = answers.after === null ? {} : { after: answers.after };
+      const events = await store.eventsNaming(kind, known, { ...from, through, limit });
       for (const event of events) {
         signal.throwIfAborted();
         try {
           const others = await othersIn(event, known, answers);
           // A path may have been lost since something was last seen: then what was answered meanwhile is asked again.
-          if (sees !== null && others.length === 0 && !(await sees())) {
+          if (isProven && others.length === 0 && !(await sees())) {
             answers.ids.clear();
             return { shown, restInMs: MINUTE_MS };
           }
-          await noteBeside(event, known, others, sees !== null);
+          // What is behind one that nobody understands is looked at, and nothing is done with before that one is.
+          if (isProven || others.length > 0) await noteBeside(event, known, others, isProven && !isGarbled);
+          if (!isProven && !isGarbled) answers.after = event.seq;
           shown.push(...others);
         } catch (error) {
           if (error instanceof OutOfBudget)
             return { shown, restInMs: Math.max(1, asked[0]! + MINUTE_MS - clock.steady()) };
-          if (isMalformed(error)) return { shown, restInMs: MINUTE_MS };
-          throw error;
+          if (!isMalformed(error)) throw error;
+          isGarbled = true;
         }
       }
-      // Unproven, the same ones would be looked at again.
-      if (sees === null || events.length < EVENTS_AT_ONCE) return { shown, restInMs: null };
+      if (isGarbled) return { shown, restInMs: MINUTE_MS };
+      // Unproven, it is enough to have found one: once that is read, there is something to tell by.
+      if (events.length < limit || (!isProven && shown.length > 0)) return { shown, restInMs: null };
+      if (!isProven) return { shown, restInMs: UNPROVEN_REST_MS };
     }
   }
 
@@ -309,7 +326,8 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
       const before = begun.get(id);
       const isProven = sees !== null;
       // What is answered before another record can be read proves nothing.
-      const answers = before?.isProven === isProven ? before : { isProven, ids: new Map<string, boolean>() };
+      const answers: Answers =
+        before?.isProven === isProven ? before : { isProven, ids: new Map(), after: null };
       begun.set(id, answers);
       const besides = await lookBeside(id, { kind, through, sees }, answers);
       if (besides.restInMs === null) begun.delete(id);
@@ -351,6 +369,8 @@ interface Looking {
 interface Answers {
   isProven: boolean;
   ids: Map<string, boolean>;
+  /** Unproven, looked at up to there: proven, the store knows. */
+  after: number | null;
 }
 
 class OutOfBudget extends Error {}

@@ -1,9 +1,11 @@
+import type { Lane } from '../compliance/budget.ts';
 import type { ComplianceClient, Page, PageCallOptions, RecordAnswer } from '../compliance/client.ts';
+import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
+import { isOffset, type PagingSettings } from '../compliance/paging.ts';
 import { type CallOptions, COLLECTIONS } from '../compliance/requester.ts';
-import { backoffMs } from '../inbox/retry.ts';
-import type { Clock } from '../platform/clock.ts';
+import { backoffMs, type Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';
 import type { GapKeeper } from './gaps.ts';
@@ -14,6 +16,9 @@ const PATIENCE_FAILURES = 3;
 
 /** An outage is a gap once it has lasted this long: by then the upstream may have given up deliveries, too. */
 const OUTAGE_AFTER_MS = 30_000;
+
+/** More addresses that fail at a time are an outage. */
+const FAILING_KEPT = 1_000;
 
 /** No service gives its records such an id. */
 const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
@@ -56,8 +61,6 @@ export function unreachableSince(
   return since !== null && nowWall - since >= UNREACHABLE_AFTER_MS ? since : null;
 }
 
-export type Lane = CallOptions['lane'];
-
 export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
 /** Reads overlap by a few at most, so one of the last few had ended before any given read began. */
@@ -65,7 +68,7 @@ const WITNESSES_KEPT = 8;
 
 /** The upstream as backfill reads it: every read with its moment, every failure remembered. */
 export interface Upstream {
-  /** `isBehindLast`: all that the list says it holds has been seen, so that a 404 ends it as an empty page does. */
+  /** `isBehindLast`: all that the list says it holds has been seen, so that a 404 or a 400 ends it as an empty page does. */
   page(
     kind: 'policy' | 'vendor',
     page: number,
@@ -100,13 +103,15 @@ export interface Upstream {
 /** No record, or another one's, or an id that is none in the service's eyes. */
 const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
 
-const isGarbled = (error: UpstreamError) => error.kind === 'malformed' && isUnreadable(error);
+const isGarbled = ({ kind, cause }: UpstreamError) =>
+  kind === 'malformed' && !(cause instanceof OtherRecordAnswered);
 
 export function createUpstream(options: {
   client: ComplianceClient;
   store: Pick<BackfillStore, 'currentNumber'>;
   gaps: GapKeeper;
   clock: Clock;
+  paging: PagingSettings;
   random: () => number;
   signal: AbortSignal;
   /** Told of each kind that can be read with the credentials as they are, and how that showed. Absent: nobody is told. */
@@ -118,6 +123,8 @@ export function createUpstream(options: {
   const rejected = new Set<Kind>();
   /** Kinds read since the start, or since their last refusal: the first read resolves what an earlier process opened, too. */
   const accepted = new Set<Kind>();
+  /** Whose last answer was of no use. */
+  const failing = new Set<string>();
   let silentSince: number | null = null;
   /** Requests in a row that brought nothing, answered or not. */
   let useless = 0;
@@ -125,12 +132,47 @@ export function createUpstream(options: {
   let waitUntil = 0;
   let waiting = new AbortController();
 
+  type Ask<T> = (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>;
+
+  /** `address`: the record, or null for the kind's list. */
   async function read<T extends RecordAnswer | Page>(
     kind: Kind,
-    ask: (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>,
+    address: string | null,
+    lane: Lane,
+    ask: Ask<T>,
     isAnswer: (error: UpstreamError) => boolean = () => false,
   ): Promise<{ answer: T; read: ReadMoment }> {
+    const asked = `${kind} ${address ?? ''}`;
     await patience();
+    try {
+      const seen = await readNow(kind, ask, isAnswer);
+      failing.delete(asked);
+      return seen;
+    } catch (error) {
+      if (silentSince !== null && failing.has(asked)) await lookElsewhere(kind, lane);
+      if (failing.size >= FAILING_KEPT) failing.clear();
+      failing.add(asked);
+      throw error;
+    }
+  }
+
+  /** One address that fails again and again tells of the service only where another one does, too. */
+  async function lookElsewhere(kind: Kind, lane: Lane): Promise<void> {
+    const other = kind === 'policy' ? 'vendor' : 'policy';
+    const { pageParam, firstPage } = options.paging;
+    const page = isOffset(pageParam) ? 0 : firstPage;
+    try {
+      await readNow(other, (call) => client.listPage(other, page, { ...call, lane }));
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+    }
+  }
+
+  async function readNow<T extends RecordAnswer | Page>(
+    kind: Kind,
+    ask: Ask<T>,
+    isAnswer: (error: UpstreamError) => boolean = () => false,
+  ): Promise<{ answer: T; read: ReadMoment }> {
     signal.throwIfAborted();
     let number = 0;
     let sentWall = clock.wall();
@@ -247,7 +289,9 @@ export function createUpstream(options: {
   async function probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void> {
     let text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered `;
     try {
-      const { answer } = await read(kind, (call) => client.getRecord(kind, MADE_UP_ID, { ...call, lane }));
+      const { answer } = await read(kind, MADE_UP_ID, lane, (call) =>
+        client.getRecord(kind, MADE_UP_ID, { ...call, lane }),
+      );
       const isUnknown = answer.outcome === 'missing';
       if (isUnknown && answer.isPage !== true) return await options.onReadable?.(kind, 'absence');
       // Those that are known tell more.
@@ -266,12 +310,14 @@ export function createUpstream(options: {
 
   return {
     async page(kind, page, lane, how = {}) {
-      const seen = await read(kind, (call) => client.listPage(kind, page, { ...call, ...how, lane }));
+      const seen = await read(kind, null, lane, (call) =>
+        client.listPage(kind, page, { ...call, ...how, lane }),
+      );
       await options.onReadable?.(kind, 'read');
       return { ...seen, read: { ...seen.read, isOfList: true } };
     },
     async record(kind, id, lane) {
-      const seen = await read(kind, (call) => client.getRecord(kind, id, { ...call, lane }));
+      const seen = await read(kind, id, lane, (call) => client.getRecord(kind, id, { ...call, lane }));
       if (seen.answer.outcome === 'found') await options.onReadable?.(kind, 'read');
       return seen;
     },
@@ -280,7 +326,7 @@ export function createUpstream(options: {
       try {
         const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) =>
           client.getRecord(kind, id, { ...call, lane });
-        const { answer } = await read(kind, ask, isNoRecord);
+        const { answer } = await read(kind, id, lane, ask, isNoRecord);
         if (answer.outcome === 'found') await options.onReadable?.(kind, 'read');
         return answer.outcome === 'found';
       } catch (error) {

@@ -68,7 +68,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     },
     ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config) },
-    deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries(), perMinute: [] },
+    deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries() },
   });
   const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
   const context = {
@@ -110,6 +110,6 @@ function unknownUpstream({ compliance }: Config): LiveFacts['upstream'] {
       skewMs: null,
     },
     ...{ lastOkAt: null, lastErrorAt: null, lastError: null, consecutiveFailures: 0, unreachableSince: null },
-    ...{ budgetLeft: limit, budgetPerMinute: limit, budgetLost: [] },
+    ...{ budgetLeft: limit, budgetPerMinute: limit, budgetLost: [], waitsUntil: null },
   };
 }

@@ -5,7 +5,7 @@ import { routeOf } from '../compliance/requester.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { withCommandClient } from './client.ts';
-import { printable } from './text.ts';
+import { printableLines } from './text.ts';
 
 type Method = 'GET' | 'POST';
 
@@ -50,7 +50,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
     }
     // What the service says of it is for whoever asked; the error itself follows.
     if (error instanceof UpstreamError && error.excerpt) {
-      cli.err.write(`${error.excerpt.split('\n').map(printable).join('\n')}\n`);
+      cli.err.write(`${printableLines(error.excerpt)}\n`);
     }
     throw error;
   }

@@ -8,7 +8,7 @@ import { type ComplianceSettings, type Config, loadConfig } from '../platform/co
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { openForWriting, withStore } from './database.ts';
+import { withPresentStore, withWritableStore } from './database.ts';
 import { printable } from './text.ts';
 
 export function complianceSettings(config: Config): ComplianceSettings {
@@ -66,15 +66,8 @@ async function auditRefusal(
   const target = `${actor}: ${method} ${route}`;
   const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
   try {
-    // First for reading: that makes no database where there is none, and does not migrate one of another version.
-    await withStore(cli, async () => {});
-    // Its own, since what the command holds may be open for reading only.
-    const store = await openForWriting(config);
-    try {
-      await store.audit(entry, now);
-    } finally {
-      await store.close();
-    }
+    // What the command holds may be open for reading only.
+    await withPresentStore(cli, config, (store) => store.audit(entry, now));
   } catch (error) {
     cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
   }
@@ -99,10 +92,8 @@ export async function withCommandClient<T>(
   const config = loadConfig(cli.env);
   if (complianceSettings(config).auth === 'api_key')
     return await work(commandClient(cli, config, null, options));
-  const store = await openForWriting(config);
-  try {
-    return await work(commandClient(cli, config, store, options));
-  } finally {
-    await store.close();
-  }
+  return await withWritableStore(
+    config,
+    async (store) => await work(commandClient(cli, config, store, options)),
+  );
 }

@@ -6,7 +6,7 @@ import { loadConfig, readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, openForWriting, refuseFromAfar, withStore } from './database.ts';
+import { clockOf, refuseFromAfar, withPresentStore } from './database.ts';
 
 /** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
 const RENEWAL_PATIENCE_MS = 60_000;
@@ -37,10 +37,7 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
   if (Buffer.from(fresh).equals(key)) {
     throw new UsageError('--new-key-file holds the present key', 'make one with: openssl rand -base64 32');
   }
-  // A database that is not there would be made by opening it for writing; looking first says so instead.
-  await withStore(cli, async () => {});
-  const store = await openForWriting(config);
-  try {
+  await withPresentStore(cli, config, async (store) => {
     const count = await reseal(store, key, fresh);
     cli.out.write(
       count === null
@@ -50,9 +47,7 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
     cli.out.write(
       'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service goes on with what it has open, reads the file again by itself, and must be started anew where CREDENTIALS_KEY itself was set.\n',
     );
-  } finally {
-    await store.close();
-  }
+  });
 }
 
 /** How many were sealed anew; null: all open with the new key already. */

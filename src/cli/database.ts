@@ -26,6 +26,26 @@ export async function openForWriting(
   return await (await engines()).openStore(databaseUrl, { postgres: database, onBackup });
 }
 
+/** Runs `work` on the configured store for writing; it is made, or migrated, if need be. */
+export async function withWritableStore<T>(config: Config, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openForWriting(config);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** The same of a database that is there: one that is not is no more made than one of another version is migrated. */
+export async function withPresentStore<T>(
+  cli: Cli,
+  config: Config,
+  work: (store: Store) => Promise<T>,
+): Promise<T> {
+  await withStore(cli, async () => {});
+  return await withWritableStore(config, work);
+}
+
 /** Runs `work` on the configured store for reading, beside a running service or without one. */
 export async function withStore<T>(cli: Cli, work: (store: Store) => Promise<T>): Promise<T> {
   const { databaseUrl, database } = loadConfig(cli.env);

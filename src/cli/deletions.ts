@@ -7,9 +7,9 @@ import { digestOf } from '../ops/pending-deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, writeList } from './lists.ts';
+import { type ListView, listing, notFound } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, type ListOptions, limitOption, pagingOf } from './options.ts';
+import { pagingOf } from './options.ts';
 import { fullSyncArgument } from './sync-runs.ts';
 import { printable } from './text.ts';
 
@@ -27,17 +27,14 @@ const DELETIONS: ListView<PendingDeletion> = [
 export function deletionsCommand(cli: Cli): Command {
   const deletions = new Command('deletions').description('deletions that wait for a person: list, approve');
 
-  deletions
-    .command('list')
-    .description('which wait, or are approved and wait for their proof, by kind and id')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: ListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        writeList(cli, await answered(api.deletions.$get({ query: pagingOf(options) })), options, DELETIONS);
-      }),
-    );
+  listing(
+    cli,
+    deletions
+      .command('list')
+      .description('which wait, or are approved and wait for their proof, by kind and id'),
+    DELETIONS,
+    (api, options) => answered(api.deletions.$get({ query: pagingOf(options) })),
+  );
 
   deletions
     .command('approve')
@@ -48,9 +45,7 @@ export function deletionsCommand(cli: Cli): Command {
       withApi(cli, 'change', async (api) => {
         const pending = await pendingOf(api, id);
         if (pending === null) {
-          throw new MirrorError('not_found', `no deletions of full sync ${id} wait for approval`, {
-            remedy: 'see "deletions list"',
-          });
+          throw notFound(`no deletions of full sync ${id} wait for approval`, 'deletions list');
         }
         if (options.yes === undefined) await askFor(cli, pending);
         else if (options.yes !== pending.digest) throw deletionsChanged(id);
@@ -114,7 +109,7 @@ async function askFor(cli: Cli, { syncRunId, ids, digest }: DeletionsToApprove):
 const indented = (ids: readonly string[]) => ids.map((id) => `  ${printable(id)}\n`).join('');
 
 /** What a person types in answer. Null: nobody sits at a terminal. */
-export async function ask(cli: Cli, question: string): Promise<string | null> {
+async function ask(cli: Cli, question: string): Promise<string | null> {
   if (!cli.err.isTerminal || process.stdin.isTTY !== true) return null;
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {

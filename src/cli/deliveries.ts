@@ -3,21 +3,11 @@ import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
-import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { fullPage, type ListView, writeList, writeOne } from './lists.ts';
+import { fullPage, type ListView, listing, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  type ListOptions,
-  limitOption,
-  pagingOf,
-  parseKind,
-  sinceOption,
-  untilOption,
-} from './options.ts';
+import { type ListOptions, pagingOf, parseKind, sinceOption, untilOption } from './options.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -30,9 +20,9 @@ const DELIVERIES: ListView<Delivery> = [
   ['RECEIVED', (delivery) => delivery.received_at],
   ['OUTCOME', (delivery) => delivery.state ?? delivery.outcome],
   ['ID', idOf],
+  ['RECORD', (delivery) => delivery.record_id],
   ['TYPE', (delivery) => delivery.type],
   ['REASON', (delivery) => delivery.reason],
-  ['RECORD', (delivery) => delivery.record_id],
   ['FROM', (delivery) => delivery.address],
   ['ANSWER', (delivery) => delivery.answer],
   ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
@@ -53,36 +43,25 @@ export function deliveriesCommand(cli: Cli): Command {
     'all that came in, whatever became of it: list, show, follow',
   );
 
-  filtered(deliveries.command('list').description('deliveries, newest first'))
-    .addOption(untilOption())
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: Filter & ListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        const page = await fullPage(pagingOf(options), (paging) =>
-          answered(api.deliveries.$get({ query: { ...filterOf(options), ...paging } })),
-        );
-        writeList(cli, page, options, DELIVERIES);
-      }),
-    );
+  listing(
+    cli,
+    filtered(deliveries.command('list').description('deliveries, newest first')).addOption(untilOption()),
+    DELIVERIES,
+    (api, options: Filter & ListOptions) =>
+      fullPage(pagingOf(options), (paging) =>
+        answered(api.deliveries.$get({ query: { ...filterOf(options), ...paging } })),
+      ),
+  );
 
-  deliveries
-    .command('show')
-    .description('one delivery with its body; "doctor --delivery" explains it')
-    .addArgument(new Argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER'))
-    .addOption(jsonOption())
-    .action((id: string, options: { json?: true }) =>
-      withApi(cli, 'read', async (api) => {
-        const shown = await showDelivery(api, id);
-        if (shown === null) {
-          throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-            remedy: 'see "deliveries list"',
-          });
-        }
-        writeOne(cli, shown, options);
-      }),
-    );
+  showing(
+    cli,
+    deliveries
+      .command('show')
+      .description('one delivery with its body; "doctor --delivery" explains it')
+      .addArgument(new Argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER')),
+    showDelivery,
+    (id) => notFound(`no delivery ${id} is kept`, 'deliveries list'),
+  );
 
   filtered(deliveries.command('follow').description('what comes in, as it comes, until Ctrl-C'))
     .option('--json', 'print a line of JSON for each')

@@ -4,18 +4,9 @@ import { type ApiClient, answered, at, changed, found, PATIENTLY } from '../ops/
 import type { Event } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { fullPage, type ListView, writeList, writeOne } from './lists.ts';
+import { fullPage, type ListView, listing, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  limitOption,
-  pagingOf,
-  parseKind,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { pagingOf, parseKind, periodOf, type TimedListOptions, timed } from './options.ts';
 import { printable } from './text.ts';
 
 const STATES = ['pending', 'processed', 'ignored', 'failed', 'discarded'] as const;
@@ -24,9 +15,9 @@ const EVENTS: ListView<Event> = [
   ['RECEIVED', (event) => event.received_at],
   ['STATE', (event) => event.state],
   ['ID', (event) => event.id],
+  ['RECORD', (event) => event.record_id],
   ['TYPE', (event) => event.type],
   ['ERROR', (event) => event.error],
-  ['RECORD', (event) => event.record_id],
   ['ATTEMPTS', (event) => event.attempts],
   ['DELIVERIES', (event) => event.deliveries],
   ['SEQ', (event) => event.seq],
@@ -42,38 +33,33 @@ interface EventFilter extends TimedListOptions {
 export function eventsCommand(cli: Cli): Command {
   const events = new Command('events').description('accepted events: list, show, retry, discard');
 
-  timed(events.command('list'))
-    .description('events, newest first')
-    .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
-    .option('--type <type>', 'only this type')
-    .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
-    .option('--record <id>', 'only about this record')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: EventFilter) =>
-      withApi(cli, 'read', async (api) => {
-        const { state, type, kind, record: record_id } = options;
-        const filter = { state, type, kind, record_id, ...periodOf(options) };
-        const page = await fullPage(pagingOf(options), (paging) =>
-          answered(api.events.$get({ query: { ...filter, ...paging } })),
-        );
-        writeList(cli, page, options, EVENTS);
-      }),
-    );
+  listing(
+    cli,
+    timed(events.command('list'))
+      .description('events, newest first')
+      .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
+      .option('--type <type>', 'only this type')
+      .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
+      .option('--record <id>', 'only about this record'),
+    EVENTS,
+    (api, options: EventFilter) => {
+      const { state, type, kind, record: record_id } = options;
+      const filter = { state, type, kind, record_id, ...periodOf(options) };
+      return fullPage(pagingOf(options), (paging) =>
+        answered(api.events.$get({ query: { ...filter, ...paging } })),
+      );
+    },
+  );
 
-  events
-    .command('show')
-    .description('one event with its body')
-    .addArgument(new Argument('<id>', 'the id the sender gave it'))
-    .addOption(jsonOption())
-    .action((id: string, options: { json?: true }) =>
-      withApi(cli, 'read', async (api) => {
-        const event = await found(api.events[':id'].$get(at(id)));
-        if (event === null) throw noSuchEvent(id);
-        writeOne(cli, event, options);
-      }),
-    );
+  showing(
+    cli,
+    events
+      .command('show')
+      .description('one event with its body')
+      .addArgument(new Argument('<id>', 'the id the sender gave it')),
+    (api, id: string) => found(api.events[':id'].$get(at(id))),
+    noSuchEvent,
+  );
 
   events
     .command('retry')
@@ -134,5 +120,5 @@ async function retryAll(cli: Cli, api: ApiClient): Promise<void> {
 }
 
 function noSuchEvent(id: string): MirrorError {
-  return new MirrorError('not_found', `no event with the id ${id}`, { remedy: 'see "events list"' });
+  return notFound(`no event with the id ${id}`, 'events list');
 }

@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
-import { printable } from './text.ts';
+import { printable, printableLines } from './text.ts';
 
 /** What a shell learns from us. Fixed: scripts depend on it. */
 export const EXIT = { done: 0, failed: 1, usage: 2, difference: 3 } as const;
@@ -39,5 +39,5 @@ function describeLines(error: unknown): string {
   // A list of wrong settings, or of differences, may be longer than one log line; it is not cut.
   const text =
     error instanceof UsageError || error instanceof DifferenceFound ? error.message : describeError(error);
-  return text.split('\n').map(printable).join('\n');
+  return printableLines(text);
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, extname } from 'node:path';
 import { Argument, Command, Option } from 'commander';
 import type { ApiClient } from '../ops/api/client.ts';
 import { csvLine } from '../ops/csv.ts';
@@ -68,6 +68,7 @@ async function exportTable(
 ): Promise<void> {
   const table = EXPORTED_TABLES[name]!;
   checkFlags(table, name, file, flags);
+  const format = flags.format ?? formatOf(file);
   const total = (await table.total?.(api)) ?? null;
   const target =
     file === STANDARD_OUTPUT
@@ -82,7 +83,7 @@ async function exportTable(
       : changesAsTheyCome(api, { since, signal: stop.signal });
   let rows = 0;
   try {
-    const { header, line } = writerOf(table, flags.format ?? formatOf(file), flags.spreadsheet === true);
+    const { header, line } = writerOf(table, format, flags.spreadsheet === true);
     await target.write(header);
     for await (const row of source) {
       await target.write(line(row));
@@ -114,7 +115,13 @@ function checkFlags(table: ExportedTable, name: string, file: string, flags: Exp
 }
 
 function formatOf(file: string): 'csv' | 'ndjson' {
-  return /\.(ndjson|jsonl|json)$/i.test(file) ? 'ndjson' : 'csv';
+  const ending = extname(file).toLowerCase();
+  if (['.ndjson', '.jsonl', '.json'].includes(ending)) return 'ndjson';
+  if (['', '.csv', '.txt'].includes(ending)) return 'csv';
+  throw new UsageError(
+    `no format is known by the name ${ending}: there are csv and ndjson`,
+    'choose one with --format',
+  );
 }
 
 function writerOf(

@@ -9,10 +9,12 @@ import { describeDifferences } from './differences.ts';
 import { DifferenceFound } from './exit.ts';
 import { withApi } from './ops-api.ts';
 import { parseKinds } from './options.ts';
-import { createProgressLine } from './progress.ts';
+import { describeSyncRuns, progressOn } from './progress.ts';
 
 /** How often a full sync is looked at that a person waits for. Milliseconds. */
 const LOOK_EVERY_MS = 500;
+/** Full syncs take longer than what else is waited for: on what is no terminal a line stays, and comes this seldom. */
+const LINE_EVERY_MS = 10_000;
 /** Sync runs that may be newer than the one waited for: a page of them is always enough to see back to the request. */
 const NEWEST_SYNC_RUNS = 100;
 /**
@@ -102,7 +104,7 @@ async function waitFor(
   { kinds, before, isOne }: { kinds: readonly Kind[]; before: number; isOne: boolean },
 ): Promise<void> {
   const ended = new Map<Kind, SyncRun>();
-  const line = createProgressLine(cli.err, () => performance.now());
+  const progress = progressOn(cli.err, LINE_EVERY_MS);
   /** As it was when first looked at: an outage that is over by then is no reason to go. */
   let failuresBefore: number | undefined;
   while (ended.size < kinds.length) {
@@ -111,7 +113,7 @@ async function waitFor(
       if (syncRun.id <= before || syncRun.finished_at === null) continue;
       if (!kinds.includes(syncRun.kind) || ended.has(syncRun.kind)) continue;
       ended.set(syncRun.kind, syncRun);
-      line.clear();
+      progress.end();
       cli.out.write(`${describe(syncRun)}\n`);
       if (syncRun.differences !== null)
         cli.out.write(describeDifferences('  differences', differencesOf(syncRun)));
@@ -124,16 +126,16 @@ async function waitFor(
     const { consecutive_failures: failures, last_error: lastError } = upstream;
     failuresBefore = Math.min(failuresBefore ?? failures, failures);
     if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
-      line.clear();
+      progress.end();
       const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
       throw new MirrorError('sync_run_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
         remedy: 'it goes on by itself; see "gaps list --open"',
       });
     }
     const ours = sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
-    line.show(ours, upstream.budget_left);
+    progress.show(() => describeSyncRuns(ours, upstream.budget_left, cli.err.isTerminal));
   }
-  line.clear();
+  progress.end();
   await judge(api, kinds, [...ended.values()]);
 }
 

@@ -3,18 +3,9 @@ import { answered, at, changed } from '../ops/api/client.ts';
 import type { Gap } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, writeList, writeOne } from './lists.ts';
+import { type ListView, listing, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  limitOption,
-  pagingOf,
-  parseRowId,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { pagingOf, parseRowId, periodOf, type TimedListOptions, timed } from './options.ts';
 
 const GAPS: ListView<Gap> = [
   ['ID', (gap) => gap.id],
@@ -32,37 +23,27 @@ export function gapsCommand(cli: Cli): Command {
     'what may have been missed, and whether it is mended: list, show, resolve',
   );
 
-  timed(gaps.command('list'))
-    .description('gaps, newest first')
-    .option('--open', 'only those not resolved')
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: TimedListOptions & { open?: true }) =>
-      withApi(cli, 'read', async (api) => {
-        const query = {
-          ...periodOf(options),
-          ...pagingOf(options),
-          ...(options.open ? { open: 'true' as const } : {}),
-        };
-        writeList(cli, await answered(api.gaps.$get({ query })), options, GAPS);
-      }),
-    );
+  listing(
+    cli,
+    timed(gaps.command('list')).description('gaps, newest first').option('--open', 'only those not resolved'),
+    GAPS,
+    (api, options: TimedListOptions & { open?: true }) => {
+      const open = options.open ? { open: 'true' as const } : {};
+      return answered(api.gaps.$get({ query: { ...periodOf(options), ...pagingOf(options), ...open } }));
+    },
+  );
 
-  gaps
-    .command('show')
-    .description('one gap')
-    .addArgument(new Argument('<id>').argParser(parseRowId))
-    .addOption(jsonOption())
-    .action((id: number, options: { json?: true }) =>
-      withApi(cli, 'read', async (api) => {
-        // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
-        const query = { limit: 1, after: String(id + 1) };
-        const gap = (await answered(api.gaps.$get({ query }))).items[0];
-        if (gap?.id !== id) throw noSuchGap(id);
-        writeOne(cli, gap, options);
-      }),
-    );
+  showing(
+    cli,
+    gaps.command('show').description('one gap').addArgument(new Argument('<id>').argParser(parseRowId)),
+    async (api, id: number) => {
+      // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
+      const query = { limit: 1, after: String(id + 1) };
+      const gap = (await answered(api.gaps.$get({ query }))).items[0];
+      return gap?.id === id ? gap : null;
+    },
+    noSuchGap,
+  );
 
   gaps
     .command('resolve')
@@ -85,5 +66,5 @@ export function gapsCommand(cli: Cli): Command {
 }
 
 function noSuchGap(id: number): MirrorError {
-  return new MirrorError('not_found', `no gap with the id ${id}`, { remedy: 'see "gaps list"' });
+  return notFound(`no gap with the id ${id}`, 'gaps list');
 }

@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { Paging, Period } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { withApi } from './ops-api.ts';
 import {
   afterOption,
   jsonOption,
+  type ListOptions,
   limitOption,
   pagingOf,
   periodOf,
@@ -14,7 +16,7 @@ import {
   timed,
 } from './options.ts';
 import { type Cell, renderPairs } from './table.ts';
-import { printable, printableJson } from './text.ts';
+import { printableJson, printableLines } from './text.ts';
 
 /** The columns of a list, with what stands in each. */
 export type ListView<Item> = readonly (readonly [head: string, cell: (item: Item) => Cell])[];
@@ -44,23 +46,53 @@ export function writeList<Item>(
   if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
 }
 
-/** Makes of `command` a list of a period's rows, newest first, a page at a time. */
+/** Makes of `command` a list, a page at a time. Its own options stand before those that every list has. */
+export function listing<Item, Options extends ListOptions>(
+  cli: Cli,
+  command: Command,
+  view: ListView<Item>,
+  read: (api: ApiClient, options: Options) => Promise<ListPage<Item>>,
+): void {
+  command
+    .addOption(limitOption())
+    .addOption(afterOption())
+    .addOption(jsonOption())
+    .action((options: Options) =>
+      withApi(cli, 'read', async (api) => writeList(cli, await read(api, options), options, view)),
+    );
+}
+
+/** The same of a period's rows, newest first. */
 export function listByTime<Item>(
   cli: Cli,
   command: Command,
   view: ListView<Item>,
   read: (api: ApiClient, query: Period & Paging) => Promise<ListPage<Item>>,
 ): void {
-  timed(command)
-    .addOption(limitOption())
-    .addOption(afterOption())
-    .addOption(jsonOption())
-    .action((options: TimedListOptions) =>
-      withApi(cli, 'read', async (api) => {
-        const page = await read(api, { ...periodOf(options), ...pagingOf(options) });
-        writeList(cli, page, options, view);
-      }),
-    );
+  listing(cli, timed(command), view, (api, options: TimedListOptions) =>
+    read(api, { ...periodOf(options), ...pagingOf(options) }),
+  );
+}
+
+/** Makes of `command`, which takes an id, one that shows what goes by it. */
+export function showing<Id>(
+  cli: Cli,
+  command: Command,
+  read: (api: ApiClient, id: Id) => Promise<object | null>,
+  missing: (id: Id) => MirrorError,
+): void {
+  command.addOption(jsonOption()).action((id: Id, options: { json?: true }) =>
+    withApi(cli, 'read', async (api) => {
+      const row = await read(api, id);
+      if (row === null) throw missing(id);
+      writeOne(cli, row, options);
+    }),
+  );
+}
+
+/** `list` is the command that tells what there is. */
+export function notFound(what: string, list: string): MirrorError {
+  return new MirrorError('not_found', what, { remedy: `see "${list}"` });
 }
 
 /** One page of the API looks at a bounded number of rows. A command has time: it goes on until its own page is full. */
@@ -98,5 +130,5 @@ export function writeOne(cli: Cli, row: object, options: { json?: true }): void 
 /** Indented where it is JSON. Otherwise as it came, line by line. */
 function bodyText(body: string): string {
   const lines = isJson(body) ? indentedJson(body) : body;
-  return lines.split('\n').map(printable).join('\n');
+  return printableLines(lines);
 }

@@ -14,8 +14,6 @@ export interface Progress {
 const BAR_WIDTH = 20;
 /** Of a terminal that does not say, or says 0. */
 const USUAL_COLUMNS = 80;
-/** On what is no terminal a line stays, so it is written this seldom. Milliseconds. */
-const SYNC_LINE_EVERY_MS = 10_000;
 
 /** One line about one full sync. Pure. */
 export function describeProgress(syncRun: Progress, budgetLeft: number, options: { bar: boolean }): string {
@@ -39,33 +37,15 @@ function duration(seconds: number): string {
   return `${Math.floor(seconds / 3600)} h ${Math.ceil((seconds % 3600) / 60)} min`;
 }
 
-/** Shows how far full syncs are: one line that is written over on a terminal, now and then a line of its own elsewhere. */
-export function createProgressLine(screen: Screen, now: () => number) {
-  let saidAt = now();
-  let isShown = false;
-  const clear = () => {
-    if (isShown) screen.write('\r\u001b[2K');
-    isShown = false;
-  };
-  return {
-    clear,
-    show(syncRuns: readonly Progress[], budgetLeft: number): void {
-      if (screen.isTerminal) {
-        const line = syncRuns
-          .map((syncRun) => describeProgress(syncRun, budgetLeft, { bar: true }))
-          .join(' | ');
-        clear();
-        if (line === '') return;
-        // A line that wraps could not be written over.
-        screen.write(line.slice(0, (screen.columns || USUAL_COLUMNS) - 1));
-        isShown = true;
-      } else if (now() - saidAt >= SYNC_LINE_EVERY_MS) {
-        saidAt = now();
-        for (const syncRun of syncRuns)
-          screen.write(`${describeProgress(syncRun, budgetLeft, { bar: false })}\n`);
-      }
-    },
-  };
+/** What is shown of several: beside each other in one line that is drawn over, and else a line each. */
+export function describeSyncRuns(
+  syncRuns: readonly Progress[],
+  budgetLeft: number,
+  inOneLine: boolean,
+): string {
+  return syncRuns
+    .map((syncRun) => describeProgress(syncRun, budgetLeft, { bar: inOneLine }))
+    .join(inOneLine ? ' | ' : '\n');
 }
 
 /** A terminal's line is drawn anew this often; elsewhere, where each is kept, a line comes more rarely. Milliseconds. */
@@ -80,21 +60,26 @@ interface ProgressLine {
   end(): void;
 }
 
-/** One line that is drawn over on a terminal, a line now and then elsewhere. */
-export function progressOn(screen: Screen): ProgressLine {
+/** One line that is drawn over on a terminal, lines now and then elsewhere. */
+export function progressOn(screen: Screen, lineEveryMs = LINE_EVERY_MS): ProgressLine {
   let shownAt = performance.now();
   let isOpen = false;
+  const end = () => {
+    if (isOpen) screen.write('\r\u001b[K');
+    isOpen = false;
+  };
   return {
+    end,
     show(text) {
       const now = performance.now();
-      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
+      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : lineEveryMs)) return;
       shownAt = now;
-      screen.write(screen.isTerminal ? `\r\u001b[K${text()}` : `${text()}\n`);
+      end();
+      const shown = text();
+      if (shown === '') return;
+      // A line that wraps could not be drawn over.
+      screen.write(screen.isTerminal ? shown.slice(0, (screen.columns ?? USUAL_COLUMNS) - 1) : `${shown}\n`);
       isOpen = screen.isTerminal;
-    },
-    end() {
-      if (isOpen) screen.write('\r\u001b[K');
-      isOpen = false;
     },
   };
 }

@@ -3,9 +3,9 @@ import { answered, at, changed, found } from '../ops/api/client.ts';
 import type { QuarantinedDelivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, listByTime, writeOne } from './lists.ts';
+import { type ListView, listByTime, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { jsonOption, parseRowId } from './options.ts';
+import { parseRowId } from './options.ts';
 
 const QUARANTINE: ListView<QuarantinedDelivery> = [
   ['ID', (delivery) => delivery.id],
@@ -28,18 +28,15 @@ export function quarantineCommand(cli: Cli): Command {
     (api, query) => answered(api.quarantine.$get({ query })),
   );
 
-  quarantine
-    .command('show')
-    .description('one quarantined delivery with its body')
-    .addArgument(new Argument('<id>').argParser(parseRowId))
-    .addOption(jsonOption())
-    .action((id: number, options: { json?: true }) =>
-      withApi(cli, 'read', async (api) => {
-        const delivery = await found(api.quarantine[':id'].$get(at(id)));
-        if (delivery === null) throw noSuchDelivery(id);
-        writeOne(cli, delivery, options);
-      }),
-    );
+  showing(
+    cli,
+    quarantine
+      .command('show')
+      .description('one quarantined delivery with its body')
+      .addArgument(new Argument('<id>').argParser(parseRowId)),
+    (api, id: number) => found(api.quarantine[':id'].$get(at(id))),
+    noSuchDelivery,
+  );
 
   quarantine
     .command('release')
@@ -62,7 +59,5 @@ export function quarantineCommand(cli: Cli): Command {
 }
 
 function noSuchDelivery(id: number): MirrorError {
-  return new MirrorError('not_found', `no delivery with the id ${id} is in quarantine`, {
-    remedy: 'see "quarantine list"',
-  });
+  return notFound(`no delivery with the id ${id} is in quarantine`, 'quarantine list');
 }

@@ -2,10 +2,10 @@ import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, atRecord, found } from '../ops/api/client.ts';
 import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
-import { MirrorError, UsageError } from '../platform/errors.ts';
+import { type MirrorError, UsageError } from '../platform/errors.ts';
 import type { RecordOrder } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, writeList, writeOne } from './lists.ts';
+import { type ListView, notFound, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import {
   afterOption,
@@ -155,7 +155,5 @@ function kindArgument(): Argument {
 }
 
 function noSuchRecord(kind: Kind, id: string): MirrorError {
-  return new MirrorError('not_found', `the mirror holds no ${kind} with the id ${id}`, {
-    remedy: 'see "records list"',
-  });
+  return notFound(`the mirror holds no ${kind} with the id ${id}`, 'records list');
 }

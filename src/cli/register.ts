@@ -17,7 +17,7 @@ import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/stored-sec
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { clockOf, holderOfDatabase, livingReplicas, openForWriting, refuseFromAfar } from './database.ts';
+import { clockOf, holderOfDatabase, livingReplicas, refuseFromAfar, withWritableStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { jsonOption } from './options.ts';
 import {
@@ -112,8 +112,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     );
   }
   complianceSettings(config);
-  const store = await openForWriting(config);
-  try {
+  await withWritableStore(config, async (store) => {
     const clock = await clockOf(store);
     const secrets = secretSettings(config, clock);
     const before = await store.listRegistrations();
@@ -162,9 +161,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
         `${isElsewhere ? '' : 'take it from the answer with --secret-at, or '}set WEBHOOK_SECRETS to the one that the compliance service shows you`,
       );
     }
-  } finally {
-    await store.close();
-  }
+  });
 }
 
 /** The secrets that a new one replaces: not before that one is here and can be used, and not at once. */

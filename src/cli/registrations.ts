@@ -1,9 +1,9 @@
 import { Command, Option } from 'commander';
 import { loadConfig } from '../platform/config.ts';
-import { MirrorError } from '../platform/errors.ts';
 import { standingOf } from '../service/stored-secrets.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, openForWriting, refuseFromAfar, withStore } from './database.ts';
+import { clockOf, refuseFromAfar, withPresentStore, withStore } from './database.ts';
+import { notFound } from './lists.ts';
 import { jsonOption, parseDuration } from './options.ts';
 import { secretSettings, writeHeld } from './register/held.ts';
 import { printable } from './text.ts';
@@ -53,18 +53,13 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
 async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'registrations', 'as "register" does');
-  // A database that is not there would be made by opening it for writing; looking first says so instead.
-  await withStore(cli, async () => {});
-  const store = await openForWriting(config);
-  try {
+  await withPresentStore(cli, config, async (store) => {
     const clock = await clockOf(store);
     const now = { wall: clock.wall(), steady: clock.steady() };
     const until = now.wall + after;
     const entry = { actor: ACTOR, action: 'registration_forget', outcome: 'ok', target: id };
     if (!(await store.forgetRegistration(id, until, entry, now))) {
-      throw new MirrorError('not_found', `no registration ${id} is held here`, {
-        remedy: 'see "registrations list"',
-      });
+      throw notFound(`no registration ${id} is held here`, 'registrations list');
     }
     const name = printable(id);
     const remove = 'Remove that registration in the compliance service: nothing else ends its deliveries.\n';
@@ -82,7 +77,5 @@ async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): 
         'Warning: no other signing secret is known, so every delivery will be answered 503: "register", or set WEBHOOK_SECRETS\n',
       );
     }
-  } finally {
-    await store.close();
-  }
+  });
 }

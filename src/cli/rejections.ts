@@ -1,11 +1,9 @@
 import { Argument, Command } from 'commander';
 import { answered, at, found } from '../ops/api/client.ts';
 import type { Rejection } from '../ops/api/schemas.ts';
-import { MirrorError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, listByTime, writeOne } from './lists.ts';
-import { withApi } from './ops-api.ts';
-import { jsonOption, parseRowId } from './options.ts';
+import { type ListView, listByTime, notFound, showing } from './lists.ts';
+import { parseRowId } from './options.ts';
 
 const REJECTIONS: ListView<Rejection> = [
   ['ID', (rejection) => rejection.id],
@@ -31,22 +29,15 @@ export function rejectionsCommand(cli: Cli): Command {
     (api, query) => answered(api.rejections.$get({ query })),
   );
 
-  rejections
-    .command('show')
-    .description('one rejected delivery with its body, as far as it was kept; "doctor" explains it')
-    .addArgument(new Argument('<id>').argParser(parseRowId))
-    .addOption(jsonOption())
-    .action((id: number, options: { json?: true }) =>
-      withApi(cli, 'read', async (api) => {
-        const rejection = await found(api.rejections[':id'].$get(at(id)));
-        if (rejection === null) {
-          throw new MirrorError('not_found', `no rejected delivery with the id ${id} is kept`, {
-            remedy: 'see "rejections list"',
-          });
-        }
-        writeOne(cli, rejection, options);
-      }),
-    );
+  showing(
+    cli,
+    rejections
+      .command('show')
+      .description('one rejected delivery with its body, as far as it was kept; "doctor" explains it')
+      .addArgument(new Argument('<id>').argParser(parseRowId)),
+    (api, id: number) => found(api.rejections[':id'].$get(at(id))),
+    (id) => notFound(`no rejected delivery with the id ${id} is kept`, 'rejections list'),
+  );
 
   return rejections;
 }

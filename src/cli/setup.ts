@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander';
 import { pointersToSet } from '../compliance/pointers.ts';
+import { count } from '../ops/words.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
@@ -138,7 +139,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
       if (told.has(kind)) continue;
       told.add(kind);
       const but = verdict === 'in_sync' ? '' : ', but for what changes right now';
-      say(`  ${kind}: in sync${but}, ${records} records (${printable(coverage)})`);
+      say(`  ${kind}: in sync${but}, ${count(records, 'record')} (${printable(coverage)})`);
     }
     return seen;
   };

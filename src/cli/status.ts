@@ -139,6 +139,14 @@ function writeSummary(cli: Cli, status: Status): void {
       ['assessments’ cycle', cycleWords(status.assessment_cycle)],
       ['oldest pending', summary.oldest_pending_at],
       ['last delivery', summary.last_delivery_at],
+      ...(status.upstream.waits_until === null
+        ? []
+        : [
+            [
+              'compliance service',
+              `waits until ${status.upstream.waits_until}, as the service asked (Retry-After)`,
+            ] as const,
+          ]),
       ['quarantined', summary.quarantined],
       ['open gaps', summary.open_gaps],
       ...summary.learned_pointers.map(({ kind, path, setting }): [string, string] => [

@@ -2,10 +2,9 @@ import { Argument, Command } from 'commander';
 import { answered, at, found } from '../ops/api/client.ts';
 import type { SyncRun } from '../ops/api/schemas.ts';
 import type { Differences } from '../ops/context.ts';
-import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
-import { type ListView, listByTime } from './lists.ts';
+import { type ListView, listByTime, notFound } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { jsonOption, parseRowId } from './options.ts';
 import { renderPairs } from './table.ts';
@@ -39,11 +38,7 @@ export function syncRunsCommand(cli: Cli): Command {
     .action((id: number, options: { json?: true }) =>
       withApi(cli, 'read', async (api) => {
         const syncRun = await found(api['sync-runs'][':id'].$get(at(id)));
-        if (syncRun === null) {
-          throw new MirrorError('not_found', `no full sync with the id ${id}`, {
-            remedy: 'see "sync-runs list"',
-          });
-        }
+        if (syncRun === null) throw notFound(`no full sync with the id ${id}`, 'sync-runs list');
         if (options.json) writeJson(cli.out, syncRun);
         else {
           const { differences, ...figures } = syncRun;

@@ -73,7 +73,7 @@ export function renderTable(
     (column) => !isEmpty(column) && !shown.some((one) => one.head === column.head),
   );
   const names = missing.map((column) => column.head).join(', ');
-  const note = names === '' ? [] : [`(no room for ${names}: a wider window or --json has them)`];
+  const note = names === '' ? [] : [`(no room for ${names}: see --json)`];
   return `${[head, ...lines, ...note].join('\n')}\n`;
 }
 

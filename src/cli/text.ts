@@ -12,12 +12,14 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
+/** Of several lines. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
 /** JSON for people and scripts: still valid JSON, and free of whatever `printable` escapes. */
 export function printableJson(value: unknown): string {
-  return indentedJson(JSON.stringify(value))
-    .split('\n')
-    .map((line) => line.replace(UNPRINTABLE, escaped))
-    .join('\n');
+  return printableLines(indentedJson(JSON.stringify(value)));
 }
 
 function escaped(character: string): string {

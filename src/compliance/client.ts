@@ -44,7 +44,7 @@ export interface Created {
 export interface ComplianceClient {
   /** `page`: its number, or how many records to leave out, as the setting of its parameter has it. */
   listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
-  /** `missing` is a 404 and nothing else. A found object carries the id that was asked for, or none at all. */
+  /** `missing` is a 404 or a 410 and nothing else. A found object carries the id that was asked for, or none at all. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
   createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
   createRiskAssessment(body: JsonObject, options: CallOptions): Promise<Created>;
@@ -61,7 +61,7 @@ export interface ComplianceClient {
 }
 
 export interface PageCallOptions extends CallOptions {
-  /** A 404 then is an empty page, which is how some services answer behind the last one. */
+  /** A 404 or a 400 then is an empty page, which is how some services answer behind the last one. */
   isBehindLast?: boolean;
   /** Sent instead of the parameters that are set: to find out which ones the service listens to. */
   query?: Record<string, string>;
@@ -109,7 +109,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         path: `${COLLECTIONS[kind]}?${query}`,
         accepts: isOk,
         read: (body) => listIn(body, WRAPPERS[kind], idOf(kind)),
-        ...(isBehindLast ? { missing: () => ({ objects: [], meta: {} }) } : {}),
+        ...(isBehindLast ? { missing: { at: [400, 404], read: () => ({ objects: [], meta: {} }) } } : {}),
       });
       return { ...value, ...rest };
     },
@@ -123,9 +123,12 @@ export function createClient(options: ClientOptions): ComplianceClient {
         path,
         accepts: isOk,
         read: (body) => recordIn(body, kind, id, pointers),
-        missing: ({ headers }) => {
-          isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
-          return null;
+        missing: {
+          at: [404, 410],
+          read: ({ headers }) => {
+            isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
+            return null;
+          },
         },
       });
       return value === null

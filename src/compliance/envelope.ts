@@ -98,7 +98,9 @@ export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPoin
   if (hasRecordId(object, kind, id, pointers)) return object;
   const other = idOf(object);
   if (other !== null)
-    throw new OtherRecordAnswered(`the ${kind} answered has the id ${JSON.stringify(other)}`);
+    throw new OtherRecordAnswered(
+      `the ${kind} answered has the id ${JSON.stringify(other)} instead of ${JSON.stringify(id)}`,
+    );
   checkIsRecord(object);
   return object;
 }
@@ -140,11 +142,20 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
 function metaOf(body: JsonObject): Meta {
   const meta = body['meta'] ?? {};
   if (!isObject(meta)) throw new MalformedAnswer('`meta` is not an object');
-  const stated = Object.fromEntries(Object.entries(meta).filter(([, value]) => value !== null));
+  const stated = Object.fromEntries(
+    Object.entries(meta)
+      .filter(([, value]) => value !== null)
+      .map(([name, value]) => [name, Object.hasOwn(metaSchema.shape, name) ? countIn(value) : value]),
+  );
   const parsed = metaSchema.safeParse(stated);
   // Dropping an unreadable total would drop one of the conditions for calling a list scan complete.
   if (!parsed.success) throw new MalformedAnswer('`meta` holds a page, perPage or total that is no count');
   return parsed.data;
+}
+
+/** Some services write counts as text. */
+function countIn(value: unknown): unknown {
+  return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
 }
 
 /** Twice where a wrapper holds nothing but another one, as `vendor` may hold `attributes`. */

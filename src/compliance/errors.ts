@@ -1,5 +1,4 @@
 import { MirrorError } from '../platform/errors.ts';
-import { OtherRecordAnswered } from './envelope.ts';
 
 /**
  * Why the upstream's answer could not be used.
@@ -23,7 +22,7 @@ const RETRYABLE: ReadonlySet<UpstreamErrorKind> = new Set(['rate_limited', 'serv
 /** An error answer's body is kept up to here: enough to recognise it, too little to fill a table. */
 export const EXCERPT_BYTES = 2048;
 
-/** A request to the compliance service that ended in neither a usable answer nor, where that is one, a 404. */
+/** A request to the compliance service that ended in neither a usable answer nor, where that is one, a 404 or 410. */
 export class UpstreamError extends MirrorError {
   readonly kind: UpstreamErrorKind;
   /** The answer's status; null when none arrived. */
@@ -66,10 +65,9 @@ const SHOWN_CHARACTERS = 200;
 
 /**
  * The service answered, and not with a refusal or a failure of its own; and still nobody can tell what it says. Only a
- * person can mend that. Another record's answer is not meant: that one says clearly what it is.
+ * person can mend that.
  */
 export function isUnreadable(error: UpstreamError): boolean {
-  if (error.cause instanceof OtherRecordAnswered) return false;
   return error.kind === 'malformed' || error.kind === 'unexpected_status';
 }
 

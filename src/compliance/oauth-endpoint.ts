@@ -6,8 +6,7 @@ import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { type Tokens, tokensIn } from './oauth-tokens.ts';
-import { parseHttpDate, parseRetryAfter } from './retry-after.ts';
-import { type Answer, ExchangeFailure, exchange } from './transport.ts';
+import { type Answer, ExchangeFailure, exchange, parseHttpDate, parseRetryAfter } from './transport.ts';
 
 /**
  * Our own small client of the two OAuth addresses, over the same transport as the API. The libraries were

@@ -127,6 +127,9 @@ export function findingText({ set, sentence }: PagingFinding): string {
   return set === null ? sentence : `${sentence}; set ${set.name}=${set.value}`;
 }
 
+/** A page that no list has. */
+const FAR_BEHIND = 1_000_000;
+
 /** What does not fit, by the first two pages of a list and the one before them; null: nothing that they show. */
 export async function examinePaging(asked: PagingSettings, ask: AskForPage): Promise<PagingFinding | null> {
   const byOffset = isOffset(asked.pageParam);
@@ -138,5 +141,11 @@ export async function examinePaging(asked: PagingSettings, ask: AskForPage): Pro
   if (repeats) return isWholeList(first, asked) ? null : await explainRepeat(first, asked, ask);
   if (byOffset || asked.firstPage === 0) return null;
   const seen = new Set([...first.ids, ...(second?.ids ?? [])]);
-  return explainBefore(await ask(asked.firstPage - 1, null), first, seen, asked);
+  const before = await ask(asked.firstPage - 1, null);
+  const finding = explainBefore(before, first, seen, asked);
+  if (finding === null) return null;
+  // A service may show its last page for every number that is none of its own.
+  const last = await ask(FAR_BEHIND, null);
+  for (const id of last?.ids ?? []) seen.add(id);
+  return explainBefore(before, first, seen, asked);
 }

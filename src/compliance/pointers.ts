@@ -45,6 +45,23 @@ export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointer
   return null;
 }
 
+/** Why `recordIdIn` finds none, for people. */
+export function whyNoId(document: JsonObject, kind: Kind, pointers: IdPointers): string {
+  for (const path of pathsOf(pointers).own[kind]) {
+    const value = valueAt(document, path);
+    if (value !== undefined && value !== null) return `has ${wrongWith(value)} at ${path.join('.')}`;
+  }
+  return `has no id at any of ${pointers[kind].join(', ')}`;
+}
+
+function wrongWith(value: unknown): string {
+  if (typeof value === 'number') return 'a number that is no whole one, or too large';
+  if (typeof value !== 'string') return 'neither text nor a number';
+  if (value === '') return 'an empty id';
+  if (value.length > MAX_ID_LENGTH) return `an id longer than ${MAX_ID_LENGTH} characters`;
+  return value.isWellFormed() ? 'an id with a control character' : 'an id with half a character';
+}
+
 /** Whether any of the kind's pointers finds `id`, whatever those before it find: an id may stand beside another one. */
 export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointers: IdPointers): boolean {
   return pathsOf(pointers).own[kind].some((path) => idAt(document, path, kind) === id);

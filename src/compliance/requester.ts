@@ -1,15 +1,25 @@
 import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { userAgent } from '../platform/package.ts';
-import { type Expectation, judge } from './answer-verdict.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
+import { MalformedAnswer } from './envelope.ts';
 import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import type { FetchedKind, Kind } from './kinds.ts';
 import { GrantRefused } from './oauth-endpoint.ts';
 import { isAddressable, isUsableId } from './pointers.ts';
-import { parseHttpDate, pauseAfter, retryAfterIn } from './retry-after.ts';
-import { ExchangeFailure, exchange } from './transport.ts';
+import { reasonIn } from './registration.ts';
+import {
+  type Answer,
+  clockSkewMs,
+  ExchangeFailure,
+  excerptOf,
+  exchange,
+  pauseAfter,
+  retryAfterIn,
+  textOf,
+  urlFor,
+} from './transport.ts';
 
 /** One moment on both clocks of Clock. */
 interface Moment {
@@ -37,6 +47,24 @@ export interface ObservedRequest {
   error: UpstreamErrorKind | null;
   /** By how much the service's clock is ahead of ours, beyond the second that its Date header is rounded to. */
   dateHeaderSkewMs: number | null;
+}
+
+/** What the verdict on an answer depends on, besides the answer. */
+interface Expectation<T> {
+  method: 'GET' | 'POST';
+  path: string;
+  /** Which statuses are success. */
+  accepts: (status: number) => boolean;
+  /** What is sent: JSON text, as it is. */
+  body?: string;
+  /** Turns the JSON answer (undefined: an empty one) into the result; throws MalformedAnswer. */
+  read: (json: unknown) => T;
+  /** `read` is given the answer's text instead, whatever it is. */
+  asText?: true;
+  /** The result of these statuses, where they are an answer: nothing is there. */
+  missing?: { at: readonly number[]; read: (answer: Answer) => T };
+  /** Keeps the answer's text out of errors, but for the reason that a 4xx gives. */
+  isSecret?: boolean;
 }
 
 export interface CallOptions {
@@ -169,12 +197,125 @@ function statusOfRefusal(error: unknown): 401 | 403 | null {
   return error.status === 401 || error.status === 403 ? error.status : null;
 }
 
-/** 0 while our clock is within the second that the Date header names; null without one, or from a cache. */
-export function clockSkewMs(headers: Headers, wallMs: number): number | null {
-  const date = parseHttpDate(headers.get('date'));
-  if (date === null || headers.has('age')) return null;
-  if (wallMs < date) return date - wallMs;
-  return Math.min(0, date + 999 - wallMs);
+interface Context {
+  auth: ComplianceSettings['auth'];
+  /** The Authorization header that was sent, so that an answer that echoes it is not passed on. */
+  authorization: string;
+  retryAfterMs: number | null;
+}
+
+/** The result, or why there is none. Reads nothing but its arguments. */
+function judge<T>(
+  expected: Expectation<T>,
+  reply: Answer | ExchangeFailure,
+  context: Context,
+): { value: T } | UpstreamError {
+  if (reply instanceof ExchangeFailure) {
+    return upstreamError(reply.kind, reply.message, reply.maybeSent, {
+      status: reply.status,
+      cause: reply.cause,
+    });
+  }
+  const { status } = reply;
+  if (expected.missing?.at.includes(status)) return { value: expected.missing.read(reply) };
+  const shown = excerptOf(reply.body, context.authorization);
+  const isRejection = status >= 400 && status < 500;
+  const reason = expected.isSecret && isRejection ? reasonIn(shown ?? '', expected.body ?? '') : null;
+  const excerpt = expected.isSecret ? reason : shown;
+  if (!expected.accepts(status)) {
+    const details = { status, excerpt, retryAfterMs: context.retryAfterMs };
+    return upstreamError(kindOfStatus(status), `answered ${status}`, isAmbiguous(status), details);
+  }
+  try {
+    return { value: expected.read(expected.asText ? textOf(reply.body) : parseJson(reply.body)) };
+  } catch (error) {
+    if (!(error instanceof MalformedAnswer)) throw error;
+    return upstreamError('malformed', error.message, true, { status, excerpt, cause: error });
+  }
+
+  function upstreamError(
+    kind: UpstreamErrorKind,
+    what: string,
+    isUncertain: boolean,
+    details: {
+      status: number | null;
+      excerpt?: string | null;
+      retryAfterMs?: number | null;
+      cause?: unknown;
+    },
+  ): UpstreamError {
+    const outcomeUnknown = isUncertain && expected.method === 'POST';
+    const message = `${expected.method} ${expected.path}: ${what}`;
+    const warning = '; whether it took effect is unknown, so it was not sent again';
+    const remedy =
+      expected.isSecret && kind === 'unexpected_status' && !outcomeUnknown
+        ? details.excerpt
+          ? REMEDY_OF_REASON
+          : REMEDY_OF_HIDDEN_ANSWER
+        : remedyFor(outcomeUnknown ? 'cancelled' : kind, context.auth);
+    return new UpstreamError(kind, message + (outcomeUnknown ? warning : ''), {
+      ...details,
+      outcomeUnknown,
+      remedy,
+    });
+  }
+}
+
+/** What a status means when it is neither the success asked for nor that nothing is there. */
+function kindOfStatus(status: number): UpstreamErrorKind {
+  if (status === 401) return 'unauthorized';
+  if (status === 403) return 'forbidden';
+  if (status === 429) return 'rate_limited';
+  return status >= 500 ? 'server' : 'unexpected_status';
+}
+
+/**
+ * Whether a POST answered with this status may have taken effect although it did not report success plainly.
+ * A 4xx says that it was refused; a 5xx or another 2xx says nothing certain.
+ */
+function isAmbiguous(status: number): boolean {
+  return status < 400 || status >= 500;
+}
+
+const REMEDY_OF_HIDDEN_ANSWER =
+  'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
+
+const REMEDY_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
+
+/** What an operator can do about a failure of this kind. */
+function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
+  switch (kind) {
+    case 'unauthorized':
+      return auth === 'api_key'
+        ? 'The service refuses the API key: check COMPLIANCE_API_KEY and whether the key was revoked.'
+        : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
+    case 'forbidden':
+      return 'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES.';
+    case 'rate_limited':
+      return 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.';
+    case 'server':
+      return 'The service itself fails; nothing to do here unless it lasts.';
+    case 'timeout':
+      return 'The service is slow or unreachable; COMPLIANCE_TIMEOUT_SECONDS allows it more time.';
+    case 'network':
+      return 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.';
+    case 'malformed':
+      return 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.';
+    case 'unexpected_status':
+      return 'Check COMPLIANCE_BASE_URL, and the request if it was your own.';
+    case 'cancelled':
+      return 'Look in the service whether the request took effect before you repeat it.';
+  }
+}
+
+function parseJson(body: Uint8Array): unknown {
+  if (body.length === 0) return undefined;
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch {
+    // The parser's own message quotes the document, which for a registration may be its secret.
+    throw new MalformedAnswer('the answer is not JSON');
+  }
 }
 
 /** The path that a kind's collection has below the base URL. Source: section 4 of the specification. */
@@ -190,24 +331,6 @@ export function recordPath(kind: FetchedKind, id: string): string {
     throw new UnaddressableError(`the ${kind} id ${JSON.stringify(id)} cannot be put into a request's path`);
   }
   return `${COLLECTIONS[kind]}/${encodeURIComponent(id)}`;
-}
-
-/**
- * The absolute URL of `path`, which starts with a slash, is percent-encoded already and may carry a query.
- * @throws UnaddressableError when URL parsing would turn the path into another one.
- */
-export function urlFor(baseUrl: URL, path: string): URL {
-  const mark = path.indexOf('?');
-  const pathname = mark === -1 ? path : path.slice(0, mark);
-  const url = new URL(baseUrl);
-  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
-  url.pathname = intended;
-  url.search = mark === -1 ? '' : path.slice(mark);
-  url.hash = '';
-  if (!pathname.startsWith('/') || url.pathname !== intended) {
-    throw new UnaddressableError(`the path ${JSON.stringify(pathname)} would be sent as ${url.pathname}`);
-  }
-  return url;
 }
 
 /** The path with its id left out, from a short fixed list, so that metrics have few labels. */

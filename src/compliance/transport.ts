@@ -1,4 +1,5 @@
-import { EXCERPT_BYTES } from './errors.ts';
+import { isUtf8 } from 'node:buffer';
+import { EXCERPT_BYTES, UnaddressableError } from './errors.ts';
 
 /**
  * A page of 100 records of 160 KB each, which is far more than the largest seen; decompressed bytes count, so
@@ -105,6 +106,21 @@ async function readBody(response: Response, limitBytes: number, whenOver: 'refus
   return Buffer.concat(chunks);
 }
 
+/** Every byte finds its place in it, so that nothing of what is shown only once is lost. */
+export function textOf(body: Uint8Array): string {
+  return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
+}
+
+/** The start of a body for people; the credentials of `authorization`, where it echoes them, are blotted out. */
+export function excerptOf(body: Uint8Array, authorization: string): string | null {
+  if (body.length === 0) return null;
+  const token = authorization.slice(authorization.indexOf(' ') + 1);
+  // Blotted out before it is cut: of credentials that lie across the cut a part would stay.
+  const text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + token.length));
+  const blotted = token === '' ? text : text.replaceAll(token, '[credentials]');
+  return blotted.slice(0, EXCERPT_BYTES);
+}
+
 /** Failures of the connection's making: no byte of the request can have left. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
@@ -127,4 +143,67 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
   const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
   const kind = code === 'UND_ERR_CONNECT_TIMEOUT' ? 'timeout' : 'network';
   return new ExchangeFailure(kind, code || text, { status, maybeSent, cause: error });
+}
+
+/**
+ * The absolute URL of `path`, which starts with a slash, is percent-encoded already and may carry a query.
+ * @throws UnaddressableError when URL parsing would turn the path into another one.
+ */
+export function urlFor(baseUrl: URL, path: string): URL {
+  const mark = path.indexOf('?');
+  const pathname = mark === -1 ? path : path.slice(0, mark);
+  const url = new URL(baseUrl);
+  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
+  url.pathname = intended;
+  url.search = mark === -1 ? '' : path.slice(mark);
+  url.hash = '';
+  if (!pathname.startsWith('/') || url.pathname !== intended) {
+    throw new UnaddressableError(`the path ${JSON.stringify(pathname)} would be sent as ${url.pathname}`);
+  }
+  return url;
+}
+
+/** A wait longer than this is taken as this: one bad header must not stop all repair for a day. */
+export const MAX_RETRY_AFTER_MS = 15 * 60_000;
+
+/** For a 429 that names no time. Everything waits, since every lane draws on the same allowance. */
+const DEFAULT_PAUSE_MS = 10_000;
+
+/** What an answer asks to wait, ms; null: nothing, or not in a way that can be read. `wallMs`: when it had been read. */
+export function retryAfterIn({ status, headers }: Answer, wallMs: number): number | null {
+  if (status !== 429 && status !== 503) return null;
+  return parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
+}
+
+/** For how long nothing more is asked after an answer, ms; null: it may go on. */
+export function pauseAfter({ status }: Answer, retryAfterMs: number | null): number | null {
+  return retryAfterMs ?? (status === 429 ? DEFAULT_PAUSE_MS : null);
+}
+
+/**
+ * Milliseconds that a Retry-After header asks to wait, 0 … `MAX_RETRY_AFTER_MS`; null when it is absent or
+ * neither whole seconds nor a date in the current HTTP form.
+ * A date is compared with `nowMs`: pass the instant of the same answer's Date header where there is one, so
+ * that a difference between the two machines' clocks does not lengthen or swallow the wait.
+ */
+export function parseRetryAfter(header: string | null, nowMs: number): number | null {
+  const text = header?.trim() ?? '';
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, MAX_RETRY_AFTER_MS);
+  const at = parseHttpDate(text);
+  return at === null ? null : Math.min(Math.max(0, at - nowMs), MAX_RETRY_AFTER_MS);
+}
+
+/** Milliseconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, or null. */
+export function parseHttpDate(text: string | null): number | null {
+  const at = text === null ? Number.NaN : Date.parse(text);
+  // Date.parse takes nearly anything, 30 February too; only what prints back as it came is a date.
+  return Number.isFinite(at) && new Date(at).toUTCString() === text ? at : null;
+}
+
+/** 0 while our clock is within the second that the Date header names; null without one, or from a cache. */
+export function clockSkewMs(headers: Headers, wallMs: number): number | null {
+  const date = parseHttpDate(headers.get('date'));
+  if (date === null || headers.has('age')) return null;
+  if (wallMs < date) return date - wallMs;
+  return Math.min(0, date + 999 - wallMs);
 }

@@ -17,6 +17,7 @@ export function decideMissing(
   context: {
     witnessedAt: number | null;
     witnessFrom?: number;
+    witnessedAfter: boolean;
     absentFromList: boolean;
     needsWitness?: boolean;
     /** An operator has agreed to its deletion, and that still holds. */
@@ -70,6 +71,7 @@ export function decideMissing(
   const mayLack = spokenFor && context.needsWitness !== true;
   // Its failed attempts stay counted: it would be asked for again every other second else.
   if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state };
+  if (!context.witnessedAfter && !mayLack) return { outcome: 'witnessed_before', state };
   return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
 }
 

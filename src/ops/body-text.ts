@@ -8,6 +8,8 @@ const HEX_ROW_BYTES = 16;
 export const TEXT_SHOWN_CHARACTERS = 64 * 1024;
 /** Of one value in a change's table, and of one change's fields: the API has all of them. */
 const VALUE_SHOWN_CHARACTERS = 4096;
+/** Of a name, which may be of any length, in a heading or a row. */
+export const NAME_SHOWN_CHARACTERS = 160;
 export const FIELDS_SHOWN = 200;
 /** What lies deeper stands on one line: an indent for every level makes a page grow with the square of the depth. */
 export const INDENTED_DEPTH = 24;

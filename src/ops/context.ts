@@ -106,6 +106,8 @@ export interface UpstreamFacts {
   budgetLeft: number;
   budgetPerMinute: number;
   /** What replicas that are gone may have sent, by whom and until when nobody else may (Unix ms). */
+  /** Until when nothing is asked, as the service wanted (Retry-After); null: it may be asked. */
+  waitsUntil: number | null;
   budgetLost: readonly { replica: string; places: number; until: number }[];
   /** Upstream's clock minus ours; null when unknown. */
   skewMs: number | null;

@@ -1,4 +1,4 @@
-import { type DeliveryReport, OTHER_CONTENT } from '../store/reports.ts';
+import { CONFLICTING, type DeliveryReport } from '../store/reports.ts';
 
 /** What was found of a delivery's signature. `not_checked`: it was rejected before. */
 export const SIGNATURES = ['valid', 'invalid', 'missing', 'not_checked'] as const;
@@ -21,8 +21,7 @@ export function answerTo({ outcome, reason }: Pick<DeliveryReport, 'outcome' | '
 } {
   if (outcome === 'accepted') return { status: 202, signature: 'valid' };
   if (outcome === 'duplicate') return { status: 200, signature: 'valid' };
-  if (outcome === 'quarantined')
-    return { status: reason?.endsWith(OTHER_CONTENT) ? 200 : 400, signature: 'valid' };
+  if (outcome === 'quarantined') return { status: reason === CONFLICTING ? 200 : 400, signature: 'valid' };
   const status = STATUS_OF[reason ?? ''];
   if (status !== undefined) return { status, signature: 'not_checked' };
   if (reason === 'missing_header') return { status: 401, signature: 'missing' };

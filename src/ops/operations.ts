@@ -13,6 +13,15 @@ export type Done<T> =
   /** It exists, and its state does not allow this. */
   | { status: 'conflict'; code: string; detail: string };
 
+const DONE = { status: 'done', value: null } as const;
+const MISSING = { status: 'missing' } as const;
+function conflict(code: string, detail: string) {
+  return { status: 'conflict' as const, code, detail };
+}
+
+/** What the audit says of a verb that answers whether it could. */
+const asked = (could: boolean) => (could ? 'ok' : 'not_possible');
+
 /** Of the failed events that named no record, each read anew. */
 export interface RetriedAll {
   processed: number;
@@ -105,29 +114,28 @@ async function resolveGap(
 ): Promise<Done<null>> {
   // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
   const [gap] = await store.listGaps({}, { limit: 1, after: String(id + 1) });
-  if (gap?.id !== id) return { status: 'missing' };
+  if (gap?.id !== id) return MISSING;
   if (gap.resolved_at === null && !isEndedByPerson(gap, eventsOnly)) {
     const { title, remedy } = gapText(gap.reason);
-    const detail =
+    const why =
       gap.reason === 'restored' && gap.kind !== null
         ? `The next full sync of the ${kindPlural(gap.kind)} ends it, not a person.`
         : `No person’s word ends this gap. ${title}: ${remedy}`;
-    return { status: 'conflict', code: 'not_by_a_person', detail };
+    return conflict('not_by_a_person', why);
   }
-  if (gap.resolved_at === null && (await store.resolveGapById(id, now)))
-    return { status: 'done', value: null };
-  return { status: 'conflict', code: 'resolved_already', detail: 'It is resolved already.' };
+  if (gap.resolved_at === null && (await store.resolveGapById(id, now))) return DONE;
+  return conflict('resolved_already', 'It is resolved already.');
 }
 
 const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
 
 const NOT_APPROVED = {
-  changed: {
-    code: 'deletions_changed',
-    detail: 'The pending deletions have changed since they were shown. Look at them again.',
-  },
-  none: { code: 'nothing_pending', detail: 'No deletion waits for approval.' },
-} as const;
+  changed: conflict(
+    'deletions_changed',
+    'The pending deletions have changed since they were shown. Look at them again.',
+  ),
+  none: conflict('nothing_pending', 'No deletion waits for approval.'),
+};
 
 export function createOperations(
   context: Pick<OpsContext, 'store' | 'actions' | 'clock' | 'facts'>,
@@ -139,37 +147,18 @@ export function createOperations(
   const isElsewhere = () => ['stopped', 'elsewhere'].includes(context.facts().state);
   let comparing = false;
 
-  /** The verb answers false both for what is not there and for what is in another state; a second look tells them apart. */
-  const changeEvent = async (
-    actor: string,
-    action: string,
-    id: string,
-    change: () => Promise<boolean>,
-  ): Promise<Done<null>> => {
-    const changed = await audit.change(actor, action, id, change, (did) => (did ? 'ok' : 'not_possible'));
-    if (changed) return { status: 'done', value: null };
-    const event = await store.showEvent(id);
-    if (event === null) return { status: 'missing' };
-    return { status: 'conflict', code: 'event_state', detail: `The event is ${event.state}.` };
-  };
-
   /** What no service runs on begins with the next one, whose settings are not known here. */
   const needsApi = () =>
     context.facts().eventsOnly && !isElsewhere()
-      ? {
-          status: 'conflict' as const,
-          code: 'events_only',
-          detail: 'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
-        }
+      ? conflict(
+          'events_only',
+          'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
+        )
       : null;
 
   const needsService = () =>
     context.facts().state === 'stopped'
-      ? {
-          status: 'conflict' as const,
-          code: 'not_running',
-          detail: 'no service is running on this database, and it is what runs full syncs',
-        }
+      ? conflict('not_running', 'no service is running on this database, and it is what runs full syncs')
       : null;
 
   return {
@@ -185,8 +174,8 @@ export function createOperations(
       if (tried.outcome === 'processed') {
         return { status: 'done', value: { kind: tried.kind, recordId: tried.recordId } };
       }
-      if (tried.outcome === 'unknown') return { status: 'missing' };
-      return { status: 'conflict', code: CODES[tried.outcome], detail: whyNot(tried) };
+      if (tried.outcome === 'unknown') return MISSING;
+      return conflict(CODES[tried.outcome], whyNot(tried));
     },
     async retryWithoutRecord(actor) {
       const value = await audit.change(
@@ -198,7 +187,13 @@ export function createOperations(
       );
       return { status: 'done', value };
     },
-    discardEvent: (actor, id) => changeEvent(actor, 'event_discard', id, () => store.discardEvent(id, now())),
+    async discardEvent(actor, id) {
+      const discard = () => store.discardEvent(id, now());
+      if (await audit.change(actor, 'event_discard', id, discard, asked)) return DONE;
+      // The verb answers false both for what is not there and for what is in another state.
+      const event = await store.showEvent(id);
+      return event === null ? MISSING : conflict('event_state', `The event is ${event.state}.`);
+    },
 
     async fullSync(actor, kinds = [...KINDS]) {
       const refused = needsApi() ?? needsService();
@@ -214,8 +209,10 @@ export function createOperations(
       const refused = needsApi();
       if (refused !== null) return refused;
       if (comparing) {
-        const detail = 'One is under way, and two would only take the requests from each other.';
-        return { status: 'conflict', code: 'dry_run_under_way', detail };
+        return conflict(
+          'dry_run_under_way',
+          'One is under way, and two would only take the requests from each other.',
+        );
       }
       comparing = true;
       try {
@@ -231,7 +228,7 @@ export function createOperations(
 
     async approveDeletions(actor, digest) {
       const named = await namedBy(store, digest, clock.wall());
-      if (typeof named === 'string') return { status: 'conflict', ...NOT_APPROVED[named] };
+      if (typeof named === 'string') return NOT_APPROVED[named];
       const { syncRunId, kind } = named;
       const until = clock.wall() + APPROVAL_MS;
       const { ids } = await audit.change(
@@ -241,7 +238,7 @@ export function createOperations(
         () => store.approveDeletions(syncRunId, until, named.ids),
         (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
       );
-      if (ids.length === 0) return { status: 'conflict', ...NOT_APPROVED.changed };
+      if (ids.length === 0) return NOT_APPROVED.changed;
       // An approval deletes nothing by itself, and would lapse before a slow timer's next proof.
       await actions.requestFullSync([kind], `approval:${syncRunId}`);
       return { status: 'done', value: { syncRunId, kind, ids, until: new Date(until).toISOString() } };
@@ -262,14 +259,13 @@ export function createOperations(
         'quarantine_release',
         String(id),
         () => store.releaseQuarantined(id, now(), { settleMs: context.facts().settleMs }),
-        (did) => (did ? 'ok' : 'not_possible'),
+        asked,
       );
-      if (released) return { status: 'done', value: null };
+      if (released) return DONE;
       const delivery = await store.showQuarantined(id);
-      if (delivery === null) return { status: 'missing' };
-      const detail =
-        delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
-      return { status: 'conflict', code: 'not_releasable', detail };
+      if (delivery === null) return MISSING;
+      const why = delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
+      return conflict('not_releasable', why);
     },
 
     async resolveGap(actor, id) {
@@ -284,11 +280,11 @@ export function createOperations(
 
     async pause(actor) {
       await audit.change(actor, 'pause', null, () => actions.pause());
-      return { status: 'done', value: null };
+      return DONE;
     },
     async resume(actor) {
       await audit.change(actor, 'resume', null, () => actions.resume());
-      return { status: 'done', value: null };
+      return DONE;
     },
   };
 }

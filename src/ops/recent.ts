@@ -21,8 +21,6 @@ export interface DeliveryCounts {
 export interface RecentDeliveries {
   lastMinute: DeliveryCounts;
   lastHour: DeliveryCounts;
-  /** Sixty figures, oldest first, the last one being the minute now under way. */
-  perMinute: { delivered: number; rejected: number }[];
 }
 
 export interface RecentRing {
@@ -68,7 +66,6 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
       const newest = epochNow();
       const lastMinute = noDeliveries();
       const lastHour = noDeliveries();
-      const perMinute = Array.from({ length: 60 }, () => ({ delivered: 0, rejected: 0 }));
       for (const bucket of ring) {
         // A place never written is a hole in the sparse array.
         if (bucket === undefined) continue;
@@ -76,12 +73,8 @@ export function createRecent(clock: Pick<Clock, 'steady'>): RecentRing {
         if (age < 0 || age >= BUCKETS) continue;
         add(lastHour, bucket);
         if (age < BUCKETS_PER_MINUTE) add(lastMinute, bucket);
-        const minute = perMinute[59 - Math.floor(age / BUCKETS_PER_MINUTE)];
-        if (minute === undefined) continue;
-        minute.delivered += bucket.accepted + bucket.duplicate;
-        for (const times of bucket.rejected.values()) minute.rejected += times;
       }
-      return { lastMinute, lastHour, perMinute };
+      return { lastMinute, lastHour };
     },
   };
 }

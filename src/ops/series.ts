@@ -11,8 +11,8 @@ export interface TrafficPoint {
   quarantined: number;
   /** By reason; only those that occurred. */
   rejected: Map<string, number>;
-  /** From an event's arrival to its provisional row, and from a record becoming unverified to its verification. */
-  lag: Record<'provisional' | 'verification', { times: number; totalMs: number; maxMs: number }>;
+  /** From a record becoming unverified to its verification. */
+  verification: { times: number; totalMs: number; maxMs: number };
 }
 
 export interface TrafficSeries {
@@ -54,10 +54,7 @@ export function seriesOf(
       duplicate: 0,
       quarantined: 0,
       rejected: new Map(),
-      lag: {
-        provisional: { times: 0, totalMs: 0, maxMs: 0 },
-        verification: { times: 0, totalMs: 0, maxMs: 0 },
-      },
+      verification: { times: 0, totalMs: 0, maxMs: 0 },
     }),
   );
   for (const row of rows) {
@@ -72,11 +69,11 @@ function add(point: TrafficPoint, { what, times, total_ms, max_ms }: TrafficRepo
   else if (what.startsWith('rejected:')) {
     const reason = what.slice('rejected:'.length);
     point.rejected.set(reason, (point.rejected.get(reason) ?? 0) + times);
-  } else if (what === 'lag:provisional' || what === 'lag:verification') {
-    const lag = point.lag[what === 'lag:provisional' ? 'provisional' : 'verification'];
-    lag.times += times;
-    lag.totalMs += total_ms;
-    lag.maxMs = Math.max(lag.maxMs, max_ms);
+  } else if (what === 'lag:verification') {
+    const { verification } = point;
+    verification.times += times;
+    verification.totalMs += total_ms;
+    verification.maxMs = Math.max(verification.maxMs, max_ms);
   }
 }
 

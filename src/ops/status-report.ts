@@ -66,6 +66,7 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
       last_error_at: instant(upstream.lastErrorAt),
       last_error: upstream.lastError,
       consecutive_failures: upstream.consecutiveFailures,
+      waits_until: instant(upstream.waitsUntil),
       budget_left: upstream.budgetLeft,
       budget_per_minute: upstream.budgetPerMinute,
       budget_waits_for: upstream.budgetLost.map(({ replica, places, until }) => ({

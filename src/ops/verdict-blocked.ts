@@ -1,6 +1,13 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
-import { isEndedByPerson, oldestOf, openSince, type Verdict, type VerdictInput } from './verdict-facts.ts';
+import {
+  isEndedByPerson,
+  oldestOf,
+  openSince,
+  type Verdict,
+  type VerdictInput,
+  verdictOf,
+} from './verdict-facts.ts';
 import { count, kindPlural } from './words.ts';
 
 /** Longer than from one heartbeat to the next: one that fails alone, as while a server changes over, calls nobody. */
@@ -8,15 +15,8 @@ const UNWRITABLE_BLOCKS_MS = 6_000;
 
 /** What only a person can mend. */
 export function blocked({ summary, gaps, pending, live, now }: VerdictInput): Verdict | null {
-  const say = (reason: string, sentence: string, remedy: string, rest: Partial<Verdict> = {}): Verdict => ({
-    verdict: 'action_required',
-    reason,
-    sentence,
-    remedy,
-    action: null,
-    since: null,
-    ...rest,
-  });
+  const say = (reason: string, sentence: string, remedy: string, rest: Partial<Verdict> = {}) =>
+    verdictOf('action_required', reason, sentence, { remedy, ...rest });
 
   if (summary === null) {
     return say(
@@ -92,7 +92,7 @@ export function blocked({ summary, gaps, pending, live, now }: VerdictInput): Ve
     return say(
       'no_record_id',
       'Events about risk assessments do not say which, so some may be missing here.',
-      `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them.`,
+      `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them. Of a delivery in quarantine, release it.`,
       { action: 'retry', since: unread.oldest_at },
     );
   }

@@ -18,6 +18,16 @@ export interface Verdict {
   since: string | null;
 }
 
+/** One with nothing to do about it, but for what `rest` says. */
+export function verdictOf(
+  verdict: VerdictName,
+  reason: string,
+  sentence: string,
+  rest: Partial<Pick<Verdict, 'remedy' | 'action' | 'since'>> = {},
+): Verdict {
+  return { verdict, reason, sentence, remedy: null, action: null, since: null, ...rest };
+}
+
 export interface VerdictInput {
   /** Null: the database could not be read. */
   summary: StoreSummary | null;

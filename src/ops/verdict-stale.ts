@@ -1,6 +1,13 @@
 import type { KindStatus, OpenGaps } from '../store/reports.ts';
 import { GAP_TEXTS } from './gap-texts.ts';
-import { instant, isUnreadable, openSince, type Verdict, type VerdictInput } from './verdict-facts.ts';
+import {
+  instant,
+  isUnreadable,
+  openSince,
+  type Verdict,
+  type VerdictInput,
+  verdictOf,
+} from './verdict-facts.ts';
 import { age, figure, kindNoun, kindPlural } from './words.ts';
 
 /** Twice the interval means that a full sync was missed altogether; the rest is the time that one may take. */
@@ -20,21 +27,18 @@ const FIRST_BEAT_MS = 60_000;
 /** What has gone out of date, or may have without anybody noticing. */
 export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | null {
   if (summary === null) return null;
-  const say = (reason: string, sentence: string, remedy: string, since: string | null): Verdict => ({
-    verdict: 'stale',
-    reason,
-    sentence,
-    remedy,
-    action: live.eventsOnly ? null : 'sync',
-    since,
-  });
+  const action = live.eventsOnly ? null : ('sync' as const);
+  const say = (reason: string, sentence: string, remedy: string, since: string | null) =>
+    verdictOf('stale', reason, sentence, { remedy, since, action });
 
   if (!live.eventsOnly) {
-    const overdue = summary.kinds.find((kind) => isFullSyncOverdue(kind, live.fullSyncMs, now));
+    const overdue = summary.kinds.find((kind) => isFullSyncOverdue(kind, live, now));
     if (overdue !== undefined) {
       return say(
         'full_sync_overdue',
-        `The ${kindPlural(overdue.kind)} were last compared in full ${age(now - instant(overdue.last_full_sync_at)!)} ago.`,
+        overdue.last_full_sync_at === null
+          ? `The ${kindPlural(overdue.kind)} have never been compared in full.`
+          : `The ${kindPlural(overdue.kind)} were last compared in full ${age(now - instant(overdue.last_full_sync_at)!)} ago.`,
         'Sync runs fail or take too long. Look at the last ones below, then run a full sync.',
         overdue.last_full_sync_at,
       );
@@ -97,13 +101,15 @@ export function stale({ summary, gaps, live, now }: VerdictInput): Verdict | nul
   return null;
 }
 
-function isFullSyncOverdue(kind: KindStatus, fullSyncMs: number, now: number): boolean {
+function isFullSyncOverdue(
+  kind: KindStatus,
+  { fullSyncMs, startedAt }: VerdictInput['live'],
+  now: number,
+): boolean {
   const last = instant(kind.last_full_sync_at);
-  return (
-    fullSyncMs > 0 &&
-    last !== null &&
-    now - last > FULL_SYNC_LATENESS_FACTOR * fullSyncMs + FULL_SYNC_LENGTH_MS
-  );
+  // Of one that was never whole the view knows since when it has been tried.
+  if (last === null) return fullSyncMs > 0 && kind.verdict === 'stale' && now - startedAt > FIRST_BEAT_MS;
+  return fullSyncMs > 0 && now - last > FULL_SYNC_LATENESS_FACTOR * fullSyncMs + FULL_SYNC_LENGTH_MS;
 }
 
 function isLagging(kind: KindStatus, gaps: readonly OpenGaps[], settleMs: number, now: number): boolean {

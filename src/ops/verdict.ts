@@ -1,7 +1,7 @@
 import type { StoreSummary } from '../store/reports.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
-import { instant, isUnreadable, type Verdict, type VerdictInput } from './verdict-facts.ts';
+import { instant, isUnreadable, type Verdict, type VerdictInput, verdictOf } from './verdict-facts.ts';
 import { stale } from './verdict-stale.ts';
 import { age, count, figure, kindPlural } from './words.ts';
 
@@ -39,64 +39,46 @@ export function judge(input: VerdictInput): Verdict {
 function unasked({ live, summary }: VerdictInput): Verdict | null {
   if (live.state !== 'stopped' && live.state !== 'elsewhere') return null;
   const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
-  return {
-    verdict: WORST_FIRST.find((verdict) => verdicts.includes(verdict)) ?? 'stale',
-    reason: live.state === 'stopped' ? 'not_running' : 'not_asked',
-    sentence:
-      live.state === 'stopped'
-        ? 'No service is running on this database.'
-        : 'Services run on this database, and none of them was asked.',
-    remedy: null,
-    action: null,
-    since: null,
-  };
+  const worst = WORST_FIRST.find((verdict) => verdicts.includes(verdict)) ?? 'stale';
+  return live.state === 'stopped'
+    ? verdictOf(worst, 'not_running', 'No service is running on this database.')
+    : verdictOf(worst, 'not_asked', 'Services run on this database, and none of them was asked.');
 }
 
 function unreachable({ live, now }: VerdictInput): Verdict | null {
   const { configured, unreachableSince, lastError } = live.upstream;
   if (!configured || unreachableSince === null || live.state !== 'running') return null;
-  return {
-    verdict: 'unreachable',
-    reason: 'upstream_unreachable',
-    sentence: `The compliance service has given no usable answer for ${age(now - unreachableSince)}, so nothing can be verified.`,
-    remedy: `Last error: ${lastError ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
-    action: null,
-    since: new Date(unreachableSince).toISOString(),
-  };
+  return verdictOf(
+    'unreachable',
+    'upstream_unreachable',
+    `The compliance service has given no usable answer for ${age(now - unreachableSince)}, so nothing can be verified.`,
+    {
+      remedy: `Last error: ${lastError ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
+      since: new Date(unreachableSince).toISOString(),
+    },
+  );
 }
 
 function eventsOnly({ live, summary }: VerdictInput): Verdict | null {
   if (!live.eventsOnly || summary === null) return null;
   const waiting = summary.events.pending;
-  return {
-    verdict: 'unverified',
-    reason: 'events_only',
-    sentence:
-      waiting === 0
-        ? 'The mirror shows what the deliveries said, and cannot check it.'
-        : `The mirror shows what the deliveries said, and cannot check it; ${count(waiting, 'event')} still to do.`,
-    remedy:
-      'Set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY to have every record verified and lost deliveries repaired.',
-    action: null,
-    since: new Date(live.startedAt).toISOString(),
-  };
+  const left = waiting === 0 ? '' : `; ${count(waiting, 'event')} still to do`;
+  return verdictOf(
+    'unverified',
+    'events_only',
+    `The mirror shows what the deliveries said, and cannot check it${left}.`,
+    {
+      remedy:
+        'Set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY to have every record verified and lost deliveries repaired.',
+      since: new Date(live.startedAt).toISOString(),
+    },
+  );
 }
 
 function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null {
   if (summary === null) return null;
-  const say = (
-    reason: string,
-    sentence: string,
-    since: string | null,
-    remedy: string | null = null,
-  ): Verdict => ({
-    verdict: 'catching_up',
-    reason,
-    sentence,
-    remedy,
-    action: null,
-    since,
-  });
+  const say = (reason: string, sentence: string, since: string | null, remedy: string | null = null) =>
+    verdictOf('catching_up', reason, sentence, { since, remedy });
 
   if (live.state === 'starting' || live.state === 'migrating') {
     return say(live.state, 'The service is starting.', new Date(live.startedAt).toISOString());
@@ -176,17 +158,15 @@ function inSync({ summary, gaps }: VerdictInput): Verdict {
         .at(-1) ?? null)
     : null;
   const unreadable = gaps.filter(isUnreadable).reduce((sum, gap) => sum + gap.count, 0);
-  return {
-    verdict: 'in_sync',
-    reason: unreadable === 0 ? 'in_sync' : 'in_sync_but_unresolved',
-    sentence:
-      unreadable === 0
-        ? 'The mirror is in sync with the compliance service.'
-        : `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`,
-    remedy: null,
-    action: null,
-    since,
-  };
+  if (unreadable === 0) {
+    return verdictOf('in_sync', 'in_sync', 'The mirror is in sync with the compliance service.', { since });
+  }
+  return verdictOf(
+    'in_sync',
+    'in_sync_but_unresolved',
+    `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`,
+    { since },
+  );
 }
 
 function upstreamNote(live: VerdictInput['live']): string | null {

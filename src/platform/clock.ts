@@ -62,6 +62,21 @@ export function createNap(clock: Pick<Clock, 'sleep'>): Nap {
   };
 }
 
+/** Exponential, because what fails for long is rarely back soon. */
+export interface Backoff {
+  firstMs: number;
+  longestMs: number;
+}
+
+/**
+ * Milliseconds to wait before the attempt that follows `failures` failed ones. `random` is in [0, 1): the wait lies between
+ * half and the whole of the exponential step, so that what failed together does not come back together.
+ */
+export function backoffMs(backoff: Backoff, failures: number, random: number): number {
+  const step = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.max(0, failures - 1));
+  return Math.round(step / 2 + (step / 2) * random);
+}
+
 /** The database's clocks at one instant. Units: milliseconds since 1970. */
 interface SharedInstant {
   wall: number;

@@ -1,6 +1,5 @@
 import PQueue from 'p-queue';
-import { EVENT_BACKOFF, nextAttempt } from '../inbox/retry.ts';
-import { type Clock, createNap } from '../platform/clock.ts';
+import { type Backoff, backoffMs, type Clock, createNap } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
 
@@ -19,6 +18,9 @@ const STORE_PAUSE_MS = 1_000;
  * is claimed at once. Milliseconds.
  */
 export const GATHER_MS = 50;
+
+/** Failures of our own processing: a locked database passes in seconds, a bug never does. */
+const EVENT_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 10 * 60_000 };
 
 /** Deferred events are looked for at least this often, whatever the clocks say. */
 const LONGEST_NAP_MS = 30_000;
@@ -150,11 +152,12 @@ export function createWorker(options: WorkerOptions): Worker {
 
   async function fail(event: ClaimedEvent, error: unknown): Promise<void> {
     const text = describeError(error);
-    const limits = { maxAttempts: options.maxAttempts, backoff: EVENT_BACKOFF };
-    const next = nextAttempt(event.attempts + 1, limits, options.random());
-    const retryAtMs = next.failed ? null : clock.steady() + next.delayMs;
+    const attempts = event.attempts + 1;
+    const isLast = attempts >= options.maxAttempts;
+    const delayMs = isLast ? null : backoffMs(EVENT_BACKOFF, attempts, options.random());
+    const retryAtMs = delayMs === null ? null : clock.steady() + delayMs;
     await store.deferEvents([{ event, retryAtMs, error: text }], now(), options.rules.timing);
-    options.onRetry(event, text, next.failed ? null : next.delayMs);
+    options.onRetry(event, text, delayMs);
   }
 
   return {

@@ -1,21 +1,154 @@
+import { dirname, join, resolve } from 'node:path';
+import { unreachableSince } from '../backfill/upstream.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import type { OpsActions, OpsContext } from '../ops/context.ts';
+import type { AnswerTimes } from '../ops/answer-times.ts';
+import type { CredentialFacts, LiveFacts, OpsActions, OpsContext, UpstreamFacts } from '../ops/context.ts';
+import { createOps } from '../ops/routes.ts';
+import { createSnapshots } from '../ops/snapshot.ts';
+import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import { signInLink } from '../ops/tokens.ts';
+import type { Traffic } from '../ops/traffic.ts';
+import type { Verdict } from '../ops/verdict-facts.ts';
+import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
+import { version } from '../platform/package.ts';
+import { prove } from '../receive/connections.ts';
+import { isPostgres, sqlitePath } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
+import { rejectionDiagnoses } from './diagnoses.ts';
 import type { Base } from './opening.ts';
 import { beginPause, endPause } from './pause.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
+import type { SecretUse } from './secret-last-used.ts';
 import type { ServiceState } from './state.ts';
+import type { StoredSecrets } from './stored-secrets.ts';
 
-interface Stages extends Pick<Base, 'store' | 'clock' | 'rules'> {
-  repairs: Pick<Repairs, 'backfill' | 'leader'>;
-  replicas: Pick<Replicas, 'tell'>;
-  state: Pick<ServiceState, 'setPause' | 'beat'>;
+interface OperatorsOptions extends Base {
+  state: ServiceState;
+  repairs: Repairs;
+  replicas: Replicas;
+  secrets: StoredSecrets;
+  secretUse: SecretUse;
+  traffic: Traffic;
+  answerTimes: AnswerTimes;
+  /** Their listener, as they reach it. */
+  url: string;
+  receiverUrl: string;
+  /** Aborts when the service drains. */
+  signal: AbortSignal;
+}
+
+/** What answers at the operators' listener, and what of it the service itself needs. */
+export interface Operators {
+  app: ReturnType<typeof createOps>;
+  verdict(): Promise<Verdict>;
+  /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link holds the token: never to be logged. */
+  signIn: { link: string; tokenFile: string } | null;
+}
+
+/** The listener's app knows no stage: what operators may see and do is handed to it. */
+export function createOperators(options: OperatorsOptions): Operators {
+  const { config, addresses, store, clock, metrics, logger, lines, traffic, replicas } = options;
+  const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.url);
+  const context: OpsContext = {
+    ...{ addresses, prove },
+    store: operatorsStore(options),
+    actions: operatorsActions(options),
+    ...(replicas.isAlone ? {} : { sessionStore: store }),
+    facts: () => liveFacts(options),
+    pendingDeletions: () => pendingDeletions(store, clock.wall()),
+    credentials: () => credentialFacts(options),
+    traffic: traffic.since,
+    answerTimes: options.answerTimes,
+    diagnose: rejectionDiagnoses(config, store, clock),
+    tokens: made === null ? () => config.ops.tokens : () => made.tokens,
+    host: config.ops.host,
+    publicUrl: config.ops.publicUrl,
+    receiver: { url: `${options.receiverUrl}/webhooks`, signatureHeader: config.webhook.header },
+    ...{ clock, metrics, logger, lines },
+    signal: options.signal,
+  };
+  const snapshots = createSnapshots(context);
+  return {
+    app: createOps(context),
+    verdict: async () => (await snapshots.current()).verdict,
+    signIn: made?.signIn ?? null,
+  };
+}
+
+/** What of the running service its database does not hold. */
+function liveFacts(running: OperatorsOptions): LiveFacts {
+  const { config, state, repairs, secrets, secretUse, traffic } = running;
+  return {
+    ...{ version: version(), ...state.facts(), eventsOnly: config.compliance === null, ...config.sync },
+    signingSecrets: config.webhook.secrets().length + secrets.current().length,
+    secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
+    runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map((fullSync) => ({
+      ...fullSync,
+      startedAt: fullSync.startedWall,
+    })),
+    upstream: upstreamFacts(running),
+    deliveries: traffic.recent(),
+    idPointers: config.idPointers,
+  };
+}
+
+function upstreamFacts({ config, repairs, clock }: OperatorsOptions): UpstreamFacts {
+  const health = repairs.backfill?.health();
+  const { left, limit, lost, pausedForMs } = repairs.budget.left();
+  const steadyToWall = clock.wall() - clock.steady();
+  return {
+    configured: config.compliance !== null,
+    origin: config.compliance?.baseUrl.origin ?? null,
+    ok: health?.ok ?? null,
+    lastOkAt: health?.lastOkWall ?? null,
+    lastErrorAt: health?.lastErrorWall ?? null,
+    lastError: health?.lastError ?? null,
+    consecutiveFailures: health?.consecutiveFailures ?? 0,
+    unreachableSince: unreachableSince(health, clock.wall()),
+    budgetLeft: left,
+    budgetPerMinute: limit,
+    waitsUntil: pausedForMs === 0 ? null : Math.round(clock.wall() + pausedForMs),
+    budgetLost: lost.map((each) => ({ ...each, until: Math.round(each.until + steadyToWall) })),
+    skewMs: repairs.skewMs(),
+  };
+}
+
+/** What is known of the upstream's credentials without asking it. Null: there are none. */
+async function credentialFacts({
+  config,
+  repairs,
+}: Pick<OperatorsOptions, 'config' | 'repairs'>): Promise<CredentialFacts | null> {
+  if (config.compliance === null) return null;
+  const standing = await repairs.credentials?.standing?.();
+  return {
+    auth: config.compliance.auth,
+    expiresAt: standing?.expiresWall ?? null,
+    refusal: standing?.refusal ?? null,
+  };
+}
+
+/** Beside a file a token can be made and kept; what replicas share must be given to each of them. */
+export function requireTokens(config: Config): void {
+  if (config.ops.tokens.length > 0 || !isPostgres(config.databaseUrl)) return;
+  throw new UsageError(
+    "OPS_TOKENS: not set; with a PostgreSQL database every replica needs the same operators' tokens",
+    'set it to name:role:token, for example olga:operate:$(openssl rand -hex 16)',
+  );
+}
+
+function madeToken(config: Config, url: string) {
+  const folder = dirname(resolve(sqlitePath(config.databaseUrl)));
+  const made = loadOrCreateOpsToken(folder);
+  return {
+    tokens: [made],
+    signIn: { link: signInLink(url, made.token), tokenFile: join(folder, OPS_TOKEN_FILE) },
+  };
 }
 
 /** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
-export function operatorsStore({ store, rules, repairs, replicas }: Stages): OpsContext['store'] {
+function operatorsStore({ store, rules, repairs, replicas }: OperatorsOptions): OpsContext['store'] {
   return {
     ...store,
     async retryEvent(id, at) {
@@ -34,7 +167,7 @@ export function operatorsStore({ store, rules, repairs, replicas }: Stages): Ops
   };
 }
 
-export function operatorsActions({ store, clock, repairs, state, replicas }: Stages): OpsActions {
+function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsOptions): OpsActions {
   const { backfill, leader } = repairs;
   const requestFullSync = async (kinds: readonly Kind[], reason: string) => {
     if (leader !== null) await leader.askForFullSync(kinds, reason);

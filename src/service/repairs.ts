@@ -65,9 +65,8 @@ export async function createRepairs(options: RepairsOptions): Promise<Repairs> {
     ...{ settings, store, clock, actor: 'service', needs: 'read' },
     key: () => config.credentialsKey,
   });
-  const { pointers } = rules;
   const client = createClient({
-    ...{ settings, credentials, budget, pointers, clock },
+    ...{ settings, credentials, budget, clock, pointers: rules.pointers },
     observe: (request) => {
       if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
       tell.requested(request);
@@ -76,7 +75,7 @@ export async function createRepairs(options: RepairsOptions): Promise<Repairs> {
   /** Among several replicas made anew with each lease. */
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
-      ...{ store: over, client, interrupted, pointers, access, rules, timing: rules.timing },
+      ...{ store: over, client, interrupted, access, rules },
       ...{ gaps, clock, random, riskIds: options.riskIds, onError },
       paging: settings.paging,
       requestsPerMinute,

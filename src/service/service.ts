@@ -13,7 +13,7 @@ import { createHeartbeat } from './heartbeat.ts';
 import { createDeliveryWatch } from './missed-deliveries.ts';
 import { createNarrator } from './narrator.ts';
 import { type Opened, open, type ServiceOptions } from './opening.ts';
-import { createOperators, type Operators, requireTokens } from './operators-app.ts';
+import { createOperators, type Operators, requireTokens } from './operators.ts';
 import { readPause } from './pause.ts';
 import { createRepairs } from './repairs.ts';
 import { createReplicas } from './replicas.ts';

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 export type SQL = import('drizzle-orm').SQL;
 export type Column = import('drizzle-orm').Column;
 export type Table = import('drizzle-orm').Table;
+export type SqliteColumn = import('drizzle-orm/sqlite-core').AnySQLiteColumn;
 
 interface Modules {
   'drizzle-orm': typeof import('drizzle-orm');

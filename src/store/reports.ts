@@ -257,8 +257,8 @@ export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): st
 
 export type ListedOutcome = 'accepted' | 'duplicate' | 'quarantined' | 'rejected';
 
-/** How the reason of a delivery in quarantine ends whose event had come before: it was answered as a duplicate. */
-export const OTHER_CONTENT = 'was received before with other content';
+/** The reason of a delivery in quarantine whose event had come before: it was answered as a duplicate. */
+export const CONFLICTING = 'conflicting_content';
 
 /** A delivery, whatever became of it. */
 export interface DeliveryReport {

@@ -1,4 +1,5 @@
 import { drizzleModule } from './drizzle.ts';
+import { tablesOf, type Vocabulary } from './schema.ts';
 
 const { sql } = drizzleModule('drizzle-orm');
 const {
@@ -15,480 +16,59 @@ const {
   uniqueIndex,
 } = drizzleModule('drizzle-orm/pg-core');
 
-/**
- * The tables in PostgreSQL: those of schema.sqlite.ts by the same names, and `claims`. Instants that people read are
- * `timestamptz`; columns in `…_at` of `record_state` are milliseconds of the steady clock, as there.
- * After a change here run `npm run migrations`; what is generated is append-only once released.
- */
-
 /** Ordered byte by byte, as SQLite orders text, whatever the database's own order is: pages of lists go by it. */
 const key = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' });
-const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
-const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'string' });
 const number = (name: string) => bigint(name, { mode: 'number' });
-const serial = (name: string) => number(name).primaryKey().generatedAlwaysAsIdentity();
 
-// An entry of an index holds at most 2,700 bytes, and a name may be any text: its first 200 letters are what is sorted.
-const identityColumns = () => ({ id: key('id').primaryKey(), name: text('name') });
-const contentColumns = () => ({
-  status: text('status'),
-  /** The whole record as last read. */
-  data: jsonb('data').notNull(),
-  firstSeenAt: instant('first_seen_at').notNull(),
-  syncedAt: instant('synced_at').notNull(),
-  verifiedAt: instant('verified_at'),
-  unverifiedSince: instant('unverified_since'),
-  deletedAt: instant('deleted_at'),
-  lastEventId: text('last_event_id'),
-  lastEventAt: instant('last_event_at'),
-  cause: text('cause').notNull(),
-  /** The change that this row's content came with, as `changes.seq`. */
-  changeSeq: number('change_seq').notNull().default(0),
-  /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
-  provisionalCreated: number('provisional_created'),
-  /** Fields of `data` that events have shown and no read covers yet. Null: none. */
-  shown: jsonb('shown'),
-});
+/** The words of schema.ts in PostgreSQL. */
+const postgres = {
+  ...{ table: pgTable, index, uniqueIndex, primaryKey },
+  ...{ text, key, integer, number },
+  instant: (name: string) => timestamp(name, { withTimezone: true, mode: 'string' }),
+  json: jsonb,
+  bytes: customType<{ data: Buffer }>({ dataType: () => 'bytea' }),
+  serial: (name: string) => number(name).primaryKey().generatedAlwaysAsIdentity(),
+  flag: boolean,
+  no: false,
+  // An entry of an index holds at most 2,700 bytes, and a name may be any text: its first 200 letters are what is sorted.
+  nameOrder: sql`left(lower(name COLLATE "C"), 200)`,
+  statusOrder: () => sql`left(status, 200)`,
+  bySeq: <Column>(seq: Column, ...record: Column[]) => [...record, seq],
+};
 
-export const policies = pgTable(
-  'policies',
-  { ...identityColumns(), version: text('version'), ...contentColumns() },
-  (t) => [
-    index('policies_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-    index('policies_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
-    index('policies_status').on(sql`left(status, 200)`, t.id),
-    index('policies_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
-    index('policies_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
-  ],
-);
-export const riskAssessments = pgTable(
-  'risk_assessments',
-  { ...identityColumns(), ...contentColumns() },
-  (t) => [
-    index('risk_assessments_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-    index('risk_assessments_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
-    index('risk_assessments_status').on(sql`left(status, 200)`, t.id),
-    index('risk_assessments_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
-    index('risk_assessments_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
-  ],
-);
-export const vendors = pgTable('vendors', { ...identityColumns(), ...contentColumns() }, (t) => [
-  index('vendors_unverified').on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-  index('vendors_name').on(sql`left(lower(name COLLATE "C"), 200)`, t.id),
-  index('vendors_status').on(sql`left(status, 200)`, t.id),
-  index('vendors_deleted').on(t.id).where(sql`deleted_at IS NOT NULL`),
-  index('vendors_outstanding').on(t.id).where(sql`unverified_since IS NOT NULL`),
-]);
-
-/** What the mirror knows of each record besides its content. */
-export const recordState = pgTable(
-  'record_state',
-  {
-    kind: key('kind').notNull(),
-    id: key('id').notNull(),
-    dirty: number('dirty').notNull().default(0),
-    dirtyAt: number('dirty_at'),
-    firstDirtyAt: number('first_dirty_at'),
-    unverifiedSince: instant('unverified_since'),
-    /** As in the row, for a record that has none. */
-    provisionalCreated: number('provisional_created'),
-    readNumber: number('read_number').notNull().default(0),
-    readEndedAt: number('read_ended_at'),
-    returned: boolean('returned').notNull().default(false),
-    missingSince: number('missing_since'),
-    missingNumber: number('missing_number'),
-    proven: boolean('proven').notNull().default(false),
-    deleteEvent: number('delete_event'),
-    searched: number('searched').notNull().default(0),
-    refusals: integer('refusals').notNull().default(0),
-    attempts: integer('attempts').notNull().default(0),
-    error: text('error'),
-    dueAt: number('due_at'),
-    syncRunId: number('sync_run_id'),
-  },
-  (t) => [
-    primaryKey({ columns: [t.kind, t.id] }),
-    index('record_state_due').on(t.kind, t.dueAt).where(sql`due_at IS NOT NULL`),
-    index('record_state_missing').on(t.kind, t.missingSince).where(sql`missing_since IS NOT NULL`),
-  ],
-);
-
-export const changes = pgTable(
-  'changes',
-  {
-    seq: number('seq').primaryKey(),
-    kind: key('kind').notNull(),
-    recordId: key('record_id').notNull(),
-    operation: text('operation').notNull(),
-    before: jsonb('before').notNull(),
-    after: jsonb('after').notNull(),
-    cause: text('cause').notNull(),
-    at: instant('at').notNull(),
-  },
-  (t) => [index('changes_record').on(t.kind, t.recordId, t.seq), index('changes_at').on(t.at)],
-);
-
-export const events = pgTable(
-  'events',
-  {
-    seq: number('seq').primaryKey(),
-    id: key('id').notNull(),
-    type: text('type').notNull(),
-    created: instant('created').notNull(),
-    createdMs: number('created_ms').notNull(),
-    kind: key('kind'),
-    recordId: key('record_id'),
-    receivedAt: instant('received_at').notNull(),
-    deliveries: integer('deliveries').notNull().default(1),
-    lastDeliveredAt: instant('last_delivered_at').notNull(),
-    state: text('state').notNull(),
-    attempts: integer('attempts').notNull().default(0),
-    nextAttemptAt: instant('next_attempt_at'),
-    processedAt: instant('processed_at'),
-    error: text('error'),
-    contentHash: text('content_hash'),
-    address: text('address'),
-    body: text('body'),
-  },
-  (t) => [
-    uniqueIndex('events_id').on(t.id),
-    // The states that few events are in, and what is asked of one record. No other column has an index: each would be
-    // paid for by every delivery, and lists walk back a bounded number of rows instead.
-    index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
-    index('events_failed').on(t.seq).where(sql`state = 'failed'`),
-    index('events_sought').on(t.nextAttemptAt).where(sql`state = 'failed' AND next_attempt_at IS NOT NULL`),
-    index('events_record').on(t.recordId, t.seq),
-  ],
-);
-
-/** What is left of an event once its row is trimmed, so that a late redelivery of it is still known. */
-export const trimmedEvents = pgTable(
-  'trimmed_events',
-  {
-    id: key('id').primaryKey(),
-    contentHash: text('content_hash').notNull(),
-    receivedAt: instant('received_at').notNull(),
-  },
-  (t) => [index('trimmed_events_received').on(t.receivedAt)],
-);
-
-export const gaps = pgTable(
-  'gaps',
-  {
-    id: serial('id'),
-    kind: key('kind'),
-    recordId: key('record_id'),
-    reason: key('reason').notNull(),
-    openedAt: instant('opened_at').notNull(),
-    resolvedAt: instant('resolved_at'),
-    attempts: integer('attempts').notNull().default(1),
-    error: text('error'),
-    /** The counter as it was opened, or last occurred: only a full sync begun later resolves it. */
-    number: number('number').notNull(),
-    /** And only one begun at this instant of the steady clock or later: before it, a list may be older. Null: any. */
-    coverableAt: number('coverable_at'),
-  },
-  (t) => [
-    index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`resolved_at IS NULL`),
-    index('gaps_record').on(t.kind, t.recordId),
-    index('gaps_open_newest').on(t.id).where(sql`resolved_at IS NULL`),
-    index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`resolved_at IS NULL`),
-    index('gaps_resolved').on(t.resolvedAt).where(sql`resolved_at IS NOT NULL`),
-  ],
-);
-
-export const syncRuns = pgTable(
-  'sync_runs',
-  {
-    id: serial('id'),
-    kind: key('kind').notNull(),
-    reason: key('reason').notNull(),
-    startedAt: instant('started_at').notNull(),
-    finishedAt: instant('finished_at'),
-    pages: integer('pages').notNull().default(0),
-    seen: integer('seen').notNull().default(0),
-    inserted: integer('inserted').notNull().default(0),
-    updated: integer('updated').notNull().default(0),
-    deleted: integer('deleted').notNull().default(0),
-    unchanged: integer('unchanged').notNull().default(0),
-    outcome: text('outcome'),
-    error: text('error'),
-    /** What differed although nothing had announced it. */
-    differences: jsonb('differences'),
-    /** The counter as it began. */
-    number: number('number').notNull(),
-    /** When, by the steady clock. */
-    beganAt: number('began_at').notNull(),
-  },
-  (t) => [
-    index('sync_runs_kind').on(t.kind, t.id),
-    index('sync_runs_running').on(t.kind).where(sql`finished_at IS NULL`),
-  ],
-);
-
-export const pendingDeletions = pgTable(
-  'pending_deletions',
-  {
-    kind: key('kind').notNull(),
-    id: key('id').notNull(),
-    syncRunId: number('sync_run_id').notNull(),
-    pendingSince: instant('pending_since').notNull(),
-    approvedUntil: instant('approved_until'),
-  },
-  (t) => [primaryKey({ columns: [t.kind, t.id] }), index('pending_deletions_sync_run').on(t.syncRunId, t.id)],
-);
-
-/** Deliveries of what was accepted before: the newest `DUPLICATES_KEPT` of them. The event's own row counts them all. */
-export const duplicates = pgTable('duplicates', {
-  id: serial('id'),
-  receivedAt: instant('received_at').notNull(),
-  eventId: key('event_id').notNull(),
-  type: text('type').notNull(),
-  kind: key('kind'),
-  recordId: key('record_id'),
-  address: text('address'),
-});
-
-export const quarantine = pgTable(
-  'quarantine',
-  {
-    id: serial('id'),
-    receivedAt: instant('received_at').notNull(),
-    reason: text('reason').notNull(),
-    t: text('t').notNull(),
-    kind: key('kind'),
-    recordId: key('record_id'),
-    /** As its body names them, whatever else is wrong with it. */
-    eventId: text('event_id'),
-    type: text('type'),
-    address: text('address'),
-    body: bytes('body'),
-    bodySha256: text('body_sha256').notNull(),
-    releasedAt: instant('released_at'),
-  },
-  (t) => [
-    index('quarantine_waiting').on(t.id).where(sql`released_at IS NULL`),
-    index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`),
-  ],
-);
-
-export const rejections = pgTable(
-  'rejections',
-  {
-    id: serial('id'),
-    at: instant('at').notNull(),
-    reason: key('reason').notNull(),
-    t: text('t'),
-    bytes: number('bytes').notNull(),
-    bodySha256: text('body_sha256'),
-    header: text('header'),
-    body: bytes('body'),
-    /** As its body names them, whoever wrote it. */
-    eventId: text('event_id'),
-    type: text('type'),
-    address: text('address'),
-    /** What the address stands for where places are shared out: `networkOf`. */
-    network: key('network').notNull(),
-    /** How many of its minute it stands for. */
-    times: number('times').notNull(),
-  },
-  (t) => [index('rejections_by_sender').on(t.reason, t.network)],
-);
-
-export const audit = pgTable('audit', {
-  id: serial('id'),
-  at: instant('at').notNull(),
-  actor: text('actor').notNull(),
-  action: text('action').notNull(),
-  outcome: text('outcome').notNull(),
-  target: text('target'),
-});
-
-export const registrations = pgTable('registrations', {
-  upstreamId: key('upstream_id').primaryKey(),
-  url: text('url').notNull(),
-  events: jsonb('events').notNull(),
-  description: text('description').notNull(),
-  /** What the service answered that it would deliver, of what was asked for (`events`). */
-  delivers: jsonb('delivers').notNull(),
-  sealedSecret: text('sealed_secret'),
-  /** The whole answer, which shows the secret only once. */
-  sealedAnswer: text('sealed_answer'),
-  createdAt: instant('created_at').notNull(),
-  /** From then on its secret verifies nothing, and the row goes. */
-  expiresAt: instant('expires_at'),
-});
-
-/** OAuth tokens, sealed; the lease says who renews them now. Its end is in milliseconds of the wall clock. */
-export const tokens = pgTable('tokens', {
-  name: text('name').primaryKey(),
-  sealed: text('sealed').notNull(),
-  version: integer('version').notNull(),
-  refusal: text('refusal'),
-  leaseOwner: text('lease_owner'),
-  leaseUntil: number('lease_until'),
-  savedAt: instant('saved_at').notNull(),
-});
-
-/** One row: the counter that every number comes from. */
-export const counter = pgTable('counter', {
-  one: integer('one').primaryKey(),
-  value: number('value').notNull(),
-});
-
-/** How many events stand in each state, kept in the transactions that move them: counting rows costs with their number. */
-export const eventCounts = pgTable('event_counts', {
-  state: text('state').primaryKey(),
-  count: number('count').notNull(),
-});
-
-/**
- * The same for records, kept by triggers: rows of each kind alive and deleted, ids known, those of them that are to be read, and of
- * the rows alive those that are unverified.
- */
-export const recordCounts = pgTable('record_counts', {
-  kind: key('kind').primaryKey(),
-  live: number('live').notNull(),
-  deleted: number('deleted').notNull(),
-  known: number('known').notNull(),
-  outstanding: number('outstanding').notNull(),
-  unverified: number('unverified').notNull(),
-});
-
-/**
- * How many gaps are open, and how many were ever opened, which trimming does not take back: kept by triggers. `kind` is
- * empty where a gap is of the whole mirror, because a null would equal no other.
- */
-export const gapCounts = pgTable(
-  'gap_counts',
-  {
-    reason: key('reason').notNull(),
-    kind: key('kind').notNull(),
-    open: number('open').notNull(),
-    opened: number('opened').notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.reason, t.kind] })],
-);
-
-/** One row, kept by triggers: how many deliveries in quarantine wait to be seen to. */
-export const quarantineCount = pgTable('quarantine_count', {
-  one: integer('one').primaryKey(),
-  waiting: number('waiting').notNull(),
-});
-
-/** Deliveries and lags by the minute, for charts: a few rows a minute, and none older than what they show. */
-export const traffic = pgTable(
-  'traffic',
-  {
-    minute: instant('minute').notNull(),
-    /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
-    what: key('what').notNull(),
-    times: number('times').notNull(),
-    /** Of lags only, milliseconds. */
-    totalMs: number('total_ms').notNull(),
-    maxMs: number('max_ms').notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.minute, t.what] })],
-);
-
-/** Where ids were found to stand that no setting points at, each proven by a record that the API showed. */
-export const learnedPointers = pgTable(
-  'learned_pointers',
-  {
-    kind: key('kind').notNull(),
-    /** Dotted, as in a setting. */
-    path: key('path').notNull(),
-    /** The event that it was found in, and the record. */
-    eventId: key('event_id').notNull(),
-    recordId: key('record_id').notNull(),
-    learnedAt: instant('learned_at').notNull(),
-    /** True: events are read by it. False: it only tells people what to set. */
-    used: boolean('used').notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.kind, t.path] })],
-);
-
-/** The columns of the views `…_flat`, besides those that every record has: `mirror/fields.ts`. */
-export const fields = pgTable(
-  'fields',
-  {
-    kind: key('kind').notNull(),
-    /** In the view, from 1 on. */
-    position: integer('position').notNull(),
-    /** Null: the first field for which there was no room. */
-    column: text('column'),
-    path: text('path').notNull(),
-    /** `path`, name by name. */
-    keys: jsonb('keys').notNull(),
-    type: text('type').notNull(),
-    firstSeenAt: instant('first_seen_at').notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.kind, t.position] })],
-);
-
-/** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */
-export const facts = pgTable('facts', {
-  name: text('name').primaryKey(),
-  value: text('value').notNull(),
-});
-
-/**
- * When each kind came into sync, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
- * be readable, as a print that tells nothing of them.
- */
-export const kindState = pgTable('kind_state', {
-  kind: key('kind').primaryKey(),
-  inSyncSince: instant('in_sync_since'),
-  /** A list or a record of it was read with these. */
-  readWith: text('read_with'),
-  /** With these an id that nobody has made was answered as unknown. */
-  probedWith: text('probed_with'),
-  readAt: instant('read_at'),
-});
-
-// ─── what several processes share; instants are milliseconds of the steady clock, which they share too ───────
-
-/** Work that one process does at a time. The fence rises whenever another takes it over. */
-export const leases = pgTable('leases', {
-  name: text('name').primaryKey(),
-  owner: text('owner').notNull(),
-  fence: number('fence').notNull(),
-  leaseUntil: number('lease_until').notNull(),
-});
-
-/** Processes that live, or lived a moment ago. */
-export const replicas = pgTable('replicas', {
-  id: key('id').primaryKey(),
-  startedAt: instant('started_at').notNull(),
-  seenAt: number('seen_at').notNull(),
-});
-
-/** Sync runs that were asked for and have not begun. */
-export const syncRequests = pgTable(
-  'sync_requests',
-  {
-    kind: key('kind').notNull(),
-    reason: key('reason').notNull(),
-    requestedAt: instant('requested_at').notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.kind, t.reason] })],
-);
-
-/** Operators' sessions, by the hash of the cookie; which token opened one is sealed with a key made of the cookie. */
-export const operatorSessions = pgTable('operator_sessions', {
-  hash: text('hash').primaryKey(),
-  sealed: text('sealed').notNull(),
-  openedAt: number('opened_at').notNull(),
-  usedAt: number('used_at').notNull(),
-});
-
-/** Each process's part of the request budget, and how much it would like. */
-export const requestPlaces = pgTable('request_places', {
-  replica: text('replica').primaryKey(),
-  places: integer('places').notNull(),
-  wanted: integer('wanted').notNull(),
-  placesUntil: number('places_until').notNull(),
-});
+export const {
+  audit,
+  changes,
+  counter,
+  duplicates,
+  eventCounts,
+  events,
+  facts,
+  fields,
+  gapCounts,
+  gaps,
+  kindState,
+  learnedPointers,
+  leases,
+  operatorSessions,
+  pendingDeletions,
+  policies,
+  quarantine,
+  quarantineCount,
+  recordCounts,
+  recordState,
+  registrations,
+  rejections,
+  replicas,
+  requestPlaces,
+  riskAssessments,
+  syncRequests,
+  syncRuns,
+  tokens,
+  traffic,
+  trimmedEvents,
+  vendors,
+} = tablesOf(postgres as unknown as Vocabulary);
 
 /**
  * Who works on which events. Becomes UNLOGGED in its migration: what a crash of the server takes away is what its end

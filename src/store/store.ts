@@ -286,6 +286,8 @@ export type MissingOutcome =
   | 'proven'
   /** Proven but for a witness that the credentials still see what lives. */
   | 'unwitnessed'
+  /** The same, with a witness from before the second read and none from after it. */
+  | 'witnessed_before'
   /** Already a verified tombstone, or an id that nothing names any more: nothing to do. */
   | 'known';
 
@@ -405,7 +407,8 @@ export interface BackfillStore {
   countLive(kind: Kind): Promise<number>;
   /**
    * A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive; before `witnessFrom`
-   * it is too old, since a path that was lost, found and lost again hides what lives from both reads. Without `needsWitness`, what a delivered event has announced, or an operator has agreed to, needs none.
+   * it is too old, since a path that was lost, found and lost again hides what lives from both reads. `witnessedAfter`: one did
+   * so at once after it, too. Without `needsWitness`, what a delivered event has announced, or an operator has agreed to, needs none.
    */
   recordMissing(
     kind: Kind,
@@ -414,6 +417,7 @@ export interface BackfillStore {
     context: {
       witnessedAt: number | null;
       witnessFrom?: number;
+      witnessedAfter: boolean;
       timing: DirtyTiming;
       absentFromList: boolean;
       /** Even of what was announced or agreed to: as long as there is something alive to be read. */

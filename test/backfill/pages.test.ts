@@ -7,6 +7,7 @@ import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/point
 async function read(
   answers: readonly { ids: readonly string[]; total: number | null; rows?: readonly JsonObject[] }[],
   skip = 0,
+  shown: number[] = [],
 ) {
   const pages = createPages({
     upstream: {
@@ -30,7 +31,6 @@ async function read(
     random: () => 0,
     signal: new AbortController().signal,
   });
-  const shown: number[] = [];
   for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', skip })) shown.push(objects.length);
   return shown;
 }
@@ -40,6 +40,13 @@ const ALL = ['a', 'b', 'c'];
 it('a service that knows no pages answers the whole list each time: its own total says that this is the end', async () => {
   const whole = { ids: ALL, total: 3 };
   expect(await read([whole, whole, whole])).toEqual([3, 0]);
+});
+
+it('a service that shows its last page again behind it has ended its list once all is seen that its total names', async () => {
+  const clamped = (total: number | null) => [['a', 'b'], ['c'], ['c']].map((ids) => ({ ids, total }));
+  expect(await read(clamped(3))).toEqual([2, 1, 0]);
+  for (const total of [4, null]) await expect(read(clamped(total))).rejects.toThrow('repeats the one before');
+  await expect(read(clamped(3), 1)).rejects.toThrow('repeats the one before');
 });
 
 it.each([
@@ -87,6 +94,35 @@ it('two rows of a page that differ and have one id are not taken for one record,
   );
   const twice = { id: 'a', name: 'A' };
   expect(await read([{ ids: [], total: null, rows: [twice, { ...twice }] }])).toEqual([2, 0]);
+});
+
+it.each<[string, unknown, string]>([
+  ['none', undefined, 'has no id at any of vendorId, vendor.id, id'],
+  ['null', null, 'has no id at any of vendorId, vendor.id, id'],
+  ['an empty one', '', 'has an empty id at id'],
+  ['one with a control character', 'b\u0007', 'has an id with a control character at id'],
+  ['half a character', 'b\ud800', 'has an id with half a character at id'],
+  ['one of 256 characters', 'b'.repeat(256), 'has an id longer than 255 characters at id'],
+  ['a fraction', 1.5, 'has a number that is no whole one, or too large at id'],
+  ['an object', {}, 'has neither text nor a number at id'],
+])('a row whose id is %s fails the list at its end, once all others are shown', async (_what, id, why) => {
+  const pages = [
+    { ids: ['a'], total: 4 },
+    { ids: [], total: 4, rows: [{ id: 'b' }, { id, name: 'B' }] },
+    { ids: ['c'], total: 4 },
+  ];
+  const error = `row 2 of page 2: a vendor ${why}`;
+  for (const end of [[], [{ ids: ['c'], total: 4 }]]) {
+    const shown: number[] = [];
+    await expect(read([...pages, ...end], 0, shown)).rejects.toMatchObject({
+      code: 'malformed_page',
+      message: error,
+    });
+    expect(shown).toEqual([1, 1, 1]);
+  }
+  await expect(read([{ ids: [], total: 1, rows: [{ id, name: 'B' }] }])).rejects.toThrow(
+    `a vendor in the list ${why}; set ID_POINTERS_VENDOR to where`,
+  );
 });
 
 it('a page that failed is not asked for again once nobody reads on', async () => {

@@ -6,19 +6,25 @@ import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 
 const silent = () => new UpstreamError('network', 'refused the connection');
+const broken = () => new UpstreamError('server', 'answered 500', { status: 500 });
 const refusing = () => new UpstreamError('unauthorized', 'answered 401', { status: 401 });
 const signedOut = () => new UpstreamError('unauthorized', 'nobody has signed in');
 
 /** Reads of every kind, one after the other, and what they open; time passes only while a read waits, and when told to. */
-function reader() {
+function reader({ listsAnswer = false } = {}) {
   let now = 1_000_000;
   let failure = silent;
   const opened: string[] = [];
   const fails = async () => {
     throw failure();
   };
+  const lists = async () => {
+    const moment = { steadyMs: now, wallMs: now };
+    return { objects: [], meta: {}, began: moment, ended: moment };
+  };
   const upstream = createUpstream({
-    client: { listPage: fails, getRecord: fails } as unknown as ComplianceClient,
+    client: { listPage: listsAnswer ? lists : fails, getRecord: fails } as unknown as ComplianceClient,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     store: { currentNumber: async () => 1 },
     gaps: {
       open: async ({ reason }) => void opened.push(reason),
@@ -96,4 +102,10 @@ it('one that goes away after it refused the credentials is away all the same, ea
 it('who holds no credentials asks nobody, and learns nothing of the service', async () => {
   const { fail } = reader();
   expect(await fail(120_000, signedOut)).toEqual([]);
+});
+
+it('a record that fails for ever says nothing of a service whose lists answer', async () => {
+  const { fail, silentSince } = reader({ listsAnswer: true });
+  expect(await fail(120_000, broken, ['risk_assessment'])).toEqual([]);
+  expect(silentSince()).toBeNull();
 });

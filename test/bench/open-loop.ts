@@ -14,6 +14,9 @@ const RECORDS = 1_000;
 /** From one address: the service takes 300, and probes are to have room. */
 const CONNECTIONS = 270;
 
+/** Whom it is offered to: the port of deliveries, and where its readiness is asked for. */
+export type Offered = Pick<Mirror, 'port' | 'opsUrl'>;
+
 export interface Offer {
   run: string;
   perSecond: number;
@@ -49,7 +52,7 @@ export function openLoopCells(found: OpenLoopFigures): string[] {
  * each kind beside them. It ends after so many seconds, or as soon as `isOver` says so.
  */
 export async function offer(
-  mirror: Mirror,
+  mirror: Offered,
   { run, perSecond, seconds, oneByOne = false, isOver = () => false }: Offer,
 ): Promise<OpenLoopFigures> {
   const probes = new Agent({ keepAlive: true });

@@ -3,16 +3,24 @@ import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { SECRET } from '../receive/sign.ts';
-import type { Usage } from './probe.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const PROBE = new URL('./probe.ts', import.meta.url).href;
+const PROBE = new URL('./probe.js', import.meta.url).href;
 
 export const MAIN = here('../../dist/src/main.js');
 export const BASELINE = here('./baseline.ts');
 
 /** A token of our own: signing in by a link is for people. */
 const OPS_TOKEN = 'bench-operator-0123456789';
+
+/** As probe.js tells it. */
+export interface Usage {
+  /** User and system time of all threads. */
+  cpuMs: number;
+  rssBytes: number;
+  /** The highest that it ever was. */
+  maxRssBytes: number;
+}
 
 export interface ServerProcess {
   child: ChildProcess;

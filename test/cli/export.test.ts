@@ -71,6 +71,14 @@ describe('export and the commands from afar', () => {
     });
   const lines = (text: string) => text.trimEnd().split('\n');
 
+  it('a name that tells no known format is refused, and writes nothing', async () => {
+    const file = join(folder, 'vendors.xml');
+    const refused = await cli(['export', 'vendors', file], here);
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('csv and ndjson') });
+    expect(existsSync(file)).toBe(false);
+    expect((await cli(['export', 'vendors', file, '--format', 'csv'], here)).code).toBe(0);
+  });
+
   it('a table is written whole, the same from here and from afar, to a file that only its owner reads', async () => {
     const [one, other] = [join(folder, 'here.ndjson'), join(folder, 'afar.ndjson')];
     expect(await cli(['export', 'vendors', one], here)).toMatchObject({ code: 0, out: '' });

@@ -63,16 +63,16 @@ describe('reading', () => {
     expect(budget.left().left).toBe(60);
   });
 
-  test('a 404 for a record is an answer; for a list it is a failure', async () => {
-    const { client, observed } = await start((response) => json(response, 404, { title: 'Not Found' }));
+  test.each([404, 410])('a %i for a record is an answer; for a list it is a failure', async (status) => {
+    const { client, observed } = await start((response) => json(response, status, { title: 'Not Found' }));
     expect(await client.getRecord('risk_assessment', 'r1', call)).toMatchObject({ outcome: 'missing' });
     await expect(client.listPage('vendor', 1, call)).rejects.toMatchObject({
       kind: 'unexpected_status',
-      status: 404,
+      status,
     });
     expect(observed.map(({ route, status, error }) => ({ route, status, error }))).toEqual([
-      { route: '/risk-assessments/{id}', status: 404, error: null },
-      { route: '/vendors', status: 404, error: 'unexpected_status' },
+      { route: '/risk-assessments/{id}', status, error: null },
+      { route: '/vendors', status, error: 'unexpected_status' },
     ]);
   });
 

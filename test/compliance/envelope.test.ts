@@ -24,6 +24,7 @@ describe('a list', () => {
       { page: 1, perPage: 2, total: 9, next: 'x' },
     ],
     ['a meta that is null', { data: rows, meta: null }, {}],
+    ['counts as text', { data: rows, meta: { page: '1', total: '30' } }, { page: 1, total: 30 }],
     ['a total that is null', { data: rows, meta: { total: null } }, {}],
   ])('is found as %s', (_form, body, meta) => {
     expect(listIn(body, WRAPPERS.policy, idOf('policy'))).toMatchObject({ objects: rows, meta });
@@ -60,7 +61,8 @@ describe('a list', () => {
     ['a row that is an array', { data: [[]] }],
     ['rows that are ids', { data: ['a', 'b'] }],
     ['a row nested too deep', { data: [nested(MAX_DEPTH + 1)] }],
-    ['a total that is text', { data: [], meta: { total: '0' } }],
+    ['a total that is text', { data: [], meta: { total: 'many' } }],
+    ['a total that is empty', { data: [], meta: { total: '' } }],
     ['a negative total', { data: [], meta: { total: -1 } }],
     ['meta as an array', { data: [], meta: [] }],
   ])('is malformed with %s', (_form, body) => {

@@ -29,14 +29,17 @@ it('a record whose address answers with another one is a gap until it answers wi
       const service = start(['serve'], settings);
       await service.line('Operators: ');
       expect((await cli(['refetch', 'vendor', 'ven_1'], settings)).code).toBe(0);
-      await expect
-        .poll(gaps)
-        .toMatchObject([
-          { reason: 'unresolved', resolved_at: null, error: expect.stringContaining('"ven_other"') },
-        ]);
+      await expect.poll(gaps).toMatchObject([
+        {
+          ...{ reason: 'unreadable_answer', resolved_at: null },
+          error: expect.stringContaining('the vendor answered has the id "ven_other" instead of "ven_1"'),
+        },
+      ]);
       answered = 'ven_1';
       expect((await cli(['refetch', 'vendor', 'ven_1'], settings)).code).toBe(0);
-      await expect.poll(gaps).toMatchObject([{ reason: 'unresolved', resolved_at: expect.any(String) }]);
+      await expect
+        .poll(gaps)
+        .toMatchObject([{ reason: 'unreadable_answer', resolved_at: expect.any(String) }]);
       expect(await service.stop()).toBe(0);
     });
   } finally {

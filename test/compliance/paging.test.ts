@@ -41,6 +41,12 @@ function service(
 
 const byNumber = (name: string, first: number) => (given: (name: string) => number | null, size: number) =>
   Math.max(0, ((given(name) ?? first) - first) * size);
+/** As Django has it: 0 is out of range as well. */
+const clamped = (first: number) => (given: (name: string) => number | null, size: number) => {
+  const last = Math.ceil(RECORDS.length / size) - 1;
+  const page = (given('page') ?? first) - first;
+  return (page < 0 || page > last ? last : page) * size;
+};
 const byOffset = (name: string) => (given: (name: string) => number | null) => given(name) ?? 0;
 
 describe('the first pages of a list', () => {
@@ -55,6 +61,7 @@ describe('the first pages of a list', () => {
       { records: RECORDS.slice(0, 7), leavesOut: byNumber('page', 1) },
       SETTINGS,
     ],
+    ['the last page for every number that is none', { leavesOut: clamped(1), total: true }, SETTINGS],
     ['nothing at all', { records: [], leavesOut: byNumber('page', 1) }, SETTINGS],
   ])('say nothing against the settings with %s', async (_what, shape, settings) => {
     expect(await examinePaging(settings, service(shape, settings).ask)).toBeNull();

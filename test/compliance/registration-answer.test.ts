@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { reasonIn } from '../../src/compliance/answer-verdict.ts';
-import { placesOfTexts, registrationIn, secretAt } from '../../src/compliance/registration.ts';
+import { placesOfTexts, reasonIn, registrationIn, secretAt } from '../../src/compliance/registration.ts';
 
 const S = 'whsec_0123456789abcdef';
 

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
-import { clockSkewMs } from '../../src/compliance/requester.ts';
-import { MAX_RETRY_AFTER_MS, parseHttpDate, parseRetryAfter } from '../../src/compliance/retry-after.ts';
+import {
+  clockSkewMs,
+  MAX_RETRY_AFTER_MS,
+  parseHttpDate,
+  parseRetryAfter,
+} from '../../src/compliance/transport.ts';
 
 const now = Date.UTC(2026, 0, 5, 12, 0, 0);
 

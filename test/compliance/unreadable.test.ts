@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { OtherRecordAnswered } from '../../src/compliance/envelope.ts';
 import {
   isUnreadable,
   UpstreamError,
@@ -19,11 +18,6 @@ it.each<[UpstreamErrorKind, boolean]>([
   ['cancelled', false],
 ])('an answer that is %s is unreadable: %s', (kind, expected) => {
   expect(isUnreadable(new UpstreamError(kind, 'GET /x: y'))).toBe(expected);
-});
-
-it('another record is no unreadable answer', () => {
-  const cause = new OtherRecordAnswered('the vendor answered has the id "b"');
-  expect(isUnreadable(new UpstreamError('malformed', 'x', { cause }))).toBe(false);
 });
 
 it('says how the answer began, on one line, bounded and without control characters', () => {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { signatureHeader } from '../../sandbox/signature.ts';
+import { signatureHeader } from '../../sandbox/send.ts';
 import { EVENT_TYPES, type EventType, kindOfType } from '../../src/compliance/kinds.ts';
 import { recordIdIn } from '../../src/compliance/pointers.ts';
 import { loadConfig } from '../../src/platform/config.ts';

@@ -70,6 +70,17 @@ function verifiedTombstones(): number {
   }
 }
 
+it('a record whose address answers 410 is proven gone as by a 404', async () => {
+  await startInSync();
+  const { records } = stage.upstream;
+  const gone = records.find('vendors', 'ven-3')!;
+  records.remove('vendors', 'ven-3');
+  stage.upstream.faultOf = ({ path }) => (path.endsWith('/ven-3') ? { fault: 'status', status: 410 } : null);
+  await stage.deliver(eventAbout('vendor.removed', 'vendors', gone));
+  await stage.leapUntil('the deletion', () => verifiedTombstones() === 1);
+  expect((await stage.gaps()).filter(({ resolved_at }) => resolved_at === null)).toEqual([]);
+});
+
 it('the last record of all waits for an operator’s approval, and goes with it', async () => {
   const { records } = stage.upstream;
   for (const id of records.ids('policies')) records.remove('policies', id);

@@ -15,7 +15,6 @@ interface SyncRun {
 const POLICIES_PER_PAGE = 10;
 const POLICIES = 30;
 const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
-const notFound = { fault: 'status', status: 404 } as const;
 
 const policySyncRuns = async () =>
   (await stage.get<{ items: SyncRun[] }>('/api/sync-runs?limit=500')).items.filter(
@@ -29,16 +28,21 @@ async function startInSync(): Promise<void> {
   await stage.leapUntil('the first equality', isInSync);
 }
 
+const isBehindLast = (path: string) => pageOf(path) > POLICIES / POLICIES_PER_PAGE;
+
 it.each([
-  ['answers 404 behind its last page', {}, (path: string) => pageOf(path) > POLICIES / POLICIES_PER_PAGE],
+  ['answers 404 behind its last page', {}, isBehindLast, 404],
+  ['answers 400 behind its last page', {}, isBehindLast, 400],
   [
     'knows no pages and shows all of it each time',
     { COMPLIANCE_PAGE_PARAM: 'nobody', COMPLIANCE_PER_PAGE_PARAM: 'knows' },
     () => false,
+    404,
   ],
-])('a list that %s is read to its end, and shows what is gone', async (_what, settings, isBehind) => {
+])('a list that %s is read to its end, and shows what is gone', async (_what, settings, isBehind, status) => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE), ...settings });
-  stage.upstream.faultOf = ({ path }) => (path.includes('/policies?') && isBehind(path) ? notFound : null);
+  stage.upstream.faultOf = ({ path }) =>
+    path.includes('/policies?') && isBehind(path) ? { fault: 'status', status } : null;
   await startInSync();
   const id = stage.upstream.records.ids('policies')[0]!;
   stage.upstream.records.remove('policies', id);
@@ -50,14 +54,14 @@ it.each([
   expect(syncRuns.map(({ outcome, error }) => error ?? outcome)).toEqual(syncRuns.map(() => 'complete'));
 });
 
-it('a list of which a page before the last answers 404 proves nothing', async () => {
+it.each([404, 400])('a list of which a page before the last answers %i proves nothing', async (status) => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
   await startInSync();
   stage.upstream.faultOf = ({ path }) =>
-    path.includes('/policies?') && pageOf(path) === 3 ? notFound : null;
+    path.includes('/policies?') && pageOf(path) === 3 ? { fault: 'status', status } : null;
   await stage.post('/api/sync-runs', { kinds: ['policy'] });
   const isOver = async () => (await policySyncRuns()).find(({ outcome }) => outcome === 'incomplete') ?? null;
-  expect((await stage.leapUntil('the end of the full sync', isOver)).error).toContain('answered 404');
+  expect((await stage.leapUntil('the end of the full sync', isOver)).error).toContain(`answered ${status}`);
   expect(differences()).toEqual([]);
 });
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { wayToVerify } from '../../src/backfill/plan.ts';
-import { paceOf } from '../../src/backfill/progress.ts';
+import { paceOf, wayToVerify } from '../../src/backfill/plan.ts';
 import { describeProgress } from '../../src/cli/progress.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 

@@ -274,6 +274,7 @@ it.each<[string, Answer]>([
   ['a number', { body: 5 }],
   ['several records', { body: { data: [{ id: 'ra-1' }, { id: 'ra-2' }] } }],
   ['an error', { body: { error: 'maintenance' } }],
+  ['another record', { body: { data: { id: 'ra-2', name: 'B' } } }],
 ])('an assessment that is answered with %s is a gap until it is answered', async (_what, answer) => {
   let current: Answer = answer;
   await against((path, query) => (path === '/risk-assessments/ra-1' ? current : bare(path, query)));
@@ -333,6 +334,31 @@ it.each<[string, Upstream, Record<string, string>]>([
     expect(all.find(({ kind }) => kind === 'vendor')?.records).toBe(VENDORS.length);
   },
 );
+
+it('a list that shows its last page for every number out of range is in sync by its total', async () => {
+  const start = (page: number) => (page < 1 || page > 2 ? 100 : (page - 1) * 50);
+  await against(paged((query) => start(number(query, 'page')), { meta: { total: VENDORS.length } }));
+  await inSync('vendor');
+  expect(await openGaps()).toEqual([]);
+});
+
+it('a list with one row that has no usable id brings all others, and is in sync once that is mended', async () => {
+  let id = 'v\u00011';
+  await against((path, query) => {
+    const rows = query.get('page') === '1' ? [{ id: 'v0' }, { id }, { id: 'v2' }] : [];
+    return path === '/vendors' ? { body: { data: rows, meta: { total: 3 } } } : bare(path, query);
+  });
+  expect((await gapOf('unreadable_answer', 'vendor')).error).toContain(
+    'row 2 of page 1: a vendor has an id with a control character at id',
+  );
+  await verdictOf('vendor', 'action_required');
+  const { items } = await service!.get<{ items: { id: string }[] }>('/api/records/vendor');
+  expect(items.map((each) => each.id).toSorted()).toEqual(['v0', 'v2']);
+  id = 'v1';
+  await fullSyncVendors();
+  await inSync('vendor');
+  expect(await openGaps()).toEqual([]);
+});
 
 it('a list that goes on by cursors is not in sync, and says that this is not supported', async () => {
   await against(paged(() => 0, { meta: { nextCursor: 'abc' } }));

@@ -281,6 +281,22 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
+  it('is looked at however many before it are about the same thing, and name what is gone', async () => {
+    put('RA-1');
+    for (const gone of ['RA-10', 'RA-11', 'RA-12', 'RA-13', 'RA-14']) await stage.deliver(about(gone));
+    await stage.deliver(about('RA-1'));
+    await settledWhole();
+  });
+
+  it('is looked at although one before it names what is answered in a way that nobody understands', async () => {
+    put('RA-1');
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/RA-0') ? { fault: 'status', status: 200 } : null;
+    await stage.deliver(about('RA-0'));
+    await stage.deliver(about('RA-1'));
+    await stage.leapUntil('RA-1', () => stage.compare().differences.length === 0);
+  });
+
   it.each([
     ['objects', { assessments: [{ ref: 'RA-1' }, { ref: 'RA-2' }] }],
     ['ids', { assessmentIds: ['RA-1', 'RA-2'] }],
@@ -569,7 +585,7 @@ describe('a vendor event with another thing’s id where the pointers look', () 
     rename('ven-3');
     stage.upstream.aliases.set('org-1', 'ven-3');
     await stage.deliver(about('ven-3'));
-    await stage.leapUntil('the gap', () => isOpen('unresolved'));
+    await stage.leapUntil('the gap', () => isOpen('unreadable_answer'));
     for (let leaps = 0; leaps < 10; leaps += 1) {
       stage.clock.leap(2_000);
       expect(await verdictOf('vendor')).not.toBe('in_sync');

@@ -3,7 +3,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { GAP_GUIDES } from '../../src/ops/gap-guides.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { createMetrics } from '../../src/platform/metrics.ts';
 import { installed } from './prometheus.ts';
@@ -57,7 +56,7 @@ describe('the documentation', () => {
   });
 
   it('says of each gap what its page says', () => {
-    for (const [reason, { symptom, check, command, note }] of Object.entries(GAP_GUIDES)) {
+    for (const [reason, { symptom, check, command, note }] of Object.entries(GAP_TEXTS)) {
       expect(operations).toContain(
         `### ${reason}\n\n- **Symptom:** ${symptom}\n- **Check:** ${check}\n- **Command:** \`${command}\`. ${note}\n`,
       );

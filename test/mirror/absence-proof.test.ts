@@ -14,6 +14,7 @@ describe('a 404', () => {
       row?: typeof alive | null;
       witnessedAt?: number | null;
       witnessFrom?: number;
+      witnessedAfter?: boolean;
       absent?: boolean;
       needsWitness?: boolean;
       agreed?: boolean;
@@ -25,6 +26,7 @@ describe('a 404', () => {
       {
         witnessedAt: over.witnessedAt === undefined ? 195 : over.witnessedAt,
         ...(over.witnessFrom === undefined ? {} : { witnessFrom: over.witnessFrom }),
+        witnessedAfter: over.witnessedAfter ?? true,
         absentFromList: over.absent ?? false,
         needsWitness: over.needsWitness ?? false,
         agreed: over.agreed ?? false,
@@ -126,6 +128,12 @@ describe('a 404', () => {
       outcome: 'unwitnessed',
     },
     {
+      what: 'with a witness from before it alone proves nothing',
+      held: first,
+      over: { witnessedAfter: false },
+      outcome: 'witnessed_before',
+    },
+    {
       what: 'with a witness as old as the first proves',
       held: first,
       over: { witnessedAt: 190 },
@@ -134,7 +142,7 @@ describe('a 404', () => {
     {
       what: 'needs no witness when announced',
       held: { ...first, deleteEvent: 4 },
-      over: { witnessedAt: null },
+      over: { witnessedAt: null, witnessedAfter: false },
       outcome: 'proven',
     },
     {

@@ -123,7 +123,7 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
   expect(day.points.at(-1)).toMatchObject({
     at: Date.parse('2026-11-20T12:00:00Z'),
     accepted: 7,
-    lag: { verification: { times: 3, totalMs: 12_000, maxMs: 9_000 } },
+    verification: { times: 3, totalMs: 12_000, maxMs: 9_000 },
   });
   expect(reasonsOf(day)).toEqual([
     ['late', 5],

@@ -1,6 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
 import { answerTo } from '../../src/ops/delivery-answers.ts';
-import { OTHER_CONTENT } from '../../src/store/reports.ts';
 import { type Harness, startReceiver } from '../receive/harness.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
 
@@ -49,7 +48,7 @@ test('what else came in is said to have been answered as the receiver answers', 
   expect(told('accepted')).toEqual({ status: accepted, signature: 'valid' });
   expect(told('duplicate')).toEqual({ status: duplicate, signature: 'valid' });
   expect(told('quarantined', 'not_json')).toEqual({ status: quarantined, signature: 'valid' });
-  expect(told('quarantined', `the id e1 ${OTHER_CONTENT}`)).toEqual({
+  expect(told('quarantined', 'conflicting_content')).toEqual({
     status: duplicate,
     signature: 'valid',
   });

@@ -52,13 +52,13 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
       budgetLeft: 48,
       budgetPerMinute: 60,
       budgetLost: [],
+      waitsUntil: null,
       skewMs: 120,
     },
     idPointers: POINTERS,
     deliveries: {
       lastMinute: noDeliveries(),
       lastHour: noDeliveries(),
-      perMinute: Array.from({ length: 60 }, () => ({ delivered: 0, rejected: 0 })),
     },
     ...over,
   };

@@ -161,6 +161,15 @@ describe('the records', () => {
     expect(h.asked).toEqual(['refetch vendor v1']);
   });
 
+  test('have long names shortened where they head a page or stand in a list, and whole among their data', async () => {
+    const name = Array.from({ length: 600 }, (_, n) => `word ${n}`).join(' ');
+    await h.mirror('vendor', 'v1', { name });
+    expect((await page('/records/vendor')).text).not.toContain(name.slice(0, 200));
+    const { text } = await page('/records/vendor/v1');
+    expect(text).toContain(name.slice(0, 200));
+    expect(text).toContain(`<h1>${name.slice(0, 160)}…</h1>`);
+  });
+
   test('are found by a part of their name, by status and by a field, which stay over the pages and in the file', async () => {
     const names = Array.from({ length: PAGE_ROWS + 2 }, (_, n) => `Company ${n}`);
     for (const [n, name] of names.entries()) {

@@ -176,6 +176,14 @@ test('a full sync that did not read all is not said to have found nothing, nor a
   expect(html).toContain('<span class="state unreachable">cannot be read</span>');
 });
 
+test('a pause that the service asked for is said, with its end', async () => {
+  const waitsUntil = Date.parse('2026-11-01T12:15:00Z');
+  h.live.upstream = { ...h.live.upstream, waitsUntil };
+  expect(await page()).toMatch(/Waits until.*2026-11-01.*as the service asked/);
+  const status = await h.app.request('/api/status', { headers: bearer(OPERATE) });
+  expect(await status.json()).toMatchObject({ upstream: { waits_until: '2026-11-01T12:15:00.000Z' } });
+});
+
 test('figures follow the store at once after a change made here', async () => {
   expect(await page()).toContain('<p class="big">0 <small>events wait');
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });

@@ -19,7 +19,6 @@ test('deliveries of this minute count in the minute and in the hour', () => {
     rejected: { bad_signature: 1 },
   });
   expect(report.lastHour).toEqual(report.lastMinute);
-  expect(report.perMinute.at(-1)).toEqual({ delivered: 3, rejected: 1 });
 });
 
 test('what is older than a minute leaves the minute, and what is older than an hour leaves both', () => {
@@ -28,7 +27,6 @@ test('what is older than a minute leaves the minute, and what is older than an h
   clock.now += 70_000;
   expect(recent.report().lastMinute.accepted).toBe(0);
   expect(recent.report().lastHour.accepted).toBe(1);
-  expect(recent.report().perMinute.at(-2)).toEqual({ delivered: 1, rejected: 0 });
   clock.now += 3_600_000;
   expect(recent.report().lastHour.accepted).toBe(0);
 });

@@ -198,6 +198,13 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /policies were last compared in full 2 hours ago/,
   ],
   [
+    'no full sync was ever whole, and the view calls that stale',
+    input({ summary: summary({}, { last_full_sync_at: null, verdict: 'stale' }) }),
+    'stale',
+    'full_sync_overdue',
+    /policies have never been compared in full/,
+  ],
+  [
     'a record has long been unverified',
     input({ summary: summary({}, { unverified: 2, oldest_unverified_at: ago(50) }) }),
     'stale',
@@ -391,6 +398,10 @@ test.each([
 
 test('without credentials no button offers a full sync', () => {
   expect(judge(input({ gaps: [gap('silence')] }, { eventsOnly: true })).action).toBeNull();
+});
+
+test('where the error of an unreadable answer names a setting, that comes before all else', () => {
+  expect(GAP_TEXTS.unreadable_answer.remedy).toMatch(/^Do what its error says, where it names a setting\. /);
 });
 
 test('every reason for a gap has words and a remedy', () => {

@@ -64,13 +64,19 @@ const screen = () => ({
 });
 
 /** Answers by the option that each question names, one after the other; where none is left, Enter. */
-function person(answers: Record<string, string[]>): Asker & { asked: string[] } {
+function person(
+  answers: Record<string, string[]>,
+): Asker & { asked: string[]; offered: (string | undefined)[] } {
   const asked: string[] = [];
+  const offered: (string | undefined)[] = [];
   return {
     asked,
+    offered,
     isPerson: true,
     async ask({ flag, otherwise }) {
       asked.push(flag);
+      offered.push(otherwise);
+      if (asked.length > 100) throw new Error(`asked for ever; so far:\n${output}`);
       const answer = answers[flag]?.shift();
       if (answer === undefined && otherwise === undefined && flag !== '--risk-id') {
         throw new Error(`nothing to say to ${flag}; so far:\n${output}`);
@@ -362,12 +368,27 @@ describe('setting up against a compliance service', () => {
       '--api-key-file': ['a-wrong-key', KEY],
     });
     await run(asker);
-    expect(output).toContain('COMPLIANCE_BASE_URL: got');
+    expect(output).toContain('COMPLIANCE_BASE_URL: takes');
     expect(output).toContain('ECONNREFUSED');
     expect(output).toMatch(/GET \/policies\S*: answered 404/);
     expect(output).toContain('refuses the API key');
     expect(asker.asked.filter((flag) => flag === '--base-url')).toHaveLength(4);
     expect(asker.asked.filter((flag) => flag === '--api-key-file')).toHaveLength(2);
+  });
+
+  it('a wrong answer is neither offered nor said again: it may be a key, at the wrong question', async () => {
+    upstream = await startShaped(PLAIN);
+    const asker = person({
+      '--base-url': [KEY, upstream.baseUrl],
+      '--auth': [KEY],
+      '--api-key-file': [KEY],
+    });
+    await run(asker);
+    expect(output).toContain('COMPLIANCE_BASE_URL: takes');
+    expect(output).toContain('COMPLIANCE_AUTH: takes');
+    expect(output).not.toContain(KEY);
+    expect(asker.offered.slice(0, 4)).toEqual([undefined, undefined, 'api_key', 'api_key']);
+    expect(output).not.toMatch(/\b1 records/);
   });
 
   it('a person signs in on the way, with the key for the tokens written before', async () => {

@@ -157,8 +157,8 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     const client = site.client({ clock, budget: places ?? createBudget({ requestsPerMinute, clock }) });
     const create = (over: RepairStore, from: readonly { kind: Kind; pages: number }[]): Backfill =>
       createBackfill({
-        ...{ store: over, client, gaps, clock, timing, random, onError, interrupted: from, rules },
-        ...{ requestsPerMinute, fullSyncMs, pointers: POINTERS },
+        ...{ store: over, client, gaps, clock, random, onError, interrupted: from, rules },
+        ...{ requestsPerMinute, fullSyncMs },
         paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
         riskIds: async () => settings.riskIds,
         access: () => 'key',

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createBusyRecords, type StoredHeld as Held } from '../../src/store/sqlite/busy-records.ts';
-import { createArrivals } from '../../src/store/sqlite/unprocessed-events.ts';
+import { createArrivals } from '../../src/store/sqlite/events.ts';
 import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
 /** A scene over a file, and another program's connection to it. */

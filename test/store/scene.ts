@@ -154,10 +154,11 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
   async function missing(
     kind: Kind,
     id: string,
-    over: { witnessedAt?: number | null; absentFromList?: boolean } = {},
+    over: { witnessedAt?: number | null; witnessedAfter?: boolean; absentFromList?: boolean } = {},
   ) {
     return store.recordMissing(kind, id, endRead(await beginRead()), {
       witnessedAt: over.witnessedAt === undefined ? now().steady : over.witnessedAt,
+      witnessedAfter: over.witnessedAfter ?? true,
       timing: TIMING,
       absentFromList: over.absentFromList ?? false,
     });

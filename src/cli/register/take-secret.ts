@@ -4,7 +4,7 @@ import type { Config } from '../../platform/config.ts';
 import { UsageError } from '../../platform/errors.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
-import { clockOf, openForWriting, withStore } from '../database.ts';
+import { clockOf, withPresentStore } from '../database.ts';
 import { DifferenceFound } from '../exit.ts';
 import { printable } from '../text.ts';
 import { secretSettings, unusableSecret, writeHeld } from './held.ts';
@@ -21,10 +21,7 @@ interface Wanted {
 export async function takeSecret(cli: Cli, config: Config, { place, id, url, json }: Wanted): Promise<void> {
   const { credentialsKey: key } = config;
   if (key === null) throw new UsageError('CREDENTIALS_KEY is not set, and the answer is encrypted with it');
-  // A database that is not there would be made by opening it for writing; looking first says so instead.
-  await withStore(cli, async () => {});
-  const store = await openForWriting(config);
-  try {
+  await withPresentStore(cli, config, async (store) => {
     const clock = await clockOf(store);
     const held = (await store.listRegistrations()).filter(
       (each) => (id === undefined || each.upstreamId === id) && (url === undefined || each.url === url),
@@ -51,9 +48,7 @@ export async function takeSecret(cli: Cli, config: Config, { place, id, url, jso
     writeHeld(cli, await store.listRegistrations(), { url: registration.url, json, secrets });
     const unusable = unusableSecret(taken, secrets);
     if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
-  } finally {
-    await store.close();
-  }
+  });
 }
 
 /** The one that is meant: of several, the one that still lacks its secret. */

@@ -11,8 +11,8 @@ export interface Draft {
   get(name: string): string | undefined;
   /** The environment has the last word on it, and no file changes that. */
   isFixed(name: string): boolean;
-  /** `otherwise` is the default, which needs no line. NAME takes the place of NAME_FILE, and the other way round. */
-  set(name: string, value: string, otherwise?: string): void;
+  /** `otherwise` is the default, which needs no line. NAME takes the place of NAME_FILE, and the other way round. Returns what takes it back. */
+  set(name: string, value: string, otherwise?: string): () => void;
   /** What is wrong with this setting alone; null: nothing. */
   problemOf(name: string): string | null;
   config(): Config;
@@ -31,12 +31,16 @@ export function createDraft(environment: NodeJS.ProcessEnv, path = ENV_FILE): Dr
     get: (name) => env()[name] || undefined,
     isFixed: (name) => isSetBy(environment, name),
     set(name, value, otherwise) {
+      const before = text;
       const other = name.endsWith('_FILE') ? name.replace(/_FILE$/, '') : `${name}_FILE`;
       const alone = withSetting(text, other, null);
       const held = parseEnv(text)[name];
       // An empty line, and one that says what the default says, is what somebody left there: it may stay.
       const isSaid = held === value || (value === otherwise && (held ?? '') === '');
       text = isSaid ? alone : withSetting(alone, name, value === otherwise ? null : value);
+      return () => {
+        text = before;
+      };
     },
     problemOf(name) {
       const lines = problemsIn(env());

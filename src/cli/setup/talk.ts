@@ -110,11 +110,14 @@ export async function settle(talk: Talk, name: string, question: SettingQuestion
     const shown = held !== undefined && question.isHidden ? 'the one that is set' : held;
     const answer = await asker.ask({ ...rest, ...(shown === undefined ? {} : { otherwise: shown }) });
     if (answer === '' && held === undefined) continue;
-    if (answer !== '') draft.set(name, answer, DEFAULTS[name]);
+    const takeBack = answer === '' ? null : draft.set(name, answer, DEFAULTS[name]);
     const problem = draft.problemOf(name);
     if (problem === null) return;
     if (!asker.isPerson) throw new UsageError(problem, `give it with ${question.flag}`);
-    say(printable(problem));
+    takeBack?.();
+    // What was typed may be a secret, at the wrong question.
+    const [, takes] = problem.split('; takes ');
+    say(printable(takes === undefined ? problem : `${name}: takes ${takes}`));
   }
 }
 

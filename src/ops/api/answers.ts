@@ -13,8 +13,13 @@ export function found<Report>(report: Report | null): Report {
   return report;
 }
 
-/** `next` is what `after` takes for the following page, and null on the last. */
-export function pageOf<Row>(items: Row[], limit: number, key: (row: Row) => unknown) {
-  const last = items.length < limit ? undefined : items.at(-1);
-  return { items, next: last === undefined ? null : String(key(last)) };
+/** What the page that follows goes on behind; null: these rows are the last. */
+export function nextKey<Row>(rows: readonly Row[], limit: number, key: (row: Row) => unknown): string | null {
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  return last === undefined ? null : String(key(last));
+}
+
+/** A page of rows that go by their ids. */
+export function pageOf<Row extends { id: number }>(items: Row[], limit: number) {
+  return { items, next: nextKey(items, limit, (row) => row.id) };
 }

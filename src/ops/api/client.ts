@@ -9,9 +9,6 @@ import { idInPath } from './ids.ts';
 /** The API, typed by its own declaration. */
 export type ApiClient = ReturnType<typeof hc<Api>>['api'];
 
-/** As `fetch`; `hc` calls it with an address, and a text for a body. */
-type Send = typeof fetch;
-
 /** What the listener does in answer to one request is short: it queues, or it writes a row. */
 const TIMEOUT_MS = 15_000;
 
@@ -20,7 +17,8 @@ export const PATIENTLY = { init: { signal: new AbortController().signal } };
 
 /** The API of an operators' listener. `url` may end in a path, as behind a proxy. */
 export function remoteApi({ url, token }: { url: string; token: string }): ApiClient {
-  const send: Send = async (address, init) => {
+  // `hc` calls it with an address, and a text for a body.
+  const send: typeof fetch = async (address, init) => {
     const signal = init?.signal ?? AbortSignal.timeout(TIMEOUT_MS);
     try {
       return await ask(new URL(String(address)), token, { ...init, signal });

@@ -1,13 +1,23 @@
 import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
-import { FIELD_FILTER, readFieldFilter } from '../field-filter.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
 /** Proxies give up on an answer after a minute as a rule. Seconds. */
 const WAIT_MAX = 30;
 /** Keys are ids or numbers; an id has at most 255 characters. */
 const CURSOR_MAX_LENGTH = 255;
+
+/**
+ * `owner.team=Legal`: the names that lead to a field of a record, and its value. What SQLite would take for more than a name is
+ * left out.
+ */
+const FIELD_FILTER = /^[^"$[\]=.]+(?:\.[^"$[\]=.]+)*=/;
+
+function readFieldFilter(text: string): { path: string[]; value: string } {
+  const sign = text.indexOf('=');
+  return { path: text.slice(0, sign).split('.'), value: text.slice(sign + 1) };
+}
 
 const limitWords = 'a whole number of at least 1';
 const limit = z.coerce

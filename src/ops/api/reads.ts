@@ -6,7 +6,7 @@ import { answerTo } from '../delivery-answers.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { statusReport } from '../status-report.ts';
-import { found, notFound, pageOf } from './answers.ts';
+import { found, nextKey, notFound, pageOf } from './answers.ts';
 import * as routes from './routes.ts';
 
 /**
@@ -52,25 +52,17 @@ export function createReads(
       const changes = await store.recordHistory(kind, id, paging);
       // A record whose history has been trimmed has none either.
       if (changes.length === 0 && (await store.showRecord(kind, id)) === null) throw notFound();
-      return c.json(
-        pageOf(changes, paging.limit, (change) => change.seq),
-        200,
-      );
+      const next = nextKey(changes, paging.limit, (change) => change.seq);
+      return c.json({ items: changes, next }, 200);
     })
 
     .openapi(routes.listGaps, async (c) => {
       const { open, since, until, ...paging } = c.req.valid('query');
-      return c.json(
-        pageOf(await store.listGaps({ open, since, until }, paging), paging.limit, (gap) => gap.id),
-        200,
-      );
+      return c.json(pageOf(await store.listGaps({ open, since, until }, paging), paging.limit), 200);
     })
     .openapi(routes.listSyncRuns, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(
-        pageOf(await store.listSyncRuns(paging), paging.limit, (syncRun) => syncRun.id),
-        200,
-      );
+      return c.json(pageOf(await store.listSyncRuns(paging), paging.limit), 200);
     })
     .openapi(routes.showSyncRun, async (c) =>
       c.json(found(await store.showSyncRun(c.req.valid('param').id)), 200),
@@ -84,33 +76,24 @@ export function createReads(
       const sync_runs = pending.map(({ syncRunId: sync_run_id, kind, waiting, approved, digest }) => ({
         ...{ sync_run_id, kind, waiting, approved, digest },
       }));
-      return c.json({ sync_runs, ...pageOf(items, paging.limit, pendingDeletionKey) }, 200);
+      return c.json({ sync_runs, items, next: nextKey(items, paging.limit, pendingDeletionKey) }, 200);
     })
     .openapi(routes.listQuarantine, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(
-        pageOf(await store.listQuarantine(paging), paging.limit, (delivery) => delivery.id),
-        200,
-      );
+      return c.json(pageOf(await store.listQuarantine(paging), paging.limit), 200);
     })
     .openapi(routes.showQuarantined, async (c) =>
       c.json(found(await store.showQuarantined(c.req.valid('param').id)), 200),
     )
     .openapi(routes.listRejections, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(
-        pageOf(await store.listRejections(paging), paging.limit, (rejection) => rejection.id),
-        200,
-      );
+      return c.json(pageOf(await store.listRejections(paging), paging.limit), 200);
     })
     .openapi(routes.showRejection, async (c) =>
       c.json(found(await store.showRejection(c.req.valid('param').id)), 200),
     )
     .openapi(routes.listAudit, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(
-        pageOf(await store.listAudit(paging), paging.limit, (entry) => entry.id),
-        200,
-      );
+      return c.json(pageOf(await store.listAudit(paging), paging.limit), 200);
     });
 }

@@ -262,6 +262,9 @@ const upstream = z.object({
   last_error_at: instant.nullable(),
   last_error: text.nullable(),
   consecutive_failures: whole,
+  waits_until: instant
+    .nullable()
+    .describe('Until then nothing is asked, as the service asked (Retry-After).'),
   budget_left: whole,
   budget_per_minute: whole,
   budget_waits_for: z.array(z.object({ replica: text, requests: whole, until: instant })),

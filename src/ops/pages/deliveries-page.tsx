@@ -1,27 +1,25 @@
 import { EVENT_TYPES } from '../../compliance/kinds.ts';
 import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
 import type { AnswerTimes } from '../answer-times.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
 import { eventHref } from './hrefs.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type ListView } from './layout.tsx';
 import {
-  Address,
+  About,
   Choice,
   Empty,
+  ErrorCell,
   Field,
+  From,
   Instant,
+  LookedBack,
   NewRows,
-  Pager,
-  RecordLink,
   Table,
   Title,
 } from './pieces.tsx';
 
-export interface DeliveriesView {
-  identity: Identity;
-  now: number;
+export interface DeliveriesView extends ListView {
   filter: {
     outcome?: ListedOutcome | undefined;
     type?: string | undefined;
@@ -33,8 +31,6 @@ export interface DeliveriesView {
   answerTimes: Pick<AnswerTimes, 'of'>;
   /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
   lookedBackTo: string | null;
-  next: string | null;
-  first: string | null;
   /** Where the page is told of what comes in; null: it is not the newest page. */
   stream: string | null;
 }
@@ -71,97 +67,75 @@ export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...v
       {deliveries.length === 0 ? (
         <Empty>{emptyWords(filter, view.lookedBackTo)}</Empty>
       ) : (
-        <Table
-          label="Deliveries"
-          dense
-          head={[
-            'Received',
-            'Outcome',
-            'Event',
-            'About',
-            'From',
-            'Signature',
-            'Answer',
-            'Took',
-            'Times',
-            'Reason',
-          ]}
-          figures={['Answer', 'Took', 'Times']}
-        >
-          {deliveries.map((delivery) => (
-            <Row delivery={delivery} tookMs={view.answerTimes.of(delivery)} now={now} />
-          ))}
-        </Table>
+        <DeliveryTable {...{ deliveries, now }} answerTimes={view.answerTimes} />
       )}
-      {view.lookedBackTo === null ? null : (
-        <p class="note" role="status">
-          This page looked back to <Instant at={view.lookedBackTo} now={now} />. There are older deliveries.
-        </p>
-      )}
-      <Pager
-        next={view.next}
-        first={view.first}
-        words={view.lookedBackTo === null ? 'Older deliveries' : 'Look further back'}
-      />
+      <LookedBack {...view} {...{ now }} what="deliveries" />
     </Frame>
   );
 }
 
-function Row({ delivery, tookMs, now }: { delivery: DeliveryReport; tookMs: number | null; now: number }) {
-  const { received_at, outcome, state, event_id, type, kind, record_id, address, deliveries, reason } =
-    delivery;
-  const { status, signature } = answerTo(delivery);
+function DeliveryTable({
+  deliveries,
+  answerTimes,
+  now,
+}: Pick<DeliveriesView, 'deliveries' | 'answerTimes' | 'now'>) {
   return (
-    <tr>
-      <th scope="row">
-        <a href={hrefOf(delivery)}>
-          <Instant at={received_at} now={now} precise />
-        </a>
-      </th>
-      <td class="wide" data-label="Outcome">
-        {state === null ? (
-          <span class={`state ${outcome}`}>{outcome}</span>
-        ) : (
-          <span class={`state ${state}`}>
-            {outcome}, {state}
-          </span>
-        )}
-      </td>
-      <td class="wide" data-label="Event">
-        {event_id === null ? <span class="quiet">not named</span> : <code>{event_id}</code>}
-        <br />
-        <span class="quiet">{type ?? 'no type'}</span>
-      </td>
-      <td class="wide" data-label="About">
-        {kind !== null && record_id !== null ? (
-          <RecordLink kind={kind} id={record_id} />
-        ) : (
-          <span class="quiet">no known record</span>
-        )}
-      </td>
-      <td class="wide" data-label="From">
-        {address === null ? <span class="quiet">not known</span> : <Address address={address} />}
-      </td>
-      <td class="wide" data-label="Signature">
-        {codeWords(signature)}
-      </td>
-      <td class="n" data-label="Answer">
-        {status}
-      </td>
-      <td class="n" data-label="Took">
-        {tookMs === null ? <span class="quiet">not known</span> : `${tookMs} ms`}
-      </td>
-      <td class="n" data-label="Times">
-        {figure(deliveries)}
-      </td>
-      <td
-        class={reason === null ? 'gone' : 'full error'}
-        {...(reason === null ? {} : { 'data-label': 'Reason' })}
-      >
-        {reason !== null && CODE.test(reason) ? codeWords(reason) : reason}
-      </td>
-    </tr>
+    <Table
+      label="Deliveries"
+      dense
+      rows={deliveries}
+      columns={[
+        [
+          'Received',
+          (delivery) => (
+            <a href={hrefOf(delivery)}>
+              <Instant at={delivery.received_at} now={now} precise />
+            </a>
+          ),
+        ],
+        ['Outcome', (delivery) => <Outcome {...delivery} />, 'wide'],
+        [
+          'Event',
+          ({ event_id, type }) => (
+            <>
+              {event_id === null ? <span class="quiet">not named</span> : <code>{event_id}</code>}
+              <br />
+              <span class="quiet">{type ?? 'no type'}</span>
+            </>
+          ),
+          'wide',
+        ],
+        ['About', (delivery) => <About {...delivery} otherwise="no known record" />, 'wide'],
+        ['From', ({ address }) => <From address={address} />, 'wide'],
+        ['Signature', (delivery) => codeWords(answerTo(delivery).signature), 'wide'],
+        ['Answer', (delivery) => answerTo(delivery).status, 'n'],
+        ['Took', (delivery) => <Took ms={answerTimes.of(delivery)} />, 'n'],
+        ['Times', (delivery) => figure(delivery.deliveries), 'n'],
+        {
+          head: 'Reason',
+          td: ({ reason }) => (
+            <ErrorCell
+              label="Reason"
+              error={reason !== null && CODE.test(reason) ? codeWords(reason) : reason}
+            />
+          ),
+        },
+      ]}
+    />
   );
+}
+
+function Outcome({ outcome, state }: DeliveryReport) {
+  if (state === null) return <span class={`state ${outcome}`}>{outcome}</span>;
+  return (
+    <span class={`state ${state}`}>
+      {outcome}, {state}
+    </span>
+  );
+}
+
+function Took({ ms }: { ms: number | null }) {
+  return ms === null ? <span class="quiet">not known</span> : `${ms} ms`;
 }
 
 /** A reason of our own; others are sentences, which may hold anybody's id. */

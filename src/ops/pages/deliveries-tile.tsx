@@ -123,9 +123,7 @@ const totalsWords = (totals: Totals) =>
 /** How long records stay unverified, in the range that is shown. */
 function lagWords(points: readonly TrafficPoint[]): string {
   let [times, totalMs, maxMs] = [0, 0, 0];
-  for (const {
-    lag: { verification },
-  } of points) {
+  for (const { verification } of points) {
     times += verification.times;
     totalMs += verification.totalMs;
     maxMs = Math.max(maxMs, verification.maxMs);

@@ -1,50 +1,11 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
+import type { Differences } from '../context.ts';
 import { count, figure } from '../words.ts';
 import { RecordLink, Table } from './pieces.tsx';
 
-/** The differences report of a full sync, read with distrust: it is JSON from a column. */
-export interface DifferencesFacts {
-  missing: number;
-  extra: number;
-  different: number;
-  repaired: number;
-  fields: [field: string, times: number][];
-  examples: { id: string; what: string; fields: string[]; repaired: boolean }[];
-  /** Of a comparison: why its list cannot have been the whole one. */
-  incomplete: string | null;
-}
-
-/** Null: the full sync has not ended, or ended without one. */
-function differencesOf(differences: JsonObject | null): DifferencesFacts | null {
-  if (differences === null) return null;
-  const number = (value: unknown) => (typeof value === 'number' ? value : 0);
-  const fields =
-    typeof differences['fields'] === 'object' && differences['fields'] !== null ? differences['fields'] : {};
-  const examples = Array.isArray(differences['examples']) ? differences['examples'] : [];
-  return {
-    missing: number(differences['missing']),
-    extra: number(differences['extra']),
-    different: number(differences['different']),
-    repaired: number(differences['repaired']),
-    incomplete: typeof differences['incomplete'] === 'string' ? differences['incomplete'] : null,
-    fields: Object.entries(fields)
-      .map(([field, times]): [string, number] => [field, number(times)])
-      .sort((a, b) => b[1] - a[1]),
-    examples: examples.flatMap((example: unknown) => {
-      if (typeof example !== 'object' || example === null || !('id' in example)) return [];
-      const { id, what, fields: differing, repaired } = example as Record<string, unknown>;
-      return [
-        {
-          id: String(id),
-          what: String(what),
-          fields: Array.isArray(differing) ? differing.map(String) : [],
-          repaired: repaired === true,
-        },
-      ];
-    }),
-  };
-}
+/** Of a full sync, or of a comparison, whose list may not have been the whole one. */
+type Found = Differences & { incomplete?: string | null };
 
 /** `2 missing, 1 different`; `nothing` only where all was read, and nothing differed. */
 export function differencesWords({
@@ -54,22 +15,24 @@ export function differencesWords({
   differences: JsonObject | null;
   outcome: string | null;
 }): string {
-  const facts = differencesOf(differences);
-  if (facts === null) return 'not known';
+  if (differences === null) return 'not known';
+  const { missing, extra, different } = differences as unknown as Differences;
   const parts = [
-    facts.missing > 0 ? `${figure(facts.missing)} missing` : null,
-    facts.extra > 0 ? `${figure(facts.extra)} gone` : null,
-    facts.different > 0 ? `${figure(facts.different)} different` : null,
+    missing > 0 ? `${figure(missing)} missing` : null,
+    extra > 0 ? `${figure(extra)} gone` : null,
+    different > 0 ? `${figure(different)} different` : null,
   ].filter((part) => part !== null);
   if (parts.length > 0) return parts.join(', ');
   return outcome === 'complete' ? 'nothing' : 'none seen';
 }
 
-const WHAT: Readonly<Record<string, string>> = {
+const WHAT = {
   missing: 'missing here',
   extra: 'gone upstream',
   different: 'different',
-};
+} as const;
+
+const WHOLE_RECORD = <span class="quiet">the whole record</span>;
 
 /** What differed although nothing had announced it. `dry`: nothing was repaired, because nothing was to be. */
 export function DifferencesDetails({
@@ -81,9 +44,9 @@ export function DifferencesDetails({
   differences: object | null;
   dry?: boolean;
 }) {
-  const facts = differencesOf(differences as JsonObject | null);
-  if (facts === null) return <p class="note">It is known when the full sync has ended.</p>;
-  const { missing, extra, different, repaired, fields, examples, incomplete } = facts;
+  if (differences === null) return <p class="note">It is known when the full sync has ended.</p>;
+  const { missing, extra, different, repaired, examples, incomplete = null } = differences as Found;
+  const fields = Object.entries((differences as Found).fields).sort((a, b) => b[1] - a[1]);
   const caveat =
     incomplete === null ? null : (
       <p class="note">
@@ -112,27 +75,21 @@ export function DifferencesDetails({
       {examples.length === 0 ? null : (
         <Table
           label="Examples of differences"
-          head={['Record', 'What', 'Fields', ...(dry ? [] : ['Repaired'])]}
-        >
-          {examples.map((example) => (
-            <tr>
-              <th scope="row">
-                <RecordLink kind={kind} id={example.id} />
-              </th>
-              <td class="wide" data-label="What">
-                {WHAT[example.what] ?? example.what}
-              </td>
-              <td class="wide" data-label="Fields">
-                {example.fields.length === 0 ? (
-                  <span class="quiet">the whole record</span>
-                ) : (
-                  example.fields.join(', ')
-                )}
-              </td>
-              {dry ? null : <td data-label="Repaired">{example.repaired ? 'yes' : 'no'}</td>}
-            </tr>
-          ))}
-        </Table>
+          rows={examples}
+          columns={[
+            ['Record', (example) => <RecordLink kind={kind} id={example.id} />],
+            ['What', ({ what }) => WHAT[what], 'wide'],
+            ['Fields', (example) => example.fields.join(', ') || WHOLE_RECORD, 'wide'],
+            ...(dry
+              ? []
+              : [
+                  [
+                    'Repaired',
+                    (example: Differences['examples'][number]) => (example.repaired ? 'yes' : 'no'),
+                  ] as const,
+                ]),
+          ]}
+        />
       )}
       {differing > examples.length && examples.length > 0 ? (
         <p class="note">

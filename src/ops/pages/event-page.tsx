@@ -1,25 +1,20 @@
 import type { EventReport } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
 import type { Aftermath } from '../aftermath.ts';
 import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
 import { State } from './events-page.tsx';
-import type { Notice } from './form-outcome.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type PageView } from './layout.tsx';
 import { ActionForm, Cause, Facts, Instant, RecordLink, Title, Told } from './pieces.tsx';
 import { Change } from './record-page.tsx';
 
-export interface EventView {
+export interface EventView extends PageView {
   event: EventReport;
   /** Null: it names no record. */
   aftermath: Aftermath | null;
   receiver: OpsContext['receiver'];
   /** How long its answer took; null: nobody remembers. */
   tookMs: number | null;
-  identity: Identity;
-  now: number;
-  told: Notice | null;
   here: string;
 }
 

@@ -1,28 +1,24 @@
 import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { EventReport, EventState } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
 import { figure, kindNoun } from '../words.ts';
-import type { Notice } from './form-outcome.ts';
-import { eventHref } from './hrefs.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type ListView } from './layout.tsx';
 import {
+  About,
   ActionForm,
   Choice,
   Empty,
+  ErrorCell,
+  EventLink,
   Field,
   Instant,
+  LookedBack,
   NewRows,
-  Pager,
-  RecordLink,
   Table,
   Title,
   Told,
 } from './pieces.tsx';
 
-export interface EventsView {
-  identity: Identity;
-  now: number;
-  told: Notice | null;
+export interface EventsView extends ListView {
   filter: {
     state?: EventState | undefined;
     type?: string | undefined;
@@ -32,8 +28,6 @@ export interface EventsView {
   events: readonly EventReport[];
   /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
   lookedBackTo: string | null;
-  next: string | null;
-  first: string | null;
   /** Where a form leads back to. */
   here: string;
   /** Where the page is told of what comes in; null: it is not the newest page. */
@@ -96,16 +90,7 @@ export function EventsPage(view: EventsView) {
       ) : (
         <EventTable {...view} ticks={false} />
       )}
-      {view.lookedBackTo === null ? null : (
-        <p class="note" role="status">
-          This page looked back to <Instant at={view.lookedBackTo} now={now} />. There are older events.
-        </p>
-      )}
-      <Pager
-        next={view.next}
-        first={view.first}
-        words={view.lookedBackTo === null ? 'Older events' : 'Look further back'}
-      />
+      <LookedBack {...view} what="events" />
     </Frame>
   );
 }
@@ -115,56 +100,42 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
     <Table
       label="Events"
       dense
-      figures={['Attempts']}
-      head={[
-        ticks ? <span data-tick-all>Event</span> : 'Event',
-        'Type',
-        'About',
-        'State',
-        'Received',
-        'Attempts',
-        'Error',
+      rows={events}
+      columns={[
+        [
+          ticks ? <span data-tick-all>Event</span> : 'Event',
+          (event) => (
+            <>
+              {ticks && isChangeable(event) ? (
+                <input type="checkbox" name="id" value={event.id} aria-label={`Tick ${event.id}`} />
+              ) : null}{' '}
+              <EventLink id={event.id} />
+            </>
+          ),
+        ],
+        ['Type', (event) => event.type, 'wide'],
+        [
+          'About',
+          (event) => (
+            <About {...event} otherwise={event.kind === null ? 'no known kind' : kindNoun(event.kind, 1)} />
+          ),
+          'wide',
+        ],
+        ['State', (event) => <State state={event.state} />, 'wide'],
+        [
+          'Received',
+          (event) => (
+            <>
+              <Instant at={event.received_at} now={now} precise />
+              {event.deliveries > 1 ? <span class="quiet"> ×{figure(event.deliveries)}</span> : null}
+            </>
+          ),
+          'wide',
+        ],
+        ['Attempts', (event) => figure(event.attempts), 'n'],
+        { head: 'Error', td: ({ error }) => <ErrorCell label="Error" error={error} /> },
       ]}
-    >
-      {events.map((event) => (
-        <tr>
-          <th scope="row">
-            {ticks && isChangeable(event) ? (
-              <input type="checkbox" name="id" value={event.id} aria-label={`Tick ${event.id}`} />
-            ) : null}{' '}
-            <a href={eventHref(event.id)}>
-              <code>{event.id}</code>
-            </a>
-          </th>
-          <td class="wide" data-label="Type">
-            {event.type}
-          </td>
-          <td class="wide" data-label="About">
-            {event.kind !== null && event.record_id !== null ? (
-              <RecordLink kind={event.kind} id={event.record_id} />
-            ) : (
-              <span class="quiet">{event.kind === null ? 'no known kind' : kindNoun(event.kind, 1)}</span>
-            )}
-          </td>
-          <td class="wide" data-label="State">
-            <State state={event.state} />
-          </td>
-          <td class="wide" data-label="Received">
-            <Instant at={event.received_at} now={now} precise />
-            {event.deliveries > 1 ? <span class="quiet"> ×{figure(event.deliveries)}</span> : null}
-          </td>
-          <td class="n" data-label="Attempts">
-            {figure(event.attempts)}
-          </td>
-          <td
-            class={event.error === null ? 'gone' : 'full error'}
-            {...(event.error === null ? {} : { 'data-label': 'Error' })}
-          >
-            {event.error}
-          </td>
-        </tr>
-      ))}
-    </Table>
+    />
   );
 }
 

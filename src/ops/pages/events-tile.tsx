@@ -1,6 +1,6 @@
 import type { Snapshot } from '../snapshot.ts';
 import { figure } from '../words.ts';
-import { Ago, Tile } from './pieces.tsx';
+import { Ago, Facts, Tile } from './pieces.tsx';
 
 export function EventsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
   return (
@@ -22,22 +22,22 @@ export function EventsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }
               </>
             )}
           </p>
-          <dl class="pairs">
-            <dt>Processed</dt>
-            <dd>{figure(summary.events.processed + summary.events.ignored)}</dd>
-            <dt>
-              <a href="/events?state=failed">Failed</a>
-            </dt>
-            <dd class={summary.events.failed > 0 ? 'warn' : ''}>{figure(summary.events.failed)}</dd>
-            <dt>
-              <a href="/quarantine">In quarantine</a>
-            </dt>
-            <dd>{figure(summary.quarantined)}</dd>
-            <dt>
-              <a href="/gaps?show=resolved">Gaps resolved in the last day</a>
-            </dt>
-            <dd>{figure(summary.resolved_gaps_last_day)}</dd>
-          </dl>
+          <Facts
+            className="pairs"
+            facts={[
+              ['Processed', figure(summary.events.processed + summary.events.ignored)],
+              [
+                <a href="/events?state=failed">Failed</a>,
+                figure(summary.events.failed),
+                { isWarning: summary.events.failed > 0 },
+              ],
+              [<a href="/quarantine">In quarantine</a>, figure(summary.quarantined)],
+              [
+                <a href="/gaps?show=resolved">Gaps resolved in the last day</a>,
+                figure(summary.resolved_gaps_last_day),
+              ],
+            ]}
+          />
         </>
       )}
     </Tile>

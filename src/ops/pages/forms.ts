@@ -7,7 +7,7 @@ import type { Done, Operations } from '../operations.ts';
 import type { DryRuns } from './dry-runs.ts';
 import { createNotices, type Outcome } from './form-outcome.ts';
 import { recordHref } from './hrefs.ts';
-import { TEXT_MAX_LENGTH } from './query.ts';
+import { rowNumber, TEXT_MAX_LENGTH } from './query.ts';
 
 /** As many as a list can show at once; each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
@@ -98,13 +98,13 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
     },
 
     async release(c: OpsHandlerContext): Promise<Response> {
-      const id = numberIn((await formFields(c)).get('id'));
+      const id = rowNumber((await formFields(c)).get('id'));
       if (id === null) return invalid('Go back, reload the page and try again.');
       return afterOne(c, await operations.releaseQuarantined(actor(c), id), `/quarantine/${id}`, 'released');
     },
 
     async resolveGap(c: OpsHandlerContext): Promise<Response> {
-      const id = numberIn((await formFields(c)).get('id'));
+      const id = rowNumber((await formFields(c)).get('id'));
       if (id === null) return invalid('Go back, reload the page and try again.');
       return afterOne(c, await operations.resolveGap(actor(c), id), '/gaps', 'resolved');
     },
@@ -129,10 +129,6 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return back(c, `/sync-runs/${syncRunId}`, { what: 'approved', done: ids.length, not: 0 });
     },
   };
-}
-
-function numberIn(text: string | null): number | null {
-  return text !== null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }
 
 function invalid(detail: string): Response {

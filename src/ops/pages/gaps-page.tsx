@@ -1,35 +1,31 @@
 import type { GapReport } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
-import { gapGuide } from '../gap-guides.ts';
-import { gapText } from '../gap-texts.ts';
+import { gapGuide, gapText } from '../gap-texts.ts';
 import { isEndedByPerson } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
-import type { Notice } from './form-outcome.ts';
-import { Frame } from './layout.tsx';
-import { ActionForm, Empty, Instant, NewRows, Pager, RecordLink, Table, Title, Told } from './pieces.tsx';
+import { Frame, type ListView } from './layout.tsx';
+import {
+  ActionForm,
+  Empty,
+  Facts,
+  Instant,
+  NewRows,
+  Pager,
+  RecordLink,
+  Table,
+  Title,
+  Told,
+} from './pieces.tsx';
 
-export function GapsPage({
-  show,
-  gaps,
-  eventsOnly,
-  identity,
-  now,
-  told,
-  next,
-  first,
-  stream,
-}: {
+interface GapsView extends ListView {
   show: 'open' | 'resolved';
   gaps: readonly GapReport[];
   eventsOnly: boolean;
-  identity: Identity;
-  now: number;
-  told: Notice | null;
-  next: string | null;
-  first: string | null;
   /** Where the page is told of what opens; null: it is not the newest page of what is open. */
   stream: string | null;
-}) {
+}
+
+export function GapsPage(view: GapsView) {
+  const { show, gaps, identity, now, stream } = view;
   const groups = [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
     ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
   );
@@ -38,7 +34,7 @@ export function GapsPage({
       <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
         Gaps
       </Title>
-      <Told notice={told} />
+      <Told notice={view.told} />
       <nav class="tabs" aria-label="Which gaps">
         <ul>
           {(['open', 'resolved'] as const).map((each) => (
@@ -58,9 +54,9 @@ export function GapsPage({
             : 'None is resolved yet. A gap stands here with its history once it is repaired.'}
         </Empty>
       ) : (
-        groups.map(([reason, members]) => <Group {...{ show, reason, members, eventsOnly, identity, now }} />)
+        groups.map(([reason, members]) => <Group {...view} {...{ reason, members }} />)
       )}
-      <Pager next={next} first={first} words="Older gaps" />
+      <Pager next={view.next} first={view.first} words="Older gaps" />
     </Frame>
   );
 }
@@ -72,14 +68,7 @@ function Group({
   eventsOnly,
   identity,
   now,
-}: {
-  show: 'open' | 'resolved';
-  reason: string;
-  members: readonly GapReport[];
-  eventsOnly: boolean;
-  identity: Identity;
-  now: number;
-}) {
+}: GapsView & { reason: string; members: readonly GapReport[] }) {
   const { title, remedy, needsPerson } = gapText(reason);
   const isOpen = show === 'open';
   // What is resolved needs nobody any more.
@@ -91,59 +80,56 @@ function Group({
       </h2>
       {isOpen ? <p class="lead">{remedy}</p> : null}
       {guide === null ? null : (
-        <dl class="facts">
-          <dt>Symptom</dt>
-          <dd>{guide.symptom}</dd>
-          <dt>Check</dt>
-          <dd>{guide.check}</dd>
-          <dt>Command</dt>
-          <dd>
-            <code>{guide.command}</code>
-            <br />
-            <span class="quiet">{guide.note}</span>
-          </dd>
-        </dl>
+        <Facts
+          facts={[
+            ['Symptom', guide.symptom],
+            ['Check', guide.check],
+            [
+              'Command',
+              <>
+                <code>{guide.command}</code>
+                <br />
+                <span class="quiet">{guide.note}</span>
+              </>,
+            ],
+          ]}
+        />
       )}
       <Table
         label={`${title}: each of them`}
-        head={['About', 'Opened', 'Resolved', 'Times', 'Error']}
-        figures={['Times']}
-      >
-        {members.map((gap) => (
-          <tr>
-            <th scope="row">
-              {gap.kind === null ? (
-                'the whole mirror'
-              ) : gap.record_id === null ? (
-                `all ${kindPlural(gap.kind)}`
-              ) : (
-                <RecordLink kind={gap.kind} id={gap.record_id} />
-              )}
-            </th>
-            <td class="wide" data-label="Opened">
-              <Instant at={gap.opened_at} now={now} />
-            </td>
-            <td class="wide" data-label="Resolved">
-              {gap.resolved_at === null ? (
-                <span class="quiet">open</span>
-              ) : (
-                <Instant at={gap.resolved_at} now={now} />
-              )}
-            </td>
-            <td class="n" data-label="Times">
-              {figure(gap.attempts)}
-            </td>
-            <td class={gap.error === null ? 'gone' : 'full error'}>
-              {gap.error}
-              {gap.resolved_at === null && isEndedByPerson(gap, eventsOnly) && identity.role === 'operate' ? (
-                <Resolve id={gap.id} csrf={identity.csrf} />
-              ) : null}
-            </td>
-          </tr>
-        ))}
-      </Table>
+        rows={members}
+        columns={[
+          ['About', (gap) => <About gap={gap} />],
+          ['Opened', (gap) => <Instant at={gap.opened_at} now={now} />, 'wide'],
+          [
+            'Resolved',
+            ({ resolved_at: at }) =>
+              at === null ? <span class="quiet">open</span> : <Instant at={at} now={now} />,
+            'wide',
+          ],
+          ['Times', (gap) => figure(gap.attempts), 'n'],
+          {
+            head: 'Error',
+            td: (gap) => (
+              <td class={gap.error === null ? 'gone' : 'full error'}>
+                {gap.error}
+                {gap.resolved_at === null &&
+                isEndedByPerson(gap, eventsOnly) &&
+                identity.role === 'operate' ? (
+                  <Resolve id={gap.id} csrf={identity.csrf} />
+                ) : null}
+              </td>
+            ),
+          },
+        ]}
+      />
     </section>
   );
+}
+
+function About({ gap: { kind, record_id } }: { gap: GapReport }) {
+  if (kind === null) return 'the whole mirror';
+  return record_id === null ? `all ${kindPlural(kind)}` : <RecordLink kind={kind} id={record_id} />;
 }
 
 /** What nobody else can know. */

@@ -3,7 +3,7 @@ import { cycleWords } from '../cycle.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { cycleIn } from '../status-report.ts';
 import { figure, kindPlural } from '../words.ts';
-import { Ago, Instant, Tile } from './pieces.tsx';
+import { Ago, Facts, Instant, Tile } from './pieces.tsx';
 import { VERDICT_WORDS } from './verdict-section.tsx';
 
 /** What is held of each kind, and how far it can be trusted. */
@@ -44,34 +44,37 @@ function Figures({ kind, now }: { kind: KindStatus; now: number }) {
           {kind.deleted > 0 ? `, and ${figure(kind.deleted)} deleted` : ''}
         </small>
       </p>
-      <dl class="pairs">
-        <dt>Verified</dt>
-        <dd>
-          {kind.records === kind.verified ? (
-            figure(kind.verified)
-          ) : (
-            <a href={`/records/${kind.kind}?unverified=yes`}>
-              {figure(kind.verified)} of {figure(kind.records)}
-            </a>
-          )}
-        </dd>
-        <dt>Complete through</dt>
-        <dd>
-          {kind.complete_through === null ? (
-            <span class="quiet">no instant yet</span>
-          ) : (
-            <Instant at={kind.complete_through} now={now} />
-          )}
-        </dd>
-        <dt>Last full sync</dt>
-        <dd>
-          {kind.last_full_sync_at === null ? (
-            <span class="quiet">none yet</span>
-          ) : (
-            <Ago at={kind.last_full_sync_at} now={now} />
-          )}
-        </dd>
-      </dl>
+      <Facts
+        className="pairs"
+        facts={[
+          [
+            'Verified',
+            kind.records === kind.verified ? (
+              figure(kind.verified)
+            ) : (
+              <a href={`/records/${kind.kind}?unverified=yes`}>
+                {figure(kind.verified)} of {figure(kind.records)}
+              </a>
+            ),
+          ],
+          [
+            'Complete through',
+            kind.complete_through === null ? (
+              <span class="quiet">no instant yet</span>
+            ) : (
+              <Instant at={kind.complete_through} now={now} />
+            ),
+          ],
+          [
+            'Last full sync',
+            kind.last_full_sync_at === null ? (
+              <span class="quiet">none yet</span>
+            ) : (
+              <Ago at={kind.last_full_sync_at} now={now} />
+            ),
+          ],
+        ]}
+      />
     </>
   );
 }

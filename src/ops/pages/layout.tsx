@@ -3,6 +3,7 @@ import type { Identity } from '../access.ts';
 import type { Waiting } from '../attention.ts';
 import { count, figure } from '../words.ts';
 import { script, styleSheet } from './assets.ts';
+import type { Notice } from './form-outcome.ts';
 import { ActionForm } from './pieces.tsx';
 
 /** A drop of ink: also keeps browsers from asking for /favicon.ico, which would be refused. */
@@ -82,6 +83,20 @@ export function Pages({ current }: { current: PageName | null }) {
       </ul>
     </nav>
   );
+}
+
+/** What every page is given. */
+export interface PageView {
+  identity: Identity;
+  /** Wall-clock milliseconds. */
+  now: number;
+  told: Notice | null;
+}
+
+/** What a page of a list is given besides: where its other rows stand. */
+export interface ListView extends PageView {
+  next: string | null;
+  first: string | null;
 }
 
 /** Everything around a page's own content. `stream`: where its parts are sent anew; null: it stands still. */

@@ -5,6 +5,7 @@ import { problem } from '../../platform/problem.ts';
 import { type EventReport, type Paging, pendingDeletionKey } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { type Aftermath, aftermathOf } from '../aftermath.ts';
+import { nextKey } from '../api/answers.ts';
 import { waitingIn } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import { recordsCsv } from '../csv.ts';
@@ -19,7 +20,7 @@ import { EventsPage } from './events-page.tsx';
 import { createNotices, noticeOf, noticeOfEvent } from './form-outcome.ts';
 import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
-import { fragment, page as framed, type PageName, Pages } from './layout.tsx';
+import { fragment, type PageName, Pages, page } from './layout.tsx';
 import { NewRows } from './pieces.tsx';
 import {
   QuarantinedPage,
@@ -27,7 +28,7 @@ import {
   RejectionPage,
   RejectionsPage,
 } from './quarantine-and-rejections-pages.tsx';
-import { nextPath, PAGE_ROWS, pageQueries, pageQuery } from './query.ts';
+import { nextPath, PAGE_ROWS, pageQueries, pageQuery, rowNumber } from './query.ts';
 import { RecordPage } from './record-page.tsx';
 import { RecordsPage } from './records-page.tsx';
 import { SyncRunPage } from './sync-run-page.tsx';
@@ -38,6 +39,8 @@ const PENDING_SHOWN = 200;
 
 /** Of its record, after an event was accepted: its own is one of the first, but where very many waited with it. */
 const CHANGES_LOOKED_AT = 200;
+
+const KINDS_ARE = 'Kinds are policy, risk_assessment and vendor.';
 
 type Query<Name extends keyof typeof pageQueries> = z.output<(typeof pageQueries)[Name]>;
 
@@ -55,13 +58,26 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     told: noticeTaken(c),
   });
   const waiting = async () => waitingIn(await snapshots.current());
-  const page = async (content: Child) => framed(content, await waiting());
+  const html = async (c: OpsHandlerContext, content: Child) => c.html(page(content, await waiting()));
   const paging = (after: string | undefined): Paging => ({ limit: PAGE_ROWS, after });
   /** Links to what follows, and back to the first page where this is another. */
-  const links = <Row,>(c: OpsHandlerContext, rows: readonly Row[], key: (row: Row) => string | number) => {
-    const last = rows.length < PAGE_ROWS ? undefined : rows.at(-1);
-    return { next: nextPath(c, last === undefined ? null : key(last)), first: firstPath(c) };
-  };
+  const links = (c: OpsHandlerContext, after: string | number | null) => ({
+    next: nextPath(c, after),
+    first: firstPath(c),
+  });
+
+  /** The page that `make` makes of its query; what it answers itself, as that something is missing, is left as it is. */
+  const paged =
+    <Query,>(
+      schema: z.ZodType<Query>,
+      make: (c: OpsHandlerContext, query: Query) => Promise<Child | Response>,
+    ) =>
+    async (c: OpsHandlerContext): Promise<Response> => {
+      const query = pageQuery(c, schema);
+      if (!query.ok) return query.response;
+      const made = await make(c, query.value);
+      return made instanceof Response ? made : html(c, made);
+    };
 
   /** What a list's page is told: how many rows have come to it since it was made. */
   const newRows = async (
@@ -100,16 +116,15 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     const event = await store.showEvent(id);
     if (event === null) return missing('There is no event of this id.');
     const outcome = notices.take(c);
-    return c.html(
-      page(
-        <EventPage
-          {...{ event, aftermath: await aftermath(event), receiver: context.receiver }}
-          tookMs={context.answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id })}
-          {...shared(c)}
-          told={outcome === null ? null : noticeOfEvent(outcome, event)}
-          here={eventHref(id)}
-        />,
-      ),
+    return html(
+      c,
+      <EventPage
+        {...{ event, aftermath: await aftermath(event), receiver: context.receiver }}
+        tookMs={context.answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id })}
+        {...shared(c)}
+        told={outcome === null ? null : noticeOfEvent(outcome, event)}
+        here={eventHref(id)}
+      />,
     );
   }
 
@@ -129,73 +144,78 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     const record = await store.showRecord(kind, id);
     if (record === null) return missing('There is no record of this kind and id.');
     const changes = await store.recordHistory(kind, id, paging(query.value.after));
-    return c.html(
-      page(
-        <RecordPage
-          {...{ kind, record, changes }}
-          eventsOnly={context.facts().eventsOnly}
-          {...shared(c)}
-          {...links(c, changes, (change) => change.seq)}
-        />,
-      ),
+    return html(
+      c,
+      <RecordPage
+        {...{ kind, record, changes }}
+        eventsOnly={context.facts().eventsOnly}
+        {...shared(c)}
+        {...links(
+          c,
+          nextKey(changes, PAGE_ROWS, (change) => change.seq),
+        )}
+      />,
     );
   }
+
+  const listRecords = (c: OpsHandlerContext, kind: Kind) =>
+    paged(pageQueries.records, async (c, { after, id: _, order, ...filter }) => {
+      const [found, statuses, { summary }] = await Promise.all([
+        store.listRecords(kind, filter, { ...paging(after), order }),
+        store.listStatuses(kind),
+        snapshots.current(),
+      ]);
+      return (
+        <RecordsPage
+          {...{ kind, filter, order, statuses, records: found.items, searchedTo: found.searched_to }}
+          kinds={summary?.kinds ?? []}
+          csv={`/download${sameQuery(c)}`}
+          {...shared(c)}
+          {...links(c, found.next)}
+        />
+      );
+    })(c);
 
   const syncRunsView = async (c: OpsHandlerContext, after: string | undefined) => {
     const syncRuns = await store.listSyncRuns(paging(after));
     return {
       ...{ syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
       ...shared(c),
-      ...links(c, syncRuns, (syncRun) => syncRun.id),
+      ...links(c, nextId(syncRuns)),
     };
   };
 
   return {
-    async events(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.events);
-      if (!query.ok) return query.response;
-      const { after, id, ...filter } = query.value;
+    events: paged(pageQueries.events, async (c, { after, id, ...filter }) => {
       if (id !== undefined) return showEvent(c, id);
       const { record_id: recordId, ...rest } = filter;
       const found = await store.listEvents({ ...rest, recordId }, paging(after));
       const url = new URL(c.req.url);
-      return c.html(
-        page(
-          <EventsPage
-            {...{ filter, events: found.items, lookedBackTo: found.looked_back_to }}
-            here={`${url.pathname}${url.search}`}
-            {...shared(c)}
-            next={nextPath(c, found.next)}
-            first={firstPath(c)}
-            stream={
-              after === undefined
-                ? pathWith('/stream/events', { ...filter, above: String(found.items[0]?.seq ?? 0) })
-                : null
-            }
-          />,
-        ),
+      const above = String(found.items[0]?.seq ?? 0);
+      return (
+        <EventsPage
+          {...{ filter, events: found.items, lookedBackTo: found.looked_back_to }}
+          here={`${url.pathname}${url.search}`}
+          stream={after === undefined ? pathWith('/stream/events', { ...filter, above }) : null}
+          {...shared(c)}
+          {...links(c, found.next)}
+        />
       );
-    },
+    }),
 
-    async deliveries(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.deliveries);
-      if (!query.ok) return query.response;
-      const { after, ...filter } = query.value;
+    deliveries: paged(pageQueries.deliveries, async (c, { after, ...filter }) => {
       const found = await store.listDeliveries(filter, paging(after));
       const isNewest = after === undefined && filter.until === undefined;
-      return c.html(
-        page(
-          <DeliveriesPage
-            {...{ filter, deliveries: found.items, lookedBackTo: found.looked_back_to }}
-            answerTimes={context.answerTimes}
-            {...shared(c)}
-            next={nextPath(c, found.next)}
-            first={firstPath(c)}
-            stream={isNewest ? pathWith('/stream/deliveries', { ...filter, above: found.newest }) : null}
-          />,
-        ),
+      return (
+        <DeliveriesPage
+          {...{ filter, deliveries: found.items, lookedBackTo: found.looked_back_to }}
+          answerTimes={context.answerTimes}
+          stream={isNewest ? pathWith('/stream/deliveries', { ...filter, above: found.newest }) : null}
+          {...shared(c)}
+          {...links(c, found.next)}
+        />
       );
-    },
+    }),
 
     async newDeliveries(_: OpsHandlerContext, { above, ...filter }: Query<'newDeliveries'>): Promise<string> {
       const { items, next } = await store.listDeliveries(filter, { limit: PAGE_ROWS, above });
@@ -231,34 +251,14 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
 
     async records(c: OpsHandlerContext): Promise<Response> {
       const kind = c.req.param('kind') ?? '';
-      if (!isKind(kind)) return missing('Kinds are policy, risk_assessment and vendor.');
+      if (!isKind(kind)) return missing(KINDS_ARE);
       const id = c.req.query('id');
-      if (id !== undefined && id !== '') return showRecord(c, kind, id);
-      const query = pageQuery(c, pageQueries.records);
-      if (!query.ok) return query.response;
-      const { after, id: _, order, ...filter } = query.value;
-      const [found, statuses, { summary }] = await Promise.all([
-        store.listRecords(kind, filter, { ...paging(after), order }),
-        store.listStatuses(kind),
-        snapshots.current(),
-      ]);
-      return c.html(
-        page(
-          <RecordsPage
-            {...{ kind, filter, order, statuses, records: found.items, searchedTo: found.searched_to }}
-            kinds={summary?.kinds ?? []}
-            csv={`/download${sameQuery(c)}`}
-            {...shared(c)}
-            next={nextPath(c, found.next)}
-            first={firstPath(c)}
-          />,
-        ),
-      );
+      return id ? showRecord(c, kind, id) : listRecords(c, kind);
     },
 
     async download(c: OpsHandlerContext): Promise<Response> {
       const kind = c.req.param('kind') ?? '';
-      if (!isKind(kind)) return missing('Kinds are policy, risk_assessment and vendor.');
+      if (!isKind(kind)) return missing(KINDS_ARE);
       const query = pageQuery(c, pageQueries.records);
       if (!query.ok) return query.response;
       const { after: _, id: __, order, ...filter } = query.value;
@@ -272,33 +272,26 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
 
     async record(c: OpsHandlerContext): Promise<Response> {
       const kind = c.req.param('kind') ?? '';
-      if (!isKind(kind)) return missing('Kinds are policy, risk_assessment and vendor.');
+      if (!isKind(kind)) return missing(KINDS_ARE);
       return showRecord(c, kind, c.req.param('id') ?? '');
     },
 
-    async gaps(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.gaps);
-      if (!query.ok) return query.response;
-      const { show, after } = query.value;
+    gaps: paged(pageQueries.gaps, async (c, { show, after }) => {
       const gaps = await store.listGaps({ open: show === 'open' }, paging(after));
-      return c.html(
-        page(
-          <GapsPage
-            {...{ show, gaps }}
-            eventsOnly={context.facts().eventsOnly}
-            stream={show === 'open' ? streamOf(c, '/stream/gaps', gaps) : null}
-            {...shared(c)}
-            {...links(c, gaps, (gap) => gap.id)}
-          />,
-        ),
+      return (
+        <GapsPage
+          {...{ show, gaps }}
+          eventsOnly={context.facts().eventsOnly}
+          stream={show === 'open' ? streamOf(c, '/stream/gaps', gaps) : null}
+          {...shared(c)}
+          {...links(c, nextId(gaps))}
+        />
       );
-    },
+    }),
 
-    async syncRuns(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.byNumber);
-      if (!query.ok) return query.response;
-      return c.html(page(<SyncRunsPage {...(await syncRunsView(c, query.value.after))} />));
-    },
+    syncRuns: paged(pageQueries.byNumber, async (c, { after }) => (
+      <SyncRunsPage {...(await syncRunsView(c, after))} />
+    )),
 
     async syncRunsParts(c: OpsHandlerContext) {
       const view = await syncRunsView(c, undefined);
@@ -311,101 +304,67 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       return fragment(parts, waitingIn(view.snapshot));
     },
 
-    async syncRun(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.deletions);
-      if (!query.ok) return query.response;
-      const id = numbered(c);
+    syncRun: paged(pageQueries.deletions, async (c, { after }) => {
+      const id = rowNumber(c.req.param('id'));
       const syncRun = id === null ? null : await store.showSyncRun(id);
       if (syncRun === null) return missing('There is no full sync of this number.');
       const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
+      const page = { limit: PENDING_SHOWN, after };
       const shown =
-        pending === undefined
-          ? []
-          : await store.listPendingDeletions(
-              { syncRunId: syncRun.id },
-              { limit: PENDING_SHOWN, after: query.value.after },
-            );
+        pending === undefined ? [] : await store.listPendingDeletions({ syncRunId: syncRun.id }, page);
       const running = context.facts().runningSyncRuns.find((each) => each.id === syncRun.id) ?? null;
-      return c.html(
-        page(
-          <SyncRunPage
-            {...{ syncRun, running }}
-            pending={pending === undefined ? null : { ...pending, shown }}
-            {...shared(c)}
-            next={nextPath(c, shown.length < PENDING_SHOWN ? null : pendingDeletionKey(shown.at(-1)!))}
-            first={firstPath(c)}
-          />,
-        ),
+      return (
+        <SyncRunPage
+          {...{ syncRun, running }}
+          pending={pending === undefined ? null : { ...pending, shown }}
+          {...shared(c)}
+          {...links(c, nextKey(shown, PENDING_SHOWN, pendingDeletionKey))}
+        />
       );
-    },
+    }),
 
-    async quarantine(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.byNumber);
-      if (!query.ok) return query.response;
-      const rows = await store.listQuarantine(paging(query.value.after));
-      return c.html(
-        page(
-          <QuarantinePage
-            rows={rows}
-            stream={streamOf(c, '/stream/quarantine', rows)}
-            {...shared(c)}
-            {...links(c, rows, (row) => row.id)}
-          />,
-        ),
-      );
-    },
+    quarantine: paged(pageQueries.byNumber, async (c, { after }) => {
+      const rows = await store.listQuarantine(paging(after));
+      const stream = streamOf(c, '/stream/quarantine', rows);
+      return <QuarantinePage {...{ rows, stream }} {...shared(c)} {...links(c, nextId(rows))} />;
+    }),
 
     async quarantined(c: OpsHandlerContext): Promise<Response> {
-      const id = numbered(c);
+      const id = rowNumber(c.req.param('id'));
       const delivery = id === null ? null : await store.showQuarantined(id);
       if (id === null || delivery === null)
         return missing('There is no delivery of this number in quarantine.');
       const body = await store.readQuarantinedBody(id);
-      return c.html(
-        page(<QuarantinedPage {...{ delivery, body, receiver: context.receiver }} {...shared(c)} />),
-      );
+      return html(c, <QuarantinedPage {...{ delivery, body, receiver: context.receiver }} {...shared(c)} />);
     },
 
-    async rejections(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.byNumber);
-      if (!query.ok) return query.response;
-      const rows = await store.listRejections(paging(query.value.after));
-      return c.html(
-        page(
-          <RejectionsPage
-            rows={rows}
-            stream={streamOf(c, '/stream/rejections', rows)}
-            {...shared(c)}
-            {...links(c, rows, (row) => row.id)}
-          />,
-        ),
-      );
-    },
+    rejections: paged(pageQueries.byNumber, async (c, { after }) => {
+      const rows = await store.listRejections(paging(after));
+      const stream = streamOf(c, '/stream/rejections', rows);
+      return <RejectionsPage {...{ rows, stream }} {...shared(c)} {...links(c, nextId(rows))} />;
+    }),
 
     async rejection(c: OpsHandlerContext): Promise<Response> {
-      const id = numbered(c);
+      const id = rowNumber(c.req.param('id'));
       const rejection = id === null ? null : await store.readRejection(id);
       if (id === null || rejection === null)
         return missing('This rejection is not kept any more, or never was.');
       const diagnosis = await context.diagnose(id);
-      return c.html(
-        page(
-          <RejectionPage
-            {...{ diagnosis, receiver: context.receiver, rejection: { id, ...rejection } }}
-            {...shared(c)}
-          />,
-        ),
+      const { receiver } = context;
+      return html(
+        c,
+        <RejectionPage {...{ diagnosis, receiver, rejection: { id, ...rejection } }} {...shared(c)} />,
       );
     },
 
-    async audit(c: OpsHandlerContext): Promise<Response> {
-      const query = pageQuery(c, pageQueries.byNumber);
-      if (!query.ok) return query.response;
-      const rows = await store.listAudit(paging(query.value.after));
-      return c.html(page(<AuditPage rows={rows} {...shared(c)} {...links(c, rows, (row) => row.id)} />));
-    },
+    audit: paged(pageQueries.byNumber, async (c, { after }) => {
+      const rows = await store.listAudit(paging(after));
+      return <AuditPage rows={rows} {...shared(c)} {...links(c, nextId(rows))} />;
+    }),
   };
 }
+
+const nextId = (rows: readonly { id: number }[]) => nextKey(rows, PAGE_ROWS, (row) => row.id);
 
 function pathWith(path: string, filter: Readonly<Record<string, string | undefined>>): string {
   const given = Object.entries(filter).filter((entry): entry is [string, string] => entry[1] !== undefined);
@@ -428,11 +387,6 @@ function firstPath(c: OpsHandlerContext): string | null {
 /** The same filter, from its first row on. */
 function sameQuery(c: OpsHandlerContext): string {
   return firstPath(c) ?? new URL(c.req.url).pathname + new URL(c.req.url).search;
-}
-
-function numbered(c: OpsHandlerContext): number | null {
-  const text = c.req.param('id') ?? '';
-  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }
 
 function missing(detail: string): Response {

@@ -10,7 +10,15 @@ import { causeHref, eventHref, recordHref } from './hrefs.ts';
  * An instant in UTC, as every page says at its foot: the zone of the tables, the API and the log too. The time alone when it is of
  * today, with the day otherwise; in full on hover. `precise`: where things follow each other within a second.
  */
-export function Instant({ at, now, precise = false }: { at: string; now: number; precise?: boolean }) {
+export function Instant({
+  at,
+  now,
+  precise = false,
+}: {
+  at: string | number;
+  now: number;
+  precise?: boolean;
+}) {
   const iso = new Date(at).toISOString();
   const sameDay = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10);
   const time = iso.slice(11, precise ? 23 : 19);
@@ -22,11 +30,11 @@ export function Instant({ at, now, precise = false }: { at: string; now: number;
 }
 
 /** "12 minutes ago", with the instant on hover. */
-export function Ago({ at, now }: { at: string; now: number }) {
+export function Ago({ at, now }: { at: string | number; now: number }) {
   const iso = new Date(at).toISOString();
   return (
     <time datetime={iso} title={inFull(iso)}>
-      {age(now - Date.parse(at))} ago
+      {age(now - Date.parse(iso))} ago
     </time>
   );
 }
@@ -116,6 +124,32 @@ export function NewRows({ words, href }: { words: string | null; href: string })
   );
 }
 
+/** Of a list that is searched by walking back: how far this page came, and the way on. */
+export function LookedBack({
+  what,
+  lookedBackTo,
+  now,
+  next,
+  first,
+}: {
+  what: string;
+  lookedBackTo: string | null;
+  now: number;
+  next: string | null;
+  first: string | null;
+}) {
+  return (
+    <>
+      {lookedBackTo === null ? null : (
+        <p class="note" role="status">
+          This page looked back to <Instant at={lookedBackTo} now={now} />. There are older {what}.
+        </p>
+      )}
+      <Pager {...{ next, first }} words={lookedBackTo === null ? `Older ${what}` : 'Look further back'} />
+    </>
+  );
+}
+
 /** To the rows that follow; `first`: where the newest are, if this is not that page. */
 export function Pager({ next, first, words }: { next: string | null; first: string | null; words: string }) {
   if (next === null && first === null) return null;
@@ -131,49 +165,91 @@ export function Pager({ next, first, words }: { next: string | null; first: stri
   );
 }
 
-/** A list whose columns become a card's lines at phone width. */
-export function Table({
+/** Of a cell; `n` for figures. */
+type CellClass = 'n' | 'wide' | 'wide quiet' | 'full' | 'half' | 'whole';
+
+/** A column: its head, what its cell holds of a row, and the cell's class. Or the whole cell. */
+type Column<Row> =
+  | readonly [head: unknown, cell: (row: Row) => unknown, className?: CellClass]
+  | { head: string; td: (row: Row) => unknown };
+
+/** A list whose columns become a card's lines at phone width, named as their heads. The first column names the row. */
+export function Table<Row>({
   label,
-  head,
-  figures = [],
+  rows,
+  columns,
   dense = false,
-  children,
-}: PropsWithChildren<{
+}: {
   label: string;
-  head: readonly unknown[];
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
   /** So many columns that they become lines at the width of a tablet already. */
   dense?: boolean;
-  /** Those columns of `head` that hold figures, which stand at the right. */
-  figures?: readonly string[];
-}>) {
+}) {
   return (
     <section class={dense ? 'scroll dense' : 'scroll'} aria-label={label} tabindex={0}>
       <table>
         <thead>
           <tr>
-            {head.map((column) => (
-              <th scope="col" {...(figures.includes(column as string) ? { class: 'n' } : {})}>
-                {column}
+            {columns.map((column) => (
+              <th scope="col" {...('td' in column || column[2] !== 'n' ? {} : { class: 'n' })}>
+                {'td' in column ? column.head : column[0]}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
+        <tbody>
+          {rows.map((row) => (
+            <tr>{columns.map((column, place) => cellOf(column, row, place === 0))}</tr>
+          ))}
+        </tbody>
       </table>
     </section>
   );
 }
 
-/** Facts about one thing, a line each. Null: the line is left out. */
-export function Facts({ facts }: { facts: readonly (readonly [name: string, value: unknown] | null)[] }) {
+function cellOf<Row>(column: Column<Row>, row: Row, isFirst: boolean) {
+  if ('td' in column) return column.td(row);
+  const [head, cell, className] = column;
+  if (isFirst) return <th scope="row">{cell(row)}</th>;
   return (
-    <dl class="facts">
+    <td {...(className === undefined ? {} : { class: className })} data-label={String(head)}>
+      {cell(row)}
+    </td>
+  );
+}
+
+/** A cell that is a line of its own at phone width, and none where there is no error. */
+export function ErrorCell({ error, label }: { error: string | null; label: string }) {
+  if (error === null) return <td class="gone"></td>;
+  return (
+    <td class="full error" data-label={label}>
+      {error}
+    </td>
+  );
+}
+
+/** A fact: its name, its value, and whether that is a warning. `id` is the name's, for what is labelled by it. */
+type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
+
+type FactsClass = 'facts' | 'pairs';
+
+/** Facts about one thing, a line each; in `pairs` the values stand at the right. Null: the line is left out. */
+export function Facts({
+  facts,
+  className = 'facts',
+}: {
+  facts: readonly (Fact | null)[];
+  className?: FactsClass;
+}) {
+  return (
+    <dl class={className}>
       {facts
         .filter((fact) => fact !== null)
-        .map(([name, value]) => (
+        .map(([name, value, { isWarning = false, id } = {}]) => (
           <>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dt {...(id === undefined ? {} : { id })}>{name}</dt>
+            <dd {...(isWarning ? { class: 'warn' } : {})}>{value}</dd>
           </>
         ))}
     </dl>
@@ -188,8 +264,23 @@ export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
   );
 }
 
-/** Four figures stay in one line; a longer address may be broken anywhere. */
-export function Address({ address }: { address: string }) {
+/** The record that something tells of; `otherwise` where that is not known. */
+export function About({
+  kind,
+  record_id,
+  otherwise,
+}: {
+  kind: Kind | null;
+  record_id: string | null;
+  otherwise: string;
+}) {
+  if (kind === null || record_id === null) return <span class="quiet">{otherwise}</span>;
+  return <RecordLink kind={kind} id={record_id} />;
+}
+
+/** Whom it came from. Four figures stay in one line; a longer address may be broken anywhere. */
+export function From({ address }: { address: string | null }) {
+  if (address === null) return <span class="quiet">not known</span>;
   return <code {...(address.includes(':') ? {} : { class: 'whole' })}>{address}</code>;
 }
 
@@ -197,7 +288,7 @@ export function Address({ address }: { address: string }) {
 export function SignedAt({ t, now }: { t: string; now: number }) {
   return /^\d{9,11}$/.test(t) ? (
     <>
-      <Instant at={new Date(Number(t) * 1000).toISOString()} now={now} /> <code class="quiet">t={t}</code>
+      <Instant at={Number(t) * 1000} now={now} /> <code class="quiet">t={t}</code>
     </>
   ) : (
     <code>t={t}</code>

@@ -1,18 +1,16 @@
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
 import type { Rejection } from '../../store/store.ts';
-import type { Identity } from '../access.ts';
 import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../body-text.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
-import type { Notice } from './form-outcome.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type ListView, type PageView } from './layout.tsx';
 import {
   ActionForm,
-  Address,
   Empty,
   Facts,
+  From,
   Instant,
   NewRows,
   Pager,
@@ -23,12 +21,8 @@ import {
   Told,
 } from './pieces.tsx';
 
-interface List<Row> {
+interface List<Row> extends ListView {
   rows: readonly Row[];
-  identity: Identity;
-  now: number;
-  next: string | null;
-  first: string | null;
   /** Where the page is told of what comes in; null: it is not the newest page. */
   stream: string | null;
 }
@@ -45,28 +39,21 @@ export function QuarantinePage({ rows, identity, now, next, first, stream }: Lis
           Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.
         </Empty>
       ) : (
-        <Table label="Quarantine" head={['Number', 'Received', 'Why', 'Released']}>
-          {rows.map((row) => (
-            <tr>
-              <th scope="row">
-                <a href={`/quarantine/${row.id}`}>Delivery {row.id}</a>
-              </th>
-              <td class="wide" data-label="Received">
-                <Instant at={row.received_at} now={now} />
-              </td>
-              <td class="full" data-label="Why">
-                {codeWords(row.reason)}
-              </td>
-              <td class="wide" data-label="Released">
-                {row.released_at === null ? (
-                  <span class="state pending">not yet</span>
-                ) : (
-                  <Instant at={row.released_at} now={now} />
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label="Quarantine"
+          rows={rows}
+          columns={[
+            ['Number', (row) => <a href={`/quarantine/${row.id}`}>Delivery {row.id}</a>],
+            ['Received', (row) => <Instant at={row.received_at} now={now} />, 'wide'],
+            ['Why', (row) => codeWords(row.reason), 'full'],
+            [
+              'Released',
+              ({ released_at: at }) =>
+                at === null ? <span class="state pending">not yet</span> : <Instant at={at} now={now} />,
+              'wide',
+            ],
+          ]}
+        />
       )}
       <Pager next={next} first={first} words="Older deliveries" />
     </Frame>
@@ -80,13 +67,10 @@ export function QuarantinedPage({
   identity,
   now,
   told,
-}: {
+}: PageView & {
   delivery: QuarantineReport;
   body: Uint8Array | null;
   receiver: OpsContext['receiver'];
-  identity: Identity;
-  now: number;
-  told: Notice | null;
 }) {
   return (
     <Frame title={`Quarantine ${delivery.id}`} current="Quarantine" identity={identity} now={now}>
@@ -138,39 +122,21 @@ export function RejectionsPage({ rows, identity, now, next, first, stream }: Lis
       ) : (
         <Table
           label="Rejected deliveries"
-          head={['Number', 'At', 'Why', 'From', 'Count', 'Size', 'Signed at']}
-          figures={['Count', 'Size']}
-        >
-          {rows.map((row) => (
-            <tr>
-              <th scope="row">
-                <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>
-              </th>
-              <td class="wide" data-label="At">
-                <Instant at={row.at} now={now} />
-              </td>
-              <td class="wide" data-label="Why">
-                {codeWords(row.reason)}
-              </td>
-              <td class="wide" data-label="From">
-                {row.address === null ? (
-                  <span class="quiet">not known</span>
-                ) : (
-                  <Address address={row.address} />
-                )}
-              </td>
-              <td class="n" data-label="Count">
-                {figure(row.times)}
-              </td>
-              <td class="n" data-label="Size">
-                {bytesWords(row.bytes)}
-              </td>
-              <td class="wide" data-label="Signed at">
-                {row.t === null ? <span class="quiet">not said</span> : <SignedAt t={row.t} now={now} />}
-              </td>
-            </tr>
-          ))}
-        </Table>
+          rows={rows}
+          columns={[
+            ['Number', (row) => <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>],
+            ['At', (row) => <Instant at={row.at} now={now} />, 'wide'],
+            ['Why', (row) => codeWords(row.reason), 'wide'],
+            ['From', (row) => <From address={row.address} />, 'wide'],
+            ['Count', (row) => figure(row.times), 'n'],
+            ['Size', (row) => bytesWords(row.bytes), 'n'],
+            [
+              'Signed at',
+              ({ t }) => (t === null ? <span class="quiet">not said</span> : <SignedAt t={t} now={now} />),
+              'wide',
+            ],
+          ]}
+        />
       )}
       <Pager next={next} first={first} words="Older rejections" />
     </Frame>
@@ -188,12 +154,10 @@ export function RejectionPage({
   receiver,
   identity,
   now,
-}: {
+}: PageView & {
   rejection: Rejection & { id: number };
   receiver: OpsContext['receiver'];
   diagnosis: RejectionDiagnosis | 'busy' | null;
-  identity: Identity;
-  now: number;
 }) {
   const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
   const fits = Object.entries(fit ?? {});
@@ -203,7 +167,7 @@ export function RejectionPage({
       <Facts
         facts={[
           ['Rejected for', codeWords(rejection.reason)],
-          ['Arrived', <Instant at={new Date(rejection.wall).toISOString()} now={now} />],
+          ['Arrived', <Instant at={rejection.wall} now={now} />],
           ['From', rejection.address === null ? 'not known' : <code>{rejection.address}</code>],
           ['Answer', <Answer outcome="rejected" reason={rejection.reason} />],
           ['Size', `${figure(rejection.bytes)} bytes`],

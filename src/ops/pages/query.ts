@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { KINDS } from '../../compliance/kinds.ts';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { FIELD_FILTER, readFieldFilter } from '../field-filter.ts';
+import { queries } from '../api/query.ts';
 
 /** Rows of one page: as many as a person looks over. */
 export const PAGE_ROWS = 50;
@@ -10,10 +9,6 @@ export const PAGE_ROWS = 50;
 export const TEXT_MAX_LENGTH = 255;
 
 const text = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
-const numberCursor = z
-  .string()
-  .regex(/^\d{1,15}$/)
-  .optional();
 const yesOrNo = z
   .enum(['yes', 'no'])
   .transform((answer) => answer === 'yes')
@@ -31,21 +26,13 @@ const instant = z
   .refine(({ day, wall }) => !Number.isNaN(wall) && new Date(wall).toISOString().startsWith(day))
   .transform(({ wall }) => new Date(wall).toISOString())
   .optional();
-const deliveriesCursor = z.string().regex(/^\d{1,16}(\.\d{1,16}){4}$/);
-const deliveries = {
-  outcome: z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']).optional(),
-  type: text,
-  search: text,
-  since: instant,
-  until: instant,
-};
-
-const events = {
-  state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
-  type: text,
-  kind: z.enum(KINDS).optional(),
-  record_id: text,
-};
+/** As the API takes them, but for instants. */
+const deliveries = queries.deliveries
+  .pick({ outcome: true, type: true, search: true })
+  .extend({ since: instant, until: instant });
+const events = queries.events.pick({ state: true, type: true, kind: true, record_id: true });
+const { after: numberCursor } = queries.byNumber.shape;
+const { after: deliveriesCursor } = queries.deliveries.shape;
 /** The newest row as the page was made; 0: it had none. */
 const above = z
   .string()
@@ -53,29 +40,18 @@ const above = z
   .transform(Number);
 
 export const pageQueries = {
-  events: z.strictObject({
-    ...events,
+  events: events.extend({
     after: numberCursor,
     /** Leads to the one event. */
     id: text,
   }),
-  newEvents: z.strictObject({ ...events, above }),
+  newEvents: events.extend({ above }),
   newRows: z.strictObject({ above }),
-  deliveries: z.strictObject({ ...deliveries, after: deliveriesCursor.optional() }),
-  newDeliveries: z.strictObject({ ...deliveries, above: deliveriesCursor }),
-  records: z.strictObject({
-    // The number of a way through them stands before the id.
-    after: z
-      .string()
-      .regex(/^\d\./)
-      .max(TEXT_MAX_LENGTH + 2)
-      .optional(),
-    search: text,
-    status: text,
-    field: z.string().max(TEXT_MAX_LENGTH).regex(FIELD_FILTER).transform(readFieldFilter).optional(),
+  deliveries: deliveries.extend({ after: deliveriesCursor }),
+  newDeliveries: deliveries.extend({ above: deliveriesCursor.unwrap() }),
+  records: queries.records.omit({ limit: true }).extend({
     unverified: yesOrNo,
     deleted: yesOrNo,
-    order: z.enum(['id', 'name', 'changed']).optional(),
     /** Of a record whose id no path can carry. */
     id: text,
   }),
@@ -113,4 +89,9 @@ export function nextPath(c: OpsHandlerContext, after: string | number | null): s
   const { pathname, searchParams } = new URL(c.req.url);
   searchParams.set('after', String(after));
   return `${pathname}?${searchParams}`;
+}
+
+/** The number of a row, as an address or a form names it; null: it is none. */
+export function rowNumber(text: string | null | undefined): number | null {
+  return text != null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }

@@ -1,11 +1,9 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
-import { FIELDS_SHOWN, fieldChanges, shortened } from '../body-text.ts';
+import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { kindNoun } from '../words.ts';
-import type { Notice } from './form-outcome.ts';
 import { recordHref } from './hrefs.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type ListView } from './layout.tsx';
 import {
   ActionForm,
   Cause,
@@ -21,16 +19,11 @@ import {
 } from './pieces.tsx';
 import { Verified } from './records-page.tsx';
 
-export interface RecordView {
+export interface RecordView extends ListView {
   kind: Kind;
   record: RecordReport;
   changes: readonly ChangeReport[];
-  identity: Identity;
-  now: number;
-  told: Notice | null;
   eventsOnly: boolean;
-  next: string | null;
-  first: string | null;
 }
 
 export function RecordPage({
@@ -46,7 +39,12 @@ export function RecordPage({
 }: RecordView) {
   const events = `/events?${new URLSearchParams({ kind, record_id: record.id })}`;
   return (
-    <Frame title={record.name ?? record.id} current="Records" identity={identity} now={now}>
+    <Frame
+      title={shortened(record.name ?? record.id, NAME_SHOWN_CHARACTERS)}
+      current="Records"
+      identity={identity}
+      now={now}
+    >
       <Title
         note={
           <>
@@ -54,7 +52,7 @@ export function RecordPage({
           </>
         }
       >
-        {record.name ?? record.id}
+        {shortened(record.name ?? record.id, NAME_SHOWN_CHARACTERS)}
       </Title>
       <Told notice={told} />
       <Facts
@@ -117,23 +115,23 @@ export function Change({ change, now }: { change: ChangeReport; now: number }) {
       {fields.length === 0 ? (
         <p class="note">No field differs.</p>
       ) : (
-        <Table label={`Fields of change ${change.seq}`} head={['Field', 'Before', 'After']}>
-          {fields.slice(0, FIELDS_SHOWN).map(({ field, before, after }) => (
-            <tr>
-              <th scope="row">{shortened(field)}</th>
-              <td class="half" data-label="Before">
-                {before === null ? <span class="quiet">not there</span> : <code>{shortened(before)}</code>}
-              </td>
-              <td class="half" data-label="After">
-                {after === null ? <span class="quiet">not there</span> : <code>{shortened(after)}</code>}
-              </td>
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label={`Fields of change ${change.seq}`}
+          rows={fields.slice(0, FIELDS_SHOWN)}
+          columns={[
+            ['Field', ({ field }) => shortened(field)],
+            ['Before', ({ before }) => <Value value={before} />, 'half'],
+            ['After', ({ after }) => <Value value={after} />, 'half'],
+          ]}
+        />
       )}
       {fields.length > FIELDS_SHOWN ? (
         <p class="note">{fields.length - FIELDS_SHOWN} more fields are in the API.</p>
       ) : null}
     </article>
   );
+}
+
+function Value({ value }: { value: string | null }) {
+  return value === null ? <span class="quiet">not there</span> : <code>{shortened(value)}</code>;
 }

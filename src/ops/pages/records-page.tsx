@@ -7,19 +7,17 @@ import {
   STATUS_COUNT_MAX,
   type StatusCount,
 } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
+import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { figure, kindPlural } from '../words.ts';
 import { recordHref } from './hrefs.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type ListView } from './layout.tsx';
 import { Choice, Empty, Field, Instant, Pager, Table, Title } from './pieces.tsx';
 
-export interface RecordsView {
+export interface RecordsView extends ListView {
   kind: Kind;
   /** With how many are held of each; none where that could not be read. */
   kinds: readonly KindStatus[];
   statuses: readonly StatusCount[];
-  identity: Identity;
-  now: number;
   filter: RecordFilter;
   order: RecordOrder | undefined;
   records: readonly RecordReport[];
@@ -27,8 +25,6 @@ export interface RecordsView {
   searchedTo: string | null;
   /** Where all that fit can be had. */
   csv: string;
-  next: string | null;
-  first: string | null;
 }
 
 const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
@@ -57,12 +53,32 @@ export function RecordsPage(view: RecordsView) {
       ) : (
         <Table
           label={title}
-          head={['Id', 'Name', ...(kind === 'policy' ? ['Version'] : []), 'Status', 'Verified', 'Written']}
-        >
-          {records.map((record) => (
-            <Row {...{ kind, record, now }} />
-          ))}
-        </Table>
+          rows={records}
+          columns={[
+            [
+              'Id',
+              ({ id }) => (
+                <a href={recordHref(kind, id)}>
+                  <code>{id}</code>
+                </a>
+              ),
+            ],
+            [
+              'Name',
+              ({ name }) =>
+                name === null ? <span class="quiet">no name</span> : shortened(name, NAME_SHOWN_CHARACTERS),
+              'full',
+            ],
+            ...(kind === 'policy' ? [['Version', (record: RecordReport) => record.version] as const] : []),
+            [
+              'Status',
+              (record) => (record.deleted_at === null ? record.status : <span class="state">deleted</span>),
+              'wide',
+            ],
+            ['Verified', (record) => <Verified record={record} now={now} />, 'wide'],
+            ['Written', (record) => <Instant at={record.synced_at} now={now} />, 'wide'],
+          ]}
+        />
       )}
       <p class="note" role="status">
         {searchedTo === null ? null : (
@@ -137,31 +153,6 @@ function Filters({ kind, statuses, filter, order }: RecordsView) {
         Show
       </button>
     </form>
-  );
-}
-
-function Row({ kind, record, now }: { kind: Kind; record: RecordReport; now: number }) {
-  return (
-    <tr>
-      <th scope="row">
-        <a href={recordHref(kind, record.id)}>
-          <code>{record.id}</code>
-        </a>
-      </th>
-      <td class="full" data-label="Name">
-        {record.name ?? <span class="quiet">no name</span>}
-      </td>
-      {kind === 'policy' ? <td data-label="Version">{record.version}</td> : null}
-      <td class="wide" data-label="Status">
-        {record.deleted_at === null ? record.status : <span class="state">deleted</span>}
-      </td>
-      <td class="wide" data-label="Verified">
-        <Verified record={record} now={now} />
-      </td>
-      <td class="wide" data-label="Written">
-        <Instant at={record.synced_at} now={now} />
-      </td>
-    </tr>
   );
 }
 

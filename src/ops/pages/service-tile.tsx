@@ -1,6 +1,6 @@
 import type { Snapshot } from '../snapshot.ts';
 import { bytes, count, figure } from '../words.ts';
-import { Ago, Tile } from './pieces.tsx';
+import { Ago, Facts, Tile } from './pieces.tsx';
 
 export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Snapshot }) {
   return (
@@ -15,43 +15,28 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
       }
     >
       <p class="note">
-        Version {live.version}, started <Ago at={new Date(live.startedAt).toISOString()} now={at} />.
+        Version {live.version}, started <Ago at={live.startedAt} now={at} />.
       </p>
-      <dl class="pairs">
-        <dt>Full sync every</dt>
-        <dd>{live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs)}</dd>
-        <dt>Reads settle after</dt>
-        <dd>{figure(live.settleMs / 1000)} s</dd>
-        {summary === null ? null : (
-          <>
-            <dt>Database</dt>
-            <dd>{bytes(summary.database_bytes)}</dd>
-            <dt>Write-ahead log</dt>
-            <dd>{bytes(summary.wal_bytes)}</dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        className="pairs"
+        facts={[
+          ['Full sync every', live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs)],
+          ['Reads settle after', `${figure(live.settleMs / 1000)} s`],
+          summary && ['Database', bytes(summary.database_bytes)],
+          summary && ['Write-ahead log', bytes(summary.wal_bytes)],
+        ]}
+      />
       <h3>Signing secrets, and their last use</h3>
       {live.secrets.length === 0 ? (
         <p class="note warn">None: every delivery is rejected.</p>
       ) : (
-        <dl class="pairs">
-          {live.secrets.map((secret) => (
-            <>
-              <dt>
-                {secret.position}.{' '}
-                {secret.registration === null ? 'configured' : `of the registration ${secret.registration}`}
-              </dt>
-              <dd>
-                {secret.lastUsedAt === null ? (
-                  'not since the start'
-                ) : (
-                  <Ago at={new Date(secret.lastUsedAt).toISOString()} now={at} />
-                )}
-              </dd>
-            </>
-          ))}
-        </dl>
+        <Facts
+          className="pairs"
+          facts={live.secrets.map(({ position, registration, lastUsedAt }) => [
+            `${position}. ${registration === null ? 'configured' : `of the registration ${registration}`}`,
+            lastUsedAt === null ? 'not since the start' : <Ago at={lastUsedAt} now={at} />,
+          ])}
+        />
       )}
     </Tile>
   );

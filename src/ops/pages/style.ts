@@ -122,7 +122,7 @@ td.gone { padding: 0 }
 table { width: 100%; border-collapse: collapse; font-size: .875rem }
 th { padding: var(--s2) var(--s4) var(--s2) 0; text-align: left; font-weight: 500; font-size: .8125rem; color: var(--soft); white-space: nowrap; vertical-align: bottom }
 th a { text-decoration-color: transparent } th[aria-sort] a { color: var(--ink); font-weight: 600 }
-td, tbody th { padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
+td, tbody th { overflow-wrap: anywhere; padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
 tbody th { font-size: .875rem; color: var(--ink) } tbody th a { text-decoration-color: color-mix(in srgb, currentColor 40%, transparent) }
 th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
 td time, td.n, .whole { white-space: nowrap }

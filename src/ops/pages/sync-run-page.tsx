@@ -1,14 +1,12 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
 import { shortened } from '../body-text.ts';
 import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
-import type { Notice } from './form-outcome.ts';
 import { recordHref } from './hrefs.ts';
-import { Frame } from './layout.tsx';
+import { Frame, type ListView } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Table, Title, Told } from './pieces.tsx';
 import { Running, tookWords } from './sync-runs-tile.tsx';
 
@@ -26,27 +24,14 @@ export function SyncRunPage({
   told,
   next,
   first,
-}: {
-  syncRun: SyncRunReport;
-  running: RunningSyncRun | null;
-  pending: PendingOnPage | null;
-  identity: Identity;
-  now: number;
-  told: Notice | null;
-  next: string | null;
-  first: string | null;
-}) {
+}: ListView & { syncRun: SyncRunReport; running: RunningSyncRun | null; pending: PendingOnPage | null }) {
   return (
     <Frame title={`Sync run ${syncRun.id}`} current="Sync runs" identity={identity} now={now}>
       <Title>
         Sync run {syncRun.id} of the {kindPlural(syncRun.kind)}
       </Title>
       <Told notice={told} />
-      {running === null ? null : (
-        <div class="running">
-          <Running syncRun={running} />
-        </div>
-      )}
+      {running === null ? null : <Running syncRuns={[running]} />}
       <Facts
         facts={[
           ['Why', codeWords(syncRun.reason)],
@@ -99,14 +84,7 @@ function PendingDeletions({
   now,
   next,
   first,
-}: {
-  syncRun: SyncRunReport;
-  pending: PendingOnPage;
-  identity: Identity;
-  now: number;
-  next: string | null;
-  first: string | null;
-}) {
+}: Omit<ListView, 'told'> & { syncRun: SyncRunReport; pending: PendingOnPage }) {
   const until = pending.shown.find(({ approved_until }) => approved_until !== null)?.approved_until ?? null;
   return (
     <section class="group action_required" id="pending" aria-labelledby="pending-title">
@@ -126,33 +104,33 @@ function PendingDeletions({
           </>
         ) : null}
       </p>
-      <Table label="Pending deletions" head={['Id', 'Name', 'Status', 'Last change', 'Approval']}>
-        {pending.shown.map(({ kind, id, name, status, synced_at, approved_until }) => (
-          <tr>
-            <th scope="row">
+      <Table
+        label="Pending deletions"
+        rows={pending.shown}
+        columns={[
+          [
+            'Id',
+            ({ kind, id }) => (
               <a href={recordHref(kind, id)}>
                 <code>{id}</code>
               </a>
-            </th>
-            <td class="full" data-label="Name">
-              {name ?? <span class="quiet">no name</span>}
-            </td>
-            <td class="wide" data-label="Status">
-              {status}
-            </td>
-            <td class="wide" data-label="Last change">
-              {synced_at === null ? null : <Instant at={synced_at} now={now} />}
-            </td>
-            <td class="wide" data-label="Approval">
-              {isApproved(approved_until, now) ? (
+            ),
+          ],
+          ['Name', ({ name }) => name ?? <span class="quiet">no name</span>, 'full'],
+          ['Status', ({ status }) => status, 'wide'],
+          ['Last change', ({ synced_at: at }) => at && <Instant at={at} now={now} />, 'wide'],
+          [
+            'Approval',
+            ({ approved_until }) =>
+              isApproved(approved_until, now) ? (
                 <span class="state complete">approved</span>
               ) : (
                 <span class="state pending">waits</span>
-              )}
-            </td>
-          </tr>
-        ))}
-      </Table>
+              ),
+            'wide',
+          ],
+        ]}
+      />
       {next !== null || first !== null ? (
         <p class="note">
           {figure(pending.shown.length)} of {figure(pending.waiting + pending.approved)} stand on this page.

@@ -1,23 +1,17 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
-import type { Identity } from '../access.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
 import type { DryRun } from './dry-runs.ts';
-import type { Notice } from './form-outcome.ts';
-import { Frame } from './layout.tsx';
-import { ActionForm, Ago, Empty, Pager, Table, Title, Told } from './pieces.tsx';
-import { Ended, Running, SYNC_RUN_COLUMNS } from './sync-runs-tile.tsx';
+import { Frame, type ListView } from './layout.tsx';
+import { ActionForm, Ago, Empty, Pager, Title, Told } from './pieces.tsx';
+import { Running, SyncRuns } from './sync-runs-tile.tsx';
 
-export interface SyncRunsView {
+export interface SyncRunsView extends ListView {
   snapshot: Snapshot;
   syncRuns: readonly SyncRunReport[];
   dryRun: DryRun;
-  identity: Identity;
-  told: Notice | null;
-  next: string | null;
-  first: string | null;
 }
 
 export function SyncRunsPage(view: SyncRunsView) {
@@ -63,11 +57,7 @@ export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncR
               : 'None is running now. One begins at the start, on the timer, and whenever it is asked for.'}
           </Empty>
         ) : (
-          <div class="running">
-            {live.runningSyncRuns.map((syncRun) => (
-              <Running syncRun={syncRun} />
-            ))}
-          </div>
+          <Running syncRuns={live.runningSyncRuns} />
         )}
         <Compared dryRun={dryRun} now={at} />
       </section>
@@ -76,11 +66,7 @@ export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncR
         {ended.length === 0 ? (
           <Empty>None has ended yet. What each found different will stand here.</Empty>
         ) : (
-          <Table label="Ended full syncs" head={SYNC_RUN_COLUMNS} figures={['Seen']}>
-            {ended.map((syncRun) => (
-              <Ended syncRun={syncRun} now={at} />
-            ))}
-          </Table>
+          <SyncRuns label="Ended full syncs" syncRuns={ended} now={at} />
         )}
         <Pager next={next} first={first} words="Older full syncs" />
       </section>
@@ -123,7 +109,7 @@ function Compared({ dryRun, now }: { dryRun: DryRun; now: number }) {
       </div>
     );
   }
-  const ended = <Ago at={new Date(dryRun.endedAt).toISOString()} now={now} />;
+  const ended = <Ago at={dryRun.endedAt} now={now} />;
   if (dryRun.state === 'failed') {
     return (
       <p class="told action_required">

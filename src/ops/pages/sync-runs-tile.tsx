@@ -5,8 +5,6 @@ import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts
 import { differencesWords } from './differences.tsx';
 import { Instant, Table, Tile } from './pieces.tsx';
 
-export const SYNC_RUN_COLUMNS = ['Sync run', 'Began', 'Took', 'Why', 'Seen', 'Differences', 'Outcome'];
-
 /** The others stand on their page. */
 const SHOWN = 5;
 
@@ -15,13 +13,7 @@ export function SyncRunsTile({ snapshot: { syncRuns, live, at } }: { snapshot: S
   const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id)).slice(0, SHOWN);
   return (
     <Tile part="sync-runs" title={<a href="/sync-runs">Sync runs</a>}>
-      {live.runningSyncRuns.length === 0 ? null : (
-        <div class="running">
-          {live.runningSyncRuns.map((syncRun) => (
-            <Running syncRun={syncRun} />
-          ))}
-        </div>
-      )}
+      {live.runningSyncRuns.length === 0 ? null : <Running syncRuns={live.runningSyncRuns} />}
       {ended.length === 0 ? (
         <p class="note">
           {live.eventsOnly
@@ -29,17 +21,23 @@ export function SyncRunsTile({ snapshot: { syncRuns, live, at } }: { snapshot: S
             : 'None yet. The first one starts with the service and compares every record.'}
         </p>
       ) : (
-        <Table label="The last full syncs" head={SYNC_RUN_COLUMNS} figures={['Seen']}>
-          {ended.map((syncRun) => (
-            <Ended syncRun={syncRun} now={at} />
-          ))}
-        </Table>
+        <SyncRuns label="The last full syncs" syncRuns={ended} now={at} />
       )}
     </Tile>
   );
 }
 
-export function Running({
+export function Running({ syncRuns }: { syncRuns: readonly RunningSyncRun[] }) {
+  return (
+    <div class="running">
+      {syncRuns.map((syncRun) => (
+        <OneRunning syncRun={syncRun} />
+      ))}
+    </div>
+  );
+}
+
+function OneRunning({
   syncRun: { kind, id, seen, pages, estimatedTotal, recordsPerSecond = null, leftMs = null },
 }: {
   syncRun: RunningSyncRun;
@@ -69,36 +67,55 @@ export function Running({
   );
 }
 
-export function Ended({ syncRun, now }: { syncRun: SyncRunReport; now: number }) {
-  const differences = differencesWords(syncRun);
-  const outcome = syncRun.outcome ?? 'under way';
+export function SyncRuns({
+  label,
+  syncRuns,
+  now,
+}: {
+  label: string;
+  syncRuns: readonly SyncRunReport[];
+  now: number;
+}) {
   return (
-    <tr>
-      <th scope="row">
-        <a href={`/sync-runs/${syncRun.id}`}>
-          {syncRun.id} · {kindPlural(syncRun.kind)}
-        </a>
-      </th>
-      <td class="wide" data-label="Began">
-        <Instant at={syncRun.started_at} now={now} />
-      </td>
-      <td class="whole" data-label="Took">
-        {tookWords(syncRun)}
-      </td>
-      <td class="wide quiet" data-label="Why">
-        {codeWords(syncRun.reason)}
-      </td>
-      <td class="n" data-label="Seen">
-        {figure(syncRun.seen)}
-      </td>
-      <td class={`wide ${differences === 'nothing' ? 'quiet' : ''}`} data-label="Differences">
-        {differences}
-      </td>
-      <td class="wide" data-label="Outcome">
-        <span class={`state ${outcome}`}>{codeWords(outcome)}</span>
-        {syncRun.error === null ? null : <div class="error">{syncRun.error}</div>}
-      </td>
-    </tr>
+    <Table
+      label={label}
+      rows={syncRuns}
+      columns={[
+        [
+          'Sync run',
+          ({ id, kind }) => (
+            <a href={`/sync-runs/${id}`}>
+              {id} · {kindPlural(kind)}
+            </a>
+          ),
+        ],
+        ['Began', (syncRun) => <Instant at={syncRun.started_at} now={now} />, 'wide'],
+        ['Took', tookWords, 'whole'],
+        ['Why', (syncRun) => codeWords(syncRun.reason), 'wide quiet'],
+        ['Seen', (syncRun) => figure(syncRun.seen), 'n'],
+        { head: 'Differences', td: DifferencesCell },
+        ['Outcome', (syncRun) => <Outcome {...syncRun} />, 'wide'],
+      ]}
+    />
+  );
+}
+
+function DifferencesCell(syncRun: SyncRunReport) {
+  const differences = differencesWords(syncRun);
+  return (
+    <td class={`wide ${differences === 'nothing' ? 'quiet' : ''}`} data-label="Differences">
+      {differences}
+    </td>
+  );
+}
+
+function Outcome({ outcome, error }: SyncRunReport) {
+  const words = outcome ?? 'under way';
+  return (
+    <>
+      <span class={`state ${words}`}>{codeWords(words)}</span>
+      {error === null ? null : <div class="error">{error}</div>}
+    </>
   );
 }
 

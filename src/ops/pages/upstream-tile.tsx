@@ -1,7 +1,7 @@
-import type { CredentialFacts } from '../context.ts';
+import type { CredentialFacts, UpstreamFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, count, figure } from '../words.ts';
-import { Ago, Tile } from './pieces.tsx';
+import { Ago, Facts, Instant, Tile } from './pieces.tsx';
 
 /** Clocks that differ by less than this are the network's doing. */
 const SKEW_SHOWN_MS = 2_000;
@@ -35,47 +35,46 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
         {upstream.origin}
         {upstream.ok === false && upstream.lastError !== null ? `: ${upstream.lastError}` : ''}
       </p>
-      <dl class="pairs">
-        {upstream.ok === false ? (
-          <>
-            <dt>Failures in a row</dt>
-            <dd class="warn">{figure(upstream.consecutiveFailures)}</dd>
-          </>
-        ) : null}
-        {upstream.lastOkAt === null ? null : (
-          <>
-            <dt>Last useful answer</dt>
-            <dd>
-              <Ago at={new Date(upstream.lastOkAt).toISOString()} now={at} />
-            </dd>
-          </>
-        )}
-        <dt>Its clock</dt>
-        <dd>{skewWords(upstream.skewMs)}</dd>
-        {credentials === null ? null : (
-          <>
-            <dt>{AUTH_WORDS[credentials.auth]}</dt>
-            <dd class={credentials.refusal === null ? '' : 'warn'}>{expiryWords(credentials, at)}</dd>
-          </>
-        )}
-        <dt id="budget-label">Requests left</dt>
-        <dd>
-          {figure(upstream.budgetLeft)} of {figure(upstream.budgetPerMinute)} a minute
-        </dd>
-        {upstream.budgetLost.length === 0 ? null : (
-          <>
-            <dt>Waits for lost replicas</dt>
-            <dd>
-              {figure(upstream.budgetLost.reduce((sum, { places }) => sum + places, 0))} requests, for{' '}
-              {age(upstream.budgetLost[0]!.until - at)}:{' '}
-              {upstream.budgetLost.map(({ replica }) => replica).join(', ')}
-            </dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        className="pairs"
+        facts={[
+          upstream.ok === false
+            ? ['Failures in a row', figure(upstream.consecutiveFailures), { isWarning: true }]
+            : null,
+          upstream.waitsUntil === null
+            ? null
+            : [
+                'Waits until',
+                <>
+                  <Instant at={new Date(upstream.waitsUntil).toISOString()} now={at} />, as the service asked
+                  (Retry-After)
+                </>,
+                { isWarning: true },
+              ],
+          upstream.lastOkAt === null ? null : ['Last useful answer', <Ago at={upstream.lastOkAt} now={at} />],
+          ['Its clock', skewWords(upstream.skewMs)],
+          credentials && [
+            AUTH_WORDS[credentials.auth],
+            expiryWords(credentials, at),
+            { isWarning: credentials.refusal !== null },
+          ],
+          [
+            'Requests left',
+            `${figure(upstream.budgetLeft)} of ${figure(upstream.budgetPerMinute)} a minute`,
+            { id: 'budget-label' },
+          ],
+          upstream.budgetLost.length === 0 ? null : ['Waits for lost replicas', lostWords(upstream, at)],
+        ]}
+      />
       <progress aria-labelledby="budget-label" value={upstream.budgetLeft} max={upstream.budgetPerMinute} />
     </Tile>
   );
+}
+
+function lostWords({ budgetLost }: UpstreamFacts, now: number): string {
+  const requests = budgetLost.reduce((sum, { places }) => sum + places, 0);
+  const names = budgetLost.map(({ replica }) => replica).join(', ');
+  return `${figure(requests)} requests, for ${age(budgetLost[0]!.until - now)}: ${names}`;
 }
 
 const AUTH_WORDS = {

@@ -8,19 +8,18 @@ import { createFieldVerbs } from '../units/fields.ts';
 import { tellingGaps } from '../units/gaps.ts';
 import { createRejectionVerbs } from '../units/not-accepted.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
+import { createProcessingVerbs } from '../units/processing.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createFullSyncVerbs } from '../units/sync-runs.ts';
-import { createAcceptVerb } from './accept.ts';
 import { checkPooler, checkPrivileges, checkServer, poolerMet } from './checks.ts';
-import { createClaims } from './claims.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
+import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
 import { createFinders } from './finders.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
-import { HOT_PATH } from './provisional.ts';
 import { RECORDS } from './records.ts';
 import { epochSettler } from './restored.ts';
 
@@ -84,7 +83,7 @@ function atStart(error: unknown): unknown {
 export function storeOver(server: Database, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
-  const claims = createClaims(database);
+  const events = createEvents(database);
   const syncRuns = createFullSyncVerbs(database);
   const settleEpoch = epochSettler(database);
   return {
@@ -93,10 +92,10 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
       told = next;
       opened.splice(0).forEach(next);
     },
-    ...createAcceptVerb(database),
+    ...events.verbs,
     ...createRejectionVerbs(database),
-    ...createEventVerbs(database, claims, HOT_PATH),
-    ...claims.verbs,
+    ...createProcessingVerbs(database, events.engine),
+    ...createEventVerbs(database, events.engine),
     ...createDueVerbs(database, RECORDS, { keepsTime: true }),
     ...createBackfillVerbs(database, RECORDS),
     ...createDeletionVerbs(database, RECORDS),
@@ -117,7 +116,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
       await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));
     },
     async close() {
-      await claims.letGoAll().catch(() => undefined);
+      await events.letGoAll().catch(() => undefined);
       await database.close();
     },
   };

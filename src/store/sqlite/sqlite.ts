@@ -10,13 +10,12 @@ import { createFieldVerbs } from '../units/fields.ts';
 import { tellingGaps } from '../units/gaps.ts';
 import { createRejectionVerbs } from '../units/not-accepted.ts';
 import { createOperatorVerbs } from '../units/operators.ts';
+import { createProcessingVerbs } from '../units/processing.ts';
 import { createReplicaVerbs } from '../units/replicas.ts';
 import { createReports } from '../units/reports.ts';
 import { createRetentionVerbs } from '../units/retention.ts';
 import { createFullSyncVerbs } from '../units/sync-runs.ts';
-import { createAcceptVerb } from './accept.ts';
 import { ALONE } from './alone.ts';
-import { createClaims } from './claims.ts';
 import {
   type Connection,
   connect,
@@ -26,12 +25,11 @@ import {
   migrateSchema,
   schemaIsCurrent,
 } from './connection.ts';
+import { createEvents } from './events.ts';
 import { createFinders } from './finders.ts';
-import { createHotPath } from './provisional.ts';
 import { createRecords } from './records.ts';
 import { settleEpoch } from './restored.ts';
 import { assertWhole } from './schema-check.ts';
-import { createArrivals } from './unprocessed-events.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -96,13 +94,12 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
       return database.transact(work, first);
     },
   };
-  const arrivals = createArrivals();
-  const claims = createClaims(db, arrivals);
+  const events = createEvents(db, inbox, records);
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
-    ...createAcceptVerb(db, inbox, records, arrivals),
+    ...events.verbs,
     ...createRejectionVerbs(inbox),
-    ...claims.verbs,
-    ...createEventVerbs(inbox, claims, createHotPath(db, records, arrivals)),
+    ...createProcessingVerbs(inbox, events.engine),
+    ...createEventVerbs(inbox, events.engine),
     ...createDueVerbs(others, records.shared, { keepsTime: false }),
     ...createBackfillVerbs(others, records.shared),
     ...createDeletionVerbs(others, records.shared),

@@ -2,9 +2,7 @@ import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
 import type { GapChange, Store } from '../store.ts';
 import { openMigrated } from './migrations.ts';
 import { openSqlite } from './sqlite.ts';
-import { crossingVerbs } from './thread-hot-path.ts';
-import { type Answer, type Asked, type Call, crossing, type Done } from './thread-messages.ts';
-import { crossingReads } from './thread-reads.ts';
+import { type Answer, type Asked, type Call, crossing, crossingVerbs, type Done } from './thread-messages.ts';
 import { CLASS_OF, createLine } from './thread-turns.ts';
 
 /** What a thread of the service runs (`thread.ts`): the one that writes to the file, or the one for reports. */
@@ -38,7 +36,7 @@ async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promi
   try {
     // The schema is this version's where only reports are read: the writing thread has just seen to that.
     const store = isReader ? openSqlite({ path, readOnly: true }) : await writing(path);
-    const verbs = { ...store, ...crossingVerbs(store), ...crossingReads(store) } as unknown as Verbs;
+    const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
     run = ({ verb, args }) => verbs[verb]!(...args);
     close = store.close;
     store.watchGaps((change) => gaps.push(change));

@@ -4,9 +4,15 @@ import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { ALONE } from './alone.ts';
 import type { OpeningOptions } from './migrations.ts';
-import { type CrossingVerbs, hotVerbs } from './thread-hot-path.ts';
-import { type Answer, type Asked, crossed, type Done, dataOf } from './thread-messages.ts';
-import { type CrossingReads, readVerbs } from './thread-reads.ts';
+import {
+  type Answer,
+  type Asked,
+  type CrossingVerbs,
+  crossed,
+  type Done,
+  dataOf,
+  hotVerbs,
+} from './thread-messages.ts';
 import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
 
 /** Beside this file, as it was built, or as it was written. */
@@ -44,7 +50,6 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   return {
     ...(verbs as unknown as Pick<Store, ThreadVerb>),
     ...hotVerbs(verbs as unknown as CrossingVerbs),
-    ...readVerbs(verbs as unknown as CrossingReads),
     ...ALONE,
     engine: 'sqlite',
     watchGaps(next) {

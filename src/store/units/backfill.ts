@@ -5,7 +5,6 @@ import { decideMissing } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { gapOfFailed } from '../resolving.ts';
 import {
   events,
   gaps,
@@ -16,7 +15,7 @@ import {
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { resolveRecords, tellMoreOfGap } from './gaps.ts';
+import { gapOfFailed, resolveRecords, tellMoreOfGap } from './gaps.ts';
 import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
 import { as, excluded, idsOf, insertInto, iso, set, sql } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';

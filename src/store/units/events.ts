@@ -4,40 +4,26 @@ import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import { noRecordIn, recordOf } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { EventState } from '../reports.ts';
-import { coverableAt, gapOfQuarantined } from '../resolving.ts';
 import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
-import type { ClaimedEvent, InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
+import type { InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
-import { openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
 import {
-  applyAll,
-  askAboutFailed,
-  type HotPath,
-  type PendingEvent,
-  readEvent,
-  recallAll,
-} from './provisional.ts';
-import { type Held, TABLE_OF } from './records.ts';
+  coverableAt,
+  gapOfQuarantined,
+  openGap,
+  resolveGap,
+  resolveRecords,
+  resolveSettled,
+} from './gaps.ts';
+import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
+import { TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { as, iso, set, sql } from './sql.ts';
 import { tally } from './tally.ts';
 
-/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
-export const CLAIM_SCAN_FACTOR = 4;
-
-/** Who works on which events: each engine's own. */
-export interface Claims {
-  /** Those of `events` whose claim still stands, which ends with this unit. */
-  finish<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
-  /** The unit that finished them is committed. */
-  finished(events: readonly ClaimedEvent[]): void;
-  /** Whoever works on it finds the claim lost, and leaves it. */
-  revoke(sql: Sql, seq: number): Promise<void>;
-}
-
-type EventVerbs = Omit<
+type EventVerbs = Pick<
   InboxStore,
-  'accept' | 'recordRejections' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'
+  'retryEvent' | 'discardEvent' | 'releaseQuarantined' | 'failedWithoutRecord'
 >;
 
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
@@ -48,8 +34,8 @@ const STORED = {
   ...{ attempts: events.attempts, receivedAt: events.receivedAt, state: events.state },
 };
 
-/** What becomes of an event once it is stored: shown in the mirror, put off, given up, tried again, discarded. */
-export function createEventVerbs(database: Database, claims: Claims, hot: HotPath): EventVerbs {
+/** What people do about an event that was not understood: it is tried again, discarded, released from quarantine. */
+export function createEventVerbs(database: Database, engine: EventEngine): EventVerbs {
   const failAgain = (to: Sql, id: string, error: string, nowIso: string) =>
     to.change(
       sql`UPDATE ${events} SET ${set(events, { attempts: sql`${events.attempts} + 1`, error, processedAt: nowIso })}
@@ -57,34 +43,17 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
     );
 
   return {
-    async applyEvents(claimed, rules, now) {
-      if (claimed.length === 0) return [];
-      // As they were claimed.
-      const events = claimed as readonly PendingEvent[];
-      const read = events.map((event) => readEvent(hot, event, rules.pointers));
-      const outcomes = await database.transact(
-        async (unit, [held, records]: [ClaimedEvent[], Map<string, Held>]) => {
-          const mine = new Set<ClaimedEvent>(held);
-          const ours = read.filter(({ event }) => mine.has(event));
-          return await applyAll(hot, unit, ours, records, rules, now);
-        },
-        (to) => Promise.all([claims.finish(to, claimed), recallAll(hot, to, read)]),
-      );
-      claims.finished(outcomes.map(({ event }) => event));
-      return outcomes;
-    },
-
     async retryEvent(id, rules, now) {
       const nowIso = iso(now.wall);
       try {
         return await database.transact(async (unit): Promise<RetryOutcome> => {
-          hot.forgetRecords();
+          engine.forgetRecords();
           const [row] = await unit.query<StoredEvent>(
             sql`SELECT ${as(STORED)} FROM ${events} WHERE ${events.id} = ${id} ${unit.dialect.forUpdate}`,
           );
           if (row === undefined) return { outcome: 'unknown' };
           const { state, receivedAt, ...stored } = row;
-          if (state !== 'failed' && !(await isAboutNothing(hot, unit, stored, state)))
+          if (state !== 'failed' && !(await isAboutNothing(engine, unit, stored, state)))
             return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
           const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
@@ -105,14 +74,14 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
           tally(unit, { [state]: -1, pending: 1 });
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
           const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
-          const [result] = await applyAll(hot, unit, [{ event, reading: null }], new Map(), rules, now);
+          const [result] = await applyAll(engine, unit, [{ event, reading: null }], new Map(), rules, now);
           if (result === undefined || result.outcome === 'failed') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
           await trimBodiesAgainFrom(unit, stored.seq);
           if (stored.kind !== null) await resolveSettled(unit, stored.kind, stored.recordId, nowIso);
           if (stored.kind !== null && stored.recordId !== null)
-            await forgetUnnamed(hot, unit, stored.kind, stored.recordId, nowIso);
+            await forgetUnnamed(engine, unit, stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
         });
       } catch (failure) {
@@ -121,38 +90,6 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
         await database.transact((unit) => failAgain(unit, id, error, nowIso));
         return { outcome: 'failed', error };
       }
-    },
-
-    async deferEvents(failures, now, timing) {
-      const finished = await database.transact(async (unit) => {
-        const claimed = failures.map(({ event }) => event);
-        const mine = new Set(await claims.finish(unit, claimed));
-        const failed: typeof failures = failures.filter(
-          ({ event, retryAtMs }) => mine.has(event) && retryAtMs === null,
-        );
-        for (const { event, retryAtMs, error } of failures) {
-          if (!mine.has(event)) continue;
-          const at = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
-          const failed = at === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
-          const attempts = sql`${events.attempts} + 1`;
-          unit.send(
-            sql`UPDATE ${events} SET ${set(events, { attempts, nextAttemptAt: at, error, ...failed })}
-              WHERE ${events.seq} = ${event.seq} AND ${events.state} = 'pending'`,
-          );
-        }
-        tally(unit, { pending: -failed.length, failed: failed.length });
-        await askAboutFailed(hot, unit, failed, now, timing);
-        return [...mine];
-      });
-      claims.finished(finished);
-    },
-
-    async nextAttemptWall() {
-      const [row] = await database.sql.query<{ at: string | null }>(
-        sql`SELECT min(${events.nextAttemptAt}) AS at FROM ${events}
-          WHERE ${events.state} = 'pending' AND ${events.nextAttemptAt} IS NOT NULL`,
-      );
-      return row?.at == null ? null : Date.parse(row.at);
     },
 
     async failedWithoutRecord(after, limit) {
@@ -178,7 +115,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
             WHERE ${events.seq} = ${event.seq}`,
         );
         await trimBodiesAgainFrom(unit, event.seq);
-        await claims.revoke(unit, event.seq);
+        await engine.revokeClaim(unit, event.seq);
         tally(unit, { [event.state]: -1, discarded: 1 });
         if (event.state === 'failed' && event.kind !== null)
           await resolveSettled(unit, event.kind, event.recordId, nowIso);
@@ -197,7 +134,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
         if (row === undefined) return false;
         const { kind, recordId } = row;
         if (kind !== null && recordId !== null) {
-          hot.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+          engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
         } else if (kind === 'risk_assessment') {
           // There is no list to read: that a person has seen to it is all that can settle it.
           await resolveSettled(unit, kind, null, nowIso);
@@ -213,7 +150,7 @@ export function createEventVerbs(database: Database, claims: Claims, hot: HotPat
 
 /** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
 async function isAboutNothing(
-  { records }: HotPath,
+  { records }: EventEngine,
   unit: Unit,
   { kind, recordId }: Pick<StoredEvent, 'kind' | 'recordId'>,
   state: EventState,
@@ -225,7 +162,7 @@ async function isAboutNothing(
 
 /** The API has never shown it, and nothing is left that names it: its gaps go with it. */
 async function forgetUnnamed(
-  { records }: HotPath,
+  { records }: EventEngine,
   unit: Unit,
   kind: Kind,
   id: string,

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { isUsableId } from '../../compliance/pointers.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import type { Database, Unit } from '../database.ts';
-import { OTHER_CONTENT } from '../reports.ts';
-import { coverableAt, gapOfQuarantined } from '../resolving.ts';
+import { CONFLICTING } from '../reports.ts';
 import { quarantine, rejections } from '../schema.sqlite.ts';
 import {
   type DirtyTiming,
@@ -15,7 +14,7 @@ import {
   REJECTIONS_KEPT,
   type UnusableDelivery,
 } from '../store.ts';
-import { openGap } from './gaps.ts';
+import { coverableAt, gapOfQuarantined, openGap } from './gaps.ts';
 import type { Records } from './records.ts';
 import { insertInto, iso, sql } from './sql.ts';
 
@@ -45,9 +44,14 @@ export async function keepUnusable(
     unit.send(insertInto(quarantine, kept));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
-    const what = nth < conflicting.length ? 'conflicting_content' : 'unusable_delivery';
+    const before = conflicting[nth];
+    const what = before === undefined ? 'unusable_delivery' : CONFLICTING;
     const gap = gapOfQuarantined(what, kind, recordId);
-    await openGap(unit, gap, reason, nowIso, coverableAt(gap, now, timing));
+    const error =
+      before === undefined
+        ? `a signed delivery is in quarantine: ${reason.replaceAll('_', ' ')}`
+        : `the id ${before.id} was received before with other content`;
+    await openGap(unit, gap, error, nowIso, coverableAt(gap, now, timing));
   }
 }
 
@@ -68,8 +72,8 @@ function namedIn(body: Uint8Array | null): { eventId: string | null; type: strin
   return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
 }
 
-const conflictOf = ({ id, t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
-  reason: `the id ${id} ${OTHER_CONTENT}`,
+const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
+  reason: CONFLICTING,
   ...{ t, kind, recordId, address: address ?? null, body: Buffer.from(body) },
 });
 

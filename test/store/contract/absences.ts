@@ -122,17 +122,20 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it.each([
-      { witness: 'nothing was read meanwhile', witnessedAt: null },
-      { witness: 'what was read, was read before', witnessedAt: -1 },
+      { witness: 'nothing was read meanwhile', since: null, outcome: 'unwitnessed' },
+      { witness: 'what was read, was read before', since: -1, outcome: 'unwitnessed' },
+      { witness: 'nothing is read after', since: 0, outcome: 'witnessed_before' },
     ])(
       'is not proven gone while $witness: the credentials may see nothing any more',
-      async ({ witnessedAt }) => {
+      async ({ since, outcome }) => {
         await inScene(open, async (scene) => {
           await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-          const before = witnessedAt === null ? null : scene.now().steady + witnessedAt;
-          expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('first');
+          const from = scene.now().steady;
+          expect(await scene.missing('vendor', 'ven_1')).toBe('first');
           scene.pass(SETTLE_MS);
-          expect(await scene.missing('vendor', 'ven_1', { witnessedAt: before })).toBe('unwitnessed');
+          const witnessedAt = since === null ? null : since === 0 ? scene.now().steady : from + since;
+          const seen = { witnessedAt, witnessedAfter: false };
+          expect(await scene.missing('vendor', 'ven_1', seen)).toBe(outcome);
           expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
           expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
         })();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../../src/compliance/kinds.ts';
-import { RESOLVED_BY_READ } from '../../../src/store/resolving.ts';
 import type { UnusableDelivery } from '../../../src/store/store.ts';
+import { RESOLVED_BY_READ } from '../../../src/store/units/gaps.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 import { fullSyncOnce } from './sync-runs.ts';
 
@@ -165,12 +165,12 @@ export function describeGaps(open: OpenEngine): void {
         await keep(
           scene,
           unusable(),
-          unusable({ reason: 'not JSON', kind: null, recordId: null }),
+          unusable({ reason: 'not_json', kind: null, recordId: null }),
           unusable(),
         );
         expect(scene.toldOfGaps()).toEqual([
-          'opened unusable_delivery vendor ven_1: no id',
-          'opened unusable_delivery - -: not JSON',
+          'opened unusable_delivery vendor ven_1: a signed delivery is in quarantine: no id',
+          'opened unusable_delivery - -: a signed delivery is in quarantine: not json',
         ]);
         await keep(scene, unusable());
         expect(scene.toldOfGaps()).toEqual([]);
@@ -232,7 +232,7 @@ export function describeGaps(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await fullSyncOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual([
-          'opened no_record_id vendor -: no id',
+          'opened no_record_id vendor -: a signed delivery is in quarantine: no id',
           'resolved no_record_id vendor - after 10 s',
         ]);
         await scene.store.releaseQuarantined(id, scene.now(), TIMING);
@@ -253,7 +253,9 @@ export function describeGaps(open: OpenEngine): void {
         expect(await scene.openGaps()).toEqual([]);
         expect(scene.toldOfGaps()).toEqual([]);
         await keep(scene, unusable({ recordId: 'ven_3' }));
-        expect(scene.toldOfGaps()).toEqual(['opened unusable_delivery vendor ven_3: no id']);
+        expect(scene.toldOfGaps()).toEqual([
+          'opened unusable_delivery vendor ven_3: a signed delivery is in quarantine: no id',
+        ]);
       }),
     );
   });

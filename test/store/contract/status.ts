@@ -24,16 +24,12 @@ async function readAll(scene: Scene, access = 'key') {
   for (const kind of KINDS) await scene.store.noteAccess(kind, access, 'read', scene.now());
 }
 
-async function fullSyncAll(scene: Scene, takesMs = 0) {
+async function fullSyncAll(scene: Scene, takesMs = 0, outcome: 'complete' | 'incomplete' = 'complete') {
   const ids: number[] = [];
   for (const kind of KINDS) ids.push((await scene.store.startSyncRun(kind, 'timer', scene.now())).id);
   scene.pass(takesMs);
   for (const id of ids) {
-    await scene.store.finishSyncRun(
-      id,
-      { outcome: 'complete', error: null, progress, differences: {} },
-      scene.now(),
-    );
+    await scene.store.finishSyncRun(id, { outcome, error: null, progress, differences: {} }, scene.now());
   }
 }
 
@@ -408,6 +404,26 @@ export function describeStatus(open: OpenEngine): void {
         },
         15 * MINUTE_MS,
       ),
+    );
+
+    it.each(['were never whole', 'were whole once'])(
+      'is stale when full syncs that %s have long failed, whatever is outstanding besides',
+      async (since) => {
+        await inPresent(
+          open,
+          async (scene) => {
+            await scene.store.noteAccess('policy', 'key', 'read', scene.now());
+            await fullSyncAll(scene, 0, since === 'were never whole' ? 'incomplete' : 'complete');
+            await scene.store.openGap({ reason: 'downtime', kind: null, recordId: null }, 'x', scene.now());
+            scene.pass(15 * MINUTE_MS);
+            await beat(scene, { fullSyncMs: 3 * MINUTE_MS });
+            expect((await status(scene)).verdict).toBe('catching_up');
+            await beat(scene, { fullSyncMs: 2 * MINUTE_MS });
+            expect((await status(scene)).verdict).toBe('stale');
+          },
+          15 * MINUTE_MS,
+        )();
+      },
     );
   });
 }

@@ -2,12 +2,18 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
 import { decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
-import type { Sender, Sql, Unit } from '../database.ts';
-import { coverableAt, gapOfFailed } from '../resolving.ts';
+import type { Database, Sender, Sql, Unit } from '../database.ts';
 import { events as eventTable, recordState as states } from '../schema.sqlite.ts';
-import type { ClaimedEvent, DirtyTiming, Now, ProvisionalOutcome, ProvisionalRules } from '../store.ts';
+import type {
+  ClaimedEvent,
+  DirtyTiming,
+  InboxStore,
+  Now,
+  ProvisionalOutcome,
+  ProvisionalRules,
+} from '../store.ts';
 import { learnedPointers } from './backfill.ts';
-import { openGap } from './gaps.ts';
+import { coverableAt, gapOfFailed, openGap } from './gaps.ts';
 import { type Change, type Dirtied, type Held, keyOf, type Records, writeContent } from './records.ts';
 import { iso, set, sql } from './sql.ts';
 import { tally } from './tally.ts';
@@ -20,8 +26,11 @@ export interface PendingEvent extends ClaimedEvent {
   body: string;
 }
 
-/** What each engine has in a way of its own, since an event costs little else. */
-export interface HotPath {
+/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
+export const CLAIM_SCAN_FACTOR = 4;
+
+/** What each engine has in a way of its own, since an event costs little else: how a batch is loaded and saved, and who works on which. */
+export interface EventEngine {
   records: Records;
   /** What an event says. */
   payloadOf(event: PendingEvent): JsonObject;
@@ -33,6 +42,12 @@ export interface HotPath {
   saveProvisional(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
   /** Events that were waiting. */
   saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
+  /** Those of `events` whose claim still stands, which ends with this unit. */
+  finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
+  /** The unit that finished them is committed. */
+  claimsFinished(events: readonly ClaimedEvent[]): void;
+  /** Whoever works on it finds the claim lost, and leaves it. */
+  revokeClaim(sql: Sql, seq: number): Promise<void>;
 }
 
 export interface Finished {
@@ -43,19 +58,76 @@ export interface Finished {
   soughtFrom: string | null;
 }
 
+/** What becomes of claimed events: shown in the mirror, put off, given up. */
+export function createProcessingVerbs(
+  database: Database,
+  engine: EventEngine,
+): Pick<InboxStore, 'applyEvents' | 'deferEvents' | 'nextAttemptWall'> {
+  return {
+    async applyEvents(claimed, rules, now) {
+      if (claimed.length === 0) return [];
+      // As they were claimed.
+      const events = claimed as readonly PendingEvent[];
+      const read = events.map((event) => readEvent(engine, event, rules.pointers));
+      const outcomes = await database.transact(
+        async (unit, [held, records]: [ClaimedEvent[], Map<string, Held>]) => {
+          const mine = new Set<ClaimedEvent>(held);
+          const ours = read.filter(({ event }) => mine.has(event));
+          return await applyAll(engine, unit, ours, records, rules, now);
+        },
+        (to) => Promise.all([engine.finishClaims(to, claimed), recallAll(engine, to, read)]),
+      );
+      engine.claimsFinished(outcomes.map(({ event }) => event));
+      return outcomes;
+    },
+
+    async deferEvents(failures, now, timing) {
+      const finished = await database.transact(async (unit) => {
+        const claimed = failures.map(({ event }) => event);
+        const mine = new Set(await engine.finishClaims(unit, claimed));
+        const failed: typeof failures = failures.filter(
+          ({ event, retryAtMs }) => mine.has(event) && retryAtMs === null,
+        );
+        for (const { event, retryAtMs, error } of failures) {
+          if (!mine.has(event)) continue;
+          const at = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
+          const failed = at === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
+          const attempts = sql`${eventTable.attempts} + 1`;
+          unit.send(
+            sql`UPDATE ${eventTable} SET ${set(eventTable, { attempts, nextAttemptAt: at, error, ...failed })}
+              WHERE ${eventTable.seq} = ${event.seq} AND ${eventTable.state} = 'pending'`,
+          );
+        }
+        tally(unit, { pending: -failed.length, failed: failed.length });
+        await askAboutFailed(engine, unit, failed, now, timing);
+        return [...mine];
+      });
+      engine.claimsFinished(finished);
+    },
+
+    async nextAttemptWall() {
+      const [row] = await database.sql.query<{ at: string | null }>(
+        sql`SELECT min(${eventTable.nextAttemptAt}) AS at FROM ${eventTable}
+          WHERE ${eventTable.state} = 'pending' AND ${eventTable.nextAttemptAt} IS NOT NULL`,
+      );
+      return row?.at == null ? null : Date.parse(row.at);
+    },
+  };
+}
+
 /** An event and what it says; null: it is of no known family. */
-export interface Read {
+interface Read {
   event: PendingEvent;
   reading: Reading | null;
 }
 
-export function readEvent(hot: HotPath, event: PendingEvent, pointers: IdPointers): Read {
+function readEvent(engine: EventEngine, event: PendingEvent, pointers: IdPointers): Read {
   const { kind } = event;
-  return { event, reading: kind === null ? null : readPayload(kind, hot.payloadOf(event), pointers) };
+  return { event, reading: kind === null ? null : readPayload(kind, engine.payloadOf(event), pointers) };
 }
 
 /** Every record that the events are about or name. */
-export async function recallAll(hot: HotPath, sql: Sql, read: readonly Read[]): Promise<Map<string, Held>> {
+async function recallAll(engine: EventEngine, sql: Sql, read: readonly Read[]): Promise<Map<string, Held>> {
   const wanted = new Map<Kind, Set<string>>();
   const want = (kind: Kind, id: string) => {
     const ids = wanted.get(kind);
@@ -67,7 +139,7 @@ export async function recallAll(hot: HotPath, sql: Sql, read: readonly Read[]): 
     if (event.recordId !== null && reading.usable) want(event.kind, event.recordId);
     for (const id of reading.assessments) want('risk_assessment', id);
   }
-  const recalled = await Promise.all([...wanted].map(([kind, ids]) => hot.recall(sql, kind, ids)));
+  const recalled = await Promise.all([...wanted].map(([kind, ids]) => engine.recall(sql, kind, ids)));
   const records = new Map<string, Held>();
   for (const ofKind of recalled) {
     for (const held of ofKind.values()) records.set(keyOf(held.kind, held.id), held);
@@ -77,7 +149,7 @@ export async function recallAll(hot: HotPath, sql: Sql, read: readonly Read[]): 
 
 /** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or failed. */
 export async function applyAll(
-  hot: HotPath,
+  engine: EventEngine,
   unit: Unit,
   read: readonly Read[],
   records: Map<string, Held>,
@@ -85,7 +157,7 @@ export async function applyAll(
   now: Now,
 ): Promise<Applying[]> {
   if (read.length === 0) return [];
-  const renamed = await readAnew(hot, unit, read, records, rules, now);
+  const renamed = await readAnew(engine, unit, read, records, rules, now);
   const batch: Batch = {
     ...{ records, rules, now, unit },
     touched: new Set(),
@@ -102,19 +174,19 @@ export async function applyAll(
       return { event, outcome: 'marked_dirty', error: null };
     return applyOne(again.read, again.idFields, batch);
   });
-  hot.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
+  engine.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
   const moves = { processed: 0, ignored: 0, failed: 0 };
   const finished = outcomes.map((result): Finished => {
     const state = stateAfter(result);
     moves[state] += 1;
     return { seq: result.event.seq, state, error: result.error, soughtFrom: soughtFrom(result, rules, now) };
   });
-  hot.saveFinished(unit, finished, batch.nowIso);
+  engine.saveFinished(unit, finished, batch.nowIso);
   tally(unit, { ...moves, pending: -outcomes.length });
   // After the states are saved: a failed event marks its record dirty, and saving would undo that.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
   await askAboutFailed(
-    hot,
+    engine,
     unit,
     failed.map(({ event, error }) => ({ event, error: error ?? '' })),
     now,
@@ -124,8 +196,8 @@ export async function applyAll(
 }
 
 /** Events that were given up: the API is asked for what they were about. */
-export async function askAboutFailed(
-  { records }: HotPath,
+async function askAboutFailed(
+  { records }: EventEngine,
   unit: Unit,
   failed: readonly { event: ClaimedEvent; error: string }[],
   now: Now,
@@ -157,7 +229,7 @@ function soughtFrom(
  * become dirty by them, and `records` then holds them so.
  */
 async function readAnew(
-  hot: HotPath,
+  engine: EventEngine,
   unit: Unit,
   read: readonly Read[],
   records: Map<string, Held>,
@@ -178,9 +250,9 @@ async function readAnew(
       sql`UPDATE ${eventTable} SET ${set(eventTable, { kind, recordId })} WHERE ${eventTable.seq} = ${one.event.seq}`,
     );
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
-    renamed.set(one, { read: readEvent(hot, { ...one.event, ...record }, pointers), idFields });
+    renamed.set(one, { read: readEvent(engine, { ...one.event, ...record }, pointers), idFields });
   }
-  hot.records.dirty(unit, dirtied, now, rules.timing);
+  engine.records.dirty(unit, dirtied, now, rules.timing);
   for (const { read } of renamed.values()) {
     const { kind, recordId, seq } = read.event;
     // Such an event was not thought to be about it: other ids are looked for in its data as well.
@@ -189,9 +261,9 @@ async function readAnew(
         WHERE ${states.kind} = ${kind} AND ${states.id} = ${recordId} AND ${states.searched} >= ${seq}`,
     );
   }
-  if (renamed.size > 0) hot.forgetRecords();
+  if (renamed.size > 0) engine.forgetRecords();
   const again = [...renamed.values()].map(({ read }) => read);
-  for (const [key, held] of await recallAll(hot, unit, again)) records.set(key, held);
+  for (const [key, held] of await recallAll(engine, unit, again)) records.set(key, held);
   return renamed;
 }
 

@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { contentHashOf } from '../../inbox/content-hash.ts';
-import { waitsForProcessing } from '../../process/payload.ts';
+import { standsInRow } from '../../mirror/decide.ts';
+import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import {
   type AcceptOutcome,
+  type ClaimedEvent,
   type DirtyTiming,
   DUPLICATES_KEPT,
   type InboxStore,
@@ -9,15 +12,16 @@ import {
   type Now,
 } from '../store.ts';
 import { keepUnusable } from '../units/not-accepted.ts';
+import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
 import type { Dirtied } from '../units/records.ts';
 import { bigintArray, textArray, timestampArray } from './arrays.ts';
-import type { Database, Sql, Unit } from './connection.ts';
-import { dirtyColumns, RECORDS } from './records.ts';
+import type { Database, Sender, Sql, Unit } from './connection.ts';
+import { dirtyColumns, type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';
 import { rowsOf } from './text.ts';
 import { instantOf } from './types.ts';
 
 /** What comes in: events, and deliveries of which no event can be made. */
-export const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
+const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
   async accept(batch, now, timing) {
     const accepted = batch.unusable.length > 0 ? null : await acceptNew(database, batch.events, now, timing);
     if (accepted !== null) return accepted;
@@ -178,3 +182,116 @@ async function keepDuplicates(sql: Sql, duplicates: readonly IncomingEvent[], no
     DUPLICATES_KEPT,
   ]);
 }
+
+/** Claimers of one mirror take turns, and hold up nobody else: two at once could each take an event of one record. */
+const IN_TURN =
+  "SELECT pg_advisory_xact_lock(hashtextextended('compliance-mirror claims ' || current_schema(), 0))";
+/** A claim that a crash of the server takes away is taken again, so nothing waits for the disk. */
+const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
+
+type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
+
+/**
+ * An event in this engine's own way, from its arrival to its end: who works on it, over all replicas, and how a batch is loaded
+ * and saved, by a statement for each table. A claim is a row of its own, so that taking one neither rewrites the
+ * event nor waits for the counter. Whoever has the row may finish the event, and takes the row away as it does so; once
+ * the lease is over, whoever claims next takes it away first.
+ */
+export function createEvents(database: Database) {
+  const opening = randomUUID();
+
+  const verbs: EventVerbs = {
+    ...createAcceptVerb(database),
+
+    async claimEvents(owner, limit, leaseMs, now) {
+      return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (sql) => {
+        // Those that another transaction is about to finish are locked by it: they are no longer for taking.
+        await sql.change(
+          'DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)',
+          [now.steady],
+        );
+        const rows = await sql.query<Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string }>(
+          `WITH head AS (
+             SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= $3)
+               AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT $5::bigint
+           ), taken AS (
+             SELECT e.seq, e.id, e.type, e.created, e.created_ms AS "createdMs", e.kind, e.record_id AS "recordId",
+               e.received_at, e.attempts, e.body
+             FROM head JOIN events e ON e.seq = head.seq WHERE e.state = 'pending' AND NOT EXISTS
+               (SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> $1)
+             ORDER BY e.seq LIMIT $4::bigint FOR UPDATE OF e SKIP LOCKED
+           ), noted AS (
+             INSERT INTO claims (seq, kind, record_id, owner, opening, until)
+             SELECT seq, kind, "recordId", $1, $2, $6::bigint FROM taken
+           ) SELECT * FROM taken ORDER BY seq`,
+          [owner, opening, instantOf(now.wall), limit, limit * CLAIM_SCAN_FACTOR, now.steady + leaseMs],
+        );
+        return rows.map(({ received_at, ...row }) => ({
+          ...row,
+          receivedWall: Date.parse(received_at),
+          owner,
+        }));
+      });
+    },
+
+    async releaseEvents(events) {
+      await database.sql.change(TAKE_AWAY, [claimsOf(events)]);
+    },
+
+    // Those of other replicas are theirs; where one has died, its lease ends them.
+    async recoverClaims() {
+      await database.sql.change('DELETE FROM claims WHERE opening = $1', [opening]);
+      const [row] = await database.sql.query<{ pending: number }>(
+        "SELECT count(*) AS pending FROM events WHERE state = 'pending'",
+      );
+      return row?.pending ?? 0;
+    },
+  };
+
+  const engine: EventEngine = {
+    records: RECORDS,
+    payloadOf: ({ body }) => payloadIn(body),
+    recall: loadRecords,
+    // Nothing is: another replica may write.
+    forgetRecords: () => undefined,
+    saveProvisional: (unit: Sender, touched, changes, nowIso) =>
+      saveRecords(unit, touched, changes, nowIso, hasNewState),
+    saveFinished(unit: Sender, finished, nowIso) {
+      unit.send(
+        `UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = $2::timestamptz, error = x.error,
+           next_attempt_at = x.sought
+         FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text, sought timestamptz)
+         WHERE e.seq = x.seq AND e.state = 'pending'`,
+        [rowsOf(finished.map(({ soughtFrom, ...row }) => ({ ...row, sought: soughtFrom }))), nowIso],
+      );
+    },
+
+    async finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]> {
+      if (events.length === 0) return [];
+      const rows = await sql.query<{ seq: number }>(`${TAKE_AWAY} RETURNING c.seq`, [claimsOf(events)]);
+      const held = new Set(rows.map((row) => row.seq));
+      return events.filter((event) => held.delete(event.seq));
+    },
+    claimsFinished: () => undefined,
+    async revokeClaim(sql: Sql, seq: number): Promise<void> {
+      await sql.change('DELETE FROM claims WHERE seq = $1', [seq]);
+    },
+  };
+
+  return {
+    verbs,
+    engine,
+    /** At the end: nobody has to wait for the leases. */
+    async letGoAll(): Promise<void> {
+      await database.sql.change('DELETE FROM claims WHERE opening = $1', [opening]);
+    },
+  };
+}
+
+const TAKE_AWAY = `DELETE FROM claims c USING json_to_recordset($1::json) AS x (seq bigint, owner text)
+  WHERE c.seq = x.seq AND c.owner = x.owner`;
+
+const claimsOf = (events: readonly ClaimedEvent[]) =>
+  rowsOf(events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq));
+
+const hasNewState = (held: Held): boolean => !held.known || !standsInRow(held.stored, held);

@@ -1,0 +1,353 @@
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { contentHashOf } from '../../inbox/content-hash.ts';
+import { standsInRow } from '../../mirror/decide.ts';
+import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
+import type { Database, Numbers } from '../database.ts';
+import {
+  type AcceptOutcome,
+  type ClaimedEvent,
+  type DirtyTiming,
+  DUPLICATES_KEPT,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+} from '../store.ts';
+import { keepUnusable } from '../units/not-accepted.ts';
+import {
+  CLAIM_SCAN_FACTOR,
+  type EventEngine,
+  type Finished,
+  type PendingEvent,
+} from '../units/processing.ts';
+import { iso } from '../units/sql.ts';
+import type { StoredHeld } from './busy-records.ts';
+import type { Connection } from './connection.ts';
+import type { SqliteRecords } from './records.ts';
+
+type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
+
+/** What comes in: events, and deliveries of which no event can be made. */
+function createAcceptVerb(
+  db: Connection,
+  { transact }: Database,
+  records: SqliteRecords,
+  arrivals: Arrivals,
+): Pick<EventVerbs, 'accept'> {
+  const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
+  const insertEvent = db.prepare(
+    `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
+       processed_at, address, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+  );
+  const countDelivery = db
+    .prepare(
+      `UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ?
+       RETURNING coalesce(content_hash, content_hash_of(body))`,
+    )
+    .pluck();
+  const insertDuplicate = db.prepare(
+    'INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address) VALUES (?, ?, ?, ?, ?, ?)',
+  );
+  const dropDuplicates = db.prepare(
+    'DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ?',
+  );
+  const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
+  const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
+
+  function acceptOne(
+    event: IncomingEvent,
+    now: Now,
+    nowIso: string,
+    timing: DirtyTiming,
+    numbers: Numbers,
+    trimmedIds: boolean,
+  ): AcceptOutcome {
+    const trimmed = trimmedIds ? (trimmedHash.get(event.id) as string | undefined) : undefined;
+    if (trimmed !== undefined) return repeated(event, trimmed);
+    const seq = numbers.current() + 1;
+    const waits = waitsForProcessing(event);
+    const inserted = insertEvent.run(
+      seq,
+      event.id,
+      event.type,
+      event.created,
+      event.createdMs,
+      event.kind,
+      event.recordId,
+      nowIso,
+      nowIso,
+      waits ? 'pending' : 'ignored',
+      waits ? null : nowIso,
+      event.address ?? null,
+      event.body,
+    );
+    if (inserted.changes === 1) {
+      numbers.next();
+      if (event.kind !== null && event.recordId !== null) {
+        records.dirty(event.kind, event.recordId, seq, now, nowIso, timing);
+      }
+      return { status: 'accepted', seq };
+    }
+    return repeated(event, countDelivery.get(nowIso, event.id) as string);
+  }
+
+  /** An id that was received before, with content of that hash. */
+  const repeated = (event: IncomingEvent, contentHash: string): AcceptOutcome => ({
+    status: 'duplicate',
+    conflicting: contentHash !== contentHashOf(event.body),
+  });
+
+  function keepDuplicates(duplicates: readonly IncomingEvent[], nowIso: string): void {
+    for (const { id, type, kind, recordId, address = null } of duplicates)
+      insertDuplicate.run(nowIso, id, type, kind, recordId, address);
+    if (duplicates.length > 0) dropDuplicates.run(DUPLICATES_KEPT);
+  }
+
+  return {
+    async accept(batch, now, timing) {
+      const outcomes = await transact(async (unit) => {
+        const nowIso = iso(now.wall);
+        // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
+        const trimmedIds = anyTrimmed.get() === 1;
+        const outcomes = batch.events.map((event) =>
+          acceptOne(event, now, nowIso, timing, unit.numbers, trimmedIds),
+        );
+        const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
+        const pending = fresh.filter(waitsForProcessing).length;
+        if (pending > 0) count.run(pending, 'pending');
+        if (fresh.length > pending) count.run(fresh.length - pending, 'ignored');
+        const repeats = (isConflicting: boolean) =>
+          batch.events.filter((_, index) => {
+            const outcome = outcomes[index]!;
+            return outcome.status === 'duplicate' && outcome.conflicting === isConflicting;
+          });
+        keepDuplicates(repeats(false), nowIso);
+        const conflicting = repeats(true);
+        const { unusable } = batch;
+        await keepUnusable(unit, records.shared, { conflicting, unusable }, now, timing);
+        return outcomes;
+      });
+      arrivals.accepted(batch.events, outcomes, now.wall);
+      return outcomes;
+    },
+  };
+}
+
+/** Of events that wait to be processed: half a second or so of them under load. What lies behind is read from the file. */
+const ARRIVALS_KEPT = 4_096;
+
+/** Of their bodies together: a pause with deliveries as large as they may be would fill the memory else. */
+const CHARACTERS_KEPT = 8 * 2 ** 20;
+
+type Arrival = Omit<PendingEvent, 'owner'>;
+
+/**
+ * Events as they came in, until they are processed: most are claimed at once, and reading and parsing their bodies again was a
+ * sixth of what processing one costs. Nothing depends on one being here, or on its not being here.
+ */
+interface Arrivals {
+  /** After the commit: a number of a transaction that is rolled back goes to another event. */
+  accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
+  get(seq: number): Arrival | undefined;
+  payloadOf(event: PendingEvent): JsonObject;
+  /** It is done, or is no longer what it was when it came. */
+  forget(seq: number): void;
+}
+
+export function createArrivals(): Arrivals {
+  const kept = new Map<number, Arrival & { data: JsonObject | undefined }>();
+  let characters = 0;
+  return {
+    accepted(events, outcomes, receivedWall) {
+      for (const [index, event] of events.entries()) {
+        const outcome = outcomes[index];
+        const { id, type, created, createdMs, kind, recordId, body, data, known } = event;
+        if (!known || outcome?.status !== 'accepted') continue;
+        if (kept.size >= ARRIVALS_KEPT) return;
+        if (characters + body.length > CHARACTERS_KEPT) continue;
+        characters += body.length;
+        const { seq } = outcome;
+        const attempts = 0;
+        kept.set(seq, {
+          seq,
+          id,
+          type,
+          created,
+          createdMs,
+          kind,
+          recordId,
+          receivedWall,
+          attempts,
+          body,
+          data,
+        });
+      }
+    },
+    get: (seq) => kept.get(seq),
+    payloadOf: (event) => kept.get(event.seq)?.data ?? payloadIn(event.body),
+    forget(seq) {
+      characters -= kept.get(seq)?.body.length ?? 0;
+      kept.delete(seq);
+    },
+  };
+}
+
+type Claimable = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'>;
+
+/** Who works on which events. */
+function createClaims() {
+  const bySeq = new Map<number, { owner: string; until: number; record: string | null }>();
+  const records = new Map<string, { owner: string; count: number }>();
+
+  function release(seq: number): void {
+    const claim = bySeq.get(seq);
+    if (claim === undefined) return;
+    bySeq.delete(seq);
+    const record = claim.record === null ? undefined : records.get(claim.record);
+    if (record === undefined || claim.record === null) return;
+    record.count -= 1;
+    if (record.count === 0) records.delete(claim.record);
+  }
+
+  return {
+    /** False: taken, or another owner holds an event of the same record. */
+    take(event: Claimable, owner: string, until: number): boolean {
+      if (bySeq.has(event.seq)) return false;
+      const key = event.kind === null || event.recordId === null ? null : `${event.kind} ${event.recordId}`;
+      const record = key === null ? undefined : records.get(key);
+      if (record !== undefined && record.owner !== owner) return false;
+      bySeq.set(event.seq, { owner, until, record: key });
+      if (record !== undefined) record.count += 1;
+      else if (key !== null) records.set(key, { owner, count: 1 });
+      return true;
+    },
+    holds: (event: ClaimedEvent): boolean => bySeq.get(event.seq)?.owner === event.owner,
+    letGo(event: ClaimedEvent): void {
+      if (bySeq.get(event.seq)?.owner === event.owner) release(event.seq);
+    },
+    revoke: release,
+    expire(steady: number): void {
+      for (const [seq, claim] of bySeq) if (claim.until <= steady) release(seq);
+    },
+    clear(): void {
+      bySeq.clear();
+      records.clear();
+    },
+  };
+}
+
+/**
+ * An event in this engine's own way, from its arrival to its end. Claims are kept in memory: one process writes a SQLite file,
+ * and its end is what ends every claim, so one written to disk would cost a write per event and tell nothing.
+ */
+export function createEvents(
+  db: Connection,
+  database: Database,
+  records: SqliteRecords,
+): { verbs: EventVerbs; engine: EventEngine } {
+  const arrivals = createArrivals();
+  const claims = createClaims();
+  const selectPending = db
+    .prepare(
+      `SELECT seq FROM events WHERE state = 'pending' AND seq > ? AND (next_attempt_at IS NULL OR next_attempt_at <= ?)
+       ORDER BY seq LIMIT ?`,
+    )
+    .pluck();
+  const selectEvent = db.prepare(
+    `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body
+     FROM events WHERE seq = ?`,
+  );
+  const countPending = db.prepare("SELECT count(*) FROM events WHERE state = 'pending'").pluck();
+  // One statement for a whole batch: a call for each of them costs as much as its work. OR FAIL, since SQLite otherwise
+  // copies every page aside first, in order to undo this statement alone; ours always fall with their transaction.
+  const finishAll = db.prepare(
+    `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
+     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
+  );
+  const finishFailed = db.prepare(
+    `UPDATE events SET state = 'failed', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
+     WHERE seq = ? AND state = 'pending'`,
+  );
+
+  function readEvent(seq: number): Arrival {
+    const row = selectEvent.get(seq) as Omit<Arrival, 'receivedWall'> & { received_at: string };
+    const { received_at, ...event } = row;
+    return { ...event, receivedWall: Date.parse(received_at) };
+  }
+
+  const verbs: EventVerbs = {
+    ...createAcceptVerb(db, database, records, arrivals),
+
+    async claimEvents(owner, limit, leaseMs, now) {
+      claims.expire(now.steady);
+      const claimed: PendingEvent[] = [];
+      const nowIso = iso(now.wall);
+      let after = 0;
+      for (let scanned = 0; scanned < CLAIM_SCAN_FACTOR && claimed.length < limit; scanned += 1) {
+        const numbers = selectPending.all(after, nowIso, limit) as number[];
+        for (const seq of numbers) {
+          after = seq;
+          if (claimed.length >= limit) break;
+          const event = arrivals.get(seq) ?? readEvent(seq);
+          if (claims.take(event, owner, now.steady + leaseMs)) claimed.push({ ...event, owner });
+        }
+        if (numbers.length < limit) break;
+      }
+      return claimed;
+    },
+
+    async releaseEvents(events) {
+      for (const event of events) claims.letGo(event);
+    },
+
+    async recoverClaims() {
+      claims.clear();
+      return countPending.get() as number;
+    },
+  };
+
+  // A batch is loaded and saved by prepared statements, and from what the batch before it has left.
+  const engine: EventEngine = {
+    records: records.shared,
+    payloadOf: arrivals.payloadOf,
+    async recall(_sql, kind, ids) {
+      records.busy.check();
+      return new Map([...ids].map((id) => [id, records.recall(kind, id)]));
+    },
+    forgetRecords: records.busy.clear,
+
+    saveProvisional(_unit, touched, changes, nowIso) {
+      for (const held of touched as Iterable<StoredHeld>) {
+        const { state } = held.stored;
+        if (state === null || !standsInRow(state, held)) records.saveState(held);
+        records.busy.keep(held, records.saveRow(held));
+      }
+      for (const change of changes) records.addChange(change, nowIso);
+    },
+
+    saveFinished(_unit, finished, nowIso) {
+      const seqs: Record<Exclude<Finished['state'], 'failed'>, number[]> = { processed: [], ignored: [] };
+      for (const { seq, state, error, soughtFrom } of finished) {
+        if (state === 'failed') finishFailed.run(nowIso, error, soughtFrom, seq);
+        else seqs[state].push(seq);
+      }
+      for (const state of ['processed', 'ignored'] as const) {
+        if (seqs[state].length > 0) finishAll.run(state, nowIso, JSON.stringify(seqs[state]));
+      }
+    },
+
+    finishClaims: async (_sql, events) => events.filter(claims.holds),
+    claimsFinished(events) {
+      for (const event of events) {
+        claims.letGo(event);
+        arrivals.forget(event.seq);
+      }
+    },
+    async revokeClaim(_sql, seq) {
+      claims.revoke(seq);
+      arrivals.forget(seq);
+    },
+  };
+
+  return { verbs, engine };
+}
