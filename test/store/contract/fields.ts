@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
@@ -180,6 +181,7 @@ export function describeFields(open: OpenEngine): void {
           'é',
           '0',
           'x'.repeat(99),
+          'a\u0000b',
         ),
       );
       const scalar = fc.oneof(
@@ -224,10 +226,15 @@ export function describeFields(open: OpenEngine): void {
             await learn(scene);
             const rows = await scene.query('SELECT * FROM vendors_flat ORDER BY id');
             expect(rows.length).toBe(records.length);
-            const fields = await scene.query(`SELECT "column", type, keys FROM fields WHERE kind = 'vendor'`);
-            for (const { column, type, keys } of fields) {
+            const fields = await scene.query(
+              `SELECT "column", type, keys FROM fields WHERE kind = 'vendor' ORDER BY position`,
+            );
+            for (const [nth, { column, type, keys }] of fields.entries()) {
+              // Its field has another column by now, with room for what did not fit here.
+              const isPassed = fields.slice(nth + 1).some((later) => isDeepStrictEqual(later['keys'], keys));
               const path = (typeof keys === 'string' ? JSON.parse(keys) : keys) as string[];
               for (const [nth, data] of records.entries()) {
+                if (isHiddenByNul(data, path)) continue;
                 const held = path.reduce<unknown>(
                   (at, name) => (isObject(at) && Object.hasOwn(at, name) ? at[name] : null),
                   data,
@@ -240,8 +247,8 @@ export function describeFields(open: OpenEngine): void {
                 else if (type === 'number' && typeof held === 'number')
                   expect(Object.is(told, held) || told === held).toBe(true);
                 else if (type === 'boolean' && typeof held === 'boolean') expect(Boolean(told)).toBe(held);
-                else if (type === 'date' && typeof held === 'string') expect(told).not.toBeNull();
-                else if (type === 'instant' && typeof held === 'string') expect(told).not.toBeNull();
+                else if ((type === 'date' || type === 'instant') && typeof held === 'string')
+                  expect(isPassed || told !== null).toBe(true);
                 else if (type === 'json') expect(told).not.toBeNull();
               }
             }
@@ -273,3 +280,8 @@ const isObject = (value: unknown): value is JsonObject =>
 
 /** What PostgreSQL stores as an escape, and SQLite's text ends at. */
 const isHostile = (text: string) => !text.isWellFormed() || /[\u0000\u0001]/.test(text);
+
+/** SQLite reads a name in `data` up to its first NUL: one that begins as another can stand in its place. */
+const isHiddenByNul = (data: JsonObject, [name = '', ...rest]: readonly string[]): boolean =>
+  Object.keys(data).some((key) => key.startsWith(`${name}\u0000`)) ||
+  (rest.length > 0 && isObject(data[name]) && isHiddenByNul(data[name], rest));
