@@ -41,6 +41,7 @@ const filesOf = Map.groupBy(
 
 export default defineConfig({
   test: {
+    setupFiles: ['test/properties.ts'],
     // Many tests wait, for processes and for settling: a third worker keeps a machine of two cores busy meanwhile.
     maxWorkers: 3,
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
