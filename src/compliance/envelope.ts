@@ -1,5 +1,5 @@
 import type { Kind } from './kinds.ts';
-import { hasRecordId, type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
+import { hasRecordId, type IdPointers, isObject, type JsonObject, recordIdIn } from './pointers.ts';
 import { type Meta, metaSchema } from './schemas.ts';
 
 /**
@@ -113,10 +113,6 @@ function checkIsRecord(object: JsonObject): void {
   const said = ERROR_FIELDS.find((field) => Object.hasOwn(object, field));
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
   if (Object.keys(object).length === 0) throw new MalformedAnswer('the answer holds an empty object');
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** An array of one is that one. @throws MalformedAnswer for one of more, or of none. */

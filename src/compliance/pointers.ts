@@ -2,6 +2,9 @@ import { KINDS, type Kind } from './kinds.ts';
 
 export type JsonObject = { [field: string]: unknown };
 
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** For each kind, where its id may sit in a document, as dotted paths tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
 

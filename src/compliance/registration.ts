@@ -1,5 +1,5 @@
 import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
-import { isUsableId, type JsonObject } from './pointers.ts';
+import { isObject, isUsableId, type JsonObject } from './pointers.ts';
 import type { SealedPlace } from './secrets.ts';
 
 /** What a registration asks for when nobody says otherwise: all twelve types, and what a family gains later. */
@@ -143,7 +143,7 @@ function parsed(text: string): unknown {
 /** An object, or the only one of a list. */
 function objectOf(value: unknown): JsonObject | null {
   const one: unknown = Array.isArray(value) && value.length === 1 ? value[0] : value;
-  return typeof one === 'object' && one !== null && !Array.isArray(one) ? (one as JsonObject) : null;
+  return isObject(one) ? one : null;
 }
 
 const listOf = (value: unknown): JsonObject[] => {

@@ -2,9 +2,9 @@ import type { Clock } from '../platform/clock.ts';
 import type {
   AcceptOutcome,
   CountedRejection,
-  DirtyTiming,
   InboxStore,
   IncomingEvent,
+  ProvisionalRules,
   Rejection,
   UnusableDelivery,
 } from '../store/store.ts';
@@ -51,7 +51,7 @@ interface Waiting<T> {
 export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
-  timing: DirtyTiming;
+  rules: Pick<ProvisionalRules, 'timing' | 'pointers'>;
   /** New events are in, after a commit that took so long: the processor may look. Milliseconds. */
   onAccepted: (commitMs: number) => void;
   onError: (error: unknown) => void;
@@ -62,7 +62,7 @@ export interface InboxOptions {
  * arrive in the same turn of the event loop share one, and each is answered after it.
  */
 export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
-  const { store, clock } = options;
+  const { store, clock, rules } = options;
   const events: Waiting<IncomingEvent>[] = [];
   const unusable: Waiting<UnusableDelivery>[] = [];
   let scheduled = false;
@@ -123,7 +123,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const began = performance.now();
       lastBegan = clock.steady();
-      const outcomes = await store.accept(batch, now, options.timing);
+      const outcomes = await store.accept(batch, now, rules.timing, rules.pointers);
       const commitMs = performance.now() - began;
       answer(() => {
         for (const [index, entry] of group.entries()) entry.resolve(outcomes[index]!);

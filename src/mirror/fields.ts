@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { JsonObject } from '../compliance/pointers.ts';
+import { isObject, type JsonObject } from '../compliance/pointers.ts';
 import type { Field, FieldType, SeenField } from '../store/store.ts';
 
 /**
@@ -184,9 +184,6 @@ function cut(text: string, bytes: number): string {
   }
   return kept;
 }
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A name with control characters or half a surrogate pair cannot stand in a statement on every engine. */
 const isUsable = (key: string): boolean =>

@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { JsonObject } from '../compliance/pointers.ts';
+import { isObject, type JsonObject } from '../compliance/pointers.ts';
 
 /** The part of a row that follows the upstream. Instants are ISO 8601 UTC text. */
 export interface RowContent {
@@ -64,9 +64,6 @@ export function laidOver(held: JsonObject, listed: JsonObject): { data: JsonObje
   }
   return { data, lacks };
 }
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost an event 4 µs. */
 function put(object: JsonObject, field: string, value: unknown): void {

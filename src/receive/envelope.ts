@@ -1,6 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
-import { type IdPointers, isUsableId, type JsonObject, recordIdIn } from '../compliance/pointers.ts';
+import {
+  type IdPointers,
+  isObject,
+  isUsableId,
+  type JsonObject,
+  recordIdIn,
+} from '../compliance/pointers.ts';
 import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
 
 export type ParsedEnvelope =
@@ -158,10 +164,6 @@ function sniffKind(body: Uint8Array): Kind | null {
 
 function recordIdOf(data: unknown, kind: Kind | null, pointers: IdPointers): string | null {
   return kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Does `value` nest more than `limit` objects and arrays, itself the first? Level by level, so that no depth ends the stack. */

@@ -119,7 +119,7 @@ async function build({ base, listeners, riskIds, secrets }: Opened, signal: Abor
     worker.wake();
     replicas.tell('events');
   };
-  const inbox = createInbox({ store, clock, timing: rules.timing, onAccepted, onError });
+  const inbox = createInbox({ store, clock, rules, onAccepted, onError });
   const watch = createDeliveryWatch({
     ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn, startedWall: startedAt },
     ...{ silenceMs: config.sync.silenceMs, fullSyncMs: config.sync.fullSyncMs },

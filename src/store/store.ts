@@ -90,11 +90,15 @@ export const OLD_REJECTIONS_LOOKED_AT = 100;
 export const DUPLICATES_KEPT = 10_000;
 
 export interface InboxStore {
-  /** Events and unusable deliveries of one group commit. Outcomes stand in the order of `events`. */
+  /**
+   * Events and unusable deliveries of one group commit. Outcomes stand in the order of `events`. Of those that are not taken in as
+   * events, no other step reads the payload: the risk assessments that it names by `pointers` become known at once.
+   */
   accept(
     batch: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
     now: Now,
     timing: DirtyTiming,
+    pointers?: IdPointers,
   ): Promise<AcceptOutcome[]>;
   /**
    * Of each reason at most `REJECTIONS_KEPT` stay: the newest of every sender first, then the second newest of every

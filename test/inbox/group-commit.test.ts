@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { createInbox } from '../../src/inbox/group-commit.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -45,7 +46,8 @@ async function opened() {
     },
   };
   const inbox = createInbox({
-    ...{ store: gated, clock, timing: TIMING, onError: (error: unknown) => void errors.push(error) },
+    rules: { timing: TIMING, pointers: DEFAULT_ID_POINTERS },
+    ...{ store: gated, clock, onError: (error: unknown) => void errors.push(error) },
     onAccepted: (commitMs) => took.push(commitMs),
   });
   return {

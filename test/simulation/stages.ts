@@ -200,7 +200,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       worker.wake();
       replicas.tell('events');
     };
-    const inbox = createInbox({ store, clock, timing, onAccepted, onError });
+    const inbox = createInbox({ store, clock, rules, onAccepted, onError });
     const watch = createDeliveryWatch({
       ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
       ...{ startedWall, silenceMs: 0, fullSyncMs },

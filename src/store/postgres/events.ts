@@ -22,7 +22,7 @@ import { instantOf } from './types.ts';
 
 /** What comes in: events, and deliveries of which no event can be made. */
 const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
-  async accept(batch, now, timing) {
+  async accept(batch, now, timing, pointers) {
     const accepted = batch.unusable.length > 0 ? null : await acceptNew(database, batch.events, now, timing);
     if (accepted !== null) return accepted;
     return await database.transact(async (unit) => {
@@ -32,7 +32,8 @@ const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
       const duplicates = again.filter((event) => !conflicting.includes(event));
       await keepDuplicates(unit, duplicates, now);
       RECORDS.dirty(unit, fresh.flatMap(remedyOf), now, timing);
-      await keepUnusable(unit, RECORDS, { conflicting, unusable: batch.unusable }, now, timing);
+      const { unusable } = batch;
+      await keepUnusable(unit, RECORDS, { conflicting, unusable }, now, timing, pointers);
       return outcomes;
     });
   },

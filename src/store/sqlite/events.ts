@@ -104,7 +104,7 @@ function createAcceptVerb(
   }
 
   return {
-    async accept(batch, now, timing) {
+    async accept(batch, now, timing, pointers) {
       const outcomes = await transact(async (unit) => {
         const nowIso = iso(now.wall);
         // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
@@ -124,7 +124,7 @@ function createAcceptVerb(
         keepDuplicates(repeats(false), nowIso);
         const conflicting = repeats(true);
         const { unusable } = batch;
-        await keepUnusable(unit, records.shared, { conflicting, unusable }, now, timing);
+        await keepUnusable(unit, records.shared, { conflicting, unusable }, now, timing, pointers);
         return outcomes;
       });
       arrivals.accepted(batch.events, outcomes, now.wall);

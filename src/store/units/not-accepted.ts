@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
-import { isUsableId } from '../../compliance/pointers.ts';
+import {
+  DEFAULT_ID_POINTERS,
+  type IdPointers,
+  isObject,
+  isUsableId,
+  type JsonObject,
+} from '../../compliance/pointers.ts';
 import { senderOf } from '../../inbox/rejections.ts';
+import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Unit } from '../database.ts';
 import { CONFLICTING } from '../reports.ts';
 import { quarantine, rejections } from '../schema.sqlite.ts';
@@ -14,6 +21,7 @@ import {
   REJECTIONS_KEPT,
   type UnusableDelivery,
 } from '../store.ts';
+import { makeKnown } from './due.ts';
 import { coverableAt, gapOfQuarantined, openGap } from './gaps.ts';
 import type { Records } from './records.ts';
 import { insertInto, iso, sql } from './sql.ts';
@@ -25,6 +33,7 @@ export async function keepUnusable(
   { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
   now: Now,
   timing: DirtyTiming,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
 ): Promise<void> {
   const nowIso = iso(now.wall);
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
@@ -44,6 +53,8 @@ export async function keepUnusable(
     unit.send(insertInto(quarantine, kept));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+    const named = kind === null ? [] : assessmentsNamedIn(payloadOf(body), kind, pointers);
+    await makeKnown(unit, 'risk_assessment', named, now);
     const before = conflicting[nth];
     const what = before === undefined ? 'unusable_delivery' : CONFLICTING;
     const gap = gapOfQuarantined(what, kind, recordId);
@@ -59,17 +70,23 @@ export async function keepUnusable(
 const NAMED_WITHIN = 64 * 1024;
 /** The event that a body names, as far as it can be read at all. Null: no such text, or a longer one than any event's. */
 function namedIn(body: Uint8Array | null): { eventId: string | null; type: string | null } {
-  const nothing = { eventId: null, type: null };
-  if (body === null || body.length > NAMED_WITHIN) return nothing;
-  let value: unknown;
-  try {
-    value = JSON.parse(Buffer.from(body).toString('utf8'));
-  } catch {
-    return nothing;
-  }
-  if (typeof value !== 'object' || value === null) return nothing;
-  const { id, type } = value as { id?: unknown; type?: unknown };
+  const { id, type } = body === null || body.length > NAMED_WITHIN ? {} : objectIn(body);
   return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
+}
+
+/** Empty where it is none, or none that can be read. */
+function objectIn(body: Uint8Array): JsonObject {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(body).toString('utf8'));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function payloadOf(body: Uint8Array | null): JsonObject {
+  const data = body === null ? undefined : objectIn(body)['data'];
+  return isObject(data) ? data : {};
 }
 
 const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
