@@ -2,7 +2,7 @@ import type { Lane } from '../compliance/budget.ts';
 import type { Candidate } from '../compliance/candidates.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
-import { isOffset, type PagingSettings } from '../compliance/paging.ts';
+import { firstPageOf, type PagingSettings } from '../compliance/paging.ts';
 import {
   type IdPointers,
   isAddressable,
@@ -117,11 +117,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
   }
 
   async function seePolicies(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
-    const { answer, read } = await upstream.page(
-      'policy',
-      isOffset(options.paging.pageParam) ? 0 : options.paging.firstPage,
-      request.lane,
-    );
+    const { answer, read } = await upstream.page('policy', firstPageOf(options.paging), request.lane);
     const objects = answer.objects.flatMap((data) => {
       const id = recordIdIn(data, 'policy', options.pointers);
       return id === null ? [] : [{ id, data }];

@@ -3,7 +3,7 @@ import type { ComplianceClient, Page, PageCallOptions, RecordAnswer } from '../c
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { isOffset, type PagingSettings } from '../compliance/paging.ts';
+import { firstPageOf, type PagingSettings } from '../compliance/paging.ts';
 import { type CallOptions, COLLECTIONS } from '../compliance/requester.ts';
 import { backoffMs, type Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
@@ -159,8 +159,7 @@ export function createUpstream(options: {
   /** One address that fails again and again tells of the service only where another one does, too. */
   async function lookElsewhere(kind: Kind, lane: Lane): Promise<void> {
     const other = kind === 'policy' ? 'vendor' : 'policy';
-    const { pageParam, firstPage } = options.paging;
-    const page = isOffset(pageParam) ? 0 : firstPage;
+    const page = firstPageOf(options.paging);
     try {
       await readNow(other, (call) => client.listPage(other, page, { ...call, lane }));
     } catch (error) {

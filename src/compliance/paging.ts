@@ -37,6 +37,10 @@ export function isOffset(pageParam: string): boolean {
   return OFFSET_PARAMS.has(pageParam);
 }
 
+/** The number by which the first page of a list is asked for. */
+export const firstPageOf = ({ pageParam, firstPage }: PagingSettings): number =>
+  isOffset(pageParam) ? 0 : firstPage;
+
 /** Is a page that came again for the next one the whole list, from a service without pages? Pure. */
 export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings): boolean {
   const distinct = new Set(ids).size;
@@ -133,7 +137,7 @@ const FAR_BEHIND = 1_000_000;
 /** What does not fit, by the first two pages of a list and the one before them; null: nothing that they show. */
 export async function examinePaging(asked: PagingSettings, ask: AskForPage): Promise<PagingFinding | null> {
   const byOffset = isOffset(asked.pageParam);
-  const first = await ask(byOffset ? 0 : asked.firstPage, null);
+  const first = await ask(firstPageOf(asked), null);
   if (first === null) return null;
   const second = await ask(byOffset ? first.ids.length : asked.firstPage + 1, null);
   const repeats =

@@ -3,7 +3,7 @@ import type { ComplianceClient } from '../../compliance/client.ts';
 import { credentialsFor } from '../../compliance/credentials-for.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
 import type { ListedKind } from '../../compliance/kinds.ts';
-import { examinePaging, isOffset, type PagingFinding } from '../../compliance/paging.ts';
+import { examinePaging, firstPageOf, type PagingFinding } from '../../compliance/paging.ts';
 import { isAddressable, recordIdIn } from '../../compliance/pointers.ts';
 import type { Read, UpstreamFindings, WriteScope } from '../../doctor/judge.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -36,7 +36,7 @@ export async function upstreamOf(
       seen.skewMs = dateHeaderSkewMs ?? seen.skewMs;
     },
   });
-  const firstPage = isOffset(settings.paging.pageParam) ? 0 : settings.paging.firstPage;
+  const firstPage = firstPageOf(settings.paging);
   const read: ReadOne = async (route, request) => {
     const before = sent;
     const one = await readOf(route, request);
