@@ -20,7 +20,7 @@ const PROJECTS: Record<string, readonly string[]> = {
     'test/notify/notify.test.ts',
     'test/ops/{follower-killed,health-service,walk}.test.ts',
     'test/receive/server.test.ts',
-    'test/service/{fields,forged,log-lines,pause,start,threads}.test.ts',
+    'test/service/{flat-columns,forged,log-lines,pause,start,threads}.test.ts',
   ],
   // Neither a build nor another process nor a server of anybody else's, and done in moments.
   unit: [

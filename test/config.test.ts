@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { configWarnings, loadConfig, requireHttpsOrLoopback, secretTexts } from '../src/platform/config.ts';
-import type { Environment } from '../src/platform/config-parsers.ts';
+import type { Environment } from '../src/platform/config-sources.ts';
 import { UsageError } from '../src/platform/errors.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'));

@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import { unknownNames } from '../platform/config-parsers.ts';
+import { unknownNames } from '../platform/config-sources.ts';
 import type { Cli } from './cli.ts';
 import { integerBetween } from './options.ts';
 import { attachedOption } from './serve.ts';

@@ -5,6 +5,13 @@ import type { PagingSettings } from '../compliance/paging.ts';
 import { DEFAULT_ID_POINTERS, type IdPointers } from '../compliance/pointers.ts';
 import type { OpsToken, TemplatePart } from './config-parsers.ts';
 import * as parse from './config-parsers.ts';
+import {
+  createReader,
+  type Environment,
+  type Reader,
+  type ReaderOptions,
+  unknownNames,
+} from './config-sources.ts';
 import { UsageError } from './errors.ts';
 import type { SecretEncoding } from './signing-secret.ts';
 
@@ -125,8 +132,8 @@ const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'
  * Every setting, from `env` or the files it names. Throws one UsageError that lists every problem, a line each.
  * What comes from a secret's file follows that file: read such values when they are needed, do not keep them.
  */
-export function loadConfig(env: parse.Environment, options: parse.ReaderOptions = {}): Config {
-  const read = parse.createReader(env, options);
+export function loadConfig(env: Environment, options: ReaderOptions = {}): Config {
+  const read = createReader(env, options);
   const config = readConfig(read);
   if (read.problems.length > 0) {
     throw new UsageError(read.problems.join('\n'), 'docs/settings.md describes every setting');
@@ -138,10 +145,10 @@ export function loadConfig(env: parse.Environment, options: parse.ReaderOptions 
  * Settings that look meant for us and are read by nothing: a misspelt name would otherwise leave its default
  * in force without a word. One line each.
  */
-export function configWarnings(env: parse.Environment): string[] {
-  const asked = parse.createReader({});
+export function configWarnings(env: Environment): string[] {
+  const asked = createReader({});
   readConfig(asked);
-  const warnings = parse.unknownNames(env, asked.names);
+  const warnings = unknownNames(env, asked.names);
   const idle = ['COMPLIANCE_API_KEY', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_AUTH_URL'].filter(
     (name) => env[name],
   );
@@ -151,7 +158,7 @@ export function configWarnings(env: parse.Environment): string[] {
   return warnings;
 }
 
-function readConfig(read: parse.Reader): Config {
+function readConfig(read: Reader): Config {
   const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.secretEncoding, 'utf8');
   const signingSecrets = read.secret('WEBHOOK_SECRETS', parse.signingSecrets(secretEncoding));
   const opsTokens = read.secret('OPS_TOKENS', parse.opsTokens);
@@ -272,7 +279,7 @@ const NO_SECRETS: readonly Uint8Array[] = [];
 
 const HTTPS_OR_LOOPBACK = 'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])';
 
-function loadCompliance(read: parse.Reader): ComplianceSettings | null {
+function loadCompliance(read: Reader): ComplianceSettings | null {
   const plain = (url: URL) => parse.isHttpsOrLoopback(url) && url.search === '' && url.hash === '';
   const baseUrl = read.value(
     'COMPLIANCE_BASE_URL',
@@ -323,7 +330,7 @@ function loadCompliance(read: parse.Reader): ComplianceSettings | null {
   return baseUrl === null ? null : { baseUrl, ...settings };
 }
 
-function loadRemote(read: parse.Reader): Config['remote'] {
+function loadRemote(read: Reader): Config['remote'] {
   const url = read.value('OPS_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null);
   const token = read.secret('OPS_TOKEN', parse.credential);
   if (url === null) return null;
@@ -353,7 +360,7 @@ export function requireHttpsOrLoopback(url: string, name: string): URL {
 
 /** A key like CREDENTIALS_KEY from a file that no setting names; `name` is what a UsageError blames. */
 export function readCredentialsKey(path: string, name: string): Uint8Array {
-  const read = parse.createReader({ [`${name}_FILE`]: path });
+  const read = createReader({ [`${name}_FILE`]: path });
   const key = read.secret(name, parse.credentialsKey);
   if (key === null) throw new UsageError(read.problems.join('\n').replaceAll(`${name}_FILE`, name));
   return key();

@@ -7,7 +7,7 @@ import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { createTrim } from '../retention/retention.ts';
 import type { Store } from '../store/store.ts';
-import { keepFields } from './fields.ts';
+import { keepFields } from './flat-columns.ts';
 
 /** Retention is counted in days: what is an hour late is not late. */
 const TRIM_EVERY_MS = 60 * 60_000;

@@ -414,7 +414,7 @@ export function tablesOf(engine: Vocabulary) {
     (t) => [primaryKey({ columns: [t.kind, t.path] })],
   );
 
-  /** The columns of the views `…_flat`, besides those that every record has: `mirror/fields.ts`. */
+  /** The columns of the views `…_flat`, besides those that every record has: `mirror/flat-columns.ts`. */
   const fields = table(
     'fields',
     {

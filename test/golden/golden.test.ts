@@ -10,7 +10,7 @@ vi.hoisted(() => vi.resetModules());
 afterAll(() => vi.resetModules());
 
 /** Every setting as it is read: its default, and what it takes. */
-vi.mock(import('../../src/platform/config-parsers.ts'), async (original) => {
+vi.mock(import('../../src/platform/config-sources.ts'), async (original) => {
   const real = await original();
   const createReader: typeof real.createReader = (...given) => {
     const read = real.createReader(...given);

@@ -10,13 +10,13 @@ import { type Clock, type SharedClock, sharedClock } from '../../src/platform/cl
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
-import { recover } from '../../src/service/downtime.ts';
 import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
 import {
   createDeliveryWatch,
   type DeliveryWatch,
   forgeableDistanceMs,
 } from '../../src/service/missed-deliveries.ts';
+import { recover } from '../../src/service/recovery.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharedBudget } from '../../src/service/shared-budget.ts';
 import { createSharing } from '../../src/service/sharing.ts';

@@ -2,7 +2,7 @@ import { RANGES, type Range, reasonsOf, type TrafficPoint, type TrafficSeries } 
 import type { Snapshot } from '../snapshot.ts';
 import { codeWords, duration, figure } from '../words.ts';
 import { Chart, Legend } from './chart.tsx';
-import { Invitation } from './invitation.tsx';
+import { FirstSteps } from './first-steps.tsx';
 import { Ago, Tile } from './pieces.tsx';
 
 /** What the status page draws, and what it was asked for. */
@@ -29,7 +29,7 @@ export const streamOf = (range: Range) => (range === 'hour' ? '/stream' : `/stre
 
 export function DeliveriesTile({ snapshot, traffic }: { snapshot: Snapshot; traffic: Traffic }) {
   const { live, summary, at } = snapshot;
-  if (summary !== null && summary.last_delivery_at === null) return <Invitation snapshot={snapshot} />;
+  if (summary !== null && summary.last_delivery_at === null) return <FirstSteps snapshot={snapshot} />;
   const { range, series } = traffic;
   const { lastMinute } = live.deliveries;
   const totals = totalsOf(series.points);

@@ -1,6 +1,12 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type KnownFields, knownFields, learnFields, noteFields, seenByName } from '../../mirror/fields.ts';
+import {
+  type KnownFields,
+  knownFields,
+  learnFields,
+  noteFields,
+  seenByName,
+} from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
 import { changes, counter, fields } from '../schema.sqlite.ts';
 import type { Field, FieldStore } from '../store.ts';

@@ -9,7 +9,7 @@ import {
   noteFields,
   pathOf,
   widened,
-} from '../../src/mirror/fields.ts';
+} from '../../src/mirror/flat-columns.ts';
 import type { Field, FieldType, SeenField } from '../../src/store/store.ts';
 
 const AT = '2026-11-01T12:00:00.000Z';

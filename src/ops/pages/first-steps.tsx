@@ -3,7 +3,7 @@ import { count } from '../words.ts';
 import { Tile } from './pieces.tsx';
 
 /** In the place of the chart until the first delivery is in: what is left to be done. */
-export function Invitation({ snapshot: { live } }: { snapshot: Snapshot }) {
+export function FirstSteps({ snapshot: { live } }: { snapshot: Snapshot }) {
   const rejected = Object.values(live.deliveries.lastHour.rejected).reduce((sum, times) => sum + times, 0);
   const steps: [what: string, how: unknown, isDone: boolean][] = [
     [

@@ -1,0 +1,195 @@
+import { readFileSync, statSync } from 'node:fs';
+import type { z } from 'zod';
+import type { Parser } from './config-parsers.ts';
+
+/**
+ * Where the text of a setting comes from: `NAME`, or the file that `NAME_FILE` names, which is read again when it changes where it
+ * holds a secret. Every problem is collected.
+ */
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How often a secret's file is looked at, at most: a rotation may wait this long, a delivery should not wait for a stat. */
+const SECRET_FILE_CHECK_MS = 1000;
+/** Longer texts are cut in messages. */
+const SHOWN_CHARACTERS = 60;
+
+export interface ReaderOptions {
+  /** Told when a secret's file has changed and what it holds now cannot be used; the last good value stays. */
+  onSecretProblem?: (message: string) => void;
+  /** Milliseconds that only grow. */
+  monotonicMs?: () => number;
+}
+
+export interface Reader {
+  /** The parsed value, or `otherwise` where it is unset or, with a problem noted, unusable. */
+  value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default;
+  /** The same for a secret: never echoed, and read again when its file changes. Null: unset. */
+  secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null;
+  /** Is it set, usable or not? */
+  isSet(name: string): boolean;
+  problem(line: string): void;
+  readonly problems: readonly string[];
+  /** Every name asked for so far. */
+  readonly names: ReadonlySet<string>;
+}
+
+export function createReader(env: Environment, options: ReaderOptions = {}): Reader {
+  const problems: string[] = [];
+  const names = new Set<string>();
+  const monotonicMs = options.monotonicMs ?? (() => performance.now());
+  const given = (name: string) => (env[name] === '' ? undefined : env[name]);
+
+  /** The text and, if it came from a file, that file's path; undefined when unset or unreadable. */
+  function source(name: string): { text: string; path: string | null } | undefined {
+    names.add(name);
+    const direct = given(name);
+    const path = given(`${name}_FILE`);
+    if (direct !== undefined && path !== undefined) {
+      problems.push(`${name} and ${name}_FILE are both set; set one of them`);
+      return undefined;
+    }
+    if (direct !== undefined) return { text: direct, path: null };
+    if (path === undefined) return undefined;
+    try {
+      return { text: readSettingFile(path), path };
+    } catch (error) {
+      problems.push(`${name}_FILE: ${path} cannot be read (${(error as Error).message})`);
+      return undefined;
+    }
+  }
+
+  return {
+    problems,
+    names,
+    problem: (line) => problems.push(line),
+    isSet: (name) => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
+    value(name, parser, otherwise) {
+      const found = source(name);
+      if (found === undefined) return otherwise;
+      const result = parser.schema.safeParse(found.text);
+      if (result.success) return result.data;
+      problems.push(`${name}: got ${shown(name, found.text)}; takes ${parser.takes}`);
+      return otherwise;
+    },
+    secret<Value>(name: string, parser: Parser<Value>) {
+      const found = source(name);
+      if (found === undefined) return null;
+      const result = parser.schema.safeParse(found.text);
+      if (!result.success) {
+        problems.push(
+          `${name}: ${flawIn(result.error) ?? `got ${lengthOf(found.text)}`}; takes ${parser.takes}`,
+        );
+        return null;
+      }
+      const first = result.data;
+      if (found.path === null) return () => first;
+      const complain = (why: string) =>
+        options.onSecretProblem?.(`${name}_FILE: ${found.path} ${why}; the value read before stays in use`);
+      return watchedFile(found.path, first, parser, complain, monotonicMs);
+    },
+  };
+}
+
+function watchedFile<Value>(
+  path: string,
+  first: Value,
+  parser: Parser<Value>,
+  complain: (why: string) => void,
+  monotonicMs: () => number,
+): () => Value {
+  let value = first;
+  let seen = fingerprint(path);
+  let checkedAt = monotonicMs();
+  return () => {
+    const now = monotonicMs();
+    if (now - checkedAt < SECRET_FILE_CHECK_MS) return value;
+    checkedAt = now;
+    const current = fingerprint(path);
+    if (current === seen) return value;
+    seen = current;
+    try {
+      const result = parser.schema.safeParse(readSettingFile(path));
+      if (result.success) value = result.data;
+      else complain(`has changed and does not hold ${parser.takes}${flawNote(result.error)}`);
+    } catch (error) {
+      complain(`cannot be read any more (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+    }
+    return value;
+  };
+}
+
+/** What a parser tells of a secret's fault; null: nothing. */
+function flawIn({ issues }: z.ZodError): string | null {
+  const issue = issues[0];
+  return issue?.code === 'custom' && issue.params?.['isForPeople'] === true ? issue.message : null;
+}
+
+function flawNote(error: z.ZodError): string {
+  const flaw = flawIn(error);
+  return flaw === null ? '' : ` (${flaw})`;
+}
+
+/** Inode besides time and size: a mounted secret is exchanged by a rename. Empty: not there. */
+function fingerprint(path: string): string {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat === undefined ? '' : `${stat.ino}:${stat.mtimeMs}:${stat.size}`;
+}
+
+function readSettingFile(path: string): string {
+  const content = readFileSync(path, 'utf8').replace(/^(.*[^\r\n])?[\r\n]*$/s, '$1');
+  if (content === '') throw new Error('the file is empty');
+  return content;
+}
+
+function shown(name: string, value: string): string {
+  // A URL may hold a password.
+  if (name.endsWith('_URL')) return lengthOf(value);
+  return JSON.stringify(value.length > SHOWN_CHARACTERS ? `${value.slice(0, SHOWN_CHARACTERS)}…` : value);
+}
+
+function lengthOf(value: string): string {
+  return `a text of ${value.length} characters`;
+}
+
+// ─── names that nothing reads ───────────────────────────────────────────────────────────────────────────
+
+/** First words that are ours alone in practice; PORT, HOST or LOG belong to everyone. */
+const OUR_NAMES =
+  /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
+/** Kubernetes puts such names into every container of a namespace, after its services. */
+const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|PORT)$|_SERVICE_PORT_|_PORT_\d{1,5}_(TCP|UDP)(_|$)/;
+/** One slip of the finger, or two. */
+const SIMILAR_EDITS = 2;
+/** Names shorter than this are near to anything. */
+const SIMILAR_MIN_CHARACTERS = 8;
+
+/** A line for each name that is near to a known one, or begins as ours do, and is none. */
+export function unknownNames(env: Environment, known: ReadonlySet<string>, ours = OUR_NAMES): string[] {
+  const warnings: string[] = [];
+  for (const given of Object.keys(env)) {
+    const name = known.has(given) ? given : given.replace(/_FILE$/, '');
+    if (env[given] === '' || known.has(name)) continue;
+    const distances = [...known].map((candidate) => ({ candidate, edits: editDistance(name, candidate) }));
+    const nearest = distances.reduce((best, each) => (each.edits < best.edits ? each : best));
+    const similar = nearest.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS;
+    const isOurs = ours.test(name) && !ORCHESTRATOR_NAMES.test(name);
+    if (similar) warnings.push(`${given}: no such setting; did you mean ${nearest.candidate}?`);
+    else if (isOurs) warnings.push(`${given}: no such setting; it has no effect`);
+  }
+  return warnings;
+}
+
+/** Levenshtein's, by rows. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
