@@ -153,9 +153,12 @@ export async function resolveSettled(
     WHERE ${events.state} = 'failed' AND ${events.kind} = ${kind} AND ${is(events.recordId, recordId)}`;
   const waiting = sql`SELECT 1 FROM ${quarantine}
     WHERE ${quarantine.releasedAt} IS NULL AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} IS NULL`;
+  // Opened for an id that the API does not know as well: what a list says of that one is still to come.
+  const unlisted = sql`SELECT 1 FROM ${gaps} WHERE ${kind !== 'risk_assessment'} AND ${gaps.kind} = ${kind}
+    AND ${gaps.reason} = 'unresolved' AND ${gaps.resolvedAt} IS NULL`;
   const rest = await unit.query(
     recordId === null
-      ? sql`SELECT 1 WHERE EXISTS (${failed}) OR EXISTS (${waiting})`
+      ? sql`SELECT 1 WHERE EXISTS (${failed}) OR EXISTS (${waiting}) OR EXISTS (${unlisted})`
       : sql`SELECT 1 WHERE EXISTS (${failed})`,
   );
   if (rest.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);

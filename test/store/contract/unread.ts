@@ -99,6 +99,18 @@ export function describeUnread(open: OpenEngine): void {
         })(),
     );
 
+    it.each(['vendor', 'risk_assessment'] as const)(
+      'and is discarded leaves the gap of its kind to the list, where that has an id to look for as well: %s',
+      (kind) =>
+        inScene(open, async (scene) => {
+          await unread(scene, 'a', { kind, data: NOWHERE });
+          await scene.store.openGap({ reason: 'unresolved', kind, recordId: 'v' }, null, scene.now());
+          await scene.store.discardEvent('a', scene.now());
+          const left = kind === 'vendor' ? ['no_record_id vendor -'] : [];
+          expect(await scene.openGaps()).toEqual([`unresolved ${kind} v`, ...left]);
+        })(),
+    );
+
     it(
       'waits anew for its whole list after a restart, whose clock is another',
       inScene(open, async (scene) => {
