@@ -18,7 +18,8 @@ const OUTCOMES = ['accepted', 'duplicate', 'quarantined', 'rejected'] as const;
 
 const DELIVERIES: ListView<Delivery> = [
   ['RECEIVED', (delivery) => delivery.received_at],
-  ['OUTCOME', (delivery) => delivery.state ?? delivery.outcome],
+  ['OUTCOME', (delivery) => delivery.outcome],
+  ['STATE', (delivery) => delivery.state],
   ['ID', idOf],
   ['RECORD', (delivery) => delivery.record_id],
   ['TYPE', (delivery) => delivery.type],
@@ -137,14 +138,15 @@ const keyOf = ({ outcome, number }: Delivery) => `${outcome} ${number}`;
 /** One that comes once more is a duplicate, with a line of its own. */
 const stateOf = ({ state, deliveries }: Delivery) => state ?? String(deliveries);
 
-/** Wide enough for every outcome and state. */
-const OUTCOME_WIDTH = 11;
+/** Wide enough for each. Characters. */
+const [OUTCOME_WIDTH, STATE_WIDTH] = [11, 9];
 
 function lineOf(delivery: Delivery): string {
   const { received_at, type, record_id, reason, outcome, state } = delivery;
   const words = [
     received_at,
-    (state ?? outcome).padEnd(OUTCOME_WIDTH),
+    outcome.padEnd(OUTCOME_WIDTH),
+    (state ?? '-').padEnd(STATE_WIDTH),
     idOf(delivery),
     type,
     record_id,
