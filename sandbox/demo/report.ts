@@ -3,7 +3,7 @@ import type { Cell } from './narration.ts';
 import type { DeliveryLogEntry } from './upstream.ts';
 import type { Observation } from './watch.ts';
 
-export const TABLE_HEADS = ['RECORD', 'DIFFERED IN', 'WHY', 'SECONDS', 'RESOLVED BY'] as const;
+export const TABLE_HEADS = ['RECORD', 'KIND', 'WHY', 'SECONDS', 'RESOLVED BY', 'DIFFERED IN'] as const;
 
 /** Beside the staged ones and those open at the end; the rest is counted. Rows. */
 const MAX_ROWS = 40;
@@ -41,11 +41,12 @@ export function differenceRows(
 function rowOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]): Cell[] {
   const { kind, id, fields, firstSeenMs, resolvedMs } = observation;
   return [
-    `${kind} ${id}`,
-    [...fields].join(', '),
+    id,
+    kind,
     observation.story ?? whyOf(observation, deliveries),
     resolvedMs === null ? null : Math.round((resolvedMs - firstSeenMs) / 100) / 10,
     resolvedText(observation),
+    [...fields].join(', '),
   ];
 }
 

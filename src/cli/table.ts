@@ -73,7 +73,7 @@ export function renderTable(
     (column) => !isEmpty(column) && !shown.some((one) => one.head === column.head),
   );
   const names = missing.map((column) => column.head).join(', ');
-  const note = names === '' ? [] : [`(no room for ${names}: see --json)`];
+  const note = names === '' ? [] : [`(a wider terminal shows ${names}, too)`];
   return `${[head, ...lines, ...note].join('\n')}\n`;
 }
 

@@ -46,7 +46,7 @@ describe('a table', () => {
       'ID                RECEIVED        ERROR',
       'evt-j4fj6jcx21aa  11-20 22:36:26  the compliance …',
       'evt-j4fj6jcx21aa  11-20 22:36:26  the compliance …',
-      '(no room for TIMES: see --json)',
+      '(a wider terminal shows TIMES, too)',
       '',
     ]);
     expect(renderTable(heads, [row])).toContain('.623Z  the compliance service did not answer in time  -');

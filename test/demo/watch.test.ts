@@ -75,8 +75,8 @@ describe('the table of differences', () => {
     };
     expect(watch.all.filter(isInTransit).map(({ id }) => id)).toEqual(['slow']);
     expect(differenceRows(watch.all, [dropped]).rows).toEqual([
-      ['vendor staged', 'status', 'lost delete of a vendor', 2, 'sync:2'],
-      ['vendor late', 'status', 'delivery dropped', 2, 'refetch'],
+      ['staged', 'vendor', 'lost delete of a vendor', 2, 'sync:2', 'status'],
+      ['late', 'vendor', 'delivery dropped', 2, 'refetch', 'status'],
     ]);
     expect(tally(watch.all)).toBe('1 by refetch, 1 by event, 1 by sync');
   });
