@@ -3,7 +3,7 @@ import { loadConfig } from '../platform/config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { backUpDatabase, refuseFromAfar } from './database.ts';
-import { jsonOption } from './options.ts';
+import { helpNote, jsonOption } from './options.ts';
 import { progressOn } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
@@ -23,9 +23,9 @@ export function backupCommand(cli: Cli): Command {
     .addOption(jsonOption())
     .addHelpText(
       'after',
-      '\nTo restore: stop the service, remove the database and the -wal and -shm files beside it, put the copy in its' +
-        '\nplace and start again. What was accepted since the copy was made is not in it: lists are read again from the API, and' +
-        '\nrisk assessments are not in sync until you have seen to the gap "restored" ("gaps list --open").',
+      helpNote(
+        'To restore: stop the service, remove the database and the -wal and -shm files beside it, put the copy in its place and start again. What was accepted since the copy was made is not in it: lists are read again from the API, and risk assessments are not in sync until you have seen to the gap "restored" ("gaps list --open").',
+      ),
     )
     .action(async (file: string, flags: BackupFlags) => {
       const config = loadConfig(cli.env);

@@ -7,6 +7,7 @@ import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { clockOf, refuseFromAfar, withPresentStore } from './database.ts';
+import { helpNote } from './options.ts';
 
 /** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
 const RENEWAL_PATIENCE_MS = 60_000;
@@ -20,9 +21,13 @@ export function credentialsCommand(cli: Cli): Command {
     .requiredOption('--new-key-file <file>', 'holds the new key: 32 bytes in base64')
     .addHelpText(
       'after',
-      '\nAll of them change in one commit, or none does; a key that does not open them all changes nothing.' +
-        '\nThen put the new key in the place of the old one. A running service reads CREDENTIALS_KEY_FILE again by itself:' +
-        '\n  openssl rand -base64 32 > new.key && compliance-mirror credentials rotate-key --new-key-file new.key && mv new.key "$CREDENTIALS_KEY_FILE"',
+      helpNote(
+        'All of them change in one commit, or none does; a key that does not open them all changes nothing.',
+        'Then put the new key in the place of the old one. A running service reads CREDENTIALS_KEY_FILE again by itself:',
+        '  openssl rand -base64 32 > new.key &&',
+        '  compliance-mirror credentials rotate-key --new-key-file new.key &&',
+        '  mv new.key "$CREDENTIALS_KEY_FILE"',
+      ),
     )
     .action((options: { newKeyFile: string }) => rotateKey(cli, options.newKeyFile));
   return credentials;

@@ -9,7 +9,7 @@ import { examine } from './doctor/examine.ts';
 import { keptDelivery } from './doctor/kept.ts';
 import { explainRecorded, type RecordedOptions } from './doctor/recorded.ts';
 import { DifferenceFound } from './exit.ts';
-import { jsonOption } from './options.ts';
+import { helpNote, jsonOption } from './options.ts';
 import { printable } from './text.ts';
 
 interface DoctorOptions extends RecordedOptions {
@@ -48,7 +48,9 @@ export function doctorCommand(cli: Cli): Command {
     .addOption(jsonOption())
     .addHelpText(
       'after',
-      '\nExit codes: 0 nothing needs a person, 3 something does, 1 it could not look, 2 bad usage or settings, a database that “serve” does not take included.',
+      helpNote(
+        'Exit codes: 0 nothing needs a person, 3 something does, 1 it could not look, 2 bad usage or settings, a database that “serve” does not take included.',
+      ),
     )
     .action((options: DoctorOptions) => doctor(cli, options));
 }

@@ -10,7 +10,7 @@ import { UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
 import { changesAsTheyCome, EXPORTED_TABLES, type ExportedTable, rowsOf } from './export/tables.ts';
 import { withApi } from './ops-api.ts';
-import { sinceOption } from './options.ts';
+import { helpNote, sinceOption } from './options.ts';
 import { progressOn, progressText } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
@@ -51,8 +51,10 @@ export function exportCommand(cli: Cli): Command {
     .option('--follow', 'changes: go on with each as it is made, to standard output, until Ctrl-C')
     .addHelpText(
       'after',
-      '\n--since is for tables in the order of time: all but the records.\n\nCSV is as stored (RFC 4180, UTF-8): names come from others, and a spreadsheet takes one that begins with = for a' +
-        '\nformula. Use --spreadsheet for a file that people will open in one.',
+      helpNote(
+        '--since is for tables in the order of time: all but the records.',
+        'CSV is as stored (RFC 4180, UTF-8): names come from others, and a spreadsheet takes one that begins with = for a formula. Use --spreadsheet for a file that people will open in one.',
+      ),
     )
     .action((name: string, file: string, flags: ExportFlags) =>
       withApi(cli, 'read', (api) => exportTable(cli, api, name, file, flags)),

@@ -5,6 +5,18 @@ import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
 /** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
 const DEFAULT_LIMIT = 50;
 
+/** Where the terminal does not say how wide it is; the library's own. Columns. */
+const HELP_WIDTH = 80;
+
+/** Paragraphs below a command's options, as wide as these. */
+export function helpNote(...paragraphs: string[]) {
+  return ({ command, error }: { command: Command; error: boolean }): string => {
+    const { getOutHelpWidth, getErrHelpWidth } = command.configureOutput();
+    const width = (error ? getErrHelpWidth : getOutHelpWidth)?.() ?? HELP_WIDTH;
+    return `\n${command.createHelp().boxWrap(paragraphs.join('\n'), width)}`;
+  };
+}
+
 export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
 }

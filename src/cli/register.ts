@@ -19,7 +19,7 @@ import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { clockOf, holderOfDatabase, livingReplicas, refuseFromAfar, withWritableStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
-import { jsonOption } from './options.ts';
+import { helpNote, jsonOption } from './options.ts';
 import {
   placesOfUnsent,
   requireReadable,
@@ -84,11 +84,12 @@ export function registerCommand(cli: Cli): Command {
     .addOption(jsonOption())
     .addHelpText(
       'after',
-      '\nIt writes to the database itself, also beside a running service, which takes the new secret up within a second:' +
-        '\na signing secret does not travel over the operators’ listener. So it runs where the database is.' +
-        '\nWith --again the secret of the registration before goes on verifying for a day, and is then forgotten.' +
-        '\nThe answer is kept whole, encrypted: where its secret is not recognised, --secret-at says where it stands.' +
-        '\nExit code 3: registered, but no signing secret is known yet, or WEBHOOK_SECRET_ENCODING makes no key of it.',
+      helpNote(
+        'It writes to the database itself, also beside a running service, which takes the new secret up within a second: a signing secret does not travel over the operators’ listener. So it runs where the database is.',
+        'With --again the secret of the registration before goes on verifying for a day, and is then forgotten.',
+        'The answer is kept whole, encrypted: where its secret is not recognised, --secret-at says where it stands.',
+        'Exit code 3: registered, but no signing secret is known yet, or WEBHOOK_SECRET_ENCODING makes no key of it.',
+      ),
     )
     .action((options: RegisterOptions) => register(cli, options));
 }

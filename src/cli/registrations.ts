@@ -4,7 +4,7 @@ import { standingOf } from '../service/stored-secrets.ts';
 import type { Cli } from './cli.ts';
 import { clockOf, refuseFromAfar, withPresentStore, withStore } from './database.ts';
 import { notFound } from './lists.ts';
-import { jsonOption, parseDuration } from './options.ts';
+import { helpNote, jsonOption, parseDuration } from './options.ts';
 import { secretSettings, writeHeld } from './register/held.ts';
 import { printable } from './text.ts';
 
@@ -33,8 +33,10 @@ export function registrationsCommand(cli: Cli): Command {
     )
     .addHelpText(
       'after',
-      '\nIt works on the database itself, also beside a running service, which obeys within a second.' +
-        '\nWith --after, a second one without it ends the wait, and a registration with the same id again undoes it.',
+      helpNote(
+        'It works on the database itself, also beside a running service, which obeys within a second.',
+        'With --after, a second one without it ends the wait, and a registration with the same id again undoes it.',
+      ),
     )
     .action((id: string, options: { after?: number }) => forget(cli, id, options));
 

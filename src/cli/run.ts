@@ -4,6 +4,7 @@ import { version } from '../platform/package.ts';
 import { type Cli, screenOf } from './cli.ts';
 import { withEnvFile } from './env-file.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
+import { helpNote } from './options.ts';
 
 type Load = (cli: Cli) => Promise<Command>;
 
@@ -88,7 +89,10 @@ async function program(cli: Cli, wanted: string | undefined): Promise<Command> {
     .version(version(), '--version', 'its version')
     .addHelpText(
       'after',
-      '\nSettings come from the environment, and from .env in the working folder where the environment has none.\nExit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found.',
+      helpNote(
+        'Settings come from the environment, and from .env in the working folder where the environment has none.',
+        'Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found.',
+      ),
     );
   for (const command of commands) root.addCommand(command);
   for (const command of withSubcommands(root)) {

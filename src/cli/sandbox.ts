@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
 import { unknownNames } from '../platform/config-sources.ts';
 import type { Cli } from './cli.ts';
-import { integerBetween } from './options.ts';
+import { helpNote, integerBetween } from './options.ts';
 import { attachedOption } from './serve.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
@@ -32,7 +32,10 @@ export function sandboxCommand(cli: Cli): Command {
       ).argParser(integerBetween(0, 2 ** 32 - 1)),
     )
     .addOption(attachedOption())
-    .addHelpText('after', '\nEverything else is set by SANDBOX_*; docs/settings.md has their formats.')
+    .addHelpText(
+      'after',
+      helpNote('Everything else is set by SANDBOX_*; docs/settings.md has their formats.'),
+    )
     .action(async (flags: SandboxFlags) => {
       // Here and not above: the short commands should not load a web server each time.
       const { sandboxOptionsFromEnv, sandboxSettingNames } = await import('../../sandbox/options.ts');

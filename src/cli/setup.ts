@@ -7,7 +7,7 @@ import type { Cli } from './cli.ts';
 import { checkUp } from './doctor.ts';
 import { ENV_FILE } from './env-file.ts';
 import { DifferenceFound } from './exit.ts';
-import { parseDuration } from './options.ts';
+import { helpNote, parseDuration } from './options.ts';
 import { reachApi } from './setup/api.ts';
 import { nobody, personAt } from './setup/asker.ts';
 import { askForHook, begin, learnRecipe, registerHook } from './setup/deliveries.ts';
@@ -58,9 +58,10 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
     .option('--yes', 'ask nothing: what no option gives is what is set already, or its default')
     .addHelpText(
       'after',
-      '\nOn a terminal it asks for what no option gives. Secrets are read from files, from the environment or as they are typed,' +
-        '\nnever from the command line, which others on this machine can see. Run again, it begins with what is set.' +
-        '\nExit codes: those of "doctor", which it ends with.',
+      helpNote(
+        'On a terminal it asks for what no option gives. Secrets are read from files, from the environment or as they are typed, never from the command line, which others on this machine can see. Run again, it begins with what is set.',
+        'Exit codes: those of "doctor", which it ends with.',
+      ),
     )
     .action(async (options: SetupOptions) => {
       const stop = stopSignals({ attached: false });
