@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { missingMount, missingStrace } from './means.ts';
 import { conclude, emptyRow, inFolder, type Row, skippedRow } from './row.ts';
@@ -27,16 +27,18 @@ export async function diskFull(): Promise<Row> {
       if (at === null) throw new Error(service.output());
       writeFileSync(ballast, Buffer.alloc(BALLAST_MEBIBYTES * 1024 * 1024));
       await sender.load(at.port, () => sender.refused.length >= ENOUGH);
+      // A group of deliveries that did not fit leaves room for a smaller one.
+      fillUp(join(folder, 'rest'));
       if (!(await becomesUnready(at.opsUrl))) row.faults.push(`${ending}: /readyz says ready on a full disk`);
       if (ending === 'freed') {
-        rmSync(ballast);
+        for (const file of [ballast, join(folder, 'rest')]) rmSync(file);
         await recovers(row, ending, sender, at.port);
         await service.stop();
       } else {
         service.child.kill('SIGKILL');
         await service.exited;
         await startsOnlyWithASay(row, database);
-        rmSync(ballast);
+        for (const file of [ballast, join(folder, 'rest')]) rmSync(file);
       }
       await conclude(row, ending, sender, database);
       sender.close();
@@ -44,6 +46,16 @@ export async function diskFull(): Promise<Row> {
   }
   row.note = 'freed: accepts again without a restart';
   return row;
+}
+
+/** Page by page, until the disk takes no more. */
+function fillUp(path: string): void {
+  writeFileSync(path, '');
+  try {
+    for (;;) appendFileSync(path, Buffer.alloc(4_096));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+  }
 }
 
 /** Its answer serves all probes for two seconds; several of those are enough. */

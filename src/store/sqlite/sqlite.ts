@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { NotMigrated } from '../../platform/errors.ts';
 import { type Database, turns } from '../database.ts';
 import type { GapChange, Store } from '../store.ts';
@@ -62,9 +63,11 @@ export function openSqlite(options: SqliteOptions): Store {
 
 /**
  * What a look whether the disk takes a commit writes: as many pages as a small group of deliveries. Less would fit into the
- * end of a log file that has no room for them.
+ * end of a log file that has no room for them. Other bytes on each page than the last look's: what is there already, SQLite does
+ * not write again.
  */
 const PROBE_BYTES = 16_384;
+const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 
 /**
  * The port over a connection whose schema is current. Closing the store closes the connection. `opened`: gaps that were
@@ -111,7 +114,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
     ...ALONE,
     ...createReports(database, createFinders(db)),
     async checkWritable() {
-      await transact((unit) => writeFact(unit, 'written', 'x'.repeat(PROBE_BYTES)));
+      await transact((unit) => writeFact(unit, 'written', probeText()));
     },
     async close() {
       db.close();
