@@ -125,7 +125,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     },
   });
   const unnamedEvents = createUnnamedEvents({ ...shared, upstream, onFound: wake });
-  const refetch = createRefetch({ ...shared, upstream, besides: unnamedEvents.besides });
+  const refetch = createRefetch({ ...shared, upstream, unnamedEvents });
   const conclude = createConclude(options);
   const fullSyncer = createFullSyncer({ ...shared, upstream, refetch, conclude, reserved });
   const dryRun = createDryRun(shared);

@@ -150,7 +150,7 @@ export function createPages(options: PagesOptions): Pages {
     for (let page = request.skip; page < PAGES_MAX; page += 1) {
       const { number, asked } = next;
       const { answer, read } = await asked;
-      const { objects, others } = identify(request.kind, answer.objects, options.pointers);
+      const { objects, others } = identify(request.kind, answer, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
       const isRepeat = objects.length > 0 && ids === before;
       if ((isRepeat || objects.length === 0) && firstUnusable !== null) throw malformed(firstUnusable);
@@ -210,7 +210,7 @@ export function contradiction(total: number | null, distinctIds: number): string
 /** The rows with their ids, and those that have none that can be used, counted from 1. Where no row has one, it throws. */
 function identify(
   kind: ListedKind,
-  page: readonly JsonObject[],
+  { objects: page, unusable }: Page,
   pointers: IdPointers,
 ): { objects: ReadObject[]; others: { row: number; why: string }[] } {
   const rows = new Map<string, JsonObject>();
@@ -219,7 +219,7 @@ function identify(
   for (const [index, data] of page.entries()) {
     const id = recordIdIn(data, kind, pointers);
     if (id === null) {
-      others.push({ row: index + 1, why: whyNoId(data, kind, pointers) });
+      others.push({ row: index + 1, why: unusable?.get(index) ?? whyNoId(data, kind, pointers) });
       continue;
     }
     const same = rows.get(id);

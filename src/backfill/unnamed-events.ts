@@ -19,6 +19,9 @@ const UNPROVEN_REST_MS = 15_000;
 /** Read anew at a time, once something was learned, or under other settings. */
 const REREAD_BATCH = 100;
 
+/** So many of the ids in events that fail in a row are a service that fails. */
+const SERVICE_FAILS = 2;
+
 /** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
 const SHARE_OF_BUDGET = 1 / 4;
 const MINUTE_MS = 60_000;
@@ -73,6 +76,8 @@ export interface UnnamedEvents {
    * the API still shows what there is; null: nothing is there to tell by, and it does not count. Rejects with UpstreamError.
    */
   besides(kind: 'risk_assessment', id: string, how: { through: number; sees: Sees | null }): Promise<Besides>;
+  /** The address of the id itself was answered. With a record: nothing is sought beside it any more. */
+  answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void>;
 }
 
 export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvents {
@@ -167,30 +172,38 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
     return await upstream.shows(kind, id, 'scan');
   }
 
-  /** The event would be settled by that there is no such record: what nobody understands is a gap until it is answered. */
-  async function isSurelyShown(kind: FetchedKind, id: string): Promise<boolean> {
-    const gap = { reason: 'unreadable_answer', kind, recordId: id } as const;
+  /** Of the id in whose events this one stands, too: what nobody understands is a gap until the search is over. */
+  async function isShownBeside(known: string, kind: FetchedKind, id: string, answers: Answers) {
+    if (answers.unanswered.has(id)) throw new Unanswered();
     try {
       const isShown = await ask(kind, id);
-      await gaps.resolve(gap);
+      answers.failures = 0;
       return isShown;
     } catch (error) {
-      if (isMalformed(error)) await gaps.open(gap, unreadableText(error));
-      throw error;
+      const isFailure = error instanceof UpstreamError && error.kind === 'server';
+      if (!isMalformed(error) && !isFailure) throw error;
+      answers.unanswered.add(id);
+      if (isFailure) {
+        answers.failures += 1;
+        // One that fails tells nothing of the others, unless they fail as well.
+        if (answers.failures % SERVICE_FAILS === 0) throw error;
+      } else {
+        const gap = { reason: 'unreadable_answer', kind, recordId: known } as const;
+        await gaps.open(gap, `${id} in its events: ${unreadableText(error)}`);
+        answers.hasGap = true;
+      }
+      throw new Unanswered();
     }
   }
 
   /** Those of the ids beside `known` that are records; as few as possible are asked for. Throws OutOfBudget. */
-  async function othersIn(
-    event: UnreadEvent,
-    known: string,
-    { isProven, ids }: Answers,
-  ): Promise<Candidate[]> {
+  async function othersIn(event: UnreadEvent, known: string, answers: Answers): Promise<Candidate[]> {
+    const { isProven, ids } = answers;
     const isShown = async (kind: FetchedKind, id: string): Promise<boolean> => {
       // Unproven, an answer is worth the same for each event.
       const asked = isProven ? `${event.seq} ${id}` : id;
       if (!ids.has(asked) && left() <= 0) throw new OutOfBudget();
-      const answer = ids.get(asked) ?? (await isSurelyShown(kind, id));
+      const answer = ids.get(asked) ?? (await isShownBeside(known, kind, id, answers));
       ids.set(asked, answer);
       return answer;
     };
@@ -210,7 +223,6 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
     const shown: Candidate[] = [];
     const isProven = sees !== null;
     const limit = isProven ? EVENTS_AT_ONCE : UNPROVEN_AT_ONCE;
-    let isGarbled = false;
     for (;;) {
       const from = answers.after === null ? {} : { after: answers.after };
       const events = await store.eventsNaming(kind, known, { ...from, through, limit });
@@ -223,20 +235,27 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
             answers.ids.clear();
             return { shown, restInMs: MINUTE_MS };
           }
-          // What is behind one that nobody understands is looked at, and nothing is done with before that one is.
-          if (isProven || others.length > 0) await noteBeside(event, known, others, isProven && !isGarbled);
-          if (!isProven && !isGarbled) answers.after = event.seq;
+          // What is behind one that was not answered is looked at, and nothing is done with before that one is.
+          if (isProven || others.length > 0)
+            await noteBeside(event, known, others, isProven && answers.unanswered.size === 0);
           shown.push(...others);
         } catch (error) {
           if (error instanceof OutOfBudget)
             return { shown, restInMs: Math.max(1, asked[0]! + MINUTE_MS - clock.steady()) };
-          if (!isMalformed(error)) throw error;
-          isGarbled = true;
+          if (!(error instanceof Unanswered)) throw error;
         }
+        answers.after = event.seq;
       }
-      if (isGarbled) return { shown, restInMs: MINUTE_MS };
+      const isWhole = answers.unanswered.size === 0;
+      if (events.length < limit) {
+        if (isWhole) return { shown, restInMs: null };
+        // From the start: what was answered is known.
+        answers.after = null;
+        answers.unanswered.clear();
+        return { shown, restInMs: MINUTE_MS };
+      }
       // Unproven, it is enough to have found one: once that is read, there is something to tell by.
-      if (events.length < limit || (!isProven && shown.length > 0)) return { shown, restInMs: null };
+      if (!isProven && shown.length > 0) return { shown, restInMs: isWhole ? null : MINUTE_MS };
       if (!isProven) return { shown, restInMs: UNPROVEN_REST_MS };
     }
   }
@@ -326,12 +345,19 @@ export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvent
       const before = begun.get(id);
       const isProven = sees !== null;
       // What is answered before another record can be read proves nothing.
-      const answers: Answers =
-        before?.isProven === isProven ? before : { isProven, ids: new Map(), after: null };
+      const answers: Answers = before?.isProven === isProven ? before : startOf(isProven, before?.hasGap);
       begun.set(id, answers);
       const besides = await lookBeside(id, { kind, through, sees }, answers);
-      if (besides.restInMs === null) begun.delete(id);
+      if (besides.restInMs !== null) return besides;
+      if (answers.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+      begun.delete(id);
       return besides;
+    },
+    async answered(kind, id, outcome) {
+      if (kind === UNLISTED && outcome === 'found') begun.delete(id);
+      // Else it is about what stands beside the id, of which a 404 says nothing.
+      const isItsOwn = kind !== UNLISTED || begun.get(id)?.hasGap !== true;
+      if (isItsOwn) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
     },
     async look() {
       const offset = clock.wall() - clock.steady();
@@ -369,11 +395,27 @@ interface Looking {
 interface Answers {
   isProven: boolean;
   ids: Map<string, boolean>;
-  /** Unproven, looked at up to there: proven, the store knows. */
+  /** Looked at up to there. Null: from the start, which of proven answers the store knows. */
   after: number | null;
+  /** Ids of which nothing was learned since the start: each is asked for once until the next. */
+  unanswered: Set<string>;
+  /** In a row. */
+  failures: number;
+  /** One of the ids was answered with what nobody understands. */
+  hasGap: boolean;
 }
 
+const startOf = (isProven: boolean, hasGap = false): Answers => ({
+  isProven,
+  ids: new Map(),
+  after: null,
+  unanswered: new Set(),
+  failures: 0,
+  hasGap,
+});
+
 class OutOfBudget extends Error {}
+class Unanswered extends Error {}
 
 const isMalformed = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.kind === 'malformed';

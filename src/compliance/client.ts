@@ -1,4 +1,4 @@
-import { listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
+import { type List, listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
 import { type RegistrationAnswer, registrationIn } from './registration.ts';
@@ -12,14 +12,13 @@ import {
   routeOf,
   type Timing,
 } from './requester.ts';
-import type { Meta, RegistrationRequest } from './schemas.ts';
+import type { RegistrationRequest } from './schemas.ts';
 
-export interface Page extends Timing {
-  objects: JsonObject[];
-  /** What the answer says of itself. Its perPage and total win over whatever was asked for. */
-  meta: Meta;
-  /** The field that says how the list goes on otherwise than by pages; absent: none does. */
-  next?: string | null;
+/** Its meta's perPage and total win over whatever was asked for. */
+export interface Page
+  extends Timing,
+    Pick<List, 'objects' | 'meta'>,
+    Partial<Pick<List, 'unusable' | 'next'>> {
   status: number;
 }
 
@@ -103,7 +102,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );
-      const { value, ...rest } = await send<Pick<Page, 'objects' | 'meta' | 'next'>>({
+      const { value, ...rest } = await send<Omit<Page, 'status' | keyof Timing>>({
         ...call,
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,

@@ -16,6 +16,7 @@ export class OtherRecordAnswered extends MalformedAnswer {}
 
 /** Deeper objects are refused: JSON.stringify, which storing them takes, overflows the stack on deep ones. */
 export const MAX_DEPTH = 64;
+const TOO_DEEP = `nested more than ${MAX_DEPTH} deep`;
 
 /** The field that a single record may be wrapped in, per kind. */
 export const WRAPPERS: Readonly<Record<Kind, readonly string[]>> = {
@@ -26,22 +27,34 @@ export const WRAPPERS: Readonly<Record<Kind, readonly string[]>> = {
 
 type IdOf = (object: JsonObject) => string | null;
 
+export interface List {
+  /** A row each. */
+  objects: JsonObject[];
+  /** Rows that can be no record, counted from 0, and why; each is an empty object among the others, which never are all. */
+  unusable: ReadonlyMap<number, string>;
+  meta: Meta;
+  /** The field that says how the list goes on otherwise than by pages; null: none does. */
+  next: string | null;
+}
+
 /**
  * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`. Each is what it wraps
  * in a field of one of these names, as `objectIn` takes a single one.
  * @throws MalformedAnswer
  */
-export function listIn(
-  body: unknown,
-  wrappers: readonly string[],
-  idOf: IdOf,
-): { objects: JsonObject[]; meta: Meta; next: string | null } {
+export function listIn(body: unknown, wrappers: readonly string[], idOf: IdOf): List {
+  const unusable = new Map<number, string>();
   const rows = Array.isArray(body) ? body : rowsOf(body, idOf);
   const objects = rows.map((row, index) => {
-    if (!isObject(row)) throw new MalformedAnswer(`row ${index} of the list is not an object`);
-    return unwrap(checkDepth(row), wrappers, idOf);
+    const isRow = isObject(row) && !isDeeper(row, MAX_DEPTH);
+    if (isRow) return unwrap(row, wrappers, idOf);
+    unusable.set(index, isObject(row) ? `is ${TOO_DEEP}` : 'is not an object');
+    return {};
   });
-  return { objects, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
+  const first = unusable.get(0);
+  if (first !== undefined && unusable.size === rows.length)
+    throw new MalformedAnswer(`the first row of the list ${first}`);
+  return { objects, unusable, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
 }
 
 /** What stands beside an answer's content, and is no part of it. */
@@ -189,7 +202,7 @@ function holdsMore(inner: JsonObject, beside: JsonObject): boolean {
 }
 
 function checkDepth(object: JsonObject): JsonObject {
-  if (isDeeper(object, MAX_DEPTH)) throw new MalformedAnswer(`nested more than ${MAX_DEPTH} deep`);
+  if (isDeeper(object, MAX_DEPTH)) throw new MalformedAnswer(TOO_DEEP);
   return object;
 }
 

@@ -69,6 +69,16 @@ describe('a list', () => {
     expect(() => listIn(body, WRAPPERS.policy, idOf('policy'))).toThrow(MalformedAnswer);
   });
 
+  test.each<[string, unknown, string]>([
+    ['null', null, 'is not an object'],
+    ['text', 'b', 'is not an object'],
+    ['nested too deep', nested(MAX_DEPTH + 1), `is nested more than ${MAX_DEPTH} deep`],
+  ])('may have a row that is %s: the others are read, and that one is named', (_form, row, why) => {
+    const { objects, unusable } = listIn({ data: [rows[0], row, rows[1]] }, WRAPPERS.policy, idOf('policy'));
+    expect(objects).toEqual([rows[0], {}, rows[1]]);
+    expect([...unusable]).toEqual([[1, why]]);
+  });
+
   test('may be empty, and its rows may be as deep as the limit', () => {
     expect(listIn({ data: [] }, WRAPPERS.policy, idOf('policy')).objects).toEqual([]);
     expect(listIn({ data: [nested(MAX_DEPTH)] }, WRAPPERS.policy, idOf('policy')).objects).toHaveLength(1);

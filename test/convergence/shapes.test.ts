@@ -342,23 +342,27 @@ it('a list that shows its last page for every number out of range is in sync by 
   expect(await openGaps()).toEqual([]);
 });
 
-it('a list with one row that has no usable id brings all others, and is in sync once that is mended', async () => {
-  let id = 'v\u00011';
-  await against((path, query) => {
-    const rows = query.get('page') === '1' ? [{ id: 'v0' }, { id }, { id: 'v2' }] : [];
-    return path === '/vendors' ? { body: { data: rows, meta: { total: 3 } } } : bare(path, query);
-  });
-  expect((await gapOf('unreadable_answer', 'vendor')).error).toContain(
-    'row 2 of page 1: a vendor has an id with a control character at id',
-  );
-  await verdictOf('vendor', 'action_required');
-  const { items } = await service!.get<{ items: { id: string }[] }>('/api/records/vendor');
-  expect(items.map((each) => each.id).toSorted()).toEqual(['v0', 'v2']);
-  id = 'v1';
-  await fullSyncVendors();
-  await inSync('vendor');
-  expect(await openGaps()).toEqual([]);
-});
+it.each<[string, unknown, string]>([
+  ['has no usable id', { id: 'v\u00011' }, 'has an id with a control character at id'],
+  ['is null', null, 'is not an object'],
+])(
+  'a list with one row that %s brings all others, and is in sync once that is mended',
+  async (_, row, why) => {
+    let second = row;
+    await against((path, query) => {
+      const rows = query.get('page') === '1' ? [{ id: 'v0' }, second, { id: 'v2' }] : [];
+      return path === '/vendors' ? { body: { data: rows, meta: { total: 3 } } } : bare(path, query);
+    });
+    expect((await gapOf('unreadable_answer', 'vendor')).error).toContain(`row 2 of page 1: a vendor ${why}`);
+    await verdictOf('vendor', 'action_required');
+    const { items } = await service!.get<{ items: { id: string }[] }>('/api/records/vendor');
+    expect(items.map((each) => each.id).toSorted()).toEqual(['v0', 'v2']);
+    second = { id: 'v1' };
+    await fullSyncVendors();
+    await inSync('vendor');
+    expect(await openGaps()).toEqual([]);
+  },
+);
 
 it('a list that goes on by cursors is not in sync, and says that this is not supported', async () => {
   await against(paged(() => 0, { meta: { nextCursor: 'abc' } }));

@@ -288,13 +288,44 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
-  it('is looked at although one before it names what is answered in a way that nobody understands', async () => {
+  it.each([
+    ['is answered in a way that nobody understands', 200],
+    ['the service fails to answer', 500],
+  ])('is looked at although those before it name what %s', async (_, status) => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
     put('RA-1');
     stage.upstream.faultOf = ({ path }) =>
-      path.includes('/risk-assessments/RA-0') ? { fault: 'status', status: 200 } : null;
-    await stage.deliver(about('RA-0'));
+      /risk-assessments\/RA-2\d/.test(path) ? { fault: 'status', status } : null;
+    for (let number = 20; number < 26; number += 1) await stage.deliver(about(`RA-${number}`));
     await stage.deliver(about('RA-1'));
     await stage.leapUntil('RA-1', () => stage.compare().differences.length === 0);
+    expect(await verdictOf('risk_assessment')).not.toBe('in_sync');
+    stage.upstream.faultOf = () => null;
+    await settledWhole();
+  });
+
+  it('leaves no gap of what stands beside it once its own id is answered with a record', async () => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/code-1') ? { fault: 'status', status: 200 } : null;
+    await stage.deliver(event('risk.assessed', { id: 'RA-1', code: 'code-1' }));
+    const [gap] = await stage.leapUntil('the gap', async () => {
+      const open = await openGaps();
+      return open.length > 0 ? open : null;
+    });
+    expect(gap).toMatchObject({ reason: 'unreadable_answer', record_id: 'RA-1' });
+    expect(gap?.error).toMatch(/^code-1 in its events: /);
+    const asked = requestsFor('/risk-assessments/code-1');
+    await stage.leapUntil('the next search', () => requestsFor('/risk-assessments/code-1') > asked);
+    expect(await openGaps()).toMatchObject([{ id: gap?.id }]);
+    put('RA-1');
+    await stage.deliver(event('risk.assessed', { id: 'RA-1', code: 'code-1' }));
+    await settledWhole();
+    expect(await openGaps()).toEqual([]);
   });
 
   it.each([
@@ -375,7 +406,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       'the gap',
       async () => (await openGaps()).find(({ reason }) => reason === 'unreadable_answer') ?? null,
     );
-    expect(gap.record_id).toBe('RA-1');
+    expect(gap).toMatchObject({ record_id: 'ven-1', error: expect.stringMatching(/^RA-1 in its events: /) });
     expect(await verdictOf('risk_assessment')).toBe('action_required');
     stage.upstream.faultOf = () => null;
     await settledWhole();
