@@ -104,9 +104,9 @@ const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
 const PORT_TRIES = 100;
 
 /** A port of 127.0.0.1 that was free a moment ago. */
-export async function freePort(): Promise<number> {
+export async function freePort(first = FIRST_PORT, last = LAST_PORT): Promise<number> {
   for (let tries = 1; ; tries += 1) {
-    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    const port = randomInt(first, last + 1);
     const server = createServer();
     try {
       await once(server.listen(port, '127.0.0.1'), 'listening');
