@@ -113,7 +113,12 @@ async function lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promi
   return new Map(rows.map(({ record, ...event }) => [record, event]));
 }
 
-async function eventsAbout(_: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL> {
+async function eventsAbout(
+  _: Sql,
+  kind: Kind,
+  id: string,
+  { after, through }: { after: number; through: number },
+): Promise<SQL> {
   const { seq, recordId } = events;
   return sql`${recordId} = ${id} AND ${events.kind} = ${kind} AND ${seq} > ${after} AND ${seq} <= ${through}`;
 }

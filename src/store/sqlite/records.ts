@@ -9,7 +9,7 @@ import { type Change, type Held, jsonOf, type LastEvent, type Records } from '..
 import { iso } from '../units/sql.ts';
 import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
-import { createBlockSearch } from './finders.ts';
+import { createBlockSearch, createForwardBlockSearch } from './finders.ts';
 
 /** The rows and what is known of them: the statements that several verbs share. */
 
@@ -82,6 +82,10 @@ export function createRecords(db: Connection) {
   );
   const anyEventOf = createBlockSearch(db, {
     ...{ table: 'events', index: 'events_record', match: 't.record_id = ? AND t.kind = ?' },
+  });
+  const readableEventsOf = createForwardBlockSearch(db, {
+    ...{ table: 'events', index: 'events_record' },
+    match: "t.record_id = ? AND t.kind = ? AND t.state <> 'discarded' AND t.body IS NOT NULL",
   });
   const eventsOf = createBlockSearch(db, {
     ...{
@@ -214,8 +218,15 @@ export function createRecords(db: Connection) {
     dirty(_unit, dirtied, now, timing) {
       for (const { kind, id, number } of dirtied) markOneDirty(kind, id, number, now, iso(now.wall), timing);
     },
-    eventsAbout: async ({ dialect }, kind, id, after, through) =>
-      dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after)),
+    async eventsAbout({ dialect }, kind, id, { after, through, readable }) {
+      if (readable === undefined)
+        return dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after));
+      const found = readableEventsOf([id, kind], after, readable);
+      return dialect.isAmong(
+        events.seq,
+        found.filter((seq) => seq <= through),
+      );
+    },
     async lastEvents(_sql, _kind, records) {
       const found = records.map((held) => [held.id, lastEventOf(held)] as const);
       return new Map(found.filter((pair): pair is [string, LastEvent] => pair[1] !== undefined));

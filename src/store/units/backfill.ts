@@ -167,7 +167,11 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
 
     async eventsNaming(kind, id, { after, through = Number.MAX_SAFE_INTEGER, limit }) {
       const from = after ?? (await searchedOf(statements, kind, id));
-      const areAbout = await records.eventsAbout(statements, kind, id, from, through);
+      const areAbout = await records.eventsAbout(statements, kind, id, {
+        after: from,
+        through,
+        readable: limit,
+      });
       return await statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM ${events} WHERE ${areAbout}
           AND ${state} <> 'discarded' AND ${body} IS NOT NULL ORDER BY ${seq} LIMIT ${limit}`,

@@ -169,7 +169,10 @@ async function forgetUnnamed(
   nowIso: string,
 ): Promise<void> {
   const rows = TABLE_OF[kind];
-  const about = await records.eventsAbout(unit, kind, id, 0, unit.numbers.current());
+  const about = await records.eventsAbout(unit, kind, id, {
+    after: 0,
+    through: unit.numbers.current(),
+  });
   const forgotten = await unit.change(
     sql`DELETE FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id} AND NOT ${states.returned}
       AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${id})

@@ -24,8 +24,16 @@ export interface Records {
   save(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
   dirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
-  /** What holds of the events about one, of `(after, through]`, and of no others. */
-  eventsAbout(sql: Sql, kind: Kind, id: string, after: number, through: number): Promise<SQL>;
+  /**
+   * What holds of the events about one, of `(after, through]`, and of no others. With `readable`, of the first so many at least
+   * that are not discarded and have a body.
+   */
+  eventsAbout(
+    sql: Sql,
+    kind: Kind,
+    id: string,
+    which: { after: number; through: number; readable?: number },
+  ): Promise<SQL>;
   /** The last event that is done, of each that has one: events that showed nothing came before their record had a row. */
   lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>>;
   /** What events have shown and no read covers was shown at this instant of the steady clock. */
