@@ -306,7 +306,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.besides(kind, id, { through, sees });',
+        find: 'const { shown, restInMs } = await options.unnamedEvents.besides(kind, id, { through, sees });',
         put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
       },
     ],
