@@ -16,7 +16,7 @@ export function introduce(screen: Screen, stage: Stage): void {
     `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,
     `Status page of the mirror, sign in: ${stage.signInLink}`,
     `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl} (or: compliance-mirror trigger …)`,
-    `The sandbox's answers and events have the form that ${shapesNumber} draws; the same again: --shapes ${shapesNumber}`,
+    `The sandbox answers in a form that it draws anew at each start; the same once more: --shapes ${shapesNumber}`,
     `setup has found out ${found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${found.join(', ')}`}`,
   );
 }
