@@ -1,5 +1,6 @@
 import { type Candidate, everyIdIn, idCandidatesIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
+import { parseJson } from '../compliance/json.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { type JsonObject, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs, type Clock } from '../platform/clock.ts';
@@ -423,7 +424,7 @@ const isMalformed = (error: unknown): error is UpstreamError =>
 /** Empty where the body is none of ours: such an event failed for another reason, and is read by nobody. */
 function payloadOf(event: UnreadEvent): JsonObject {
   try {
-    return (JSON.parse(event.body) as { data: JsonObject }).data;
+    return (parseJson(event.body) as { data: JsonObject }).data;
   } catch {
     return {};
   }

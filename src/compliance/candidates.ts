@@ -1,3 +1,4 @@
+import { wholeNumber } from './json.ts';
 import type { Kind } from './kinds.ts';
 import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
 
@@ -157,8 +158,7 @@ function scalarsIn(document: JsonObject): Scalar[] {
 }
 
 function idOf(value: unknown): string | null {
-  if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value) : null;
-  return isUsableId(value) && isAddressable(value) ? value : null;
+  return isUsableId(value) && isAddressable(value) ? value : wholeNumber(value);
 }
 
 const looksLikeId = ({ id, isText }: Scalar): boolean =>

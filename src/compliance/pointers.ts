@@ -1,3 +1,4 @@
+import { wholeNumber } from './json.ts';
 import { KINDS, type Kind } from './kinds.ts';
 
 export type JsonObject = { [field: string]: unknown };
@@ -58,7 +59,7 @@ export function whyNoId(document: JsonObject, kind: Kind, pointers: IdPointers):
 }
 
 function wrongWith(value: unknown): string {
-  if (typeof value === 'number') return 'a number that is no whole one, or too large';
+  if (typeof value === 'number') return 'a number that is no whole one';
   if (typeof value !== 'string') return 'neither text nor a number';
   if (value === '') return 'an empty id';
   if (value.length > MAX_ID_LENGTH) return `an id longer than ${MAX_ID_LENGTH} characters`;
@@ -189,7 +190,7 @@ function takeApart(pointers: IdPointers): Paths {
 function idAt(document: JsonObject, path: Path, kind: Kind): string | null {
   const value = valueAt(document, path);
   if (isUsableId(value)) return kind !== 'risk_assessment' || isAddressable(value) ? value : null;
-  return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : null;
+  return wholeNumber(value);
 }
 
 function valueAt(document: JsonObject, path: Path): unknown {

@@ -1,3 +1,4 @@
+import { parseJson, wholeNumber } from './json.ts';
 import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
 import { isObject, isUsableId, type JsonObject } from './pointers.ts';
 import type { SealedPlace } from './secrets.ts';
@@ -134,7 +135,7 @@ export function secretAt(text: string, place: string): string | null {
 /** Undefined: not JSON. */
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text.replace(/^\ufeff/, ''));
+    return parseJson(text.replace(/^\ufeff/, ''));
   } catch {
     return undefined;
   }
@@ -170,8 +171,7 @@ function secretsAt(place: JsonObject): string[] {
 
 function idAt(place: JsonObject, name: string): string | null {
   const value = Object.hasOwn(place, name) ? place[name] : null;
-  if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
-  return isUsableId(value) ? value : null;
+  return isUsableId(value) ? value : wholeNumber(value);
 }
 
 function eventsAt(place: JsonObject): string[] | null {

@@ -5,6 +5,7 @@ import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { parseJson } from './json.ts';
 import type { FetchedKind, Kind } from './kinds.ts';
 import { GrantRefused } from './oauth-endpoint.ts';
 import { isAddressable, isUsableId } from './pointers.ts';
@@ -227,7 +228,7 @@ function judge<T>(
     return upstreamError(kindOfStatus(status), `answered ${status}`, isAmbiguous(status), details);
   }
   try {
-    return { value: expected.read(expected.asText ? textOf(reply.body) : parseJson(reply.body)) };
+    return { value: expected.read(expected.asText ? textOf(reply.body) : jsonOf(reply.body)) };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
     return upstreamError('malformed', error.message, true, { status, excerpt, cause: error });
@@ -308,10 +309,10 @@ function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): s
   }
 }
 
-function parseJson(body: Uint8Array): unknown {
+function jsonOf(body: Uint8Array): unknown {
   if (body.length === 0) return undefined;
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch {
     // The parser's own message quotes the document, which for a registration may be its secret.
     throw new MalformedAnswer('the answer is not JSON');

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { parseJson } from '../compliance/json.ts';
 
 /**
  * SHA-256 (hex) of canonical `{type, created, data}` of a delivery's body: tells a redelivery from another event
@@ -11,7 +12,7 @@ export function contentHashOf(body: string): string {
 
 function comparable(body: string): string {
   try {
-    const { created, data, type } = JSON.parse(body) as Record<string, unknown>;
+    const { created, data, type } = parseJson(body) as Record<string, unknown>;
     return canonicalJson({ created: created ?? null, data: data ?? null, type: type ?? null });
   } catch {
     return body;
@@ -20,8 +21,7 @@ function comparable(body: string): string {
 
 /**
  * JSON with every object's fields in the order of their UTF-16 code units and no blanks: two documents that
- * parse to the same value have one text. Takes what JSON.parse returns, and recurses: bound the depth before.
- * Integers beyond 2^53 are equal when their doubles are.
+ * parse to the same value have one text. Takes what parseJson returns, and recurses: bound the depth before.
  */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

@@ -1,3 +1,4 @@
+import { wholeNumber } from '../compliance/json.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { isObject, type JsonObject } from '../compliance/pointers.ts';
 import type { Field, FieldType, SeenField } from '../store/store.ts';
@@ -191,7 +192,7 @@ const isUsable = (key: string): boolean =>
 
 /** The views have it under the same name. */
 function isColumnOf(kind: Kind, id: string, key: string, value: unknown): boolean {
-  if (key === 'id') return (typeof value === 'string' || typeof value === 'number') && String(value) === id;
+  if (key === 'id') return value === id || wholeNumber(value) === id;
   const isDrawn = key === 'name' || key === 'status' || (key === 'version' && kind === 'policy');
   return isDrawn && typeof value === 'string';
 }
@@ -199,6 +200,7 @@ function isColumnOf(kind: Kind, id: string, key: string, value: unknown): boolea
 /** Null: it tells nothing, as a null and an empty text, which stands for one where dates are texts. */
 function typeOf(value: unknown): FieldType | null {
   if (value === null || value === undefined || value === '') return null;
+  if (typeof value === 'bigint') return 'number';
   if (typeof value === 'number' || typeof value === 'boolean') return typeof value as 'number' | 'boolean';
   if (typeof value !== 'string') return 'json';
   if (DATE.test(value)) return 'date';

@@ -25,7 +25,7 @@ export function csvLine(cells: readonly unknown[], options: { spreadsheet: boole
 
 function csvField(cell: unknown, spreadsheet: boolean): string {
   if (cell === null || cell === undefined) return '';
-  if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
+  if (['number', 'bigint', 'boolean'].includes(typeof cell)) return String(cell);
   const text = typeof cell === 'string' ? cell : JSON.stringify(cell);
   const safe = spreadsheet && FORMULA_START.test(text) ? `'${text}` : text;
   return safe === '' || QUOTED_FOR.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

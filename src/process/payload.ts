@@ -1,3 +1,4 @@
+import { parseJson } from '../compliance/json.ts';
 import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import {
   type IdPointers,
@@ -25,7 +26,7 @@ export type Reading = {
 
 /** Of a delivery as received. */
 export function payloadIn(body: string): JsonObject {
-  return (JSON.parse(body) as { data: JsonObject }).data;
+  return (parseJson(body) as { data: JsonObject }).data;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { parseJson } from '../compliance/json.ts';
 import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import {
   type IdPointers,
@@ -53,7 +54,7 @@ const SNIFFED_BYTES = 4096;
 export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
   const text = decode(body);
   if (typeof text !== 'string') return unreadable(body, context, text.reason);
-  const root = parseJson(text);
+  const root = jsonIn(text);
   if (root === undefined) return unreadable(body, context, 'not_json');
   if (!isObject(root)) return unreadable(body, context, 'not_an_object');
 
@@ -137,10 +138,10 @@ function decode(body: Uint8Array): string | { reason: NotJson } {
   return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
 }
 
-function parseJson(text: string): unknown {
+function jsonIn(text: string): unknown {
   try {
     // Makes `__proto__` a field like any other; nothing here assigns or merges what it returns.
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }

@@ -342,6 +342,33 @@ it('a list that shows its last page for every number out of range is in sync by 
   expect(await openGaps()).toEqual([]);
 });
 
+it('ids that are numbers of 64 bits, alike but for the last digit, are records of their own', async () => {
+  const known = ['9007199254740992', '9007199254740993'];
+  const page = (ids: readonly string[]) =>
+    `{"data":[${ids.map((id) => `{"id":${id}}`).join()}],"meta":{"total":${known.length}}}`;
+  await against((path, query) => {
+    const id = known.find((one) => path === `/vendors/${one}`);
+    if (id !== undefined) return { body: `{"data":{"id":${id}}}` };
+    if (path !== '/vendors') return bare(path, query);
+    return { body: page(query.get('page') === '1' ? known : []) };
+  });
+  await inSync('vendor');
+  known.push('9007199254740995');
+  const sender = createSender(service!.webhookUrl, 1);
+  const event = eventAbout('vendor.added', 'vendors', { id: 'ID' });
+  expect(await sender.attempt({ ...event, body: event.body.replace('"ID"', known[2]!) })).toBe(202);
+  sender.close();
+  await eventually('all three', async () => {
+    const { items } = await service!.get<{ items: { id: string; verified_at: string | null }[] }>(
+      '/api/records/vendor',
+    );
+    const verified = items.filter((each) => each.verified_at !== null).map((each) => each.id);
+    return isDeepStrictEqual(verified.toSorted(), known);
+  });
+  await inSync('vendor');
+  expect(await openGaps()).toEqual([]);
+});
+
 it.each<[string, unknown, string]>([
   ['has no usable id', { id: 'v\u00011' }, 'has an id with a control character at id'],
   ['is null', null, 'is not an object'],

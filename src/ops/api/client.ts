@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { type ClientResponse, hc } from 'hono/client';
+import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import type { Api } from './app.ts';
@@ -80,7 +81,7 @@ export async function answered<R extends ClientResponse<unknown>>(asked: Promise
 /** Every answer of the API is an object. */
 function jsonIn(text: string): object {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseJson(text);
     if (typeof value === 'object' && value !== null) return value;
   } catch {
     // As below.

@@ -1,3 +1,5 @@
+import { parseJson } from '../../compliance/json.ts';
+
 /**
  * PostgreSQL takes neither U+0000 nor half a surrogate pair, in text or in jsonb. Both are escaped on the way in and
  * come back as they were, behind U+0001: `01 01` is U+0000, `01 02` is U+0001, `01 03 d800` is that half of a pair.
@@ -53,8 +55,8 @@ export const rowsOf = (rows: readonly object[]): string => keepJson(rows);
 
 /** As jsonb writes itself out: U+0001 and U+0003 come as escapes there too. */
 export function readJson(kept: string): unknown {
-  if (!kept.includes('\\u0001')) return JSON.parse(kept);
-  return JSON.parse(
+  if (!kept.includes('\\u0001')) return parseJson(kept);
+  return parseJson(
     kept.replace(KEPT_IN_JSON, (written, which: string | undefined, unit: string | undefined) => {
       if (unit !== undefined) return `\\u${unit}`;
       return which === undefined ? written : `\\u000${which === '1' ? '0' : '1'}`;

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import { parseJson } from '../../compliance/json.ts';
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { packagePath } from '../../platform/package.ts';
@@ -256,7 +257,7 @@ const DIALECT: Dialect = {
   isAmong: (expression, values) =>
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
-  fromJson: (stored) => (stored === null ? null : JSON.parse(String(stored))),
+  fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
   instant: (iso) => sql`${iso}`,
   listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
   entries: (values) => sql`json_each(${JSON.stringify(values)})`,

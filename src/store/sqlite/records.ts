@@ -1,3 +1,4 @@
+import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
@@ -372,7 +373,7 @@ function rowFrom(row: TableRow): HeldRow {
     name: row.name,
     version: row.version,
     status: row.status,
-    data: JSON.parse(row.data) as JsonObject,
+    data: parseJson(row.data) as JsonObject,
     deletedAt: row.deleted_at,
     firstSeenAt: row.first_seen_at,
     syncedAt: row.synced_at,

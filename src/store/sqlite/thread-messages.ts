@@ -1,3 +1,4 @@
+import { parseJson } from '../../compliance/json.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type {
@@ -324,7 +325,7 @@ class CrossedObject implements ReadObject {
   }
 
   get data(): JsonObject {
-    this.#data ??= JSON.parse(this.json) as JsonObject;
+    this.#data ??= parseJson(this.json) as JsonObject;
     return this.#data;
   }
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { parseJson } from '../../compliance/json.ts';
 import {
   DEFAULT_ID_POINTERS,
   type IdPointers,
@@ -77,7 +78,7 @@ function namedIn(body: Uint8Array | null): { eventId: string | null; type: strin
 /** Empty where it is none, or none that can be read. */
 function objectIn(body: Uint8Array): JsonObject {
   try {
-    const value: unknown = JSON.parse(Buffer.from(body).toString('utf8'));
+    const value: unknown = parseJson(Buffer.from(body).toString('utf8'));
     return isObject(value) ? value : {};
   } catch {
     return {};

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { parseJson } from '../../../src/compliance/json.ts';
+import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import { inScene, type OpenEngine, SETTLE_MS } from '../scene.ts';
 
 const HOSTILE_IDS = [
@@ -68,6 +70,31 @@ export function describeHostileInput(open: OpenEngine): void {
           outcome: 'unchanged',
           verified: true,
         });
+      }),
+    );
+
+    it(
+      'with numbers that a double rounds are kept to the last digit, and differ by it',
+      inScene(open, async (scene) => {
+        const before = '{"id":"x","n":9007199254740993,"deep":{"n":[-12345678901234567890]}}';
+        const after = before.replace('993', '992');
+        await scene.accept(scene.event({ data: parseJson(before) as JsonObject, recordId: 'x' }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        expect(await scene.show('policy', 'x', parseJson(before) as JsonObject)).toMatchObject({
+          ...{ outcome: 'unchanged', verified: true },
+        });
+        const row = await scene.row('policy', 'x');
+        expect(JSON.stringify(row?.data)).toContain('9007199254740993');
+        expect(JSON.stringify(row?.data)).toContain('[-12345678901234567890]');
+        scene.pass(SETTLE_MS);
+        expect(await scene.show('policy', 'x', parseJson(after) as JsonObject)).toMatchObject({
+          outcome: 'updated',
+        });
+        const [, change] = await scene.changes();
+        expect(JSON.stringify([change?.before, change?.after])).toBe(
+          '[{"data":{"n":9007199254740993}},{"data":{"n":9007199254740992}}]',
+        );
       }),
     );
 

@@ -1,0 +1,38 @@
+/** Of a text without such a run every whole number is a safe one. Asked first: with a reviver parsing takes six times as long. */
+const MAY_BE_LARGE = /\d{16}/;
+
+const WHOLE = /^-?\d+$/;
+
+/** Longer ones are no numbers of anybody's, and to read one takes with the square of its length. */
+const DIGITS_MAX = 255;
+
+/**
+ * JSON.parse, but whole numbers that a double may round, as ids of 64 bits are, come as bigint, and JSON.stringify writes them as
+ * numbers again, to the last digit. For whatever holds records. Throws SyntaxError.
+ */
+export function parseJson(text: string): unknown {
+  return MAY_BE_LARGE.test(text) ? JSON.parse(text, exactly) : JSON.parse(text);
+}
+
+function exactly(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
+  const mayBeRounded = typeof value === 'number' && !Number.isSafeInteger(value);
+  if (!mayBeRounded || source === undefined || source.length > DIGITS_MAX || !WHOLE.test(source))
+    return value;
+  return BigInt(source);
+}
+
+/** The decimal text of a whole number that `parseJson` has kept exactly; null: it is none. */
+export function wholeNumber(value: unknown): string | null {
+  return typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : null;
+}
+
+// What is newer than the language's types here.
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): object };
+
+Object.defineProperty(BigInt.prototype, 'toJSON', {
+  value(this: bigint) {
+    return rawJSON(String(this));
+  },
+  configurable: true,
+  writable: true,
+});

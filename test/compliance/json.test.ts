@@ -1,0 +1,38 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseJson, wholeNumber } from '../../src/compliance/json.ts';
+
+describe('JSON of records', () => {
+  it('keeps whole numbers of up to 254 digits to the last one, wherever they stand', () => {
+    const limit = 10n ** 254n - 1n;
+    fc.assert(
+      fc.property(fc.bigInt({ min: -limit, max: limit }), fc.string(), (number, field) => {
+        const text = `{${JSON.stringify(field)}:[${number},{"b":${number}}]}`;
+        expect(JSON.stringify(parseJson(text))).toBe(text);
+        const [read] = Object.values(parseJson(text) as Record<string, unknown[]>)[0]!;
+        expect(wholeNumber(read)).toBe(String(number));
+      }),
+    );
+  });
+
+  it('is what JSON.parse makes of it otherwise, a field called __proto__ included', () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        const value = parseJson(text);
+        fc.pre(!/\d{16}/.test(text));
+        expect(value).toEqual(JSON.parse(text));
+      }),
+    );
+    const text = '{"__proto__":{"polluted":1234567890123456789},"text":"1234567890123456789"}';
+    expect(JSON.stringify(parseJson(text))).toBe(text);
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
+
+  it.each(['0.30000000000000004', '1e300', '1e999', '12345678901234567e3', `1${'0'.repeat(400)}`])(
+    'has %s as a double, which is no whole number to tell records by',
+    (text) => {
+      expect(parseJson(text)).toBe(JSON.parse(text));
+      expect(wholeNumber(parseJson(text))).toBeNull();
+    },
+  );
+});
