@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { parseJson } from '../../src/compliance/json.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
@@ -98,7 +99,7 @@ function eventOf(scene: Scene, words: Arriving, before: readonly IncomingEvent[]
   const body = sent.body.replace(/"note":"(\w+)"/, (all, word: string) =>
     word in ODD_NUMBERS ? `"note":${ODD_NUMBERS[word]}` : all,
   );
-  return { ...sent, body, data: (JSON.parse(body) as { data: JsonObject }).data };
+  return { ...sent, body, data: (parseJson(body) as { data: JsonObject }).data };
 }
 
 async function take(scene: Scene, step: Step, arrived: IncomingEvent[]): Promise<unknown> {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parseJson } from '../../../src/compliance/json.ts';
 import { KINDS, type Kind } from '../../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import type { ChangeReport } from '../../../src/store/reports.ts';
@@ -160,7 +161,7 @@ async function tables(scene: Scene): Promise<Map<string, JsonObject>> {
       `SELECT id, name, ${version}, status, deleted_at, data FROM ${TABLES[kind]}`,
     )) {
       const { id, data, ...columns } = row;
-      const parsed = typeof data === 'string' ? (JSON.parse(data) as JsonObject) : data;
+      const parsed = typeof data === 'string' ? (parseJson(data) as JsonObject) : data;
       held.set(`${kind} ${id}`, { ...columns, data: parsed });
     }
   }
