@@ -181,7 +181,8 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   },
   total_mismatch: {
     title: 'A list and its own total disagree',
-    remedy: 'The list scan proves no absence until they agree. It is repeated by itself.',
+    remedy:
+      'The list scan proves no absence until they agree. It is repeated by itself; if they never do, a filter or a permission hides records from our credentials.',
     needsPerson: false,
     symptom:
       'Over a whole list fewer or more records were read than the list’s own total says, so that the list scan proves no absence.',

@@ -1,4 +1,4 @@
-import type { StoreSummary } from '../store/reports.ts';
+import type { OpenGaps, StoreSummary } from '../store/reports.ts';
 import { gapText } from './gap-texts.ts';
 import { blocked } from './verdict-blocked.ts';
 import { instant, isUnreadable, type Verdict, type VerdictInput, verdictOf } from './verdict-facts.ts';
@@ -96,7 +96,10 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
       'first_full_sync',
       `The first full sync of the ${names} ${underWay ? 'is under way' : 'is not finished yet'}.`,
       new Date(live.startedAt).toISOString(),
-      underWay ? null : 'It starts by itself; the last full syncs below say what kept it from finishing.',
+      underWay
+        ? null
+        : (causeText(firstGap(gaps, firstFullSync)) ??
+            'It starts by itself; the last full syncs below say what kept it from finishing.'),
     );
   }
   const unread = summary.kinds.filter((kind) => kind.readable_since === null);
@@ -136,17 +139,25 @@ function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null 
   }
   const behind = summary.kinds.find((kind) => kind.verdict === 'catching_up');
   if (behind === undefined) return null;
-  const [cause] = gaps
-    .filter((gap) => (gap.kind === null || gap.kind === behind.kind) && !isUnreadable(gap))
-    .sort((a, b) => Date.parse(a.oldest_at) - Date.parse(b.oldest_at));
+  const cause = firstGap(gaps, [behind]);
   return say(
     'gaps_open',
     `The ${kindPlural(behind.kind)} are being brought into sync.`,
     cause?.oldest_at ?? null,
-    upstreamNote(live) ??
-      (cause === undefined ? null : `${gapText(cause.reason).title}. ${gapText(cause.reason).remedy}`),
+    upstreamNote(live) ?? causeText(cause),
   );
 }
+
+/** The one that has been open the longest of those that keep one of the kinds from being in sync. */
+function firstGap(gaps: VerdictInput['gaps'], kinds: readonly { kind: string }[]): OpenGaps | undefined {
+  const [first] = gaps
+    .filter((gap) => (gap.kind === null || kinds.some(({ kind }) => kind === gap.kind)) && !isUnreadable(gap))
+    .sort((a, b) => Date.parse(a.oldest_at) - Date.parse(b.oldest_at));
+  return first;
+}
+
+const causeText = (cause: OpenGaps | undefined): string | null =>
+  cause === undefined ? null : `${gapText(cause.reason).title}. ${gapText(cause.reason).remedy}`;
 
 function inSync({ summary, gaps }: VerdictInput): Verdict {
   const kinds = summary?.kinds ?? [];

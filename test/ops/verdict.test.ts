@@ -378,6 +378,14 @@ test('the oldest gap of several says since when a kind is behind', () => {
   expect(judged).toMatchObject({ reason: 'gaps_open', since: ago(90) });
 });
 
+test('a first full sync that cannot end says why, and what to do', () => {
+  const first = summary({}, { last_full_sync_at: null });
+  const judged = judge(input({ summary: first, gaps: [gap('total_mismatch', { kind: 'policy' })] }));
+  expect(judged).toMatchObject({ reason: 'first_full_sync', verdict: 'catching_up' });
+  expect(judged.remedy).toMatch(/^A list and its own total disagree\. .*permission hides records/);
+  expect(judge(input({ summary: first })).remedy).toContain('the last full syncs below');
+});
+
 test('what is paused is so since the pause, or since nobody knows when', () => {
   expect(judge(input({}, { paused: true, pausedSince: Date.parse(ago(7)) })).since).toBe(ago(7));
   expect(judge(input({}, { paused: true })).since).toBeNull();
