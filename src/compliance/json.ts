@@ -11,7 +11,14 @@ const DIGITS_MAX = 255;
  * numbers again, to the last digit. For whatever holds records. Throws SyntaxError.
  */
 export function parseJson(text: string): unknown {
-  return MAY_BE_LARGE.test(text) ? JSON.parse(text, exactly) : JSON.parse(text);
+  if (!MAY_BE_LARGE.test(text)) return JSON.parse(text);
+  try {
+    return JSON.parse(text, exactly);
+  } catch (error) {
+    // A reviver goes down by recursion. What is nested so deep is taken for no record, and says so wherever it comes from.
+    if (error instanceof RangeError) return JSON.parse(text);
+    throw error;
+  }
 }
 
 function exactly(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {

@@ -28,6 +28,12 @@ describe('JSON of records', () => {
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
+  it('is read however deep it nests, so that who asks for it can say that it is too deep', () => {
+    const text = `${'['.repeat(100_000)}1234567890123456789${']'.repeat(100_000)}`;
+    expect(Array.isArray(parseJson(text))).toBe(true);
+    expect(() => parseJson('[1234567890123456789')).toThrow(SyntaxError);
+  });
+
   it.each(['0.30000000000000004', '1e300', '1e999', '12345678901234567e3', `1${'0'.repeat(400)}`])(
     'has %s as a double, which is no whole number to tell records by',
     (text) => {
