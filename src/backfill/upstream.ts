@@ -68,7 +68,7 @@ const WITNESSES_KEPT = 8;
 
 /** The upstream as backfill reads it: every read with its moment, every failure remembered. */
 export interface Upstream {
-  /** `isBehindLast`: all that the list says it holds has been seen, so that a 404 or a 400 ends it as an empty page does. */
+  /** `isBehindLast`: all that the list says it holds has been seen, so that no content, a 404 or a 400 ends it as an empty page does. */
   page(
     kind: 'policy' | 'vendor',
     page: number,

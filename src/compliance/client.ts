@@ -1,4 +1,4 @@
-import { type List, listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
+import { holdsNothing, type List, listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
 import { type RegistrationAnswer, registrationIn } from './registration.ts';
@@ -73,6 +73,8 @@ export interface ClientOptions extends RequesterOptions {
 /** Its answers may hold a signing secret, so that of none more than the reason of a 4xx goes into an error. */
 const REGISTRATIONS = '/webhooks';
 
+const NO_ROWS: Pick<Page, 'objects' | 'meta'> = { objects: [], meta: {} };
+
 const isOk = (status: number) => status === 200;
 const isSuccess = (status: number) => status >= 200 && status < 300;
 /** The specification does not show the success status of a create. */
@@ -107,8 +109,9 @@ export function createClient(options: ClientOptions): ComplianceClient {
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,
         accepts: isOk,
-        read: (body) => listIn(body, WRAPPERS[kind], idOf(kind)),
-        ...(isBehindLast ? { missing: { at: [400, 404], read: () => ({ objects: [], meta: {} }) } } : {}),
+        read: (body) =>
+          isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind)),
+        ...(isBehindLast ? { missing: { at: [204, 400, 404], read: () => NO_ROWS } } : {}),
       });
       return { ...value, ...rest };
     },

@@ -135,9 +135,21 @@ function onlyOne(value: unknown): unknown {
   throw new MalformedAnswer(`the answer is an array of ${value.length} where one record was asked for`);
 }
 
+/**
+ * Whether nothing stands where a page has its rows, as some services say an empty list: no body, null, an empty object. By
+ * itself that may as well be a failure.
+ */
+export function holdsNothing(body: unknown): boolean {
+  if (body === undefined || body === null) return true;
+  if (!isObject(body) || ERROR_FIELDS.some((field) => Object.hasOwn(body, field))) return false;
+  const data = body['data'] ?? {};
+  return isObject(data) && Object.keys(data).length === 0;
+}
+
 function rowsOf(body: unknown, idOf: IdOf): unknown[] {
   const data = isObject(body) ? body['data'] : undefined;
   if (Array.isArray(data)) return data;
+  if (isObject(body) && holdsNothing(body) && metaOf(body).total === 0) return [];
   if (!isObject(data)) throw new MalformedAnswer('the answer holds no list: neither an array nor `data`');
   // A record with, say, `tags: []` would otherwise pass for an empty page.
   if (idOf(data) !== null) throw new MalformedAnswer('`data` is a single record where a list was asked for');

@@ -79,6 +79,16 @@ describe('a list', () => {
     expect([...unusable]).toEqual([[1, why]]);
   });
 
+  test.each([[null], [undefined], [{}]])('may say that it is empty by %j, with a total of 0', (data) => {
+    const list = listIn({ data, meta: { total: 0 } }, WRAPPERS.policy, idOf('policy'));
+    expect(list).toMatchObject({ objects: [], meta: { total: 0 } });
+    for (const body of [
+      { data, meta: { total: 1 } },
+      { data, error: 'x', meta: { total: 0 } },
+    ])
+      expect(() => listIn(body, WRAPPERS.policy, idOf('policy'))).toThrow(MalformedAnswer);
+  });
+
   test('may be empty, and its rows may be as deep as the limit', () => {
     expect(listIn({ data: [] }, WRAPPERS.policy, idOf('policy')).objects).toEqual([]);
     expect(listIn({ data: [nested(MAX_DEPTH)] }, WRAPPERS.policy, idOf('policy')).objects).toHaveLength(1);

@@ -342,6 +342,27 @@ it('a list that shows its last page for every number out of range is in sync by 
   expect(await openGaps()).toEqual([]);
 });
 
+it.each<[string, Answer]>([
+  ['null for its rows', { body: { data: null, meta: { page: 3, total: 20 } } }],
+  ['an empty object', { body: { data: {}, meta: { page: 3, total: 20 } } }],
+  ['neither rows nor a total', { body: { meta: { page: 3 } } }],
+  ['an empty body', { body: '' }],
+  ['204', { status: 204, body: '' }],
+])('a list that answers %s behind its last page is read to its end', async (_what, end) => {
+  const rows = Array.from({ length: 20 }, (_, index) => ({ id: `v${index}` }));
+  await against(
+    (path, query) => {
+      const page = Number(query.get('page'));
+      if (path !== '/vendors') return bare(path, query);
+      const body = { data: rows.slice((page - 1) * 10, page * 10), meta: { total: 20 } };
+      return page > 2 ? end : { body };
+    },
+    { COMPLIANCE_PAGE_SIZE: '10' },
+  );
+  await inSync('vendor');
+  expect(await openGaps()).toEqual([]);
+});
+
 it('ids that are numbers of 64 bits, alike but for the last digit, are records of their own', async () => {
   const known = ['9007199254740992', '9007199254740993'];
   const page = (ids: readonly string[]) =>
