@@ -4,9 +4,11 @@ import type { PagingSettings } from '../compliance/paging.ts';
 import { backoffMs, type Clock, createNap } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Applied, Conclusion, ProvisionalRules, RepairStore } from '../store/store.ts';
+import { createCandidateProof } from './candidate-proof.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import { createConclude, type GapKeeper } from './gaps.ts';
+import { createIdsBeside } from './ids-beside.ts';
 import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
@@ -124,8 +126,9 @@ export function createBackfill(options: BackfillOptions): Backfill {
       noted.set(`${kind} ${how}`, access);
     },
   });
-  const unnamedEvents = createUnnamedEvents({ ...shared, upstream, onFound: wake });
-  const refetch = createRefetch({ ...shared, upstream, unnamedEvents });
+  const seekers = { ...shared, proof: createCandidateProof({ ...shared, upstream }), onFound: wake };
+  const unnamedEvents = createUnnamedEvents(seekers);
+  const refetch = createRefetch({ ...shared, upstream, idsBeside: createIdsBeside(seekers) });
   const conclude = createConclude(options);
   const fullSyncer = createFullSyncer({ ...shared, upstream, refetch, conclude, reserved });
   const dryRun = createDryRun(shared);

@@ -14,8 +14,8 @@ import { backoffMs, type Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, DirtyTiming, MissingOutcome } from '../store/store.ts';
 import { type GapKeeper, listed } from './gaps.ts';
+import type { IdsBeside } from './ids-beside.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
-import type { UnnamedEvents } from './unnamed-events.ts';
 import type { Upstream } from './upstream.ts';
 
 export type RefetchOutcome =
@@ -34,7 +34,7 @@ export interface RefetchOptions {
   store: BackfillStore;
   upstream: Upstream;
   gaps: GapKeeper;
-  unnamedEvents: Pick<UnnamedEvents, 'besides' | 'answered'>;
+  idsBeside: IdsBeside;
   clock: Clock;
   timing: DirtyTiming;
   pointers: IdPointers;
@@ -192,7 +192,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
     if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
     try {
       const { answer, read } = isAskable ? await upstream.record(kind, id, request.lane) : await notAsked();
-      await options.unnamedEvents.answered(kind, id, answer.outcome);
+      await options.idsBeside.answered(kind, id, answer.outcome);
       if (answer.outcome === 'found') {
         const [applied] = await store.applyReads(kind, [{ id, data: answer.object }], read, {
           cause: request.cause,
@@ -249,7 +249,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         }
         // Of vendors the list that is read because of it shows what this answer is worth.
         if (kind === 'risk_assessment') {
-          const { shown, restInMs } = await options.unnamedEvents.besides(kind, id, {
+          const { shown, restInMs } = await options.idsBeside.besides(kind, id, {
             through: read.number,
             sees: null,
           });
@@ -286,7 +286,7 @@ export function createRefetch(options: RefetchOptions): Refetch {
         const through = read.number;
         if (kind === 'risk_assessment') {
           const sees = async () => (await seesItsKind(request)) === 'seen';
-          const { shown, restInMs } = await options.unnamedEvents.besides(kind, id, { through, sees });
+          const { shown, restInMs } = await options.idsBeside.besides(kind, id, { through, sees });
           if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
           text = besideText(shown, options.pointers);
         }

@@ -281,7 +281,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/unnamed-events.ts',
-        find: 'let proven = await provenOf(event, candidates, askNow);',
+        find: 'let proven = await proof.provenOf(event, candidates, askNow);',
         put: 'let proven = candidates.slice(0, 1);',
       },
     ],
@@ -306,7 +306,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.unnamedEvents.besides(kind, id, { through, sees });',
+        find: 'const { shown, restInMs } = await options.idsBeside.besides(kind, id, { through, sees });',
         put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
       },
     ],
@@ -317,7 +317,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'ids asked for while a path is lost are no records, since it was there before',
     edits: [
       {
-        file: 'src/backfill/unnamed-events.ts',
+        file: 'src/backfill/ids-beside.ts',
         find: 'if (isProven && others.length === 0 && !(await sees())) {',
         put: 'if (false) {',
       },

@@ -1,0 +1,228 @@
+import { type Candidate, everyIdIn } from '../compliance/candidates.ts';
+import { UpstreamError, unreadableText } from '../compliance/errors.ts';
+import type { FetchedKind } from '../compliance/kinds.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { ProvisionalRules, RepairStore, UnreadEvent } from '../store/store.ts';
+import { type CandidateProof, isMalformed, MINUTE_MS, payloadOf } from './candidate-proof.ts';
+import type { GapKeeper } from './gaps.ts';
+
+/** Events that are looked at in one go; then other work has its turn. */
+const EVENTS_AT_ONCE = 4;
+
+/** Looked at in one go while no answer proves anything: finding where to go on costs with the number of all of them. */
+const UNPROVEN_AT_ONCE = 1_000;
+/** After so many, the next go. */
+const UNPROVEN_REST_MS = 15_000;
+
+/** So many of the ids in events that fail in a row are a service that fails. */
+const SERVICE_FAILS = 2;
+
+/** The one kind of which no list shows the record of an event that names another thing's id. */
+export const UNLISTED = 'risk_assessment';
+
+type Sees = () => Promise<boolean>;
+
+/** What the events name besides that are about an id which the API does not know. */
+export interface Besides {
+  /** Where the API has shown a record; of the events that were looked at now. */
+  shown: Candidate[];
+  /** Something is left that was not looked at, or not understood: after so long it may be. Null: nothing is. */
+  restInMs: number | null;
+}
+
+/**
+ * The pointers find an id that the API does not know, so that it may be another thing's: looks for other ids in the data of the
+ * events about it.
+ */
+export interface IdsBeside {
+  /**
+   * In the events up to the number `through`. Each id that the API shows is a record, and dirty from then on, whether or not it
+   * is what the event is about. Where it shows none, that counts only where `sees` says, asked after it, that the API still
+   * shows what there is; null: nothing is there to tell by, and it does not count. Rejects with UpstreamError.
+   */
+  besides(kind: 'risk_assessment', id: string, how: { through: number; sees: Sees | null }): Promise<Besides>;
+  /** The address of the id itself was answered. With a record: nothing is sought beside it any more. */
+  answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void>;
+}
+
+export function createIdsBeside(options: {
+  store: RepairStore;
+  gaps: GapKeeper;
+  clock: Clock;
+  rules: Pick<ProvisionalRules, 'timing'>;
+  proof: CandidateProof;
+  signal: AbortSignal;
+  /** A record became dirty. */
+  onFound: () => void;
+}): IdsBeside {
+  const { store, gaps, clock, rules, proof, signal } = options;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
+  const placesBeside = new Set<string>();
+  /** Searches that the budget does not cover in one go, by id: what was answered so far, by event and id. */
+  const begun = new Map<string, Answers>();
+
+  /** Of the id in whose events this one stands, too: what nobody understands is a gap until the search is over. */
+  async function isShownBeside(known: string, kind: FetchedKind, id: string, answers: Answers) {
+    if (answers.unanswered.has(id)) throw new Unanswered();
+    try {
+      const isShown = await proof.ask(kind, id);
+      answers.failures = 0;
+      return isShown;
+    } catch (error) {
+      const isFailure = error instanceof UpstreamError && error.kind === 'server';
+      if (!isMalformed(error) && !isFailure) throw error;
+      answers.unanswered.add(id);
+      if (isFailure) {
+        answers.failures += 1;
+        // One that fails tells nothing of the others, unless they fail as well.
+        if (answers.failures % SERVICE_FAILS === 0) throw error;
+      } else {
+        const gap = { reason: 'unreadable_answer', kind, recordId: known } as const;
+        await gaps.open(gap, `${id} in its events: ${unreadableText(error)}`);
+        answers.hasGap = true;
+      }
+      throw new Unanswered();
+    }
+  }
+
+  /** Those of the ids beside `known` that are records; as few as possible are asked for. Throws OutOfBudget. */
+  async function othersIn(event: UnreadEvent, known: string, answers: Answers): Promise<Candidate[]> {
+    const { isProven, ids } = answers;
+    const isShown = async (kind: FetchedKind, id: string): Promise<boolean> => {
+      // Unproven, an answer is worth the same for each event.
+      const asked = isProven ? `${event.seq} ${id}` : id;
+      if (!ids.has(asked) && proof.left() <= 0) throw new OutOfBudget();
+      const answer = ids.get(asked) ?? (await isShownBeside(known, kind, id, answers));
+      ids.set(asked, answer);
+      return answer;
+    };
+    // What is found is read, and need not be named by a pointer.
+    const candidates = everyIdIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
+    const [first, second] = candidates;
+    const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
+    const proven = isClear ? await proof.provenOf(event, [first], isShown) : [];
+    return proven.length > 0 ? proven : await proof.provenOf(event, candidates, isShown);
+  }
+
+  async function lookBeside(
+    known: string,
+    { kind, through, sees }: Looking,
+    answers: Answers,
+  ): Promise<Besides> {
+    const shown: Candidate[] = [];
+    const isProven = sees !== null;
+    const limit = isProven ? EVENTS_AT_ONCE : UNPROVEN_AT_ONCE;
+    for (;;) {
+      const from = answers.after === null ? {} : { after: answers.after };
+      const events = await store.eventsNaming(kind, known, { ...from, through, limit });
+      for (const event of events) {
+        signal.throwIfAborted();
+        try {
+          const others = await othersIn(event, known, answers);
+          // A path may have been lost since something was last seen: then what was answered meanwhile is asked again.
+          if (isProven && others.length === 0 && !(await sees())) {
+            answers.ids.clear();
+            return { shown, restInMs: MINUTE_MS };
+          }
+          // What is behind one that was not answered is looked at, and nothing is done with before that one is.
+          if (isProven || others.length > 0)
+            await noteBeside(event, known, others, isProven && answers.unanswered.size === 0);
+          shown.push(...others);
+        } catch (error) {
+          if (error instanceof OutOfBudget) return { shown, restInMs: proof.restMs() };
+          if (!(error instanceof Unanswered)) throw error;
+        }
+        answers.after = event.seq;
+      }
+      const isWhole = answers.unanswered.size === 0;
+      if (events.length < limit) {
+        if (isWhole) return { shown, restInMs: null };
+        // From the start: what was answered is known.
+        answers.after = null;
+        answers.unanswered.clear();
+        return { shown, restInMs: MINUTE_MS };
+      }
+      // Unproven, it is enough to have found one: once that is read, there is something to tell by.
+      if (!isProven && shown.length > 0) return { shown, restInMs: isWhole ? null : MINUTE_MS };
+      if (!isProven) return { shown, restInMs: UNPROVEN_REST_MS };
+    }
+  }
+
+  async function noteBeside(
+    event: UnreadEvent,
+    known: string,
+    shown: readonly Candidate[],
+    isProven: boolean,
+  ) {
+    const { kind, seq } = event;
+    const named = shown.map(({ id }) => id);
+    await store.noteSearched(
+      kind,
+      known,
+      { through: isProven ? seq : 0, event: seq, named },
+      now(),
+      rules.timing,
+    );
+    const [one, ...others] = shown;
+    if (one === undefined) return;
+    options.onFound();
+    if (others.length > 0 || !one.isNameable) return;
+    placesBeside.add(one.path);
+    // It only tells people what to set: where nothing but this stands in an event, it may be another record's.
+    const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };
+    await store.learnPointer(proven, now());
+  }
+
+  return {
+    async besides(kind, id, { through, sees }) {
+      const before = begun.get(id);
+      const isProven = sees !== null;
+      // What is answered before another record can be read proves nothing.
+      const answers: Answers = before?.isProven === isProven ? before : startOf(isProven, before?.hasGap);
+      begun.set(id, answers);
+      const besides = await lookBeside(id, { kind, through, sees }, answers);
+      if (besides.restInMs !== null) return besides;
+      if (answers.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+      begun.delete(id);
+      return besides;
+    },
+    async answered(kind, id, outcome) {
+      if (kind === UNLISTED && outcome === 'found') begun.delete(id);
+      // Else it is about what stands beside the id, of which a 404 says nothing.
+      const isItsOwn = kind !== UNLISTED || begun.get(id)?.hasGap !== true;
+      if (isItsOwn) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+    },
+  };
+}
+
+interface Looking {
+  kind: 'risk_assessment';
+  through: number;
+  sees: Sees | null;
+}
+
+interface Answers {
+  isProven: boolean;
+  ids: Map<string, boolean>;
+  /** Looked at up to there. Null: from the start, which of proven answers the store knows. */
+  after: number | null;
+  /** Ids of which nothing was learned since the start: each is asked for once until the next. */
+  unanswered: Set<string>;
+  /** In a row. */
+  failures: number;
+  /** One of the ids was answered with what nobody understands. */
+  hasGap: boolean;
+}
+
+const startOf = (isProven: boolean, hasGap = false): Answers => ({
+  isProven,
+  ids: new Map(),
+  after: null,
+  unanswered: new Set(),
+  failures: 0,
+  hasGap,
+});
+
+class OutOfBudget extends Error {}
+class Unanswered extends Error {}
