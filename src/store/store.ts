@@ -92,7 +92,7 @@ export const DUPLICATES_KEPT = 10_000;
 export interface InboxStore {
   /**
    * Events and unusable deliveries of one group commit. Outcomes stand in the order of `events`. Of those that are not taken in as
-   * events, no other step reads the payload: the risk assessments that it names by `pointers` become known at once.
+   * events, or ignored, no other step reads the payload: the risk assessments that it names by `pointers` become known at once.
    */
   accept(
     batch: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },

@@ -11,7 +11,7 @@ import {
   type IncomingEvent,
   type Now,
 } from '../store.ts';
-import { keepUnusable } from '../units/not-accepted.ts';
+import { keepUnusable, makeNamedKnown } from '../units/not-accepted.ts';
 import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
 import type { Dirtied } from '../units/records.ts';
 import { bigintArray, textArray, timestampArray } from './arrays.ts';
@@ -32,6 +32,7 @@ const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
       const duplicates = again.filter((event) => !conflicting.includes(event));
       await keepDuplicates(unit, duplicates, now);
       RECORDS.dirty(unit, fresh.flatMap(remedyOf), now, timing);
+      for (const event of fresh.filter(isReadByNobody)) await makeNamedKnown(unit, event, now, pointers);
       const { unusable } = batch;
       await keepUnusable(unit, RECORDS, { conflicting, unusable }, now, timing, pointers);
       return outcomes;
@@ -39,11 +40,14 @@ const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
   },
 });
 
+const isReadByNobody = (event: IncomingEvent) => event.kind !== null && !waitsForProcessing(event);
+
 /**
  * What nearly every group of deliveries is: events that nobody has seen. They are taken in with one statement and one
  * round trip, because all replicas wait for whoever holds the counter.
  *
- * Null, and nothing done, where it is another case: an id that is known, or comes twice in the group.
+ * Null, and nothing done, where it is another case: an id that is known, or comes twice in the group, or an event that is not
+ * processed, and may name what is to become known.
  */
 async function acceptNew(
   database: Database,
@@ -52,7 +56,7 @@ async function acceptNew(
   timing: DirtyTiming,
 ): Promise<AcceptOutcome[] | null> {
   const ids = events.map((event) => event.id);
-  if (events.length === 0 || new Set(ids).size < events.length) return null;
+  if (events.length === 0 || new Set(ids).size < events.length || events.some(isReadByNobody)) return null;
   const dirtied = events.flatMap(({ kind, recordId }, index) =>
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
   );

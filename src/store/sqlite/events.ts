@@ -12,7 +12,7 @@ import {
   type IncomingEvent,
   type Now,
 } from '../store.ts';
-import { keepUnusable } from '../units/not-accepted.ts';
+import { keepUnusable, makeNamedKnown } from '../units/not-accepted.ts';
 import {
   CLAIM_SCAN_FACTOR,
   type EventEngine,
@@ -113,9 +113,10 @@ function createAcceptVerb(
           acceptOne(event, now, nowIso, timing, unit.numbers, trimmedIds),
         );
         const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
-        const pending = fresh.filter(waitsForProcessing).length;
-        if (pending > 0) count.run(pending, 'pending');
-        if (fresh.length > pending) count.run(fresh.length - pending, 'ignored');
+        const ignored = fresh.filter((event) => !waitsForProcessing(event));
+        if (fresh.length > ignored.length) count.run(fresh.length - ignored.length, 'pending');
+        if (ignored.length > 0) count.run(ignored.length, 'ignored');
+        for (const event of ignored) await makeNamedKnown(unit, event, now, pointers);
         const repeats = (isConflicting: boolean) =>
           batch.events.filter((_, index) => {
             const outcome = outcomes[index]!;

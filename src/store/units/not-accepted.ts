@@ -54,8 +54,7 @@ export async function keepUnusable(
     unit.send(insertInto(quarantine, kept));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
-    const named = kind === null ? [] : assessmentsNamedIn(payloadOf(body), kind, pointers);
-    await makeKnown(unit, 'risk_assessment', named, now);
+    await makeNamedKnown(unit, { kind, body }, now, pointers);
     const before = conflicting[nth];
     const what = before === undefined ? 'unusable_delivery' : CONFLICTING;
     const gap = gapOfQuarantined(what, kind, recordId);
@@ -65,6 +64,17 @@ export async function keepUnusable(
         : `the id ${before.id} was received before with other content`;
     await openGap(unit, gap, error, nowIso, coverableAt(gap, now, timing));
   }
+}
+
+/** Of what no other step reads: the assessments that it names become known. */
+export async function makeNamedKnown(
+  unit: Unit,
+  { kind, body }: Pick<UnusableDelivery, 'kind'> & { body: Uint8Array | string },
+  now: Now,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
+): Promise<void> {
+  const named = kind === null ? [] : assessmentsNamedIn(payloadOf(Buffer.from(body)), kind, pointers);
+  await makeKnown(unit, 'risk_assessment', named, now);
 }
 
 /** A stranger's body is read for what it is searched by only while that costs little. Bytes. */

@@ -60,15 +60,17 @@ export function describeAccepting(open: OpenEngine): void {
       }
     });
 
-    it.each(['other content', 'no usable event'])(
-      'makes known the assessments that a delivery names which is kept for: %s',
+    it.each(['other content', 'no usable event', 'an unknown type'])(
+      'makes known the assessments that a delivery names which nobody processes, for: %s',
       (what) =>
         inScene(open, async (scene) => {
           const vendor = { kind: 'vendor', recordId: 'ven_1' } as const;
           await scene.accept(scene.event({ id: 'evt_a', ...vendor }));
           const naming = scene.event({ id: 'evt_a', ...vendor, shows: { assessmentId: 'ra_5' } });
           const unusable = { ...vendor, reason: 'invalid_id', t: naming.t, body: Buffer.from(naming.body) };
-          if (what === 'other content') await scene.accept(naming);
+          if (what === 'an unknown type')
+            await scene.accept({ ...naming, id: 'evt_b', type: 'vendor.merged', known: false });
+          else if (what === 'other content') await scene.accept(naming);
           else await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
           scene.pass(TIMING.settleMs);
           const due = await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 10);
