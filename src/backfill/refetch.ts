@@ -6,13 +6,14 @@ import { firstPageOf, type PagingSettings } from '../compliance/paging.ts';
 import {
   type IdPointers,
   isAddressable,
+  type JsonObject,
   pointersSettingOf,
   pointersToSet,
   recordIdIn,
 } from '../compliance/pointers.ts';
 import { backoffMs, type Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
-import type { Applied, BackfillStore, DirtyTiming, MissingOutcome } from '../store/store.ts';
+import type { Applied, BackfillStore, DirtyTiming, MissingOutcome, ReadMoment } from '../store/store.ts';
 import { type GapKeeper, listed } from './gaps.ts';
 import type { IdsBeside } from './ids-beside.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
@@ -61,6 +62,15 @@ type Witnessed = Pick<
   'witnessedAt' | 'witnessedAfter' | 'needsWitness'
 >;
 
+/** How it was asked. */
+interface Asked {
+  /** What lives may be read to compare with, before it is asked again. */
+  seeksWitness: boolean;
+  /** When the first request of this refetch was sent, steady. */
+  since: number;
+  again: () => Promise<RefetchOutcome>;
+}
+
 export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
 
 const STILL_ASKING = 'other ids in its events are still asked for';
@@ -92,6 +102,10 @@ export function createRefetch(options: RefetchOptions): Refetch {
     await store.recordReadFailure(request.kind, request.id, error, clock.steady() + ms);
     return { outcome: 'failed', error };
   }
+
+  const soon = ({ attempts }: RefetchRequest) => backoffMs(READ_BACKOFF, attempts + 1, options.random());
+  const seldom = ({ attempts }: RefetchRequest) =>
+    backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
   /** Reads something that we hold alive, to tell a deletion from credentials that no longer see. */
   async function seekWitness(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
@@ -133,14 +147,14 @@ export function createRefetch(options: RefetchOptions): Refetch {
 
   /** What the list shows, and no request can ask for: what an event says of it, the next whole list shows. */
   async function listedOnly(request: RefetchRequest): Promise<RefetchOutcome> {
-    const { kind, id, attempts } = request;
+    const { kind, id } = request;
     const through = await store.currentNumber();
     if ((await store.eventsNaming(kind, id, { through, limit: 1 })).length > 0) {
       await gaps.open({ reason: 'no_record_id', kind, recordId: null }, `an event names ${id}; ${UNASKABLE}`);
       await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
     }
     await gaps.open({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE);
-    return later(request, 'unaddressable', backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random()));
+    return later(request, 'unaddressable', seldom(request));
   }
 
   /** Of an id that no request can carry and nothing has ever shown: a service cannot know it by its address either. */
@@ -172,13 +186,13 @@ export function createRefetch(options: RefetchOptions): Refetch {
 
   /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
-    const { kind, id, syncRunId, attempts } = request;
+    const { kind, id, syncRunId } = request;
     await store.addPendingDeletion(kind, id, syncRunId, now());
     await gaps.open(
       { reason: 'deletion_pending', kind, recordId: null },
       `nothing that lives could be read to compare with: ${id}`,
     );
-    await later(request, 'no witness', backoffMs(READ_BACKOFF, attempts + 1, options.random()));
+    await later(request, 'no witness', soon(request));
     return { outcome: 'missing', missing: 'pending' };
   }
 
@@ -193,129 +207,137 @@ export function createRefetch(options: RefetchOptions): Refetch {
     try {
       const { answer, read } = isAskable ? await upstream.record(kind, id, request.lane) : await notAsked();
       await options.idsBeside.answered(kind, id, answer.outcome);
-      if (answer.outcome === 'found') {
-        const [applied] = await store.applyReads(kind, [{ id, data: answer.object }], read, {
-          cause: request.cause,
-          syncRunId: request.syncRunId,
-          timing,
-          pointers: options.pointers,
-        });
-        if (applied === undefined) throw new Error('the store judged nothing');
-        if (applied.witness) upstream.witness(kind, read);
-        options.onApplied(kind, [applied], request.cause);
-        return { outcome: 'applied', applied };
-      }
-      const seen = {
-        witnessedAt: upstream.witnessedAt(kind, read.beganAt),
-        witnessedAfter: false,
-        needsWitness: true,
+      if (answer.outcome === 'found') return await show(request, answer.object, read);
+      return await absent(request, read, {
+        seeksWitness,
         since,
-      };
-      let outcome = await missing(request, read, seen);
-      if ((outcome === 'unwitnessed' && seeksWitness) || outcome === 'witnessed_before') {
-        const witness = await seekWitness(request);
-        // One before the last 404 and one after it: else the last 404 of a path that was lost for a while and the first answer
-        // of the path found again would be a proof, or the 404s of two such times and an answer between them.
-        if (witness === 'seen' && outcome === 'unwitnessed') return await refetch(request, false, since);
-        // After a long wait, for the budget or because the service asked for it, it tells nothing of that moment any more.
-        const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
-        if (witness === 'seen' && isAtOnce)
-          outcome = await missing(request, read, { ...seen, witnessedAfter: true });
-        // Nothing lives that could be compared with: then what an event has announced is believed without.
-        if (witness === 'none') outcome = await missing(request, read, { ...seen, needsWitness: false });
-        if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
-          return await askForApproval(request);
-        }
-      }
-      if (outcome === 'unwitnessed' || outcome === 'witnessed_before') {
-        return later(request, 'no witness', backoffMs(READ_BACKOFF, request.attempts + 1, options.random()));
-      }
-      if (outcome === 'unresolved_event' && kind === 'risk_assessment' && request.syncRunId !== null) {
-        // A full sync reads what is there. What an event meant by this may take long to find out: a repair does that, now.
-        await store.makeDue(kind, [id], now());
-        return { outcome: 'missing', missing: outcome };
-      }
-      if (outcome === 'unresolved_event' && seeksWitness) {
-        // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
-        // that all of their ids get that events name, so that none but another assessment can tell.
-        const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
-        if (sight === 'seen') return await refetch(request, false, since);
-        if (sight === 'failed') {
-          return later(
-            request,
-            'no witness',
-            backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
-          );
-        }
-        // Of vendors the list that is read because of it shows what this answer is worth.
-        if (kind === 'risk_assessment') {
-          const { shown, restInMs } = await options.idsBeside.besides(kind, id, {
-            through: read.number,
-            sees: null,
-          });
-          // Once the first of them is read, there is something to compare with; unless all of them are gone by now.
-          const found = [...new Set(shown.map((one) => one.id))];
-          if ((await store.shownIds(kind, found)).length < found.length)
-            return later(
-              request,
-              'its events name others',
-              Math.max(2 * timing.settleMs, backoffMs(READ_BACKOFF, request.attempts + 1, options.random())),
-            );
-          if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
-          await gaps.open(
-            { reason: 'unproven_id', kind, recordId: id },
-            `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
-          );
-          await later(
-            request,
-            'unproven',
-            backoffMs(UNRESOLVED_BACKOFF, request.attempts + 1, options.random()),
-          );
-          return { outcome: 'missing', missing: outcome };
-        }
-      }
-      if (outcome === 'unresolved_event' && kind === 'vendor') {
-        // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.
-        await gaps.open(
-          { reason: 'no_record_id', kind, recordId: null },
-          `an event names ${id}, and ${isAskable ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
-        );
-      }
-      let text: string | null = outcome === 'unresolved_again' ? null : isAskable ? NEVER_SHOWN : UNASKABLE;
-      if (outcome === 'unresolved_event') {
-        const through = read.number;
-        if (kind === 'risk_assessment') {
-          const sees = async () => (await seesItsKind(request)) === 'seen';
-          const { shown, restInMs } = await options.idsBeside.besides(kind, id, { through, sees });
-          if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
-          text = besideText(shown, options.pointers);
-        }
-        await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
-      }
-      if (outcome === 'unresolved' || outcome === 'unresolved_event' || outcome === 'unresolved_again') {
-        await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
-        const reason = isAskable ? 'unresolved' : 'unaddressable';
-        await gaps.open({ reason, kind, recordId: id }, text);
-        await later(
-          request,
-          'unresolved',
-          backoffMs(UNRESOLVED_BACKOFF, request.attempts + 1, options.random()),
-        );
-      }
-      return { outcome: 'missing', missing: outcome };
+        again: () => refetch(request, false, since),
+      });
     } catch (error) {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error instanceof UpstreamError && isUnreadable(error)) {
           await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
         }
-        return later(
-          request,
-          describeError(error),
-          backoffMs(READ_BACKOFF, request.attempts + 1, options.random()),
-        );
+        return later(request, describeError(error), soon(request));
       }
       throw error;
     }
+  }
+
+  async function show(request: RefetchRequest, data: JsonObject, read: ReadMoment): Promise<RefetchOutcome> {
+    const { kind, id, cause, syncRunId } = request;
+    const context = { cause, syncRunId, timing, pointers: options.pointers };
+    const [applied] = await store.applyReads(kind, [{ id, data }], read, context);
+    if (applied === undefined) throw new Error('the store judged nothing');
+    if (applied.witness) upstream.witness(kind, read);
+    options.onApplied(kind, [applied], cause);
+    return { outcome: 'applied', applied };
+  }
+
+  /** The API shows no such record: what that is worth. */
+  async function absent(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
+    const { kind, id } = request;
+    const seen = {
+      witnessedAt: upstream.witnessedAt(kind, read.beganAt),
+      witnessedAfter: false,
+      needsWitness: true,
+      since: asked.since,
+    };
+    let outcome = await missing(request, read, seen);
+    if ((outcome === 'unwitnessed' && asked.seeksWitness) || outcome === 'witnessed_before') {
+      const witness = await seekWitness(request);
+      // One before the last 404 and one after it: else the last 404 of a path that was lost for a while and the first answer
+      // of the path found again would be a proof, or the 404s of two such times and an answer between them.
+      if (witness === 'seen' && outcome === 'unwitnessed') return await asked.again();
+      // After a long wait, for the budget or because the service asked for it, it tells nothing of that moment any more.
+      const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
+      if (witness === 'seen' && isAtOnce)
+        outcome = await missing(request, read, { ...seen, witnessedAfter: true });
+      // Nothing lives that could be compared with: then what an event has announced is believed without.
+      if (witness === 'none') outcome = await missing(request, read, { ...seen, needsWitness: false });
+      if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
+        return await askForApproval(request);
+      }
+    }
+    if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
+      return later(request, 'no witness', soon(request));
+    if (outcome === 'unresolved_event') return await named(request, read, asked);
+    if (outcome === 'unresolved_again') return await unresolved(request, outcome, null);
+    if (outcome === 'unresolved')
+      return await unresolved(request, outcome, isAddressable(id) ? NEVER_SHOWN : UNASKABLE);
+    return { outcome: 'missing', missing: outcome };
+  }
+
+  /** Of an id that an event names, and that the API has never shown: it may be another thing's. */
+  async function named(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
+    const { kind, id } = request;
+    if (kind === 'risk_assessment' && request.syncRunId !== null) {
+      // A full sync reads what is there. What an event meant by this may take long to find out: a repair does that, now.
+      await store.makeDue(kind, [id], now());
+      return { outcome: 'missing', missing: 'unresolved_event' };
+    }
+    if (asked.seeksWitness) {
+      // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
+      // that all of their ids get that events name, so that none but another assessment can tell.
+      const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
+      if (sight === 'seen') return await asked.again();
+      if (sight === 'failed') return later(request, 'no witness', soon(request));
+      // Of vendors the list that is read because of it shows what this answer is worth.
+      if (kind === 'risk_assessment') return await unproven(request, kind, read);
+    }
+    const through = read.number;
+    let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
+    if (kind === 'vendor') {
+      // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.
+      await gaps.open(
+        { reason: 'no_record_id', kind, recordId: null },
+        `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
+      );
+    } else {
+      const sees = async () => (await seesItsKind(request)) === 'seen';
+      const { shown, restInMs } = await options.idsBeside.besides(kind, id, { through, sees });
+      if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
+      text = besideText(shown, options.pointers);
+    }
+    await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
+    return await unresolved(request, 'unresolved_event', text);
+  }
+
+  /** The same, while no other assessment can be read that would show that they can be read at all. */
+  async function unproven(
+    request: RefetchRequest,
+    kind: 'risk_assessment',
+    read: ReadMoment,
+  ): Promise<RefetchOutcome> {
+    const { id } = request;
+    const { shown, restInMs } = await options.idsBeside.besides(kind, id, {
+      through: read.number,
+      sees: null,
+    });
+    // Once the first of them is read, there is something to compare with; unless all of them are gone by now.
+    const found = [...new Set(shown.map((one) => one.id))];
+    if ((await store.shownIds(kind, found)).length < found.length)
+      return later(request, 'its events name others', Math.max(2 * timing.settleMs, soon(request)));
+    if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
+    await gaps.open(
+      { reason: 'unproven_id', kind, recordId: id },
+      `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
+    );
+    await later(request, 'unproven', seldom(request));
+    return { outcome: 'missing', missing: 'unresolved_event' };
+  }
+
+  /** All is known that can be: it is not there. Asked for again now and then. */
+  async function unresolved(
+    request: RefetchRequest,
+    missing: MissingOutcome,
+    text: string | null,
+  ): Promise<RefetchOutcome> {
+    const { kind, id } = request;
+    await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
+    await gaps.open({ reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id }, text);
+    await later(request, 'unresolved', seldom(request));
+    return { outcome: 'missing', missing };
   }
 
   return (request) => refetch(request);

@@ -293,7 +293,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: "if (outcome === 'unresolved_event' && seeksWitness) {",
+        find: 'if (asked.seeksWitness) {',
         put: 'if (false) {',
       },
     ],
