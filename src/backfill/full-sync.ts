@@ -6,7 +6,7 @@ import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type Conclude, type ConclusionRequest, listed } from './gaps.ts';
-import { createListScan, type ListScanOptions, scanWhole } from './list-scan.ts';
+import { createListScan, type ListScan, type ListScanOptions, scanWhole } from './list-scan.ts';
 import { type Pace, paceOf, READ_BACKOFF } from './plan.ts';
 import type { Refetch } from './refetch.ts';
 
@@ -163,7 +163,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
           say(fullSync);
         },
       });
-    let first = await scanWhole(scanOnce, fullSync.hasUnnamed);
+    const first = await scanWhole(scanOnce, fullSync.hasUnnamed);
     if (!first.complete) {
       const { error, mismatch, ended } = first;
       return { outcome: 'incomplete', error, mismatch, resumed: fullSync.skip > 0 && ended };
@@ -190,6 +190,18 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       return { outcome: 'incomplete', error, mismatch: first.total !== null };
     }
 
+    return await proveByLists(kind, fullSync, absent, first, scanOnce);
+  }
+
+  /** Of a kind that nothing but its list shows: what is in none of two whole list scans that agree is gone. */
+  async function proveByLists(
+    kind: 'policy',
+    fullSync: Running,
+    absent: readonly string[],
+    earlier: ListScan,
+    scanOnce: (seenBefore: ReadonlySet<string>) => Promise<ListScan>,
+  ): Promise<Ending> {
+    let first = earlier;
     // The list scans that agree so far, without a break: the earliest of them, and how many followed it.
     let base = first;
     let agreeing = 0;
