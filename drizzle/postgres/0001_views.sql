@@ -26,23 +26,24 @@ BEGIN
   RETURN NULL;
 END $$;
 --> statement-breakpoint
+-- Outstanding: to be read, or read as gone and not judged yet, which a full sync does with all of them at its end.
 CREATE FUNCTION count_known() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NOT EXISTS (SELECT FROM come) THEN RETURN NULL; END IF;
     UPDATE record_counts c SET known = known + n.more, outstanding = outstanding + n.due
-      FROM (SELECT kind, count(*) AS more, count(*) FILTER (WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL) AS due FROM come GROUP BY kind) n
+      FROM (SELECT kind, count(*) AS more, count(*) FILTER (WHERE (due_at IS NOT NULL OR proven) AND unverified_since IS NOT NULL) AS due FROM come GROUP BY kind) n
       WHERE c.kind = n.kind;
   ELSIF TG_OP = 'UPDATE' THEN
     UPDATE record_counts c SET outstanding = outstanding + n.more
       FROM (SELECT kind, sum(weight) AS more FROM
-        (SELECT kind, 1 AS weight FROM come WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL
-          UNION ALL SELECT kind, -1 FROM gone WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL) w
+        (SELECT kind, 1 AS weight FROM come WHERE (due_at IS NOT NULL OR proven) AND unverified_since IS NOT NULL
+          UNION ALL SELECT kind, -1 FROM gone WHERE (due_at IS NOT NULL OR proven) AND unverified_since IS NOT NULL) w
         GROUP BY kind HAVING sum(weight) <> 0) n
       WHERE c.kind = n.kind;
   ELSE
     UPDATE record_counts c SET known = known - n.less, outstanding = outstanding - n.due
-      FROM (SELECT kind, count(*) AS less, count(*) FILTER (WHERE due_at IS NOT NULL AND unverified_since IS NOT NULL) AS due FROM gone GROUP BY kind) n
+      FROM (SELECT kind, count(*) AS less, count(*) FILTER (WHERE (due_at IS NOT NULL OR proven) AND unverified_since IS NOT NULL) AS due FROM gone GROUP BY kind) n
       WHERE c.kind = n.kind;
   END IF;
   RETURN NULL;

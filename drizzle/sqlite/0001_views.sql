@@ -56,19 +56,20 @@ CREATE TRIGGER vendors_counted_out AFTER DELETE ON vendors BEGIN
     unverified = unverified - (OLD.deleted_at IS NULL AND OLD.unverified_since IS NOT NULL) WHERE kind = 'vendor';
 END;
 --> statement-breakpoint
+-- Outstanding: to be read, or read as gone and not judged yet, which a full sync does with all of them at its end.
 CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state BEGIN
-  UPDATE record_counts SET known = known + 1, outstanding = outstanding + (NEW.due_at IS NOT NULL AND NEW.unverified_since IS NOT NULL)
+  UPDATE record_counts SET known = known + 1, outstanding = outstanding + ((NEW.due_at IS NOT NULL OR NEW.proven) AND NEW.unverified_since IS NOT NULL)
     WHERE kind = NEW.kind;
 END;
 --> statement-breakpoint
-CREATE TRIGGER record_state_counted_over AFTER UPDATE OF due_at, unverified_since ON record_state
-  WHEN (OLD.due_at IS NOT NULL AND OLD.unverified_since IS NOT NULL) <> (NEW.due_at IS NOT NULL AND NEW.unverified_since IS NOT NULL) BEGIN
-  UPDATE record_counts SET outstanding = outstanding + CASE WHEN NEW.due_at IS NOT NULL AND NEW.unverified_since IS NOT NULL THEN 1 ELSE -1 END
+CREATE TRIGGER record_state_counted_over AFTER UPDATE OF due_at, unverified_since, proven ON record_state
+  WHEN ((OLD.due_at IS NOT NULL OR OLD.proven) AND OLD.unverified_since IS NOT NULL) <> ((NEW.due_at IS NOT NULL OR NEW.proven) AND NEW.unverified_since IS NOT NULL) BEGIN
+  UPDATE record_counts SET outstanding = outstanding + CASE WHEN (NEW.due_at IS NOT NULL OR NEW.proven) AND NEW.unverified_since IS NOT NULL THEN 1 ELSE -1 END
     WHERE kind = NEW.kind;
 END;
 --> statement-breakpoint
 CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state BEGIN
-  UPDATE record_counts SET known = known - 1, outstanding = outstanding - (OLD.due_at IS NOT NULL AND OLD.unverified_since IS NOT NULL)
+  UPDATE record_counts SET known = known - 1, outstanding = outstanding - ((OLD.due_at IS NOT NULL OR OLD.proven) AND OLD.unverified_since IS NOT NULL)
     WHERE kind = OLD.kind;
 END;
 --> statement-breakpoint

@@ -270,6 +270,28 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is catching up while a record is read as gone that nobody has judged yet',
+      inPresent(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await scene.show('vendor', 'ven_2', { id: 'ven_2' });
+        await fullSyncAll(scene);
+        await beat(scene);
+        scene.pass(SETTLE_MS);
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await scene.show('vendor', 'ven_2', { id: 'ven_2' });
+        expect((await status(scene, 'vendor')).verdict).toBe('in_sync');
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+        await beat(scene);
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'catching_up', unverified: 1 });
+        expect((await scene.conclude('vendor')).deleted).toMatchObject([{ id: 'ven_1' }]);
+        await beat(scene);
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'in_sync', unverified: 0 });
+      }),
+    );
+
+    it(
       'counts the living, the deleted and the known',
       inPresent(open, async (scene) => {
         await beat(scene);
