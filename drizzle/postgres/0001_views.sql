@@ -245,6 +245,17 @@ WITH kinds AS (
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)
       WHEN 'vendor' THEN (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL)
       ELSE (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) END AS oldest_unverified_at,
+    -- What the API does not know by its id, no full sync has left unread.
+    CASE c.kind
+      WHEN 'policy' THEN (SELECT unverified_since FROM policies r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
+        (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'policy' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
+        ORDER BY unverified_since LIMIT 1)
+      WHEN 'vendor' THEN (SELECT unverified_since FROM vendors r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
+        (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'vendor' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
+        ORDER BY unverified_since LIMIT 1)
+      ELSE (SELECT unverified_since FROM risk_assessments r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
+        (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
+        ORDER BY unverified_since LIMIT 1) END AS unread_since,
     CASE c.kind WHEN 'risk_assessment' THEN 'known ids only: ' || c.known END AS reach
   FROM record_counts c
 ), service AS (
@@ -266,7 +277,9 @@ WITH kinds AS (
     last.finished_at AS last_full_sync_at,
     round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sync_seconds,
     last.seen AS listed,
-    last.started_at - service.settle AS complete_through,
+    -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
+    (SELECT s.started_at - service.settle FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete'
+      AND (k.unread_since IS NULL OR s.finished_at < k.unread_since) ORDER BY s.id DESC LIMIT 1) AS complete_through,
     gap.*,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM

@@ -141,6 +141,10 @@ WITH kinds AS (
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
+    -- What the API does not know by its id, no full sync has left unread.
+    (SELECT unverified_since FROM policies r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
+      (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'policy' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
+      ORDER BY unverified_since LIMIT 1) AS unread_since,
     NULL AS reach
   UNION ALL
   SELECT 'risk_assessment' AS kind,
@@ -156,6 +160,9 @@ WITH kinds AS (
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
+    (SELECT unverified_since FROM risk_assessments r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
+      (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
+      ORDER BY unverified_since LIMIT 1) AS unread_since,
     (SELECT 'known ids only: ' || known FROM record_counts c WHERE c.kind = 'risk_assessment') AS reach
   UNION ALL
   SELECT 'vendor' AS kind,
@@ -170,6 +177,9 @@ WITH kinds AS (
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL) AS oldest_unverified_at,
+    (SELECT unverified_since FROM vendors r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
+      (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'vendor' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
+      ORDER BY unverified_since LIMIT 1) AS unread_since,
     NULL AS reach
 ), service AS (
   SELECT
@@ -193,7 +203,9 @@ WITH kinds AS (
       WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sync_seconds,
     (SELECT seen FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS listed,
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sync_runs
-      WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS complete_through,
+      WHERE sync_runs.kind = k.kind AND outcome = 'complete'
+        -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
+        AND (k.unread_since IS NULL OR finished_at < k.unread_since) ORDER BY id DESC LIMIT 1) AS complete_through,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND (reason IN ('credentials_rejected', 'deletion_pending', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment'))) AS blocking_gaps,

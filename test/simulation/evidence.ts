@@ -44,6 +44,7 @@ export const QUESTIONS = {
   // What the API never showed stays open, and with it all that only a read of it could resolve.
   gaps: `SELECT reason, kind, record_id FROM gaps g WHERE resolved_at IS NULL AND NOT EXISTS
     (SELECT 1 FROM gaps u WHERE u.resolved_at IS NULL AND u.reason IN ('unresolved', 'unproven_id') AND u.kind = g.kind AND u.record_id = g.record_id)`,
+  through: 'SELECT kind, complete_through AS instant FROM sync_status WHERE complete_through IS NOT NULL',
   inSync: `SELECT kind FROM sync_status WHERE verdict = 'in_sync'`,
   unread: `SELECT id FROM events WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL`,
   quarantined: `SELECT id FROM quarantine WHERE released_at IS NULL AND kind = 'risk_assessment' AND record_id IS NULL`,

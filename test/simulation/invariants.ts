@@ -28,6 +28,9 @@ import { isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
  * - I10: no kind is in sync before a page or a record of it was shown, or, of assessments, of another kind; nor while the
  *   address of one of its records was last answered with what nobody understands.
  *
+ * - I11: what the service held at the instant that a kind is complete through is in: no row shows a version before that,
+ *   unless an event wrote it that is not read yet. Asked of clocks that nobody has set.
+ *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
  * forgets its records for a while shows them deleted; then only what the hold promises can be asked of the mirror:
  * never many at once.
@@ -47,6 +50,8 @@ export interface Invariants {
   answered(kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled'): void;
   /** I10, after any commit. */
   checkAnswers(): string | null;
+  /** I11. `epoch`: the wall clock as the world began. */
+  checkThrough(epoch: number): string | null;
   /** Whoever was answered may have died before it was written down. */
   forgetAnswers(): void;
   /** A person has settled this event. */
@@ -330,6 +335,28 @@ export function createInvariants(options: {
         // What was answered at this very instant may be written down by the next commit.
         if (at < options.now() && isInSync(kind))
           return `I10: ${kind} is in sync, and nobody understands what ${record} is answered with`;
+      }
+      return null;
+    },
+
+    checkThrough(epoch) {
+      for (const { kind, instant } of evidence.answer<{ kind: Kind; instant: string }>('through')) {
+        if (everForgot.has(kind)) continue;
+        const through = Date.parse(instant) - epoch;
+        for (const row of rowsNow()) {
+          const isProvisional = row.unverified_since !== null && row.cause?.startsWith('event:') === true;
+          if (row.kind !== kind || isProvisional) continue;
+          const history = model.history(kind, row.id);
+          const held = history.findLast((version) => version.at <= through);
+          if (held === undefined || held.content === null) continue;
+          const content = contentOf(row.data!);
+          const rev =
+            row.deleted_at === null ? (content['rev'] as number) : (deletions(kind, row.id).at(-1) ?? -1);
+          // Fields that events have shown stand among those that were read.
+          const isMixed = row.deleted_at === null && !isDeepStrictEqual(history[rev]?.content, content);
+          if (rev < held.rev && !isMixed)
+            return `I11: ${kind} is complete through ${through}, and ${row.id} shows version ${rev} of ${held.rev}`;
+        }
       }
       return null;
     },

@@ -42,6 +42,8 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome & { trac
   const story = createStory(plan, { evidence });
   const { site, invariants, demand } = story;
 
+  let isClockSet = false;
+
   function onCommit(verb: string, args: readonly unknown[]): void {
     if (verb === 'accept') {
       for (const { body } of (args[0] as { events: { body: string }[] }).events) {
@@ -50,12 +52,14 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome & { trac
       }
     }
     invariants.named(namedTo(verb, args));
+    isClockSet ||= site.world.wallOffset() !== 0;
     if (!BOOKKEEPING.has(verb)) {
       const read = verb === 'applyReads' ? (args[2] as ReadMoment) : null;
       demand(invariants.check(read?.number ?? null));
     }
     demand(invariants.checkUnread());
     demand(invariants.checkAnswers());
+    if (!isClockSet) demand(invariants.checkThrough(site.world.trueWall() - site.world.now()));
   }
 
   const outcome = await story.play({ start: () => startMirror({ site, path, onCommit }) });

@@ -259,6 +259,48 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is complete through a full sync only once what that left unverified is read, or nobody knows its id',
+      inPresent(
+        open,
+        async (scene) => {
+          const through = async () => (await status(scene, 'vendor')).complete_through;
+          const fullSync = async (during: () => Promise<unknown> = async () => undefined) => {
+            const { id } = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+            const startedAt = isoOf(scene.now().wall - SETTLE_MS);
+            scene.pass(100);
+            await during();
+            const end = { outcome: 'complete', error: null, progress, differences: {} } as const;
+            await scene.store.finishSyncRun(id, end, scene.now());
+            scene.pass(100);
+            return startedAt;
+          };
+          await beat(scene);
+          expect(await through()).toBeNull();
+          await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_9' }));
+          await scene.work();
+          expect(await fullSync().then(through)).toBeNull();
+          const unknown = { reason: 'unresolved', kind: 'vendor', recordId: 'ven_9' } as const;
+          await scene.store.openGap(unknown, '404', scene.now());
+          expect(await through()).not.toBeNull();
+          await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'one' });
+          scene.pass(100);
+          const before = await through();
+          // Which of the two is older, nothing tells yet.
+          const differs = () => scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'two' });
+          const startedAt = await fullSync(differs);
+          expect(await through()).toBe(before);
+          scene.pass(SETTLE_MS);
+          await differs();
+          expect(await through()).toBe(startedAt);
+          await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+          await scene.work();
+          expect(await through()).toBe(startedAt);
+        },
+        60_000,
+      ),
+    );
+
+    it(
       'is catching up while an event waits that names no record',
       inPresent(open, async (scene) => {
         await fullSyncAll(scene);
