@@ -76,6 +76,8 @@ export interface Unit extends Sql, Sender {
 export interface Database {
   /** Single statements, each seeing what is committed as it begins. */
   readonly sql: Sql;
+  /** The counter as it stands. Whatever happens to the engine, no number up to this one is given again. */
+  currentNumber(): Promise<number>;
   /** Statements that only read, and see what was committed at one moment. */
   atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /**

@@ -12,6 +12,9 @@ import { createScene, type Scene } from './scene.ts';
 /** So long the server waits for each connection to be gone before it says that it has ended it. */
 const GONE_WITHIN_MS = 30_000;
 
+/** As on a disk that takes some time: each flush, and none but those that are asked for. */
+const SLOW_FLUSH_US = 20_000;
+
 let server: PostgresServer;
 let database: TestDatabase;
 let open: Store[];
@@ -101,6 +104,46 @@ describe('trouble with the database', () => {
       expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
     },
   );
+
+  it('that crashes while it flushes gives no number again that was shown, and keeps all that was acknowledged', async () => {
+    await server.query(`ALTER SYSTEM SET commit_delay = ${SLOW_FLUSH_US}`);
+    await server.query('ALTER SYSTEM SET commit_siblings = 0');
+    await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
+    await server.reload();
+    const acknowledged: string[] = [];
+    for (const round of ['one', 'two', 'three']) {
+      await expect.poll(() => isUp(scene.store), { timeout: 40_000 }).toBe(true);
+      let shown = 0;
+      let failed = false;
+      const until = async (work: (n: number) => Promise<unknown>) => {
+        for (let n = 0; !failed; n += 1)
+          await work(n).catch(() => {
+            failed = true;
+          });
+      };
+      const send = async (n: number) => {
+        const event = scene.event({ id: `${round}-${n}`, recordId: `p${n}` });
+        await scene.accept(event);
+        acknowledged.push(event.id);
+      };
+      const look = async () => {
+        shown = await scene.store.currentNumber();
+      };
+      const all = [until(send), until(look), until(look), until(look)];
+      const enough = acknowledged.length + 5;
+      await expect.poll(() => acknowledged.length).toBeGreaterThan(enough);
+      await server.halt('crash');
+      await Promise.all(all);
+      await server.start();
+      const [counter] = await server.query('SELECT value FROM counter', database.url);
+      expect(Number(counter?.['value'])).toBeGreaterThanOrEqual(shown);
+      const kept = await server.query('SELECT id FROM events', database.url);
+      const ids = new Set(kept.map((row) => row['id']));
+      expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
+    }
+    await server.query('ALTER SYSTEM RESET ALL');
+    await server.reload();
+  });
 
   it('whose connections are all cut leaves the next verb to a new one', async () => {
     await scene.accept(scene.event({ id: 'a' }));

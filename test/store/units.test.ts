@@ -47,6 +47,7 @@ function overheard(
       }, first as never),
     transactApart: real.transactApart,
     atOneMoment: real.atOneMoment,
+    currentNumber: real.currentNumber,
   };
   return { db, database, records: createRecords(db).shared };
 }

@@ -92,6 +92,11 @@ const lockOf = (table: Table | null): string =>
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const ONE_MOMENT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
+const COUNTER = 'SELECT value FROM counter WHERE one = 1';
+/** Behind a column: the commit of this statement, or of what it stands in, is not waited for. */
+const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
+/** The least that a commit waits for the disk for, and for a synchronous standby; all that was committed before is there with it. */
+const FLUSH = "SELECT pg_logical_emit_message(true, 'compliance-mirror', '')";
 
 export interface Sql extends database.Sql {
   /** Rows, their columns as the port types them. Texts may hold anything: see text.ts. */
@@ -125,10 +130,13 @@ export interface Database extends database.Database {
     first?: (sql: Sql) => Promise<First>,
   ): Promise<T>;
   /**
-   * The same for a single statement, which holds the counter itself: by a function of ours, whose statements each see what
-   * is committed as they begin. One alone would see what was when it was sent, before it had the counter.
+   * The same for a single call, which holds the counter itself: of a function of ours, whose statements each see what
+   * is committed as they begin. One statement alone would see what was when it was sent, before it had the counter.
+   *
+   * It lets the counter go before the disk has it, so that no other writer waits for that, in this process or another. Nobody may
+   * be told of it before `durable` resolves; where the server crashes first, that rejects.
    */
-  transactAtOnce<Row>(text: string, values: readonly unknown[]): Promise<Row[]>;
+  transactAtOnce<T>(call: string, values: readonly unknown[]): Promise<{ result: T; durable: Promise<void> }>;
   /** A text: SQL that runs with its BEGIN. */
   transactApart<T>(opening: Table | string | null, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** A connection besides the pool, set up like its own: for LISTEN. The caller ends it, and listens for its `error`. */
@@ -156,11 +164,15 @@ export function createDatabase(
     pipeline: true,
   });
   // A connection that breaks while nobody uses it is found broken by whoever asks next.
-  pool.on('error', () => undefined);
+  pool.on('error', () => {
+    durableNumber = 0;
+  });
   pool.on('connect', (client) => client.on('error', () => undefined));
   const gate = backoffGate();
   const names = statementNames();
   const inTurn = turns();
+  /** No crash takes the counter behind this. A server that is restored may, and ends all connections. */
+  let durableNumber = 0;
 
   async function acquire(): Promise<pg.PoolClient> {
     gate.check();
@@ -198,8 +210,34 @@ export function createDatabase(
       failure = error;
       throw error;
     } finally {
-      client.release(failure !== undefined && endsConnection(failure));
+      release(client, failure);
     }
+  }
+
+  function release(client: pg.PoolClient, failure: unknown): void {
+    const isLost = failure !== undefined && endsConnection(failure);
+    if (isLost) durableNumber = 0;
+    client.release(isLost);
+  }
+
+  /** Both on one connection: it ends with a server that crashes between the two, and so says that nothing was kept. */
+  async function atOnce<T>(call: string, values: readonly unknown[]) {
+    const client = await acquire();
+    const answer = sqlOn(client).query<{ result: T }>(`SELECT ${call} AS result, ${UNFLUSHED}`, values);
+    const flushed = asked(client.query(FLUSH));
+    const ended = Promise.allSettled([answer, flushed]).then((both) => {
+      const failed = both.find((each) => each.status === 'rejected');
+      release(client, failed?.reason);
+      if (failed !== undefined) throw failed.reason;
+    });
+    const durable = failingClearly(() => ended);
+    // Whoever tells nobody of it awaits it nowhere.
+    durable.catch(() => undefined);
+    const [row] = await answer.catch(async (error: unknown) => {
+      await ended.catch(() => undefined);
+      throw error;
+    });
+    return { result: row!.result, durable };
   }
 
   function once<T>(
@@ -247,6 +285,18 @@ export function createDatabase(
   return {
     schema,
     sql: statements,
+    currentNumber: () =>
+      failingClearly(() =>
+        tryingAgain(() =>
+          onConnection(async (client) => {
+            const [row] = await sqlOn(client).query<{ value: number }>(COUNTER);
+            const value = row?.value ?? 0;
+            if (value > durableNumber) await asked(client.query(FLUSH));
+            durableNumber = Math.max(durableNumber, value);
+            return value;
+          }),
+        ),
+      ),
     atOneMoment: (work) =>
       failingClearly(() =>
         tryingAgain(() =>
@@ -291,12 +341,14 @@ export function createDatabase(
               );
               const save = value === start ? '' : `UPDATE counter SET value = ${value} WHERE one = 1; `;
               await commit(client, sent, save);
+              durableNumber = Math.max(durableNumber, value);
               return result;
             }),
           ),
         ),
       ),
-    transactAtOnce: (text, values) => inTurn(() => statements.query(text, values)),
+    transactAtOnce: <T>(call: string, values: readonly unknown[]) =>
+      inTurn(() => failingClearly(() => tryingAgain(() => atOnce<T>(call, values)))),
     transactApart: (opening, work) =>
       failingClearly(() =>
         tryingAgain(() =>

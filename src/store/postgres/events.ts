@@ -60,8 +60,8 @@ async function acceptNew(
   const dirtied = events.flatMap(({ kind, recordId }, index) =>
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
   );
-  const [taken] = await database.transactAtOnce<{ before: number | null }>(
-    'SELECT accept_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) AS before',
+  const { result: before, durable } = await database.transactAtOnce<number | null>(
+    'accept_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)',
     [
       textArray(ids),
       textArray(events.map((event) => event.type)),
@@ -78,8 +78,8 @@ async function acceptNew(
       textArray(events.map((event) => event.address ?? null)),
     ],
   );
-  const before = taken?.before;
-  if (before == null) return null;
+  if (before === null) return null;
+  await durable;
   return ids.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
 }
 

@@ -357,6 +357,7 @@ export function createDatabase(db: Connection): MirrorDatabase {
     });
   return {
     sql: statements,
+    currentNumber: async () => read.get() as number,
     async atOneMoment(work) {
       if (db.inTransaction) return await work(statements);
       look.run();

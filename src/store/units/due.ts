@@ -2,7 +2,7 @@ import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
 import { dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import { changes, counter, events, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
+import { changes, events, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
 import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
 import { readFact } from './facts.ts';
 import { type Records, TABLE_OF } from './records.ts';
@@ -41,12 +41,7 @@ export function createDueVerbs(
   records: Records,
   { keepsTime }: { keepsTime: boolean },
 ): DueVerbs {
-  const { sql: statements } = database;
-
-  async function currentNumber(): Promise<number> {
-    const [row] = await statements.query<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
-    return row!.value;
-  }
+  const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {
     const [row] = await statements.query<{ known: number }>(

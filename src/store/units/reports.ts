@@ -47,8 +47,7 @@ export interface Finders {
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
 
-const { audit, changes, counter, events, gaps, pendingDeletions, quarantine, rejections, syncRuns, traffic } =
-  tables;
+const { audit, changes, events, gaps, pendingDeletions, quarantine, rejections, syncRuns, traffic } = tables;
 const { policies, riskAssessments: assessments, vendors } = tables;
 const CHANGE_COLUMNS = columns(
   ...[changes.seq, changes.kind, changes.recordId, changes.operation],
@@ -106,7 +105,10 @@ const BY_TIME = {
 const NO_BODY = sql`NULL AS body, NULL AS body_base64`;
 
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
-export function createReports({ sql: statements, atOneMoment }: Database, finders: Finders): ReportStore {
+export function createReports(
+  { sql: statements, atOneMoment, currentNumber }: Database,
+  finders: Finders,
+): ReportStore {
   const { query, dialect } = statements;
 
   async function one<Row>(statement: SQL): Promise<Row | null> {
@@ -193,8 +195,8 @@ export function createReports({ sql: statements, atOneMoment }: Database, finder
 
     async snapshotRecords(kind, paging) {
       // The counter first: what is committed between the two is in the rows as well as behind `seq`.
-      const row = await one<{ value: number }>(sql`SELECT ${counter.value} FROM ${counter}`);
-      return { seq: row?.value ?? 0, records: await recordsById(statements, kind, paging) };
+      const seq = await currentNumber();
+      return { seq, records: await recordsById(statements, kind, paging) };
     },
 
     countGapsOpened: () =>
