@@ -1,10 +1,16 @@
 import type { Lane } from '../compliance/budget.ts';
-import type { ComplianceClient, Page, PageCallOptions, RecordAnswer } from '../compliance/client.ts';
+import {
+  type CallOptions,
+  COLLECTIONS,
+  type ComplianceClient,
+  type Page,
+  type PageCallOptions,
+  type RecordAnswer,
+} from '../compliance/client.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { firstPageOf, type PagingSettings } from '../compliance/paging.ts';
-import { type CallOptions, COLLECTIONS } from '../compliance/requester.ts';
 import { backoffMs, type Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { routeOf } from '../compliance/client.ts';
 import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
-import { routeOf } from '../compliance/requester.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { withCommandClient } from './client.ts';

@@ -1,8 +1,12 @@
 import { createBudget } from '../compliance/budget.ts';
-import { type ComplianceClient, createClient } from '../compliance/client.ts';
+import {
+  type ComplianceClient,
+  createClient,
+  type ObservedRequest,
+  type RefusedRequest,
+} from '../compliance/client.ts';
 import { credentialsFor } from '../compliance/credentials-for.ts';
 import type { Needs, TokenStore } from '../compliance/oauth-tokens.ts';
-import type { ObservedRequest, RefusedRequest } from '../compliance/requester.ts';
 import { systemClock } from '../platform/clock.ts';
 import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';

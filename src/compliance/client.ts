@@ -1,18 +1,39 @@
+import type { Clock } from '../platform/clock.ts';
+import type { ComplianceSettings } from '../platform/config.ts';
+import { userAgent } from '../platform/package.ts';
+import type { Budget, Lane, Ticket } from './budget.ts';
+import type { Credentials } from './credentials.ts';
 import { holdsNothing, type List, listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
-import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
-import { type IdPointers, type JsonObject, recordIdIn } from './pointers.ts';
-import { type RegistrationAnswer, registrationIn } from './registration.ts';
 import {
-  type CallOptions,
-  COLLECTIONS,
-  createRequester,
-  type Exchanged,
-  type RequesterOptions,
-  recordPath,
-  routeOf,
-  type Timing,
-} from './requester.ts';
+  type Expectation,
+  judge,
+  UnaddressableError,
+  UpstreamError,
+  type UpstreamErrorKind,
+} from './errors.ts';
+import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
+import { GrantRefused } from './oauth-endpoint.ts';
+import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
+import { type RegistrationAnswer, registrationIn } from './registration.ts';
 import type { RegistrationRequest } from './schemas.ts';
+import { clockSkewMs, ExchangeFailure, exchange, pauseAfter, retryAfterIn } from './transport.ts';
+
+/** One moment on both clocks of Clock. */
+interface Moment {
+  steadyMs: number;
+  wallMs: number;
+}
+
+/** When the request left us (after the wait for the budget) and when its answer had been read. */
+export interface Timing {
+  began: Moment;
+  ended: Moment;
+}
+
+interface Exchanged<T> extends Timing {
+  status: number;
+  value: T;
+}
 
 /** Its meta's perPage and total win over whatever was asked for. */
 export interface Page
@@ -25,64 +46,98 @@ export interface Page
 export type RecordAnswer = Timing &
   (
     | { outcome: 'found'; object: JsonObject }
-    /** `isPage`: for people to look at, as a proxy or a web server has it, and no answer of an API's own. */
+    /** `isPage`: the answer is a web page, as of a proxy or a web server, and not the API's own. */
     | { outcome: 'missing'; isPage?: boolean }
   );
 
-export interface Created {
+interface Created {
   object: JsonObject;
-  /** Null when the answer names none where the pointers look; the record exists all the same. */
+  /** Null: the pointers find none in the answer. The record exists all the same. */
   id: string | null;
 }
 
+export interface CallOptions {
+  lane: Lane;
+  signal: AbortSignal;
+  /**
+   * Called directly before the request leaves: after the wait for the budget, and again if it is sent a second time
+   * with renewed credentials. A read counts as begun at the last call.
+   */
+  onSend?: () => void | Promise<void>;
+}
+
+export interface PageCallOptions extends CallOptions {
+  /** A 404 or a 400 is an empty page then: some services answer so behind the last one. */
+  isBehindLast?: boolean;
+  /** Sent instead of the parameters that are set, to find out which ones the service uses. */
+  query?: Record<string, string>;
+}
+
 /**
- * The seven operations of the specification. Each call is one request, two when a GET met a 401 and the
- * credentials could be renewed. Every failure is thrown as UpstreamError, save an id that cannot be asked for
+ * The seven operations of the specification. Each call is one request, or two when a GET met a 401 and the
+ * credentials could be renewed. Every failure is thrown as UpstreamError, except an id that cannot be asked for
  * (UnaddressableError), credentials that cannot be had (their own error), and the caller's abort (its reason).
  */
 export interface ComplianceClient {
-  /** `page`: its number, or how many records to leave out, as the setting of its parameter has it. */
+  /** `page`: its number, or how many records to skip where the page parameter is an offset. */
   listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
-  /** `missing` is a 404 or a 410 and nothing else. A found object carries the id that was asked for, or none at all. */
+  /** `missing`: a 404 or a 410. A found object has the id that was asked for, or none. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
   createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
   createRiskAssessment(body: JsonObject, options: CallOptions): Promise<Created>;
-  /** Any 2xx is success, whatever it says: its answer is handed on whole, since its secret is shown only once. */
+  /** Any 2xx is success, and its answer is returned whole, since its secret is shown only once. */
   registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
   /**
-   * Any request; any 2xx is success, and its JSON is handed on as it is (null: empty). `path` is below the base
-   * URL, percent-encoded, and may carry a query. `body` is JSON text and sent as it is: what was parsed and
-   * written anew would have lost digits of large numbers.
+   * Any request; any 2xx is success (empty: null). `path` is below the base URL, percent-encoded, and may have a
+   * query. `body` is JSON text, sent as it is: parsing it would lose digits of large numbers.
    */
   request(
     request: { method: 'GET' | 'POST'; path: string; body?: string } & CallOptions,
   ): Promise<Exchanged<unknown>>;
 }
 
-export interface PageCallOptions extends CallOptions {
-  /** A 404 or a 400 then is an empty page, which is how some services answer behind the last one. */
-  isBehindLast?: boolean;
-  /** Sent instead of the parameters that are set: to find out which ones the service listens to. */
-  query?: Record<string, string>;
+export interface ObservedRequest {
+  method: string;
+  /** See `routeOf`. */
+  route: string;
+  status: number | null;
+  durationMs: number;
+  error: UpstreamErrorKind | null;
+  /** How far the service's clock is ahead of ours, beyond the second that its Date header is rounded to. */
+  dateHeaderSkewMs: number | null;
 }
 
-export interface ClientOptions extends RequesterOptions {
+export interface RefusedRequest {
+  status: 401 | 403;
+  method: string;
+  route: string;
+}
+
+export interface ClientOptions {
+  settings: ComplianceSettings;
   pointers: IdPointers;
+  credentials: Credentials;
+  budget: Budget;
+  clock: Clock;
+  /** Called once per finished request, also for one sent a second time. Must not throw. */
+  observe?: (request: ObservedRequest) => void;
+  /** Told of each final 401 and 403 of the API, before its error is thrown. Must not reject. */
+  refused?: (refusal: RefusedRequest) => Promise<void>;
 }
 
-/** Its answers may hold a signing secret, so that of none more than the reason of a 4xx goes into an error. */
+/** Its answers may hold a signing secret. */
 const REGISTRATIONS = '/webhooks';
 
 const NO_ROWS: Pick<Page, 'objects' | 'meta'> = { objects: [], meta: {} };
 
 const isOk = (status: number) => status === 200;
-const isSuccess = (status: number) => status >= 200 && status < 300;
+const isAny2xx = (status: number) => status >= 200 && status < 300;
 /** The specification does not show the success status of a create. */
 const isCreated = (status: number) => status === 200 || status === 201;
 
 export function createClient(options: ClientOptions): ComplianceClient {
   const { settings, pointers } = options;
-  const send = createRequester(options);
+  const send = createSender(options);
   const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
 
   async function create(kind: 'policy' | 'risk_assessment', body: JsonObject, call: CallOptions) {
@@ -91,7 +146,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
       method: 'POST',
       path: COLLECTIONS[kind],
       body: JSON.stringify(body),
-      accepts: isCreated,
+      isSuccess: isCreated,
       read: (answer) => objectIn(answer, WRAPPERS[kind], idOf(kind)),
     });
     return { object: value, id: idOf(kind)(value) };
@@ -100,7 +155,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
   return {
     async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
       const { pageParam, perPageParam, pageSize } = settings.paging;
-      // Always the same size, even after an answer that names another: changing it in a list scan would shift the pages.
+      // Always our size, even if an answer names another: a change during a list scan would shift the pages.
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );
@@ -108,7 +163,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         ...call,
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,
-        accepts: isOk,
+        isSuccess: isOk,
         read: (body) =>
           isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind)),
         ...(isBehindLast ? { missing: { at: [204, 400, 404], read: () => NO_ROWS } } : {}),
@@ -123,7 +178,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         ...call,
         method: 'GET',
         path,
-        accepts: isOk,
+        isSuccess: isOk,
         read: (body) => recordIn(body, kind, id, pointers),
         missing: {
           at: [404, 410],
@@ -147,7 +202,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         method: 'POST',
         path: REGISTRATIONS,
         body: JSON.stringify(registration),
-        accepts: isSuccess,
+        isSuccess: isAny2xx,
         asText: true,
         read: (text) => registrationIn(String(text)),
         isSecret: true,
@@ -158,9 +213,155 @@ export function createClient(options: ClientOptions): ComplianceClient {
     request: (request) =>
       send({
         ...request,
-        accepts: isSuccess,
+        isSuccess: isAny2xx,
         read: (body) => body ?? null,
         isSecret: routeOf(request.path) === REGISTRATIONS,
       }),
   };
+}
+
+type OutgoingRequest<T> = Expectation<T> & CallOptions;
+
+/** Sends requests within the budget and with credentials, and judges their answers. */
+function createSender(options: ClientOptions): <T>(request: OutgoingRequest<T>) => Promise<Exchanged<T>> {
+  const { settings, credentials, budget, clock, observe } = options;
+  const agent = userAgent();
+  const now = (): Moment => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
+
+  async function authorize(request: CallOptions, ticket: Ticket): Promise<string> {
+    try {
+      const authorization = await credentials.authorization(request.signal);
+      await request.onSend?.();
+      request.signal.throwIfAborted();
+      return authorization;
+    } catch (error) {
+      ticket.unused();
+      throw error;
+    }
+  }
+
+  /** `sent` is told which credentials went out, if any did. */
+  async function sendOnce<T>(
+    request: OutgoingRequest<T>,
+    sent: { authorization?: string },
+  ): Promise<Exchanged<T>> {
+    const { method, path, signal, body = null } = request;
+    const url = urlFor(settings.baseUrl, path);
+    const ticket = await budget.take(request.lane, signal);
+    const authorization = await authorize(request, ticket);
+    const headers = {
+      accept: 'application/json',
+      // Named because fetch also offers brotli, whose decoder had a flaw in releases we may run on.
+      'accept-encoding': 'gzip',
+      authorization,
+      'user-agent': agent,
+      ...(body === null ? {} : { 'content-type': 'application/json' }),
+    };
+
+    sent.authorization = authorization;
+    const began = now();
+    const reply = await exchange(url, { method, headers, body }, settings.timeoutMs, signal);
+    ticket.arrived();
+    const ended = now();
+
+    const answer = reply instanceof ExchangeFailure ? null : reply;
+    const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wallMs);
+    const pauseMs = answer === null ? null : pauseAfter(answer, retryAfterMs);
+    if (pauseMs !== null) budget.pauseUntil(ended.steadyMs + pauseMs);
+
+    const verdict = judge(request, reply, { auth: settings.auth, authorization, retryAfterMs });
+    observe?.({
+      method,
+      route: routeOf(path),
+      status: reply.status,
+      durationMs: ended.steadyMs - began.steadyMs,
+      error: verdict instanceof UpstreamError ? verdict.kind : null,
+      dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wallMs),
+    });
+    if (verdict instanceof UpstreamError) {
+      // An aborted read changed nothing, so its caller gets back the reason it gave.
+      throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
+    }
+    return { status: answer!.status, value: verdict.value, began, ended };
+  }
+
+  async function sendRenewing<T>(request: OutgoingRequest<T>): Promise<Exchanged<T>> {
+    const sent: { authorization?: string } = {};
+    try {
+      return await sendOnce(request, sent);
+    } catch (error) {
+      if (!(error instanceof UpstreamError) || error.kind !== 'unauthorized') throw error;
+      // Without credentials to send, nothing was refused by the service.
+      if (sent.authorization === undefined) throw error;
+      const isRenewed = (await credentials.renew?.(request.signal, sent.authorization)) ?? false;
+      // No POST is ever sent twice, not even now.
+      if (!isRenewed || request.method === 'POST') throw error;
+      return await sendOnce(request, {});
+    }
+  }
+
+  return async (request) => {
+    try {
+      return await sendRenewing(request);
+    } catch (error) {
+      const status = statusOfRefusal(error);
+      if (status !== null)
+        await options.refused?.({ status, method: request.method, route: routeOf(request.path) });
+      throw error;
+    }
+  };
+}
+
+/** Null: another failure, or a refusal of the token endpoint's, which is noted as one of the grant. */
+function statusOfRefusal(error: unknown): 401 | 403 | null {
+  if (!(error instanceof UpstreamError) || error instanceof GrantRefused) return null;
+  return error.status === 401 || error.status === 403 ? error.status : null;
+}
+
+/** The path that a kind's collection has below the base URL. Source: section 4 of the specification. */
+export const COLLECTIONS = {
+  policy: '/policies',
+  risk_assessment: '/risk-assessments',
+  vendor: '/vendors',
+} as const satisfies Record<Kind, string>;
+
+/** @throws UnaddressableError for an id that no path can carry. */
+export function recordPath(kind: FetchedKind, id: string): string {
+  if (!isUsableId(id) || !isAddressable(id)) {
+    throw new UnaddressableError(`the ${kind} id ${JSON.stringify(id)} cannot be put into a request's path`);
+  }
+  return `${COLLECTIONS[kind]}/${encodeURIComponent(id)}`;
+}
+
+/** The path without its id, such as `/vendors/{id}`, or `other`: a short fixed list, so that metrics have few labels. */
+export function routeOf(path: string): string {
+  const [, collection, id, ...rest] = path.split('?')[0]!.split('/');
+  const route = `/${collection ?? ''}`;
+  if (id === undefined) {
+    return route === REGISTRATIONS || (Object.values(COLLECTIONS) as string[]).includes(route)
+      ? route
+      : 'other';
+  }
+  const isRecord = rest.length === 0 && id !== '';
+  return isRecord && (route === COLLECTIONS.vendor || route === COLLECTIONS.risk_assessment)
+    ? `${route}/{id}`
+    : 'other';
+}
+
+/**
+ * The absolute URL of `path`, which starts with a slash, is percent-encoded already and may have a query.
+ * @throws UnaddressableError when URL parsing would turn the path into another one.
+ */
+export function urlFor(baseUrl: URL, path: string): URL {
+  const mark = path.indexOf('?');
+  const pathname = mark === -1 ? path : path.slice(0, mark);
+  const url = new URL(baseUrl);
+  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
+  url.pathname = intended;
+  url.search = mark === -1 ? '' : path.slice(mark);
+  url.hash = '';
+  if (!pathname.startsWith('/') || url.pathname !== intended) {
+    throw new UnaddressableError(`the path ${JSON.stringify(pathname)} would be sent as ${url.pathname}`);
+  }
+  return url;
 }

@@ -1,20 +1,22 @@
 import { isUtf8 } from 'node:buffer';
-import { EXCERPT_BYTES, UnaddressableError } from './errors.ts';
 
 /**
- * A page of 100 records of 160 KB each, which is far more than the largest seen; decompressed bytes count, so
- * that a small compressed answer cannot fill the memory.
+ * A page of 100 records of 160 KB each, far more than the largest seen. Decompressed bytes count, so that a small
+ * compressed answer cannot fill the memory.
  */
 export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
+
+/** An error answer's body is kept up to here: enough to recognise it, too little to fill a table. */
+const EXCERPT_BYTES = 2048;
 
 export interface Answer {
   status: number;
   headers: Headers;
-  /** Whole for a 2xx; of anything else no more is read once `EXCERPT_BYTES` are there. */
+  /** Whole for a 2xx; of other answers only the first `EXCERPT_BYTES` or a little more. */
   body: Uint8Array;
 }
 
-/** One HTTP exchange that brought no complete answer. A result, and thrown only within this file. */
+/** One HTTP exchange that brought no complete answer. Returned, and thrown only within this file. */
 export class ExchangeFailure extends Error {
   readonly kind: 'timeout' | 'network' | 'malformed' | 'cancelled';
   readonly status: number | null;
@@ -35,8 +37,7 @@ export class ExchangeFailure extends Error {
 
 /**
  * Sends one request and reads its answer, both within `timeoutMs`. Never follows a redirect and never sends
- * again, with one exception that fetch gives no way to switch off: it repeats a GET answered with 421, twice.
- * Never rejects.
+ * again, except that fetch repeats a GET answered with 421 twice, which cannot be switched off. Never rejects.
  */
 export async function exchange(
   url: URL,
@@ -44,7 +45,7 @@ export async function exchange(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Answer | ExchangeFailure> {
-  // One controller and not AbortSignal.any: every listener on the caller's long-lived signal is taken off again.
+  // Not AbortSignal.any: the listener on the caller's long-lived signal must be removed again.
   const own = new AbortController();
   let isLate = false;
   const timer = setTimeout(() => {
@@ -59,7 +60,7 @@ export async function exchange(
     const response = await fetch(url, {
       ...request,
       redirect: 'error',
-      // A read that repairs must not come out of some cache on the way.
+      // A read that repairs must not come from a cache.
       cache: 'no-store',
       signal: own.signal,
     });
@@ -82,7 +83,7 @@ export async function exchange(
   }
 }
 
-/** gzip is all we ask for; other decoders are left out of reach of what arrives. */
+/** We ask for gzip alone; no other decoder is given what arrives. */
 function checkEncoding(response: Response): void {
   const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity';
   if (['identity', 'gzip', 'x-gzip', ''].includes(encoding)) return;
@@ -106,22 +107,22 @@ async function readBody(response: Response, limitBytes: number, whenOver: 'refus
   return Buffer.concat(chunks);
 }
 
-/** Every byte finds its place in it, so that nothing of what is shown only once is lost. */
+/** No byte is lost: an answer may be shown only once. */
 export function textOf(body: Uint8Array): string {
   return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
 }
 
-/** The start of a body for people; the credentials of `authorization`, where it echoes them, are blotted out. */
+/** The start of a body for people, without the credentials of `authorization` where it echoes them. */
 export function excerptOf(body: Uint8Array, authorization: string): string | null {
   if (body.length === 0) return null;
   const token = authorization.slice(authorization.indexOf(' ') + 1);
-  // Blotted out before it is cut: of credentials that lie across the cut a part would stay.
+  // Replaced before the cut, which could otherwise leave a part of them.
   const text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + token.length));
-  const blotted = token === '' ? text : text.replaceAll(token, '[credentials]');
-  return blotted.slice(0, EXCERPT_BYTES);
+  const safe = token === '' ? text : text.replaceAll(token, '[credentials]');
+  return safe.slice(0, EXCERPT_BYTES);
 }
 
-/** Failures of the connection's making: no byte of the request can have left. */
+/** The connection was never made: no byte of the request can have left. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
@@ -130,7 +131,7 @@ const NEVER_SENT_FAMILIES = /^(EAI|CERT|ERR_TLS_CERT|UNABLE_TO)_/;
 
 function failureOf(error: unknown, status: number | null): ExchangeFailure {
   if (!(error instanceof Error) || error.cause === undefined) {
-    // fetch refused to build the request; its message quotes the header or URL it disliked, secrets included.
+    // fetch refused to build the request; its message quotes the header or URL, secrets included.
     return new ExchangeFailure('network', 'the request could not be built', { status, maybeSent: false });
   }
   const { cause } = error;
@@ -145,46 +146,27 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
   return new ExchangeFailure(kind, code || text, { status, maybeSent, cause: error });
 }
 
-/**
- * The absolute URL of `path`, which starts with a slash, is percent-encoded already and may carry a query.
- * @throws UnaddressableError when URL parsing would turn the path into another one.
- */
-export function urlFor(baseUrl: URL, path: string): URL {
-  const mark = path.indexOf('?');
-  const pathname = mark === -1 ? path : path.slice(0, mark);
-  const url = new URL(baseUrl);
-  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
-  url.pathname = intended;
-  url.search = mark === -1 ? '' : path.slice(mark);
-  url.hash = '';
-  if (!pathname.startsWith('/') || url.pathname !== intended) {
-    throw new UnaddressableError(`the path ${JSON.stringify(pathname)} would be sent as ${url.pathname}`);
-  }
-  return url;
-}
-
-/** A wait longer than this is taken as this: one bad header must not stop all repair for a day. */
+/** A longer wait is cut to this: one bad header must not stop all repairs for a day. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-/** For a 429 that names no time. Everything waits, since every lane draws on the same allowance. */
+/** For a 429 that names no time. All lanes wait, since they share the allowance. */
 const DEFAULT_PAUSE_MS = 10_000;
 
-/** What an answer asks to wait, ms; null: nothing, or not in a way that can be read. `wallMs`: when it had been read. */
+/** What an answer asks us to wait, ms; null: nothing that can be read. `wallMs`: when it was read. */
 export function retryAfterIn({ status, headers }: Answer, wallMs: number): number | null {
   if (status !== 429 && status !== 503) return null;
   return parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
 }
 
-/** For how long nothing more is asked after an answer, ms; null: it may go on. */
+/** For how long nothing more is sent after an answer, ms; null: no pause. */
 export function pauseAfter({ status }: Answer, retryAfterMs: number | null): number | null {
   return retryAfterMs ?? (status === 429 ? DEFAULT_PAUSE_MS : null);
 }
 
 /**
- * Milliseconds that a Retry-After header asks to wait, 0 … `MAX_RETRY_AFTER_MS`; null when it is absent or
- * neither whole seconds nor a date in the current HTTP form.
- * A date is compared with `nowMs`: pass the instant of the same answer's Date header where there is one, so
- * that a difference between the two machines' clocks does not lengthen or swallow the wait.
+ * Milliseconds that a Retry-After header asks to wait, 0 … `MAX_RETRY_AFTER_MS`; null: absent, or neither whole seconds
+ * nor a date in the current HTTP form. A date is compared with `nowMs`: pass the same answer's Date header where there
+ * is one, so that the two machines' clocks need not agree.
  */
 export function parseRetryAfter(header: string | null, nowMs: number): number | null {
   const text = header?.trim() ?? '';
@@ -196,7 +178,7 @@ export function parseRetryAfter(header: string | null, nowMs: number): number | 
 /** Milliseconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, or null. */
 export function parseHttpDate(text: string | null): number | null {
   const at = text === null ? Number.NaN : Date.parse(text);
-  // Date.parse takes nearly anything, 30 February too; only what prints back as it came is a date.
+  // Date.parse takes nearly anything, 30 February too; only what prints back the same is a date.
   return Number.isFinite(at) && new Date(at).toUTCString() === text ? at : null;
 }
 

@@ -1,6 +1,6 @@
 import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
+import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import type { ObservedRequest } from '../compliance/requester.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';

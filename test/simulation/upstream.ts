@@ -1,10 +1,15 @@
 import type { Budget, Lane } from '../../src/compliance/budget.ts';
-import type { ComplianceClient, Page, RecordAnswer } from '../../src/compliance/client.ts';
+import type {
+  CallOptions,
+  ComplianceClient,
+  Page,
+  RecordAnswer,
+  Timing,
+} from '../../src/compliance/client.ts';
 import { MalformedAnswer, recordIn } from '../../src/compliance/envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from '../../src/compliance/errors.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { CallOptions, Timing } from '../../src/compliance/requester.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import type { Model } from './model.ts';
 import type { Fault, Settings } from './plan.ts';

@@ -1,10 +1,9 @@
 import { idCandidatesIn } from '../../compliance/candidates.ts';
-import type { ComplianceClient } from '../../compliance/client.ts';
+import { COLLECTIONS, type ComplianceClient, recordPath } from '../../compliance/client.ts';
 import { listIn, MalformedAnswer, objectIn, WRAPPERS } from '../../compliance/envelope.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
 import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../../compliance/kinds.ts';
 import { type IdPointers, type JsonObject, recordIdIn } from '../../compliance/pointers.ts';
-import { COLLECTIONS, recordPath } from '../../compliance/requester.ts';
 import type { Config } from '../../platform/config.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import { type AskPage, findPaging } from './paging.ts';
