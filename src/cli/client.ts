@@ -5,7 +5,7 @@ import {
   type ObservedRequest,
   type RefusedRequest,
 } from '../compliance/client.ts';
-import { credentialsFor } from '../compliance/credentials-for.ts';
+import { credentialsFor } from '../compliance/credentials.ts';
 import type { Needs, TokenStore } from '../compliance/oauth-tokens.ts';
 import { systemClock } from '../platform/clock.ts';
 import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';

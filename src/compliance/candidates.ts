@@ -19,20 +19,7 @@ export const MAX_CANDIDATES = 12;
 const MAX_PATH_LENGTH = 200;
 
 /** Last words of a key that holds an id, the likelier ones first. */
-const ID_WORDS = [
-  'id',
-  'uuid',
-  'guid',
-  'identifier',
-  'uid',
-  'ref',
-  'reference',
-  'key',
-  'number',
-  'no',
-  'nr',
-  'code',
-];
+const ID_WORDS = 'id uuid guid identifier uid ref reference key number no nr code'.split(' ');
 
 /** What a kind's records are called, the more exact word first. */
 const OWN_WORDS: Readonly<Record<Kind, readonly string[]>> = {
@@ -41,44 +28,14 @@ const OWN_WORDS: Readonly<Record<Kind, readonly string[]>> = {
   vendor: ['vendor', 'vendors', 'supplier', 'suppliers'],
 };
 
-/** What else may stand beside a record in a payload. An id of one of these is said not to be the record's own. */
+/** Other things that a payload may name. An id of one of these is not the record's own. */
 const FOREIGN_WORDS: ReadonlySet<string> = new Set(
   [
-    'event',
-    'delivery',
-    'webhook',
-    'subscription',
-    'request',
-    'trace',
-    'span',
-    'correlation',
-    'session',
-    'job',
-  ]
-    .concat([
-      'user',
-      'actor',
-      'author',
-      'owner',
-      'assignee',
-      'reviewer',
-      'approver',
-      'person',
-      'employee',
-      'by',
-    ])
-    .concat([
-      'tenant',
-      'organization',
-      'organisation',
-      'org',
-      'account',
-      'workspace',
-      'company',
-      'customer',
-      'team',
-    ])
-    .concat(['previous', 'parent', 'template', 'control', 'document', 'file', 'task', 'comment']),
+    'event delivery webhook subscription request trace span correlation session job user actor',
+    'author owner assignee reviewer approver person employee by tenant organization organisation org',
+    'account workspace company customer team previous parent template control document file task',
+    'comment',
+  ].flatMap((line) => line.split(' ')),
 );
 
 /** A day or an instant, a version or a number, an address. */

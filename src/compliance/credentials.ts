@@ -1,28 +1,67 @@
-import { scryptSync } from 'node:crypto';
+import { randomUUID, scryptSync } from 'node:crypto';
+import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
+import { UpstreamError } from './errors.ts';
+import { createTokenEndpoint, GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
+import {
+  GRANT,
+  isReadOnly,
+  type Needs,
+  needsRenewal,
+  openTokens,
+  type SealedTokens,
+  scopesFor,
+  scopesOf,
+  sealTokens,
+  type TokenStore,
+  type Tokens,
+} from './oauth-tokens.ts';
 
 /** Who we are to the compliance service. */
 export interface Credentials {
   /** The value of the Authorization header, asked for anew before each request. */
   authorization(signal: AbortSignal): Promise<string>;
   /**
-   * Called after a 401 for the Authorization header `rejected`, which others may have renewed meanwhile. True
-   * when the next `authorization` is worth another try. Absent where nothing but an operator can renew what we
-   * hold.
+   * Called after a 401 for the Authorization header `rejected`, which another request may have renewed meanwhile. True:
+   * the next `authorization` is worth another try. Absent: only an operator can renew these.
    */
   renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
-  /** What is known of them without asking the upstream. Absent where nothing is. */
+  /** What is known of them without asking the upstream. Absent: nothing is. */
   standing?(): Promise<CredentialStanding>;
 }
 
 export interface CredentialStanding {
-  /** When what is sent now runs out, wall-clock milliseconds; null: there is nothing to send yet. */
+  /** When they run out, wall-clock milliseconds; null: there are none yet. */
   expiresWall: number | null;
   /** Why they are of no use until a person acts; null: nothing is known against them. */
   refusal: string | null;
-  /** What they were granted, or asked for where the answer did not say; null: nobody knows. */
+  /** What was granted, or asked for where the answer did not say; null: unknown. */
   scopes: readonly string[] | null;
+}
+
+export interface CredentialsOptions {
+  settings: ComplianceSettings;
+  store: TokenStore;
+  /** CREDENTIALS_KEY, for tokens at rest; asked anew each time, as its file may change. */
+  key: () => Uint8Array | null;
+  clock: Clock;
+  /** Who asks, for the audit: `service`, or the command. */
+  actor: string;
+  /** `write` for POSTs. */
+  needs: Needs;
+}
+
+/** The credentials that COMPLIANCE_AUTH names. Throws UsageError where a setting for them is missing. */
+export function credentialsFor(options: CredentialsOptions): Credentials {
+  const { settings } = options;
+  if (settings.auth === 'api_key') {
+    if (settings.apiKey !== null) return apiKeyCredentials(settings.apiKey);
+    throw new UsageError('COMPLIANCE_API_KEY is not set', 'COMPLIANCE_AUTH=api_key needs it');
+  }
+  const endpoint = createTokenEndpoint(options);
+  if (settings.auth === 'oauth') return grantCredentials(options, endpoint);
+  return serviceAccountCredentials(options, endpoint);
 }
 
 /** A static key, read at every request so that a rotated file takes effect without a restart. */
@@ -42,13 +81,241 @@ export function apiKeyCredentials(apiKey: () => string): Credentials {
   };
 }
 
+/**
+ * A service account's token, got with the client's own secret. In memory only: a new one costs a request and voids none,
+ * so there is nothing to keep or to share between processes.
+ */
+function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
+  const { settings, store, clock, actor } = options;
+  const scopes = scopesFor(settings.scopes, options.needs);
+  let tokens: Tokens | null = null;
+  let grant: Promise<Tokens> | null = null;
+
+  async function obtain(signal: AbortSignal): Promise<Tokens> {
+    const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+    const entry = { actor, action: 'token_grant', target: 'service_account' };
+    try {
+      tokens = await endpoint.clientCredentials(scopes, signal);
+      await store.audit({ ...entry, outcome: 'ok' }, now());
+      return tokens;
+    } catch (error) {
+      if (error instanceof GrantRefused) await store.audit({ ...entry, outcome: error.reason }, now());
+      throw error;
+    }
+  }
+
+  return {
+    async authorization(signal) {
+      while (tokens === null || needsRenewal(tokens, clock.wall())) {
+        signal.throwIfAborted();
+        if (grant === null) {
+          grant = obtain(signal).finally(() => {
+            grant = null;
+          });
+          await grant;
+        } else {
+          // The caller that asked first may have gone away: its failure is not ours, we ask again.
+          await grant.catch(() => undefined);
+        }
+      }
+      return `Bearer ${tokens.accessToken}`;
+    },
+
+    async renew(_signal, rejected) {
+      // Another request may have been refused first, and got a new token since.
+      if (tokens !== null && rejected === `Bearer ${tokens.accessToken}`) tokens = null;
+      return true;
+    },
+
+    standing: async () => ({
+      ...{ expiresWall: tokens?.expiresWall ?? null, refusal: null },
+      scopes: tokens === null ? null : scopesOf(tokens),
+    }),
+  };
+}
+
+/** How long others wait for one renewal, beyond what its request may take: for its two writes. */
+const LEASE_MARGIN_MS = 5_000;
+/** How often a process looks whether another one's renewal is done. */
+const LOOK_EVERY_MS = 100;
+
+const SIGN_IN = 'run `compliance-mirror login`';
+
+/**
+ * A person's grant, as `login` stored it. The row is read at every request, so that a sign-in or a renewal by
+ * another process counts at once. Renewing takes a lease: most servers void a refresh token with its first use, so two
+ * processes that use one together lose the grant.
+ *
+ * What only a person can mend is an UpstreamError of kind `unauthorized`, which opens a gap and deletes nothing.
+ */
+function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
+  const { settings, store, clock, actor } = options;
+  const owner = `${process.pid}-${randomUUID()}`;
+  const leaseMs = settings.timeoutMs + LEASE_MARGIN_MS;
+  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  let opened: { sealed: string; tokens: Tokens } | null = null;
+  let renewal: Promise<Tokens> | null = null;
+
+  function open(row: SealedTokens): Tokens {
+    if (row.refusal !== null) throw consentNeeded(row.refusal);
+    if (opened?.sealed !== row.sealed) {
+      opened = { sealed: row.sealed, tokens: opening(() => openTokens(options.key(), row.sealed)) };
+    }
+    return opened.tokens;
+  }
+
+  async function current(): Promise<Tokens> {
+    const row = await store.readTokens(GRANT);
+    if (row === null) {
+      throw unauthorized(`nobody has signed in to the compliance service yet: ${SIGN_IN}`);
+    }
+    try {
+      return open(row);
+    } catch (error) {
+      // Re-encrypted with a key that is not here yet: what we have open is good until it needs a renewal.
+      const isGood = row.refusal === null && opened !== null && !needsRenewal(opened.tokens, clock.wall());
+      if (isGood && opened !== null) return opened.tokens;
+      throw error;
+    }
+  }
+
+  /** Still good, and not the token that was just refused. */
+  const isUsable = (tokens: Tokens, rejected: string | null) =>
+    !needsRenewal(tokens, clock.wall()) && tokens.accessToken !== rejected;
+
+  /** One renewal at a time in this process; the lease does the same between processes. */
+  async function renewed(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
+    for (;;) {
+      const tokens = await current();
+      if (isUsable(tokens, rejected)) return tokens;
+      const shared = renewal;
+      if (shared === null) {
+        const own = renewOverLease(rejected, signal).finally(() => {
+          renewal = null;
+        });
+        renewal = own;
+        return await own;
+      }
+      try {
+        await shared;
+      } catch (error) {
+        // It may have failed because its own caller went away: that is no reason to fail here.
+        signal.throwIfAborted();
+        if (error instanceof MirrorError) throw error;
+      }
+    }
+  }
+
+  async function renewOverLease(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
+    for (;;) {
+      signal.throwIfAborted();
+      const row = await store.leaseTokens(GRANT, owner, leaseMs, now());
+      if (row !== null) {
+        try {
+          const tokens = open(row);
+          const done = isUsable(tokens, rejected) ? tokens : await refresh(row, tokens, signal);
+          if (done !== null) return done;
+        } finally {
+          await store.releaseTokens(GRANT, owner);
+        }
+      } else {
+        await clock.sleep(LOOK_EVERY_MS, signal);
+        const tokens = await current();
+        if (isUsable(tokens, rejected)) return tokens;
+      }
+    }
+  }
+
+  /** Null: another process saved tokens meanwhile, and those count. */
+  async function refresh(row: SealedTokens, tokens: Tokens, signal: AbortSignal): Promise<Tokens | null> {
+    const { refreshToken } = tokens;
+    if (refreshToken === null) {
+      throw consentNeeded('the access token is no longer good, and there is no refresh token');
+    }
+    const entry = { actor, action: 'token_refresh', target: GRANT };
+    try {
+      const fresh = await endpoint.refresh({ ...tokens, refreshToken }, signal);
+      const sealed = sealTokens(options.key(), fresh);
+      const isSaved = await store.saveTokens(GRANT, sealed, row.version, { ...entry, outcome: 'ok' }, now());
+      return isSaved ? fresh : null;
+    } catch (error) {
+      if (!(error instanceof GrantRefused)) throw error;
+      const refused = { ...entry, outcome: error.reason };
+      if (error.reason !== 'invalid_grant') {
+        await store.audit(refused, now());
+        throw error;
+      }
+      // Asking again would be refused again: the next sign-in clears this.
+      const isCurrent = await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
+      if (isCurrent) throw consentNeeded(error.reason);
+      return null;
+    }
+  }
+
+  return {
+    async authorization(signal) {
+      const tokens = await current();
+      if (options.needs === 'write' && isReadOnly(tokens)) {
+        throw new UpstreamError('forbidden', 'the sign-in was for reading only, and this writes', {
+          remedy: 'Run `compliance-mirror login --write` first.',
+        });
+      }
+      const usable = isUsable(tokens, null) ? tokens : await renewed(null, signal);
+      return `Bearer ${usable.accessToken}`;
+    },
+
+    async renew(signal, rejected) {
+      const token = rejected.replace(/^Bearer /, '');
+      const tokens = await current();
+      // Without a refresh token there is nothing to try, and the refusal itself is the better message.
+      if (tokens.refreshToken === null && tokens.accessToken === token) return false;
+      await renewed(token, signal);
+      return true;
+    },
+
+    async standing() {
+      try {
+        const tokens = await current();
+        return { expiresWall: tokens.expiresWall, refusal: null, scopes: scopesOf(tokens) };
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        return { expiresWall: null, refusal: error.message, scopes: null };
+      }
+    },
+  };
+}
+
+const consentNeeded = (reason: string): UpstreamError =>
+  unauthorized(`consent to the compliance service is needed again (${reason}): ${SIGN_IN}`);
+
+function unauthorized(message: string, because: { remedy?: string; cause?: unknown } = {}): UpstreamError {
+  return new UpstreamError('unauthorized', message, {
+    remedy:
+      'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
+    ...because,
+  });
+}
+
+/** A missing or wrong key is for a person to mend, too, and must not stop the service. */
+function opening<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof MirrorError)) throw error;
+    throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, {
+      remedy:
+        'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
+      cause: error,
+    });
+  }
+}
+
 const PRINT_BYTES = 16;
 
 /**
- * Tells one set of credentials and one address of the API from another, and nothing of what they are: slow to try out, and
- * of no use with another database, whose `salt` differs. A database that was put back has another, too: what its copy says of
- * access is then not believed. Of a person's grant, which changes with each renewal, only the
- * client that it was given to counts. Asked anew at each call, since a key's file may change.
+ * A print that tells one set of credentials and one address of the API from another and reveals nothing: it is slow to
+ * guess, and each database has another `salt`. A restored database has a new one, so that what its copy says of access is not
+ * believed. Of a person's grant, whose tokens change, only the client counts. Computed anew when a key's file changes.
  */
 export function accessPrint(
   settings: Pick<

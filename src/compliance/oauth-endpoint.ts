@@ -6,12 +6,11 @@ import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { type Tokens, tokensIn } from './oauth-tokens.ts';
-import { type Answer, ExchangeFailure, exchange, parseHttpDate, parseRetryAfter } from './transport.ts';
+import { type Answer, ExchangeFailure, exchange } from './transport.ts';
 
 /**
- * Our own small client of the two OAuth addresses, over the same transport as the API. The libraries were
- * looked at: openid-client, oauth4webapi and arctic send forms only, and the specification wants JSON;
- * simple-oauth2 5.1 can send JSON, but writes whole request bodies, the client's secret in them, to its debug
+ * Our own small client of the two OAuth addresses, over the API's transport. Refused: openid-client, oauth4webapi and
+ * arctic send forms only, and the specification wants JSON; simple-oauth2 5.1 writes the client's secret to its debug
  * log, loses the refresh token when an answer does not repeat it, and cannot be aborted.
  */
 export interface TokenEndpoint {
@@ -33,10 +32,7 @@ export interface TokenEndpoint {
   clientCredentials(scopes: readonly string[], signal: AbortSignal): Promise<Tokens>;
 }
 
-/**
- * The authorization server has answered that it will not: the grant is used up or revoked, or it does not know
- * the client. Asking again the same way is of no use.
- */
+/** The authorization server refuses: the grant is used up or revoked, or the client is unknown. Asking again is of no use. */
 export class GrantRefused extends UpstreamError {
   /** RFC 6749, section 5.2: `invalid_grant`, `invalid_client`, …; `http_<status>` where the answer names none. */
   readonly reason: string;
@@ -51,8 +47,8 @@ const CLIENT_REMEDY =
   'Check COMPLIANCE_CLIENT_ID, COMPLIANCE_CLIENT_SECRET and what the compliance service allows this client.';
 const GRANT_REMEDY = 'Consent is needed again: run `compliance-mirror login`.';
 
-/** After an abort a request under way may take this much longer: with its answer a rotated token would be lost. */
-const LAST_WORDS_MS = 2_000;
+/** After an abort a request may take this much longer: a rotated token would be lost with its answer. */
+const GRACE_MS = 2_000;
 
 export function createTokenEndpoint(options: {
   settings: ComplianceSettings;
@@ -80,9 +76,9 @@ export function createTokenEndpoint(options: {
   ): Promise<Tokens> {
     signal.throwIfAborted();
     const own = new AbortController();
-    let mercy: NodeJS.Timeout | undefined;
+    let grace: NodeJS.Timeout | undefined;
     const leave = () => {
-      mercy = setTimeout(() => own.abort(), LAST_WORDS_MS);
+      grace = setTimeout(() => own.abort(), GRACE_MS);
     };
     signal.addEventListener('abort', leave, { once: true });
     try {
@@ -96,7 +92,7 @@ export function createTokenEndpoint(options: {
       const request = { method: 'POST', headers, body };
       const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
       if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
-      const answer = answerOf(reply, clock.wall());
+      const answer = answerOf(reply);
       try {
         return tokensIn(answer, { ...context, nowWall: clock.wall() });
       } catch (error) {
@@ -104,7 +100,7 @@ export function createTokenEndpoint(options: {
         throw failed('malformed', error.message, {});
       }
     } finally {
-      clearTimeout(mercy);
+      clearTimeout(grace);
       signal.removeEventListener('abort', leave);
     }
   }
@@ -143,22 +139,19 @@ export function createTokenEndpoint(options: {
   };
 }
 
-/** The JSON of a 2xx; every other reply is thrown. Nothing of its text is kept: it may echo what we sent. */
-function answerOf(reply: Answer | ExchangeFailure, nowWall: number): unknown {
+/** The JSON of a 2xx; every other reply is thrown. Its text is never kept: it may echo what we sent. */
+function answerOf(reply: Answer | ExchangeFailure): unknown {
   if (reply instanceof ExchangeFailure) {
     const details = { status: reply.status, cause: reply.cause };
     throw failed(reply.kind === 'cancelled' ? 'network' : reply.kind, reply.message, details);
   }
-  const { status, headers } = reply;
+  const { status } = reply;
   if (status >= 200 && status < 300) return parse(reply.body);
   if (status === 429 || status >= 500) {
-    const theirs = parseHttpDate(headers.get('date'));
-    const retryAfterMs = parseRetryAfter(headers.get('retry-after'), theirs ?? nowWall);
-    throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
+    throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status });
   }
   const reason = reasonIn(parse(reply.body)) ?? `http_${status}`;
-  const grantIsOver = reason === 'invalid_grant';
-  throw new GrantRefused(reason, status, grantIsOver ? GRANT_REMEDY : CLIENT_REMEDY);
+  throw new GrantRefused(reason, status, reason === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY);
 }
 
 function parse(body: Uint8Array): unknown {
@@ -169,7 +162,7 @@ function parse(body: Uint8Array): unknown {
   }
 }
 
-/** Only what has the form of a code: the description beside it is free text, and may hold anything. */
+/** A code only: the description beside it is free text, and may hold anything. */
 function reasonIn(answer: unknown): string | null {
   const error = typeof answer === 'object' && answer !== null ? (answer as { error?: unknown }).error : null;
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
@@ -178,7 +171,7 @@ function reasonIn(answer: unknown): string | null {
 function failed(
   kind: UpstreamErrorKind,
   what: string,
-  details: { status?: number | null; retryAfterMs?: number | null; cause?: unknown },
+  details: { status?: number | null; cause?: unknown },
 ): UpstreamError {
   return new UpstreamError(kind, `the authorization server: ${what}`, {
     ...details,
@@ -186,11 +179,11 @@ function failed(
   });
 }
 
-/** One attempt to get a person's consent: what only the browser that began it and we know. */
+/** One attempt to get a person's consent: what only we and the browser that began it know. */
 export interface ConsentAttempt {
-  /** Comes back with the redirect; an answer without it was not asked for by us. Null where it is switched off. */
+  /** Comes back with the redirect; an answer without it is not ours. Null: switched off. */
   state: string | null;
-  /** RFC 7636; null where PKCE is switched off. */
+  /** RFC 7636; null: PKCE is switched off. */
   proof: { verifier: string; challenge: string } | null;
 }
 
@@ -216,7 +209,7 @@ export function challengeOf(verifier: string): string {
   return createHash('sha256').update(verifier).digest('base64url');
 }
 
-/** What the parameters of a redirect say. Everything in them may have been made up by anyone. */
+/** What the parameters of a redirect say. Anyone may have made them up. */
 export function readConsent(parameters: URLSearchParams, attempt: ConsentAttempt): ConsentAnswer {
   const error = parameters.get('error');
   const codes = parameters.getAll('code');

@@ -3,10 +3,10 @@ import { MirrorError, UsageError } from '../platform/errors.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { openSecret, type SealedPlace, sealSecret } from './secrets.ts';
 
-/** What a grant brought, and when it must be renewed. Wall-clock milliseconds: a token outlives the process. */
+/** What a grant brought. Times are wall-clock milliseconds: a token outlives the process. */
 export interface Tokens {
   accessToken: string;
-  /** Null: there is no way to renew but to ask the person again. */
+  /** Null: only the person can renew it. */
   refreshToken: string | null;
   expiresWall: number;
   renewWall: number;
@@ -15,13 +15,13 @@ export interface Tokens {
   grantedScopes: readonly string[] | null;
 }
 
-/** Of an answer that does not say. The specification shows no token answer at all. */
+/** For an answer that names none. The specification shows no token answer. */
 const DEFAULT_LIFETIME_SECONDS = 3600;
-/** A token this near its end is renewed before it is sent: requests and clocks take time. */
+/** A token is renewed this long before its end: requests take time, and clocks differ. */
 const RENEW_EARLY_MS = 60_000;
-/** For short-lived tokens: to renew 60 s early what lives for 60 s would renew at every request. */
+/** Not before this share of its life: a token that lives for 60 s would else be renewed at every request. */
 const RENEW_AT_LEAST_AFTER = 1 / 2;
-/** A longer lifetime is taken as this; it keeps sums of milliseconds whole. Ten years. */
+/** A longer lifetime is cut to this, so that sums of milliseconds stay whole. Ten years. */
 const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
 
 /** What an Authorization header can carry. */
@@ -40,8 +40,8 @@ const answerSchema = z.looseObject({
 });
 
 /**
- * The tokens that an answer of the token endpoint holds. `before` are those it renews: an answer without a
- * refresh token leaves the old one in force (RFC 6749, section 6).
+ * The tokens in an answer of the token endpoint. `before`: those it renews, since an answer without a refresh token
+ * leaves the old one in force (RFC 6749, section 6).
  * @throws MalformedAnswer; its message names fields and never their values.
  */
 export function tokensIn(
@@ -83,22 +83,19 @@ export function scopesOf(tokens: Pick<Tokens, 'askedScopes' | 'grantedScopes'>):
   return tokens.grantedScopes ?? tokens.askedScopes;
 }
 
-/**
- * True when these tokens cannot write, by the two scopes the specification shows. Of scopes it does not show,
- * nobody here knows what they allow: the service is asked then.
- */
+/** These tokens cannot write, by the two scopes the specification shows. With other scopes only the service can tell. */
 export function isReadOnly(tokens: Tokens): boolean {
   const scopes = scopesOf(tokens);
   return scopes.length > 0 && scopes.every((scope) => scope === 'read');
 }
 
-/** What the tokens need of a database; the store's port has these verbs. */
+/** What the tokens need of the store. */
 export interface TokenStore {
   readTokens(name: string): Promise<SealedTokens | null>;
-  /** One holder at a time, across processes; null: another one has it, until it lets go or its time is over. */
+  /** One owner at a time, across processes; null: another has the lease until it is released or runs out. */
   leaseTokens(name: string, owner: string, leaseMs: number, now: Now): Promise<SealedTokens | null>;
   releaseTokens(name: string, owner: string): Promise<void>;
-  /** Only over `version`, null: over anything. False: somebody else has saved since, and nothing was done. */
+  /** Only over `version` (null: over any). False: another process has saved since, and nothing was done. */
   saveTokens(name: string, sealed: string, version: number | null, audit: Audit, now: Now): Promise<boolean>;
   refuseTokens(name: string, refusal: string, version: number, audit: Audit, now: Now): Promise<boolean>;
   audit(entry: Audit, now: Now): Promise<void>;

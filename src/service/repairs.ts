@@ -1,8 +1,7 @@
 import { type Backfill, type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
 import { type Budget, createBudget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
-import { accessPrint, type Credentials } from '../compliance/credentials.ts';
-import { credentialsFor } from '../compliance/credentials-for.ts';
+import { accessPrint, type Credentials, credentialsFor } from '../compliance/credentials.ts';
 import type { RepairStore } from '../store/store.ts';
 import { createLeaderBackfill, type LeaderBackfill } from './leader-backfill.ts';
 import { forgeableDistanceMs } from './missed-deliveries.ts';

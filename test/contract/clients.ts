@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Sandbox } from '../../sandbox/sandbox.ts';
 import { createBudget } from '../../src/compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../../src/compliance/client.ts';
-import { credentialsFor } from '../../src/compliance/credentials-for.ts';
+import { credentialsFor } from '../../src/compliance/credentials.ts';
 import { createTokenEndpoint, readConsent, startConsent } from '../../src/compliance/oauth-endpoint.ts';
 import { GRANT, sealTokens } from '../../src/compliance/oauth-tokens.ts';
 import { systemClock } from '../../src/platform/clock.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { ComplianceClient } from '../../compliance/client.ts';
-import { credentialsFor } from '../../compliance/credentials-for.ts';
+import { credentialsFor } from '../../compliance/credentials.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
 import type { ListedKind } from '../../compliance/kinds.ts';
 import { examinePaging, firstPageOf, type PagingFinding } from '../../compliance/paging.ts';
