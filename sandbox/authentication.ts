@@ -1,68 +1,71 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Context, MiddlewareHandler } from 'hono';
-import type { Grants } from './oauth/grants.ts';
+import type { MiddlewareHandler } from 'hono';
+import { bearerOf, sameText } from './access.ts';
 import { Problem, unauthorized } from './problems.ts';
-import { neededScope, permits, type Scopes } from './scopes.ts';
-
-interface Principal {
-  /** Never the credential itself. */
-  subject: string;
-  scopes: Scopes;
-}
 
 /**
- * One way to authenticate: who a bearer value belongs to, or null when this way does not know it. The API asks
- * each in turn, so that a further way is one more entry in the list.
+ * What a credential may do. The specification shows `read` and `write` and speaks of fine-grained permissions
+ * without naming any; the finer ones here are assumed: one resource's part of `read` or `write`.
  */
-export type Authenticator = (bearer: string) => Principal | null;
+type Right = 'read' | 'write';
 
-export type AuthVariables = { Variables: { principal: Principal } };
+/** Resources by the first part of their path, and what can be done to each. */
+const RESOURCES: Readonly<Record<string, readonly Right[]>> = {
+  policies: ['read', 'write'],
+  'risk-assessments': ['read', 'write'],
+  vendors: ['read'],
+  webhooks: ['write'],
+};
 
-export function apiKeyAuthenticator(keys: readonly string[]): Authenticator {
-  const principal: Principal = { subject: 'api_key', scopes: new Set(['read', 'write']) };
-  return (bearer) => (keys.some((key) => sameText(key, bearer)) ? principal : null);
+/** Each with what a person reads on the consent page. */
+export const SCOPES: Readonly<Record<string, string>> = {
+  read: 'Read policies, risk assessments and vendors',
+  write: 'Create policies and risk assessments, and register webhooks',
+  ...Object.fromEntries(
+    Object.entries(RESOURCES).flatMap(([resource, rights]) =>
+      rights.map((right) => [
+        `${resource}:${right}`,
+        `${right === 'read' ? 'Read' : 'Create'} ${resource.replace('-', ' ')}`,
+      ]),
+    ),
+  ),
+};
+
+export type Scopes = ReadonlySet<string>;
+
+/** The words of a `scope` parameter; null when one of them is not a scope. */
+export function parseScopes(text: string): string[] | null {
+  const words = [...new Set(text.split(' ').filter((word) => word !== ''))];
+  return words.every((word) => Object.hasOwn(SCOPES, word)) ? words : null;
 }
 
-/** For the tokens of people and service accounts alike. */
-export function tokenAuthenticator(grants: Grants): Authenticator {
-  return (bearer) => {
-    const holder = grants.holderOf(bearer);
-    return holder === null ? null : { subject: holder.clientId, scopes: holder.scopes };
-  };
+/** True when each of `wanted` is held itself, or the broad scope that it is a part of. */
+export function includesAll(held: Scopes, wanted: readonly string[]): boolean {
+  return wanted.every((scope) => held.has(scope) || held.has(scope.slice(scope.indexOf(':') + 1)));
 }
 
-/** 401 unless one of `authenticators` knows the bearer value; 403 when it lacks the scope its method needs. */
-export function authenticate(authenticators: readonly Authenticator[]): MiddlewareHandler<AuthVariables> {
+const EVERYTHING: Scopes = new Set(['read', 'write']);
+
+/**
+ * For the API: 401 unless the bearer value is one of `apiKeys` or a token that `scopesOf` knows; 403 without the
+ * scope that the request needs: `read` for every GET, `write` for the rest, or the part of it for this resource.
+ */
+export function authenticate(
+  apiKeys: readonly string[],
+  scopesOf: (token: string) => Scopes | null,
+): MiddlewareHandler {
   return async function authenticate(context, next) {
     const bearer = bearerOf(context);
-    const principal = bearer === null ? null : firstKnown(authenticators, bearer);
-    if (principal === null) throw unauthorized();
+    if (bearer === null) throw unauthorized();
+    const scopes = apiKeys.some((key) => sameText(key, bearer)) ? EVERYTHING : scopesOf(bearer);
+    if (scopes === null) throw unauthorized();
     const { method, path } = context.req;
-    if (!permits(principal.scopes, method, path)) {
-      const { broad, narrow } = neededScope(method, path);
+    const broad: Right = method === 'GET' || method === 'HEAD' ? 'read' : 'write';
+    const narrow = `${path.split('/')[2] ?? ''}:${broad}`;
+    if (!includesAll(scopes, [narrow])) {
       throw new Problem(403, 'insufficient_scope', `This request needs the scope ${broad}, or ${narrow}.`, {
         'www-authenticate': `Bearer error="insufficient_scope", scope="${broad}"`,
       });
     }
-    context.set('principal', principal);
     await next();
   };
-}
-
-function firstKnown(authenticators: readonly Authenticator[], bearer: string): Principal | null {
-  for (const authenticator of authenticators) {
-    const principal = authenticator(bearer);
-    if (principal !== null) return principal;
-  }
-  return null;
-}
-
-export function bearerOf(context: Context): string | null {
-  return /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? null;
-}
-
-/** Digests have one length, so the comparison's time says nothing about the secret's. */
-export function sameText(expected: string, given: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(expected), digest(given));
 }

@@ -1,5 +1,10 @@
-import { daysFrom } from './days.ts';
-import type { SeedData } from './records.ts';
+import type { SeedData } from './seed.ts';
+
+const DAY_MS = 86_400_000;
+
+/** The day, `YYYY-MM-DD` in UTC, so many days after `today`. */
+export const daysFrom = (today: Date, days: number): string =>
+  new Date(today.getTime() + days * DAY_MS).toISOString().slice(0, 10);
 
 /** What the sandbox holds without a seed file, with dates around `today`. Every company is invented. */
 export function builtinSeed(today: Date): SeedData {

@@ -1,16 +1,16 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
-import { faultsPatchSchema } from './faults.ts';
-import { tokenSeconds } from './oauth/options.ts';
-import { type Access, requireOwnOrigin } from './page/access.ts';
+import { type Access, requireOwnOrigin } from './access.ts';
+import { changedFaults, faultsPatchSchema } from './faults.ts';
+import { tokenSeconds } from './options.ts';
 import { noSuchGrant } from './page/actions.ts';
 import type { PageParts } from './page/model.ts';
 import { parseOrRefuse, readBody } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
 import { scenarioSchema } from './scenarios.ts';
-import { shapesPatchSchema } from './shapes.ts';
+import { changedShapes, type ShapesPatch, shapesPatchSchema } from './shapes.ts';
 import { drawShapes } from './shapes-draw.ts';
 import { keptId, shownId, withShownIds } from './shaping.ts';
 import { timeScaleSchema } from './time.ts';
@@ -59,14 +59,14 @@ const deliveriesQuerySchema = z.strictObject({
 
 /** Below `/_sandbox`: what a test or a demonstration does to the stand-in. Not part of the specification. */
 export function controlRoutes(parts: ControlParts): Hono {
-  const { upstream, registrations, faults, shapes, scenarios, timers } = parts;
+  const { upstream, registrations, settings, atStart, scenarios, timers } = parts;
   const { state, deliveries } = upstream;
   const routes = new Hono();
-  routes.use(parts.access.required());
+  routes.use(parts.access.required);
   // On loopback without a token any web page in a local browser could send these requests.
-  routes.use(requireOwnOrigin());
+  routes.use(requireOwnOrigin);
 
-  const held = (kind: Kind) => state.list(kind).map((record) => withShownIds(kind, record, shapes.current));
+  const held = (kind: Kind) => state.list(kind).map((record) => withShownIds(kind, record, settings.shapes));
 
   routes.get('/state', (c) =>
     c.json({
@@ -79,11 +79,11 @@ export function controlRoutes(parts: ControlParts): Hono {
         .list('risk_assessment')
         .map((record) => recordId('risk_assessment', record))
         .filter((id) => !deliveries.announced.has(`risk_assessment/${id}`))
-        .map((id) => String(shownId('risk_assessment', id, shapes.current))),
+        .map((id) => String(shownId('risk_assessment', id, settings.shapes))),
       registrations: registrations.list(),
       deliveries: deliveries.open,
-      faults: faults.current,
-      shapes: shapes.current,
+      faults: settings.faults,
+      shapes: settings.shapes,
       scenario: scenarios.status,
       timeScale: timers.scale,
       seedNumber: parts.seedNumber,
@@ -93,12 +93,12 @@ export function controlRoutes(parts: ControlParts): Hono {
   routes.post('/mutate', async (c) => {
     const { silent, ...mutation } = await readBody(c, mutateSchema);
     const { kind, id } = mutation;
-    const kept = { ...mutation, id: id === undefined ? id : keptId(kind, id, shapes.current) };
+    const kept = { ...mutation, id: id === undefined ? id : keptId(kind, id, settings.shapes) };
     const { change, announced } = upstream.perform(kept, { silent });
     return c.json({
       kind,
-      id: String(shownId(kind, change.id, shapes.current)),
-      record: change.record === null ? null : withShownIds(kind, change.record, shapes.current),
+      id: String(shownId(kind, change.id, settings.shapes)),
+      record: change.record === null ? null : withShownIds(kind, change.record, settings.shapes),
       event: announced?.event ?? null,
     });
   });
@@ -109,26 +109,34 @@ export function controlRoutes(parts: ControlParts): Hono {
     return c.json({
       events: about.map(({ event, kind, recordId: id }) => ({
         ...{ id: event.id, type: event.type, kind },
-        record_id: String(shownId(kind, id, shapes.current)),
+        record_id: String(shownId(kind, id, settings.shapes)),
       })),
       registrations: registrations.list().length,
     });
   });
 
-  routes.get('/faults', (c) => c.json(faults.current));
-  routes.on(['POST', 'PATCH'], '/faults', async (c) =>
-    c.json(faults.change(await readBody(c, faultsPatchSchema))),
-  );
+  routes.get('/faults', (c) => c.json(settings.faults));
+  routes.on(['POST', 'PATCH'], '/faults', async (c) => {
+    const patch = await readBody(c, faultsPatchSchema);
+    settings.faults = changedFaults(settings.faults, patch);
+    return c.json(settings.faults);
+  });
 
-  routes.get('/shapes', (c) => c.json(shapes.current));
-  routes.on(['POST', 'PATCH'], '/shapes', async (c) =>
-    c.json(shapes.change(await readBody(c, shapesPatchSchema))),
-  );
+  routes.get('/shapes', (c) => c.json(settings.shapes));
+  routes.on(['POST', 'PATCH'], '/shapes', async (c) => {
+    const patch = await readBody(c, shapesPatchSchema);
+    settings.shapes = changedShapes(settings.shapes, patch);
+    return c.json(settings.shapes);
+  });
+  const replaceShapes = (patch: ShapesPatch) => {
+    settings.shapes = changedShapes(atStart.shapes, patch);
+    return settings.shapes;
+  };
   /** What is left out is as at the start: `{}` undoes every change. */
-  routes.put('/shapes', async (c) => c.json(shapes.replace(await readBody(c, shapesPatchSchema))));
+  routes.put('/shapes', async (c) => c.json(replaceShapes(await readBody(c, shapesPatchSchema))));
   routes.post('/shapes/draw', async (c) => {
     const { seed } = await readBody(c, drawSchema);
-    return c.json(shapes.replace(drawShapes(seededRandom(seed))));
+    return c.json(replaceShapes(drawShapes(seededRandom(seed))));
   });
 
   routes.get('/deliveries', (c) => {
@@ -140,7 +148,7 @@ export function controlRoutes(parts: ControlParts): Hono {
       );
     const data = (limit === undefined ? matching : matching.slice(-limit)).map((delivery) => ({
       ...delivery,
-      recordId: String(shownId(delivery.kind, delivery.recordId, shapes.current)),
+      recordId: String(shownId(delivery.kind, delivery.recordId, settings.shapes)),
     }));
     return c.json({ data, meta: { total: matching.length } });
   });
@@ -159,20 +167,16 @@ export function controlRoutes(parts: ControlParts): Hono {
     return c.json(oauthView(parts));
   });
   routes.post('/oauth/expire', async (c) => {
-    for (const id of await grantsIn(c)) parts.grants.expireAccessTokens(id);
+    if (!parts.grants.expire(await grantIn(c))) throw noSuchGrant();
     return c.json(oauthView(parts));
   });
   routes.post('/oauth/revoke', async (c) => {
-    for (const id of await grantsIn(c)) parts.grants.revoke(id);
+    if (!parts.grants.revoke(await grantIn(c))) throw noSuchGrant();
     return c.json(oauthView(parts));
   });
-  /** The grant that is named, or all of them. */
-  async function grantsIn(c: Context): Promise<string[]> {
-    const { grant } = await readBody(c, grantSchema, '{}');
-    const known = parts.grants.list().map(({ id }) => id);
-    if (grant === undefined) return known;
-    if (!known.includes(grant)) throw noSuchGrant();
-    return [grant];
+  /** Undefined: all of them. */
+  async function grantIn(c: Context): Promise<string | undefined> {
+    return (await readBody(c, grantSchema, '{}')).grant;
   }
 
   routes.post('/quiesce', async (c) => {
@@ -185,11 +189,11 @@ export function controlRoutes(parts: ControlParts): Hono {
 }
 
 /** Who may ask for tokens and what was granted, without any secret. */
-function oauthView({ clients, grants }: Pick<ControlParts, 'clients' | 'grants'>) {
-  const { id, redirectUri } = clients.application;
+function oauthView({ oauth, grants }: Pick<ControlParts, 'oauth' | 'grants'>) {
+  const { id, redirectUri } = oauth.application;
   return {
     client: { id, redirectUri },
-    serviceAccounts: clients.serviceAccounts.map((account) => ({ id: account.id, scopes: account.scopes })),
+    serviceAccounts: oauth.serviceAccounts.map((account) => ({ id: account.id, scopes: account.scopes })),
     accessTokenSeconds: grants.accessTokenSeconds,
     grants: grants.list(),
   };

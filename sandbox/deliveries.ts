@@ -1,8 +1,7 @@
 import PQueue from 'p-queue';
 import type { Kind } from '../src/compliance/kinds.ts';
-import { type Delivery, DeliveryLog, isSettled, type Outcome } from './delivery-log.ts';
-import type { SandboxEvent } from './events.ts';
-import { drawFate, type Fate, type FaultSwitch } from './faults.ts';
+import { type Delivery, DeliveryLog, isSettled, type Outcome, type SandboxEvent } from './delivery-log.ts';
+import { drawFate, type Fate, type Faults } from './faults.ts';
 import type { Random } from './random.ts';
 import type { Registration, Registrations } from './registrations.ts';
 import { retryDelayMs, type SendSettings, sendOnce } from './send.ts';
@@ -16,9 +15,10 @@ interface DeliverySettings extends SendSettings {
 }
 
 interface DeliveryParts {
-  settings: DeliverySettings;
+  sending: DeliverySettings;
+  /** Read anew for each event: they may change. */
+  settings: { readonly faults: Faults };
   registrations: Registrations;
-  faults: FaultSwitch;
   random: Random;
   timers: ScaledTimers;
 }
@@ -55,7 +55,7 @@ export class Deliveries {
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
-    this.#queue = new PQueue({ concurrency: parts.settings.concurrency });
+    this.#queue = new PQueue({ concurrency: parts.sending.concurrency });
   }
 
   /**
@@ -66,7 +66,7 @@ export class Deliveries {
     for (const registration of this.#parts.registrations.subscribedTo(about.event.type)) {
       // Of its own: what is drawn for one event must not depend on which attempts of others failed meanwhile.
       const random = this.#parts.random.fork(`${about.event.id}/${registration.id}`);
-      const drawn = fate ?? drawFate(this.#parts.faults.current, random);
+      const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
         const delivery = this.#create(about, registration, random.id('delivery-'));
         if (copy > 1) delivery.faults.push('duplicate');
@@ -138,7 +138,7 @@ export class Deliveries {
       this.#hold(delivery, 'waiting', timer, isReleasedBy);
     } else if (fate.delayMs > 0) {
       this.#hold(delivery, 'waiting', { ms: fate.delayMs, scaled: false }, () => false);
-    } else this.#sendAfter(delivery, this.#parts.settings.retryDelaysMs[0] ?? 0);
+    } else this.#sendAfter(delivery, this.#parts.sending.retryDelaysMs[0] ?? 0);
   }
 
   #sendAfter(delivery: Delivery, waitMs: number): void {
@@ -190,7 +190,7 @@ export class Deliveries {
     const attempt = await sendOnce(
       delivery.registration,
       delivery.body,
-      this.#parts.settings,
+      this.#parts.sending,
       this.#stopping.signal,
     );
     delivery.attempts.push(attempt);
@@ -206,7 +206,7 @@ export class Deliveries {
   #retry(delivery: Delivery): void {
     // Its registration may have been disabled while this attempt was under way.
     if (isSettled(delivery)) return;
-    const baseMs = this.#parts.settings.retryDelaysMs[delivery.attempts.length];
+    const baseMs = this.#parts.sending.retryDelaysMs[delivery.attempts.length];
     if (baseMs === undefined) this.#settle(delivery, 'abandoned');
     else {
       const random = this.#parts.random.fork(`${delivery.id}/${delivery.attempts.length}`);

@@ -1,6 +1,14 @@
-import type { Kind } from '../src/compliance/kinds.ts';
-import type { SandboxEvent } from './events.ts';
+import type { EventType, Kind } from '../src/compliance/kinds.ts';
+import type { JsonObject } from '../src/compliance/pointers.ts';
 import type { Registration } from './registrations.ts';
+
+export interface SandboxEvent {
+  id: string;
+  type: EventType;
+  /** ISO 8601, UTC, milliseconds. */
+  created: string;
+  data: JsonObject;
+}
 
 /**
  * waiting: held back by a fault · queued: due · retrying: failed, will be sent again · and then for good:

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MiddlewareHandler } from 'hono';
 import { z } from 'zod';
-import { parseOrRefuse } from './problems.ts';
+import { Problem, parseOrRefuse } from './problems.ts';
 import type { Random } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
@@ -7,26 +9,27 @@ import { MAX_STALE_MS } from './state.ts';
 const MAX_DELAY_MS = 600_000;
 
 const probability = z.number().min(0).max(1);
+const milliseconds = (maxMs: number) => z.number().min(0).max(maxMs);
 
 const delay = z.strictObject({
   probability,
-  minMs: z.number().min(0).max(MAX_DELAY_MS),
-  maxMs: z.number().min(0).max(MAX_DELAY_MS),
+  minMs: milliseconds(MAX_DELAY_MS),
+  maxMs: milliseconds(MAX_DELAY_MS),
 });
 
-const faultFields = {
+const faultsSchema = z.strictObject({
   /** Probability that a delivery is never sent, not even again. */
   drop: probability,
   /** Probability that a delivery is sent twice. */
   duplicate: probability,
+  /** Probability that a delivery is overtaken by the next one to the same address. */
+  reorder: probability,
   /** Probability that a delivery waits before its first attempt, and between which bounds. */
   delay: delay
     .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs')
     .refine(({ probability, maxMs }) => probability === 0 || maxMs > 0, 'a delay needs minMs and maxMs'),
-  /** Probability that a delivery is overtaken by the next one to the same address. */
-  reorder: probability,
   /** Each read shows the state as of a moment up to this long ago, chosen anew per request. */
-  staleMs: z.number().min(0).max(MAX_STALE_MS),
+  staleMs: milliseconds(MAX_STALE_MS),
   /** Probability that an API request is answered 5xx, before it has any effect. */
   errorRate: probability,
   /** API requests a minute before 429, bursts up to the same number; null: no limit. */
@@ -35,10 +38,8 @@ const faultFields = {
   hang: probability,
   /** Probability that a list's page lacks rows at its end while meta.total counts them. */
   truncatedPages: probability,
-  payloads: z.enum(['thin', 'full']),
-};
-
-const faultsSchema = z.strictObject(faultFields);
+  payloads: z.enum(['full', 'thin']),
+});
 export type Faults = z.infer<typeof faultsSchema>;
 
 /** Any of the fields, and any of those of `delay`; those left out stay as they are. */
@@ -57,6 +58,11 @@ export const NO_FAULTS: Faults = {
   payloads: 'full',
 };
 
+/** Throws a Problem when the whole would contradict itself. */
+export function changedFaults(faults: Faults, patch: z.infer<typeof faultsPatchSchema>): Faults {
+  return parseOrRefuse(faultsSchema, { ...faults, ...patch, delay: { ...faults.delay, ...patch.delay } });
+}
+
 /** What becomes of one delivery on its way. `copies` counts the first one too. */
 export interface Fate {
   drop: boolean;
@@ -67,32 +73,70 @@ export interface Fate {
 
 export const UNDISTURBED: Fate = { drop: false, copies: 1, delayMs: 0, overtaken: false };
 
-export function drawFate(faults: Faults, random: Random): Fate {
+export function drawFate({ drop, duplicate, delay, reorder }: Faults, random: Random): Fate {
   return {
-    drop: random.chance(faults.drop),
-    copies: random.chance(faults.duplicate) ? 2 : 1,
-    delayMs: random.chance(faults.delay.probability)
-      ? random.between(faults.delay.minMs, faults.delay.maxMs)
-      : 0,
-    overtaken: random.chance(faults.reorder),
+    drop: random.chance(drop),
+    copies: random.chance(duplicate) ? 2 : 1,
+    delayMs: random.chance(delay.probability) ? random.between(delay.minMs, delay.maxMs) : 0,
+    overtaken: random.chance(reorder),
   };
 }
 
-/** The live setting: parts read `current` each time, so that a change holds from the next request on. */
-export class FaultSwitch {
-  #faults: Faults;
+/** A hung request is let go after this, so that a client without a timeout of its own gets an end. */
+const HANG_MS = 120_000;
+const ERROR_STATUSES = [500, 502, 503] as const;
+/** Seconds in the Retry-After of a 503. */
+const UNAVAILABLE_RETRY_SECONDS = 1;
 
-  constructor(initial: Faults) {
-    this.#faults = initial;
-  }
+/** Answers 429, 5xx or nothing at all, as the faults say, before the request has any effect. */
+export function restFaults(
+  settings: { readonly faults: Faults },
+  random: Random,
+  stopping: AbortSignal,
+): MiddlewareHandler {
+  const bucket = new TokenBucket();
+  return async function restFaults(context, next) {
+    const { rateLimit, errorRate, hang } = settings.faults;
+    const waitSeconds = bucket.take(rateLimit, performance.now());
+    if (waitSeconds > 0) {
+      throw new Problem(429, 'rate_limited', 'Too many requests; see Retry-After.', {
+        'retry-after': String(waitSeconds),
+      });
+    }
+    if (random.chance(hang)) {
+      const signal = AbortSignal.any([context.req.raw.signal, stopping]);
+      await sleep(HANG_MS, undefined, { signal }).catch(() => undefined);
+      throw new Problem(504, 'timed_out', 'The sandbox was told to hang.');
+    }
+    if (random.chance(errorRate)) {
+      const status = random.pick(ERROR_STATUSES)!;
+      const retry = status === 503 ? { 'retry-after': String(UNAVAILABLE_RETRY_SECONDS) } : undefined;
+      throw new Problem(status, 'injected_error', 'The sandbox was told to fail.', retry);
+    }
+    await next();
+  };
+}
 
-  get current(): Faults {
-    return this.#faults;
-  }
+/** A minute's worth of requests at once, refilled evenly. The limit may change between calls. */
+export class TokenBucket {
+  #tokens = 0;
+  #filledAtMs: number | null = null;
 
-  change(patch: z.infer<typeof faultsPatchSchema>): Faults {
-    const delayed = { ...this.#faults.delay, ...patch.delay };
-    this.#faults = parseOrRefuse(faultsSchema, { ...this.#faults, ...patch, delay: delayed });
-    return this.#faults;
+  /** Takes a token. Returns 0, or the whole seconds until there is one again. */
+  take(perMinute: number | null, nowMs: number): number {
+    if (perMinute === null) {
+      this.#filledAtMs = null;
+      return 0;
+    }
+    const perMs = perMinute / 60_000;
+    const capacity = Math.max(1, perMinute);
+    const refill = this.#filledAtMs === null ? capacity : (nowMs - this.#filledAtMs) * perMs;
+    this.#tokens = Math.min(capacity, this.#tokens + refill);
+    this.#filledAtMs = nowMs;
+    if (this.#tokens >= 1) {
+      this.#tokens -= 1;
+      return 0;
+    }
+    return Math.max(1, Math.ceil((1 - this.#tokens) / perMs / 1000));
   }
 }

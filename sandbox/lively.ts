@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
-import { daysFrom } from './days.ts';
+import { daysFrom } from './builtin.ts';
 import { isAllowed, operationNamed } from './machines.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';

@@ -49,10 +49,3 @@ export function misreadId(kind: Kind, record: JsonObject): string | null {
   if (recordIdIn(record, kind, DEFAULT_ID_POINTERS) === recordId(kind, record)) return null;
   return DEFAULT_ID_POINTERS[kind].filter((pointer) => pointer !== ID_FIELDS[kind]).join(', ');
 }
-
-/** Everything the stand-in starts with, per kind; also the shape of a seed file. */
-export interface SeedData {
-  policies: readonly JsonObject[];
-  riskAssessments: readonly JsonObject[];
-  vendors: readonly JsonObject[];
-}

@@ -1,4 +1,5 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
+import type { MiddlewareHandler } from 'hono';
 import { z } from 'zod';
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
@@ -9,25 +10,22 @@ import type {
   vendorAnswerSchema,
   vendorListSchema,
 } from '../src/compliance/schemas.ts';
-import { type Authenticator, type AuthVariables, authenticate } from './authentication.ts';
-import type { FaultSwitch } from './faults.ts';
+import { restFaults } from './faults.ts';
 import * as operations from './operations.ts';
 import { pageOf } from './paging.ts';
 import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
 import type { Registrations } from './registrations.ts';
-import { restFaults } from './rest-faults.ts';
-import { registrationAnswer, type ShapeSwitch } from './shapes.ts';
+import { registrationAnswer } from './shapes.ts';
 import { keptId, listAnswer, recordAnswer, shapedRecord, shownId } from './shaping.ts';
-import type { Upstream } from './upstream.ts';
+import type { Settings, Upstream } from './upstream.ts';
 
 interface RestParts {
   upstream: Upstream;
   registrations: Registrations;
-  faults: FaultSwitch;
+  settings: Settings;
   random: Random;
-  authenticators: readonly Authenticator[];
-  shapes: ShapeSwitch;
+  authenticate: MiddlewareHandler;
   stopping: AbortSignal;
 }
 
@@ -39,45 +37,45 @@ type RecordAnswer = z.infer<typeof vendorAnswerSchema>;
 type RegistrationEnvelope = z.infer<typeof registrationEnvelopeSchema>;
 
 /** The seven operations of the specification, below `/v1`. */
-export function restRoutes(parts: RestParts): OpenAPIHono<AuthVariables> {
-  const { upstream, registrations, faults, random, shapes } = parts;
-  const routes = new OpenAPIHono<AuthVariables>({
+export function restRoutes(parts: RestParts): OpenAPIHono {
+  const { upstream, registrations, settings, random } = parts;
+  const routes = new OpenAPIHono({
     defaultHook: (result) => {
       if (!result.success) throw unfit(z.prettifyError(result.error));
     },
   });
-  routes.use(authenticate(parts.authenticators));
-  routes.use(restFaults(faults, random, parts.stopping));
+  routes.use(parts.authenticate);
+  routes.use(restFaults(settings, random, parts.stopping));
 
   /** The moment whose state this request sees. */
-  const asOfMs = () => upstream.state.now() - random.between(0, faults.current.staleMs);
+  const asOfMs = () => upstream.state.now() - random.between(0, settings.faults.staleMs);
 
   const list = (kind: Kind, query: Readonly<Record<string, string>>) => {
-    const { rows, meta } = pageOf(upstream.state.list(kind, asOfMs()), query, shapes.current.paging);
-    const isTruncated = random.chance(faults.current.truncatedPages) && rows.length > 0;
+    const { rows, meta } = pageOf(upstream.state.list(kind, asOfMs()), query, settings.shapes.paging);
+    const isTruncated = random.chance(settings.faults.truncatedPages) && rows.length > 0;
     const shown = isTruncated ? rows.slice(0, random.integer(0, rows.length - 1)) : rows;
     return listAnswer(
       kind,
-      shown.map((record) => shapedRecord(kind, record, 'rows', shapes.current)),
+      shown.map((record) => shapedRecord(kind, record, 'rows', settings.shapes)),
       meta,
-      shapes.current,
+      settings.shapes,
     );
   };
 
   const read = (kind: Kind, id: string) => {
-    const record = upstream.state.get(kind, keptId(kind, id, shapes.current), asOfMs());
+    const record = upstream.state.get(kind, keptId(kind, id, settings.shapes), asOfMs());
     if (record === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
-    return recordAnswer(kind, shapedRecord(kind, record, 'read', shapes.current), shapes.current);
+    return recordAnswer(kind, shapedRecord(kind, record, 'read', settings.shapes), settings.shapes);
   };
 
   const create = (kind: Kind, fields: JsonObject) => {
     const change = upstream.apply({ kind, op: 'create', fields });
     upstream.announce(change);
     // A new record is whole.
-    const record = shapedRecord(kind, change.record!, 'rows', shapes.current);
+    const record = shapedRecord(kind, change.record!, 'rows', settings.shapes);
     return {
-      id: shownId(kind, change.id, shapes.current),
-      answer: recordAnswer(kind, record, shapes.current),
+      id: shownId(kind, change.id, settings.shapes),
+      answer: recordAnswer(kind, record, settings.shapes),
     };
   };
 
@@ -101,7 +99,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono<AuthVariables> {
   routes.openapi(operations.registerWebhook, (c) => {
     const { disabled: _, ...registration } = registrations.add(c.req.valid('json'));
     const number = registrations.list().length;
-    const answer = registrationAnswer({ ...registration, number }, shapes.current.registration);
+    const answer = registrationAnswer({ ...registration, number }, settings.shapes.registration);
     return c.json(answer as RegistrationEnvelope, 201);
   });
 

@@ -6,28 +6,31 @@ import { getRequestListener } from '@hono/node-server';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
+import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
-import { apiKeyAuthenticator, tokenAuthenticator } from './authentication.ts';
+import { Access, requireLoopbackName } from './access.ts';
+import { authenticate } from './authentication.ts';
 import { controlRoutes } from './control.ts';
 import { Deliveries } from './deliveries.ts';
-import { FaultSwitch } from './faults.ts';
-import { Clients } from './oauth/clients.ts';
-import { consentRoutes } from './oauth/consent-routes.tsx';
+import { consentRoutes } from './oauth/consent.tsx';
 import { Grants } from './oauth/grants.ts';
-import { MADE_SECRET_PREFIX, type OauthOptions } from './oauth/options.ts';
-import { tokenRoutes } from './oauth/token-routes.ts';
+import { tokenRoutes } from './oauth/tokens.ts';
 import { describeDeliveries, openApiDocument } from './openapi.ts';
-import { type GivenOptions, resolveOptions, type SandboxOptions } from './options.ts';
-import { Access, requireLoopbackName } from './page/access.ts';
-import { assetRoutes } from './page/assets.ts';
+import {
+  type GivenOptions,
+  isMadeSecret,
+  type OauthOptions,
+  resolveOptions,
+  type SandboxOptions,
+} from './options.ts';
+import { assetRoutes } from './page/layout.tsx';
 import { pageRoutes, requireSignIn } from './page/routes.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
-import type { SeedData } from './records.ts';
 import { Registrations } from './registrations.ts';
 import { restRoutes } from './rest.ts';
 import { Scenarios } from './scenarios.ts';
-import { ShapeSwitch } from './shapes.ts';
+import { SECTIONS } from './seed.ts';
 import { RecordState } from './state.ts';
 import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
@@ -81,12 +84,15 @@ export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
 }
 
 function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers, stopping: AbortSignal) {
-  const faults = new FaultSwitch(options.faults);
-  const shapes = new ShapeSwitch(options.shapes);
-  const state = seeded(options.seed);
+  const atStart = { faults: options.faults, shapes: options.shapes };
+  const settings = { ...atStart };
+  const state = new RecordState();
+  for (const kind of KINDS) {
+    for (const record of options.seed[SECTIONS[kind]]) state.seed(kind, record);
+  }
   const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
   const deliveries = new Deliveries({
-    settings: {
+    sending: {
       concurrency: options.deliveryConcurrency,
       retryDelaysMs: options.retryDelaysMs,
       deliveryTimeoutMs: options.deliveryTimeoutMs,
@@ -94,23 +100,25 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
       signatureAlgorithm: options.signing.algorithm,
     },
     registrations,
-    faults,
+    settings,
     random: random.fork('deliveries'),
     timers,
   });
-  const upstream = new Upstream({ state, deliveries, faults, shapes, random: random.fork('upstream') });
+  const upstream = new Upstream({ state, deliveries, settings, random: random.fork('upstream') });
   const scenarios = new Scenarios(upstream, random.fork('scenarios'));
 
   const { oauth, seedNumber, token } = options;
-  const clients = new Clients(oauth.application, oauth.serviceAccounts);
   const grants = new Grants(oauth.accessTokenSeconds);
   const access = new Access(token);
-  const page = { upstream, registrations, faults, shapes, scenarios, timers, clients, grants, seedNumber };
+  const page = {
+    ...{ upstream, registrations, settings, atStart, scenarios, timers },
+    ...{ oauth, grants, seedNumber },
+  };
 
   const rest = restRoutes({
-    ...{ upstream, registrations, faults, shapes, stopping },
+    ...{ upstream, registrations, settings, stopping },
     random: random.fork('rest'),
-    authenticators: [apiKeyAuthenticator(options.apiKeys), tokenAuthenticator(grants)],
+    authenticate: authenticate(options.apiKeys, (token) => grants.scopesOf(token)),
   });
   describeDeliveries(rest, options.signing.header);
 
@@ -133,8 +141,8 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
   app.use('/oauth/authorize', requireSignIn(access));
-  app.route('/oauth', consentRoutes(clients, grants));
-  app.route('/oauth', tokenRoutes(clients, grants));
+  app.route('/oauth', consentRoutes(oauth, grants));
+  app.route('/oauth', tokenRoutes(oauth, grants));
   app.route('/_sandbox', controlRoutes({ ...page, access, random: random.fork('trigger') }));
   app.route('/', assetRoutes());
   app.route('/', pageRoutes(page, access, stopping));
@@ -160,14 +168,6 @@ function tooLarge(): never {
     // What follows on this connection is the rest of a body that nobody reads.
     connection: 'close',
   });
-}
-
-function seeded(seed: SeedData): RecordState {
-  const state = new RecordState();
-  for (const record of seed.policies) state.seed('policy', record);
-  for (const record of seed.riskAssessments) state.seed('risk_assessment', record);
-  for (const record of seed.vendors) state.seed('vendor', record);
-  return state;
 }
 
 async function listen(server: Server, { host, port }: SandboxOptions): Promise<void> {
@@ -197,7 +197,7 @@ export function introduction(sandbox: Sandbox, given: GivenOptions): string[] {
   const { application, serviceAccounts } = sandbox.oauth;
   const keys = given.apiKeys === undefined ? [`API key: ${sandbox.apiKeys[0]}`] : [];
   // Settings can give a client in part, so that each secret tells by its beginning whether it was made.
-  const shown = (secret: string) => (secret.startsWith(MADE_SECRET_PREFIX) ? `, secret ${secret}` : '');
+  const shown = (secret: string) => (isMadeSecret(secret) ? `, secret ${secret}` : '');
   return [
     `Sandbox: ${sandbox.url}/v1`,
     `Page: ${sandbox.url}/`,

@@ -13,10 +13,16 @@ import {
   MAX_RECORDS_PER_KIND,
   misreadId,
   RECORD_SCHEMAS,
-  type SeedData,
 } from './records.ts';
 
-const SECTIONS = {
+/** Everything the stand-in starts with, per kind; also the shape of a seed file. */
+export interface SeedData {
+  policies: readonly JsonObject[];
+  riskAssessments: readonly JsonObject[];
+  vendors: readonly JsonObject[];
+}
+
+export const SECTIONS = {
   policy: 'policies',
   risk_assessment: 'riskAssessments',
   vendor: 'vendors',

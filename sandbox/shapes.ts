@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import type { Kind } from '../src/compliance/kinds.ts';
-import type { JsonObject } from '../src/compliance/pointers.ts';
-import { areNested, valueIn, withAt } from './places.ts';
+import { KINDS, type Kind } from '../src/compliance/kinds.ts';
+import { isObject, type JsonObject } from '../src/compliance/pointers.ts';
 import { parseOrRefuse } from './problems.ts';
 
 /**
@@ -29,6 +28,7 @@ const container = z.union(
   [z.literal(''), placeOf((text) => isField(text) || text === '{kind}' || text === '{kinds}')],
   'a place, such as data.items, or the empty text for the answer itself',
 );
+const parameter = z.string().regex(/^[\w.[\]-]{1,64}$/, 'a parameter’s name');
 
 const idShape = z.strictObject({
   /** In the rows of lists, and in the answers of creates. */
@@ -45,44 +45,44 @@ const idShape = z.strictObject({
   inside: z.boolean(),
 });
 
-const shapesFields = {
-  ids: z.strictObject({ policy: idShape, risk_assessment: idShape, vendor: idShape }),
+const groups = {
   envelope: z.strictObject({
-    /** Where a list's rows stand. */
     list: container,
-    /** Where a single record stands. */
     record: container,
-    /** A single record comes as an array of one. */
     recordInArray: z.boolean(),
-    /** Where page, perPage and total stand; null: nowhere. Left out where an answer is no object of its own. */
+    /** Where page, perPage and total stand. Left out where an answer is no object of its own. */
     meta: place.nullable(),
   }),
   paging: z.strictObject({
     /** By page number, by the number of rows to skip, by a cursor that each page gives, or not at all: all rows at once. */
     by: z.enum(['page', 'offset', 'cursor', 'nothing']),
     /** The parameter that says which page, where to begin, or after which cursor. */
-    startName: z.string().regex(/^[\w.[\]-]{1,64}$/, 'a parameter’s name'),
-    sizeName: z.string().regex(/^[\w.[\]-]{1,64}$/, 'a parameter’s name'),
+    startName: parameter,
+    sizeName: parameter,
     firstPage: z.int().min(0).max(1),
-    /** Rows on a page when the request does not say. */
     size: z.int().positive(),
     /** A request for more gets this many. */
     maxSize: z.int().positive(),
   }),
+  /** Of POST /webhooks. */
   registration: z.strictObject({
-    /** Where the answer of POST /webhooks holds its secret; null: it does not, as when a person is sent it. */
+    /** Null: the answer does not hold it, as when a person is sent it. */
     secret: place.nullable(),
     id: place.nullable(),
     idNumber: z.boolean(),
     /** Where url, events and description stand. */
     rest: z.union([z.literal(''), place]),
   }),
-  /** How statuses are written: in_review, IN_REVIEW, In review. */
-  statuses: z.enum(['snake', 'upper', 'title']),
 };
+/** How statuses are written: in_review, IN_REVIEW, In review. */
+const statuses = z.enum(['snake', 'upper', 'title']);
 
 const schema = z
-  .strictObject(shapesFields)
+  .strictObject({
+    ids: z.strictObject({ policy: idShape, risk_assessment: idShape, vendor: idShape }),
+    ...groups,
+    statuses,
+  })
   .superRefine(({ envelope, paging, registration, ids }, context) => {
     const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
     for (const name of ['list', 'record'] as const) {
@@ -97,16 +97,15 @@ const schema = z
         refuse(['ids', kind, 'otherId'], 'stands in the way of events');
       }
     }
-    const example = { id: 'id', number: 1, secret: 'secret', url: 'url', events: [], description: '' };
-    const answer = registrationAnswer(example, registration);
-    const isWhole =
-      (registration.secret === null || valueIn(answer, registration.secret) === 'secret') &&
-      (registration.id === null || valueIn(answer, registration.id) === (registration.idNumber ? 1 : 'id')) &&
-      ['url', 'events', 'description'].every(
-        (name) =>
-          valueIn(answer, registration.rest === '' ? name : `${registration.rest}.${name}`) !== undefined,
-      );
-    if (!isWhole) refuse(['registration'], 'its places stand in each other’s way');
+    // What one place takes from another is missing in an answer that has them all.
+    const marked = { id: '«id»', number: 123456, secret: '«secret»', url: '«url»', events: ['«events»'] };
+    const answer = JSON.stringify(registrationAnswer({ ...marked, description: '«text»' }, registration));
+    const wanted = ['«url»', '«events»', '«text»'];
+    if (registration.secret !== null) wanted.push('«secret»');
+    if (registration.id !== null) wanted.push(registration.idNumber ? '123456' : '«id»');
+    if (!wanted.every((part) => answer.includes(part))) {
+      refuse(['registration'], 'its places stand in each other’s way');
+    }
   });
 
 export type Shapes = z.infer<typeof schema>;
@@ -137,27 +136,24 @@ export const shapesPatchSchema = z
       risk_assessment: idShape.partial().optional(),
       vendor: idShape.partial().optional(),
     }),
-    envelope: shapesFields.envelope.partial(),
-    paging: shapesFields.paging.partial(),
-    registration: shapesFields.registration.partial(),
-    statuses: shapesFields.statuses,
+    envelope: groups.envelope.partial(),
+    paging: groups.paging.partial(),
+    registration: groups.registration.partial(),
+    statuses,
   })
   .partial();
 export type ShapesPatch = z.infer<typeof shapesPatchSchema>;
 
 /** Throws a Problem when the whole would contradict itself. */
 export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
-  const { ids, envelope, paging, registration, statuses } = shapes;
+  const ids = KINDS.map((kind) => [kind, changedIds(shapes.ids[kind], patch.ids?.[kind])]);
   return parseOrRefuse(schema, {
-    ids: {
-      policy: changedIds(ids.policy, patch.ids?.policy),
-      risk_assessment: changedIds(ids.risk_assessment, patch.ids?.risk_assessment),
-      vendor: changedIds(ids.vendor, patch.ids?.vendor),
-    },
-    envelope: { ...envelope, ...patch.envelope },
-    paging: { ...paging, ...patch.paging },
-    registration: { ...registration, ...patch.registration },
-    statuses: patch.statuses ?? statuses,
+    ...shapes,
+    ...patch,
+    ids: Object.fromEntries(ids),
+    envelope: { ...shapes.envelope, ...patch.envelope },
+    paging: { ...shapes.paging, ...patch.paging },
+    registration: { ...shapes.registration, ...patch.registration },
   });
 }
 
@@ -165,32 +161,6 @@ export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
 function changedIds(shape: IdShape, patch: { rows?: string | undefined } = {}) {
   const read = patch.rows !== undefined && shape.read !== null ? patch.rows : shape.read;
   return { ...shape, read, ...patch };
-}
-
-/** The live setting: parts read `current` each time, so that a change holds from the next request on. */
-export class ShapeSwitch {
-  #shapes: Shapes;
-  readonly #initial: Shapes;
-
-  constructor(initial: Shapes) {
-    this.#shapes = initial;
-    this.#initial = initial;
-  }
-
-  get current(): Shapes {
-    return this.#shapes;
-  }
-
-  change(patch: ShapesPatch): Shapes {
-    this.#shapes = changedShapes(this.#shapes, patch);
-    return this.#shapes;
-  }
-
-  /** As `change`, of the shapes at the start. */
-  replace(patch: ShapesPatch): Shapes {
-    this.#shapes = changedShapes(this.#initial, patch);
-    return this.#shapes;
-  }
 }
 
 interface RegistrationParts {
@@ -209,4 +179,27 @@ export function registrationAnswer(parts: RegistrationParts, shape: Shapes['regi
   let answer: JsonObject = shape.rest === '' ? rest : withAt({}, shape.rest, rest);
   if (shape.id !== null) answer = withAt(answer, shape.id, shape.idNumber ? number : id);
   return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
+}
+
+/** `document` with `value` at `place`: objects on the way there are kept or made, anything else in the way gives way. */
+export function withAt(document: JsonObject, place: string, value: unknown): JsonObject {
+  const [step = '', ...rest] = place.split('.');
+  if (rest.length === 0) return { ...document, [step]: value };
+  const inner = valueIn(document, step);
+  return { ...document, [step]: withAt(isObject(inner) ? inner : {}, rest.join('.'), value) };
+}
+
+/** Undefined where there is nothing. */
+export function valueIn(document: unknown, place: string): unknown {
+  let value = document;
+  for (const step of place.split('.')) {
+    if (!isObject(value) || !Object.hasOwn(value, step)) return undefined;
+    value = value[step];
+  }
+  return value;
+}
+
+/** One is the other, or lies in it. */
+function areNested(one: string, other: string): boolean {
+  return `${one}.`.startsWith(`${other}.`) || `${other}.`.startsWith(`${one}.`);
 }

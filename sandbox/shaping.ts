@@ -1,9 +1,8 @@
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
 import type { Meta } from '../src/compliance/schemas.ts';
-import { withAt } from './places.ts';
 import { EVENT_ID_FIELDS, ID_FIELDS, ID_PREFIXES } from './records.ts';
-import type { Shapes } from './shapes.ts';
+import { type Shapes, withAt } from './shapes.ts';
 
 /**
  * From what the sandbox holds to what its readers see, and back for ids: each function takes the shapes and a document,
@@ -74,11 +73,21 @@ export function shapedRecord(
   return withAt(document, place, id);
 }
 
-/** `otherId`: of something else that the event names, where the shape has a place for it. */
-export function shapedEventData(kind: Kind, data: JsonObject, otherId: string, shapes: Shapes): JsonObject {
-  const shaped = shapedRecord(kind, data, 'events', shapes);
+/**
+ * What an event says of its record. Policy events hold the four fields of the specification; risk and vendor events,
+ * which the specification does not show, the id alone (thin) or the whole record. Its form is that of `shapes`.
+ */
+export function eventData(
+  kind: Kind,
+  record: JsonObject,
+  { payloads, shapes, eventId }: { payloads: 'thin' | 'full'; shapes: Shapes; eventId: string },
+): JsonObject {
+  const { [ID_FIELDS[kind]]: id, name, version, status } = record;
+  const thin = { [ID_FIELDS[kind]]: id };
+  const told = kind === 'policy' ? { ...thin, name, version, status } : payloads === 'thin' ? thin : record;
+  const shaped = shapedRecord(kind, told, 'events', shapes);
   const place = shapes.ids[kind].otherId;
-  return place === null ? shaped : withAt(shaped, place, otherId);
+  return place === null ? shaped : withAt(shaped, place, `about-${eventId}`);
 }
 
 function shownStatus(status: string, words: Shapes['statuses']): string {

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import type { EventType, Kind } from '../src/compliance/kinds.ts';
 import { isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import type { Deliveries, EventAbout } from './deliveries.ts';
-import { eventData } from './events.ts';
-import type { Fate, FaultSwitch } from './faults.ts';
+import type { Fate, Faults } from './faults.ts';
 import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
 import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
@@ -17,8 +16,8 @@ import {
   misreadId,
   RECORD_SCHEMAS,
 } from './records.ts';
-import type { ShapeSwitch, Shapes } from './shapes.ts';
-import { idOfNumber } from './shaping.ts';
+import type { Shapes } from './shapes.ts';
+import { eventData, idOfNumber } from './shaping.ts';
 import type { RecordState } from './state.ts';
 
 export interface Mutation {
@@ -45,11 +44,16 @@ export interface Change {
 /** Of ids that are numbers: many times as many as there can be records. */
 const LARGEST_NUMBER = 999_999_999;
 
+/** What can be changed while it runs. Parts read it each time, so that a change holds from the next request on. */
+export interface Settings {
+  faults: Faults;
+  shapes: Shapes;
+}
+
 interface UpstreamParts {
   state: RecordState;
   deliveries: Deliveries;
-  faults: FaultSwitch;
-  shapes: ShapeSwitch;
+  settings: Settings;
   random: Random;
 }
 
@@ -66,7 +70,7 @@ export class Upstream {
   }
 
   get shapes(): Shapes {
-    return this.#parts.shapes.current;
+    return this.#parts.settings.shapes;
   }
 
   /** Changes a record and, unless `silent`, tells its subscribers. Throws as `apply` does. */
@@ -93,7 +97,7 @@ export class Upstream {
   ): EventAbout | null {
     if (change.type === null) return null;
     const eventId = this.#parts.random.id('evt-');
-    const { payloads } = this.#parts.faults.current;
+    const { payloads } = this.#parts.settings.faults;
     const about: EventAbout = {
       event: {
         id: eventId,

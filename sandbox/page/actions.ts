@@ -2,11 +2,12 @@ import { randomInt } from 'node:crypto';
 import { z } from 'zod';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { faultsPatchSchema } from '../faults.ts';
-import { decimal, tokenSeconds } from '../oauth/options.ts';
+import { changedFaults, faultsPatchSchema } from '../faults.ts';
+import { decimal, tokenSeconds } from '../options.ts';
 import { Problem, parseOrRefuse, unfit } from '../problems.ts';
 import { seededRandom } from '../random.ts';
 import { scenarioSchema } from '../scenarios.ts';
+import { changedShapes } from '../shapes.ts';
 import { drawShapes } from '../shapes-draw.ts';
 import { timeScaleSchema } from '../time.ts';
 import type { PageParts } from './model.ts';
@@ -40,6 +41,7 @@ const formSchema = z.discriminatedUnion('action', [
 export async function act(parts: PageParts, form: Record<string, string>): Promise<void> {
   const filled = Object.fromEntries(Object.entries(form).filter(([, value]) => value !== ''));
   const asked = parseOrRefuse(formSchema, filled);
+  const { settings } = parts;
   switch (asked.action) {
     case 'mutate': {
       const { kind, op, id, silent } = asked;
@@ -57,23 +59,23 @@ export async function act(parts: PageParts, form: Record<string, string>): Promi
       parts.grants.accessTokenSeconds = parseOrRefuse(tokenSeconds, asked.seconds);
       return;
     case 'expire':
-      if (!parts.grants.expireAccessTokens(asked.grant)) throw noSuchGrant();
+      if (!parts.grants.expire(asked.grant)) throw noSuchGrant();
       return;
     case 'revoke':
       if (!parts.grants.revoke(asked.grant)) throw noSuchGrant();
       return;
     case 'faults':
-      parts.faults.change(parseOrRefuse(faultsPatchSchema, faultsIn(filled)));
+      settings.faults = changedFaults(settings.faults, parseOrRefuse(faultsPatchSchema, faultsIn(filled)));
       return;
     case 'shapes':
       // Of the form as it was sent: an empty field is an answer here.
-      parts.shapes.change(shapesIn(form));
+      settings.shapes = changedShapes(settings.shapes, shapesIn(form));
       return;
     case 'draw-shapes':
-      parts.shapes.replace(drawShapes(seededRandom(randomInt(MAX_DRAW))));
+      settings.shapes = changedShapes(parts.atStart.shapes, drawShapes(seededRandom(randomInt(MAX_DRAW))));
       return;
     case 'first-shapes':
-      parts.shapes.replace({});
+      settings.shapes = parts.atStart.shapes;
   }
 }
 

@@ -1,25 +1,24 @@
 import { z } from 'zod';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { FaultSwitch } from '../faults.ts';
 import { isAllowed, MACHINES } from '../machines.ts';
-import type { Clients } from '../oauth/clients.ts';
 import type { Grants } from '../oauth/grants.ts';
+import type { OauthOptions } from '../options.ts';
 import { recordId } from '../records.ts';
 import type { Registrations } from '../registrations.ts';
 import type { Scenarios } from '../scenarios.ts';
-import type { ShapeSwitch } from '../shapes.ts';
 import type { ScaledTimers } from '../time.ts';
-import type { Upstream } from '../upstream.ts';
+import type { Settings, Upstream } from '../upstream.ts';
 
 export interface PageParts {
   upstream: Upstream;
   registrations: Registrations;
-  faults: FaultSwitch;
-  shapes: ShapeSwitch;
+  settings: Settings;
+  /** What undoes every change of them. */
+  atStart: Readonly<Settings>;
   scenarios: Scenarios;
   timers: ScaledTimers;
-  clients: Clients;
+  oauth: OauthOptions;
   grants: Grants;
   seedNumber: number;
 }
@@ -41,7 +40,7 @@ export type PageModel = ReturnType<typeof pageModel>;
 export type RecordRow = PageModel['rows'][number];
 
 export function pageModel(parts: PageParts, view: View) {
-  const { upstream, registrations, faults, scenarios, timers, clients, grants } = parts;
+  const { upstream, registrations, settings, scenarios, timers, oauth, grants } = parts;
   const { state, deliveries } = upstream;
   const matching = state.list(view.kind).filter((record) => matches(view.kind, record, view.q));
   const pages = Math.max(1, Math.ceil(matching.length / ROWS_PER_PAGE));
@@ -56,12 +55,12 @@ export function pageModel(parts: PageParts, view: View) {
     deliveries: deliveries.log.list().slice(-DELIVERIES_SHOWN).toReversed(),
     open: deliveries.open,
     registrations: registrations.list(),
-    faults: faults.current,
-    shapes: parts.shapes.current,
+    faults: settings.faults,
+    shapes: settings.shapes,
     lively: scenarios.status.lively !== null,
     timeScale: timers.scale,
-    application: { id: clients.application.id, redirectUri: clients.application.redirectUri },
-    serviceAccounts: clients.serviceAccounts.map(({ id, scopes }) => ({ id, scopes })),
+    application: { id: oauth.application.id, redirectUri: oauth.application.redirectUri },
+    serviceAccounts: oauth.serviceAccounts.map(({ id, scopes }) => ({ id, scopes })),
     accessTokenSeconds: grants.accessTokenSeconds,
     grants: grants.list().slice(-GRANTS_SHOWN).toReversed(),
     seedNumber: parts.seedNumber,

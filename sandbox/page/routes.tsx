@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, Hono } from 'hono';
 import { streamSSE } from 'hono/streaming';
+import { type Access, requireOwnOrigin } from '../access.ts';
 import { Problem, toProblem } from '../problems.ts';
-import { type Access, requireOwnOrigin } from './access.ts';
 import { act } from './actions.ts';
-import { pageHeaders } from './headers.ts';
-import { SignInPage } from './layout.tsx';
+import { pageHeaders, SignInPage } from './layout.tsx';
 import { type PageParts, pageModel, viewSchema } from './model.ts';
 import { Parts, SandboxPage } from './sandbox-page.tsx';
 
@@ -20,14 +19,14 @@ export function pageRoutes(parts: PageParts, access: Access, stopping: AbortSign
   let streams = 0;
   const headers = pageHeaders();
   for (const path of ['/', '/act', '/parts', '/sign-in']) routes.use(path, headers);
-  routes.use('/act', requireOwnOrigin());
-  routes.use('/sign-in', requireOwnOrigin());
+  routes.use('/act', requireOwnOrigin);
+  routes.use('/sign-in', requireOwnOrigin);
 
   const modelFor = (c: Context) => pageModel(parts, viewSchema.parse(c.req.query()));
 
   routes.get('/', requireSignIn(access), (c) => c.html(<SandboxPage model={modelFor(c)} notice={null} />));
 
-  routes.post('/act', access.required(), async (c) => {
+  routes.post('/act', access.required, async (c) => {
     try {
       await act(parts, await fieldsIn(c));
     } catch (error) {
@@ -38,7 +37,7 @@ export function pageRoutes(parts: PageParts, access: Access, stopping: AbortSign
     return c.redirect(`/${new URL(c.req.url).search}`, 303);
   });
 
-  routes.get('/parts', access.required(), (c) => {
+  routes.get('/parts', access.required, (c) => {
     if (streams >= MAX_STREAMS) throw new Problem(503, 'too_many_streams', 'Too many pages are open.');
     streams += 1;
     c.header('x-accel-buffering', 'no');

@@ -1,8 +1,7 @@
 import { KINDS } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { valueIn, withAt } from '../places.ts';
 import { parseOrRefuse, unfit } from '../problems.ts';
-import { type Shapes, type ShapesPatch, shapesPatchSchema } from '../shapes.ts';
+import { type Shapes, type ShapesPatch, shapesPatchSchema, valueIn, withAt } from '../shapes.ts';
 import {
   ID_PLACES,
   LIST_PLACES,

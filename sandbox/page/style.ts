@@ -58,7 +58,7 @@ td.tight { white-space: nowrap }
 .state::before { content: ""; width: .45rem; height: .45rem; flex: none; border-radius: 50%; background: currentColor }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem }
 .row form { display: contents }
-button, .button { appearance: none; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .5rem; background: var(--card); color: var(--ink); font: 550 .8125rem/1.4 var(--sans); cursor: pointer }
+button { appearance: none; padding: .25rem .65rem; border: 1px solid var(--line); border-radius: .5rem; background: var(--card); color: var(--ink); font: 550 .8125rem/1.4 var(--sans); cursor: pointer }
 button:hover { border-color: var(--field) }
 button.first { background: var(--accent); border-color: var(--accent); color: var(--on-accent) }
 button.danger { color: var(--bad) }

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { compare, type MirrorRow } from '../../sandbox/demo/compare.ts';
 import { comparable } from '../../sandbox/demo/shaped.ts';
-import { valueIn } from '../../sandbox/places.ts';
 import { seededRandom } from '../../sandbox/random.ts';
-import { changedShapes, DEFAULT_SHAPES, type Shapes } from '../../sandbox/shapes.ts';
+import { changedShapes, DEFAULT_SHAPES, type Shapes, valueIn } from '../../sandbox/shapes.ts';
 import { drawShapes } from '../../sandbox/shapes-draw.ts';
 import { shapedRecord, withShownIds } from '../../sandbox/shaping.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { TokenBucket } from '../../sandbox/rest-faults.ts';
+import { TokenBucket } from '../../sandbox/faults.ts';
 import { API_KEY, testReceiver, testSandbox } from './support.ts';
 
 const update = { kind: 'vendor', op: 'update', id: 'vendor-0001' };

@@ -199,7 +199,7 @@ describe('the token endpoint', () => {
   test('a made-up refresh token ends nothing', async () => {
     const { url } = await oauthSandbox();
     const { refresh_token: good } = await signedIn(url);
-    const forged = good.replace(/\.0\./, '.7.');
+    const forged = `${good.slice(0, -1)}${good.endsWith('A') ? 'B' : 'A'}`;
     expect(refused(await renew(url, forged))).toEqual([400, 'invalid_grant']);
     expect(refused(await renew(url, 'nonsense'))).toEqual([400, 'invalid_grant']);
     expect((await renew(url, good)).status).toBe(200);
@@ -296,8 +296,8 @@ describe('time', () => {
     nowMs = 60_000;
     expect(grants.redeemCode(late, redeem)).toBeNull();
     nowMs = 69_998;
-    expect(grants.holderOf(tokens.accessToken)).toEqual({ clientId: 'c', scopes: new Set(['read']) });
+    expect(grants.scopesOf(tokens.accessToken)).toEqual(new Set(['read']));
     nowMs = 69_999;
-    expect(grants.holderOf(tokens.accessToken)).toBeNull();
+    expect(grants.scopesOf(tokens.accessToken)).toBeNull();
   });
 });

@@ -2,14 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { builtinSeed } from '../../sandbox/builtin.ts';
 import { Deliveries } from '../../sandbox/deliveries.ts';
-import { FaultSwitch, NO_FAULTS } from '../../sandbox/faults.ts';
+import { NO_FAULTS } from '../../sandbox/faults.ts';
 import { nextMutation } from '../../sandbox/lively.ts';
 import { isAllowed, MACHINES, nextVersion, operationNamed } from '../../sandbox/machines.ts';
 import { resolveOptions } from '../../sandbox/options.ts';
 import { seededRandom } from '../../sandbox/random.ts';
 import { Registrations } from '../../sandbox/registrations.ts';
 import { retryDelayMs } from '../../sandbox/send.ts';
-import { DEFAULT_SHAPES, ShapeSwitch } from '../../sandbox/shapes.ts';
+import { DEFAULT_SHAPES } from '../../sandbox/shapes.ts';
 import { RecordState } from '../../sandbox/state.ts';
 import { ScaledTimers } from '../../sandbox/time.ts';
 import { Upstream } from '../../sandbox/upstream.ts';
@@ -149,20 +149,19 @@ test('the lively scenario only ever proposes changes that can be made, and keeps
       const state = new RecordState();
       const builtin = builtinSeed(new Date());
       for (const record of resolveOptions({ seed: builtin }).seed.policies) state.seed('policy', record);
-      const faults = new FaultSwitch(NO_FAULTS);
       const registrations = new Registrations(random, null);
-      const settings = resolveOptions({});
+      const settings = { faults: NO_FAULTS, shapes: DEFAULT_SHAPES };
       const deliveries = new Deliveries({
-        settings: { ...settings, concurrency: 1, signatureHeader: 'x', signatureAlgorithm: 'sha256' },
+        sending: {
+          ...resolveOptions({}),
+          ...{ concurrency: 1, signatureHeader: 'x', signatureAlgorithm: 'sha256' as const },
+        },
         registrations,
-        faults,
+        settings,
         random,
         timers: new ScaledTimers(1),
       });
-      const upstream = new Upstream({
-        ...{ state, deliveries, faults, random },
-        shapes: new ShapeSwitch(DEFAULT_SHAPES),
-      });
+      const upstream = new Upstream({ state, deliveries, settings, random });
       const reserved = new Set(['policy/policy-0001']);
       const untouched = state.get('policy', 'policy-0001');
       for (let step = 0; step < 300; step += 1) {

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sandboxOptionsFromEnv } from '../../sandbox/options.ts';
-import { valueIn } from '../../sandbox/places.ts';
 import { seededRandom } from '../../sandbox/random.ts';
-import { changedShapes, DEFAULT_SHAPES, type ShapesPatch } from '../../sandbox/shapes.ts';
+import { changedShapes, DEFAULT_SHAPES, type ShapesPatch, valueIn } from '../../sandbox/shapes.ts';
 import { drawShapes } from '../../sandbox/shapes-draw.ts';
 import { shapedRecord } from '../../sandbox/shaping.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';

@@ -1,13 +1,27 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
-import { bearerOf, sameText } from '../authentication.ts';
-import { isLoopbackHost } from '../loopback.ts';
-import { Problem, unauthorized } from '../problems.ts';
+import { Problem, unauthorized } from './problems.ts';
 
 const COOKIE = 'sandbox_session';
 /** A bound on memory; the oldest session ends when one more begins. */
 const MAX_SESSIONS = 100;
+
+/** True for names and addresses that only this machine can reach. IPv6 with or without brackets. */
+export function isLoopbackHost(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
+  return bare === 'localhost' || bare === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(bare);
+}
+
+export function bearerOf(context: Context): string | null {
+  return /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? null;
+}
+
+/** Digests have one length, so the comparison's time says nothing about the secret's. */
+export function sameText(expected: string, given: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(expected), digest(given));
+}
 
 /**
  * Refuses names that resolve to this machine and are not its own: on loopback nobody is asked for a token, and
@@ -23,24 +37,18 @@ export function requireLoopbackName(token: string | null): MiddlewareHandler {
 }
 
 /** Refuses what another site's page sends. Programs send no Origin and are let through. */
-export function requireOwnOrigin(): MiddlewareHandler {
-  return async function requireOwnOrigin(context, next) {
-    const origin = context.req.header('origin');
-    const site = context.req.header('sec-fetch-site') ?? 'none';
-    const isOwn = origin === undefined || hostOf(origin) === new URL(context.req.url).host;
-    if (!isOwn || !['none', 'same-origin'].includes(site)) {
-      throw new Problem(403, 'foreign_origin', 'These addresses take no requests from other sites.');
-    }
-    await next();
-  };
-}
+export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrigin(context, next) {
+  const origin = context.req.header('origin');
+  const site = context.req.header('sec-fetch-site') ?? 'none';
+  // Not the whole origin: behind a proxy that ends TLS the scheme is another.
+  const isOwn = origin === undefined || URL.parse(origin)?.host === new URL(context.req.url).host;
+  if (!isOwn || !['none', 'same-origin'].includes(site)) {
+    throw new Problem(403, 'foreign_origin', 'These addresses take no requests from other sites.');
+  }
+  await next();
+};
 
-/** Not the whole origin: behind a proxy that ends TLS the scheme is another. Null for an opaque one. */
-function hostOf(origin: string): string | null {
-  return URL.canParse(origin) ? new URL(origin).host : null;
-}
-
-/** Who may use the page and the controls: whoever has the token, or signed in with it. Null: everyone. */
+/** Who may use the page and the controls: those who have the token, or signed in with it. Null: everyone. */
 export class Access {
   readonly #token: string | null;
   readonly #sessions = new Set<string>();
@@ -70,10 +78,8 @@ export class Access {
   }
 
   /** 401 for everybody else. */
-  required(): MiddlewareHandler {
-    return async (context, next) => {
-      if (!this.isAllowed(context)) throw unauthorized();
-      await next();
-    };
-  }
+  readonly required: MiddlewareHandler = async (context, next) => {
+    if (!this.isAllowed(context)) throw unauthorized();
+    await next();
+  };
 }

@@ -1,13 +1,11 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { parseScopes } from '../scopes.ts';
-import { type Clients, scopesForAccount } from './clients.ts';
+import { sameText } from '../access.ts';
+import { includesAll, parseScopes } from '../authentication.ts';
+import type { OauthOptions } from '../options.ts';
 import type { Grants, IssuedTokens } from './grants.ts';
 
-/**
- * Section 5 of the specification for the first grant type; the other two are assumed. The fields beyond those
- * are ours to ignore.
- */
+/** Section 5 of the specification for the first grant type; the other two are assumed. Further fields are ignored. */
 const client = { client_id: z.string(), client_secret: z.string() };
 const requestSchema = z.discriminatedUnion('grant_type', [
   z.object({
@@ -50,29 +48,33 @@ class Refusal extends Error {
 }
 
 /** `POST /oauth/token`. JSON bodies only, as the specification has them; forms are refused with a reason. */
-export function tokenRoutes(clients: Clients, grants: Grants): Hono {
-  const routes = new Hono();
-  routes.post('/token', async (c) => {
+export function tokenRoutes(oauth: OauthOptions, grants: Grants): Hono {
+  return new Hono().post('/token', async (c) => {
     c.header('cache-control', 'no-store');
     try {
-      return c.json(answer(grant(await requestIn(c), clients, grants)));
+      const { accessToken, refreshToken, expiresInSeconds, scopes } = issue(await read(c), oauth, grants);
+      return c.json({
+        access_token: accessToken,
+        token_type: 'Bearer',
+        expires_in: expiresInSeconds,
+        ...(refreshToken === null ? {} : { refresh_token: refreshToken }),
+        scope: [...scopes].join(' '),
+      });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       return c.json({ error: error.error, error_description: error.message }, error.status);
     }
   });
-  return routes;
 }
 
-async function requestIn(c: Context): Promise<TokenRequest> {
+async function read(c: Context): Promise<TokenRequest> {
   if (!/^application\/json *(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new Refusal('invalid_request', 'Send the fields as a JSON object, application/json.', 415);
   }
   const body: unknown = await c.req.json().catch(() => null);
   const parsed = requestSchema.safeParse(body);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const field = issue?.path.join('.') || 'the body';
+  const field = parsed.error.issues[0]?.path.join('.') || 'the body';
   const given = (body as { grant_type?: unknown } | null)?.grant_type;
   if (field === 'grant_type' && typeof given === 'string') {
     throw new Refusal('unsupported_grant_type', 'authorization_code, refresh_token or client_credentials.');
@@ -81,16 +83,25 @@ async function requestIn(c: Context): Promise<TokenRequest> {
   throw new Refusal('invalid_request', `${field} is missing or malformed.`);
 }
 
-function grant(request: TokenRequest, clients: Clients, grants: Grants): IssuedTokens {
+function issue(
+  request: TokenRequest,
+  { application, serviceAccounts }: OauthOptions,
+  grants: Grants,
+): IssuedTokens {
   const { client_id: clientId, client_secret: secret } = request;
-  if (request.grant_type === 'client_credentials') {
-    const account = clients.serviceAccount(clientId, secret);
-    if (account === null) throw unknownClient();
-    const scopes = scopesForAccount(account, scopesIn(request.scope));
-    if (scopes === null) throw new Refusal('invalid_scope', 'The account may not do all of that.');
-    return grants.issueToAccount(account.id, scopes);
+  const known = request.grant_type === 'client_credentials' ? serviceAccounts : [application];
+  const found = known.find(({ id }) => id === clientId);
+  if (found === undefined || !sameText(found.secret, secret)) {
+    throw new Refusal('invalid_client', 'There is no such client with this secret for this grant.', 401);
   }
-  if (!clients.isApplication(clientId, secret)) throw unknownClient();
+  if (request.grant_type === 'client_credentials') {
+    const held = new Set('scopes' in found ? found.scopes : []);
+    const wanted = scopesIn(request.scope);
+    if (!includesAll(held, wanted)) {
+      throw new Refusal('invalid_scope', 'The account may not do all of that.');
+    }
+    return grants.issueToAccount(clientId, wanted.length === 0 ? held : new Set(wanted));
+  }
   const tokens =
     request.grant_type === 'authorization_code'
       ? grants.redeemCode(request.code, {
@@ -108,18 +119,4 @@ function scopesIn(text: string): string[] {
   const scopes = parseScopes(text);
   if (scopes === null) throw new Refusal('invalid_scope', 'There is no such scope.');
   return scopes;
-}
-
-function unknownClient(): Refusal {
-  return new Refusal('invalid_client', 'There is no such client with this secret for this grant.', 401);
-}
-
-function answer({ accessToken, refreshToken, expiresInSeconds, scopes }: IssuedTokens) {
-  return {
-    access_token: accessToken,
-    token_type: 'Bearer',
-    expires_in: expiresInSeconds,
-    ...(refreshToken === null ? {} : { refresh_token: refreshToken }),
-    scope: [...scopes].join(' '),
-  };
 }

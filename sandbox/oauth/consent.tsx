@@ -1,0 +1,165 @@
+import { randomBytes } from 'node:crypto';
+import { Hono } from 'hono';
+import { requireOwnOrigin } from '../access.ts';
+import { parseScopes, SCOPES } from '../authentication.ts';
+import type { OauthOptions } from '../options.ts';
+import { Layout, pageHeaders } from '../page/layout.tsx';
+import type { Grants } from './grants.ts';
+
+/** What a person is asked to consent to, once the request for it has been found in order. */
+interface ConsentRequest {
+  clientId: string;
+  redirectUri: string;
+  scopes: readonly string[];
+  /** Goes back as it came; null when there was none. */
+  state: string | null;
+  challenge: string | null;
+}
+
+type Verdict =
+  | { outcome: 'ask'; request: ConsentRequest }
+  /** Told to the client, by way of its own redirect address. */
+  | { outcome: 'redirect'; to: string }
+  /** Told to the person: where the client or its address is wrong, nobody is redirected anywhere. */
+  | { outcome: 'refuse'; reason: string };
+
+/** SHA-256 in base64url. */
+const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
+const TICKET_LIFE_MS = 600_000;
+/** A bound on memory: pages that were opened and never answered. */
+const MAX_PENDING = 1_000;
+
+/** `/oauth/authorize`: the page on which a person allows or denies, and where its form goes. */
+export function consentRoutes({ application }: OauthOptions, grants: Grants): Hono {
+  /** By the ticket in the form, which only its page could know. */
+  const pending = new Map<string, { request: ConsentRequest; expiresAtMs: number }>();
+  const routes = new Hono();
+  // Browsers apply form-action to the redirect that answers a form, too.
+  const { origin, protocol } = new URL(application.redirectUri);
+  routes.use('/authorize', pageHeaders(origin === 'null' ? protocol : origin));
+
+  routes.get('/authorize', (c) => {
+    const verdict = judgeAuthorization(new URL(c.req.url).searchParams, application);
+    if (verdict.outcome === 'refuse') return c.html(<RejectionPage reason={verdict.reason} />, 400);
+    if (verdict.outcome === 'redirect') return c.redirect(verdict.to, 302);
+    const { request } = verdict;
+    const ticket = randomBytes(24).toString('base64url');
+    pending.set(ticket, { request, expiresAtMs: performance.now() + TICKET_LIFE_MS });
+    const [oldest] = pending.keys();
+    if (pending.size > MAX_PENDING && oldest !== undefined) pending.delete(oldest);
+    return c.html(<ConsentPage request={request} ticket={ticket} />);
+  });
+
+  routes.post('/authorize', requireOwnOrigin, async (c) => {
+    const { ticket, answer } = await c.req.parseBody();
+    const entry = pending.get(String(ticket));
+    pending.delete(String(ticket));
+    if (entry === undefined || entry.expiresAtMs <= performance.now()) {
+      return c.html(
+        <RejectionPage reason="This page was answered before, or is too old. Start again." />,
+        400,
+      );
+    }
+    const { clientId, redirectUri, scopes, challenge } = entry.request;
+    const outcome =
+      answer === 'allow'
+        ? { code: grants.issueCode({ clientId, redirectUri, scopes: new Set(scopes), challenge }) }
+        : { error: 'access_denied' };
+    return c.redirect(redirectTo(entry.request, outcome), 302);
+  });
+  return routes;
+}
+
+/** Judges the parameters of `GET /oauth/authorize`. */
+function judgeAuthorization(
+  parameters: URLSearchParams,
+  { id, redirectUri }: OauthOptions['application'],
+): Verdict {
+  const only = (name: string) => {
+    const values = parameters.getAll(name);
+    return values.length === 1 ? values[0]! : null;
+  };
+  if (only('client_id') !== id) {
+    return { outcome: 'refuse', reason: 'No client is registered under this client_id.' };
+  }
+  if (only('redirect_uri') !== redirectUri) {
+    return { outcome: 'refuse', reason: 'This redirect_uri is not the one registered for the client.' };
+  }
+  const state = only('state');
+  const refusal = (error: string): Verdict => ({
+    outcome: 'redirect',
+    to: redirectTo({ redirectUri, state }, { error }),
+  });
+  if (parameters.size > new Set(parameters.keys()).size) return refusal('invalid_request');
+  if (parameters.get('response_type') !== 'code') return refusal('unsupported_response_type');
+  const scopes = parseScopes(parameters.get('scope') ?? '');
+  if (scopes === null || scopes.length === 0) return refusal('invalid_scope');
+  const challenge = parameters.get('code_challenge');
+  const method = parameters.get('code_challenge_method');
+  // `plain` proves nothing to anyone who saw the request, and RFC 7636 makes it the default.
+  const isProof = challenge === null ? method === null : method === 'S256' && CHALLENGE.test(challenge);
+  if (!isProof) return refusal('invalid_request');
+  return { outcome: 'ask', request: { clientId: id, redirectUri, scopes, state, challenge } };
+}
+
+/** The redirect address with `answer`, and the state where there was one, added to its query. */
+function redirectTo(
+  { redirectUri, state }: Pick<ConsentRequest, 'redirectUri' | 'state'>,
+  answer: Readonly<Record<string, string>>,
+): string {
+  const url = new URL(redirectUri);
+  const added = { ...answer, ...(state === null ? {} : { state }) };
+  for (const [name, value] of Object.entries(added)) url.searchParams.append(name, value);
+  return url.href;
+}
+
+function ConsentPage({ request, ticket }: { request: ConsentRequest; ticket: string }) {
+  const { clientId, redirectUri, scopes } = request;
+  return (
+    <Layout title="Allow access?">
+      <main class="door">
+        <p class="eyebrow">Compliance sandbox · OAuth consent</p>
+        <h1>
+          <q>{clientId}</q> asks for access
+        </h1>
+        <p>It would act for you in this sandbox, and could:</p>
+        <ul class="scopes">
+          {scopes.map((scope) => (
+            <li>
+              {SCOPES[scope]} <code>{scope}</code>
+            </li>
+          ))}
+        </ul>
+        <form method="post" action="/oauth/authorize" class="row" data-plain>
+          <input type="hidden" name="ticket" value={ticket} />
+          <button type="submit" name="answer" value="allow" class="first">
+            Allow
+          </button>
+          <button type="submit" name="answer" value="deny">
+            Deny
+          </button>
+        </form>
+        <p class="note">
+          Either way you go back to <code>{redirectUri}</code>. Nothing here is real: the sandbox has no users
+          and holds invented records.
+        </p>
+      </main>
+    </Layout>
+  );
+}
+
+function RejectionPage({ reason }: { reason: string }) {
+  return (
+    <Layout title="Not possible">
+      <main class="door">
+        <p class="eyebrow">Compliance sandbox · OAuth consent</p>
+        <h1>This request cannot be granted</h1>
+        <p>{reason}</p>
+        <p class="note">
+          The client and its redirect address are the sandbox’s settings <code>SANDBOX_CLIENT_ID</code> and{' '}
+          <code>SANDBOX_REDIRECT_URI</code>; they must be the same letter by letter.
+        </p>
+      </main>
+    </Layout>
+  );
+}
