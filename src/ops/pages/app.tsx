@@ -33,25 +33,29 @@ export function createPages(
     const asked = c.req.query('range') ?? '';
     const range = isRange(asked) ? asked : 'hour';
     const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
-    return { snapshot, traffic: { range, series }, identity: c.get('identity') };
+    const waiting = waitingIn(snapshot);
+    return {
+      view: { snapshot, traffic: { range, series } },
+      visit: { identity: c.get('identity'), now: snapshot.at, notice: null, waiting },
+    };
   };
 
   const pages = new Hono<OpsEnv>();
   pages.get('/', async (c) => {
-    const view = await status(c);
-    return c.html(page(<StatusPage {...view} />, waitingIn(view.snapshot)));
+    const { view, visit } = await status(c);
+    return c.html(page(<StatusPage {...view} />, visit));
   });
   pages.get(
     '/stream',
     stream(async (c) => {
-      const view = await status(c);
+      const { view, visit } = await status(c);
       const parts = (
         <>
           <StatusParts {...view} />
           <Pages current="Status" />
         </>
       );
-      return fragment(parts, waitingIn(view.snapshot));
+      return fragment(parts, visit);
     }),
   );
   pages.get('/deliveries', lists.deliveries);

@@ -3,9 +3,9 @@ import { codeWords } from '../words.ts';
 import { Frame, type ListView } from './layout.tsx';
 import { Empty, Instant, Pager, Table, Title } from './pieces.tsx';
 
-export function AuditPage({ rows, identity, now, next, first }: ListView & { rows: readonly AuditReport[] }) {
+export function AuditPage({ rows, next, first }: ListView & { rows: readonly AuditReport[] }) {
   return (
-    <Frame title="Audit" current="Audit" identity={identity} now={now}>
+    <Frame title="Audit" current="Audit">
       <Title note="Who came in, and who changed what: by the token’s name, never by its text.">Audit</Title>
       {rows.length === 0 ? (
         <Empty>Nothing yet. Sign-ins, grants and every change will stand here.</Empty>
@@ -14,7 +14,7 @@ export function AuditPage({ rows, identity, now, next, first }: ListView & { row
           label="Audit"
           rows={rows}
           columns={[
-            ['When', (row) => <Instant at={row.at} now={now} />],
+            ['When', (row) => <Instant at={row.at} />],
             ['Who', (row) => row.actor, 'wide'],
             ['What', (row) => codeWords(row.action), 'wide'],
             ['Outcome', (row) => <Outcome outcome={row.outcome} />, 'wide'],

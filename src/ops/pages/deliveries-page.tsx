@@ -44,9 +44,9 @@ const OUTCOMES: readonly (readonly [ListedOutcome | '', string])[] = [
 ];
 
 /** All that came in, found by what a sender would name. */
-export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...view }: DeliveriesView) {
+export function DeliveriesPage({ filter, deliveries, stream, ...view }: DeliveriesView) {
   return (
-    <Frame title="Deliveries" current="Deliveries" identity={identity} now={now} stream={stream}>
+    <Frame title="Deliveries" current="Deliveries" stream={stream}>
       <Title note="All that came in, whatever became of it, the newest first.">Deliveries</Title>
       <form class="filters" method="get" action="/deliveries" aria-label="Search">
         <Field
@@ -67,18 +67,14 @@ export function DeliveriesPage({ identity, now, filter, deliveries, stream, ...v
       {deliveries.length === 0 ? (
         <Empty>{emptyWords(filter, view.lookedBackTo)}</Empty>
       ) : (
-        <DeliveryTable {...{ deliveries, now }} answerTimes={view.answerTimes} />
+        <DeliveryTable deliveries={deliveries} answerTimes={view.answerTimes} />
       )}
-      <LookedBack {...view} {...{ now }} what="deliveries" />
+      <LookedBack {...view} what="deliveries" />
     </Frame>
   );
 }
 
-function DeliveryTable({
-  deliveries,
-  answerTimes,
-  now,
-}: Pick<DeliveriesView, 'deliveries' | 'answerTimes' | 'now'>) {
+function DeliveryTable({ deliveries, answerTimes }: Pick<DeliveriesView, 'deliveries' | 'answerTimes'>) {
   return (
     <Table
       label="Deliveries"
@@ -89,7 +85,7 @@ function DeliveryTable({
           'Received',
           (delivery) => (
             <a href={hrefOf(delivery)}>
-              <Instant at={delivery.received_at} now={now} precise />
+              <Instant at={delivery.received_at} precise />
             </a>
           ),
         ],

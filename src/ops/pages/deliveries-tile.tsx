@@ -28,7 +28,7 @@ const LAYERS = [
 export const streamOf = (range: Range) => (range === 'hour' ? '/stream' : `/stream?range=${range}`);
 
 export function DeliveriesTile({ snapshot, traffic }: { snapshot: Snapshot; traffic: Traffic }) {
-  const { live, summary, at } = snapshot;
+  const { live, summary } = snapshot;
   if (summary !== null && summary.last_delivery_at === null) return <FirstSteps snapshot={snapshot} />;
   const { range, series } = traffic;
   const { lastMinute } = live.deliveries;
@@ -62,7 +62,7 @@ export function DeliveriesTile({ snapshot, traffic }: { snapshot: Snapshot; traf
         {figure(lastMinute.accepted)} in the last minute.{' '}
         {summary === null || summary.last_delivery_at === null ? null : (
           <>
-            The last one arrived <Ago at={summary.last_delivery_at} now={at} />.{' '}
+            The last one arrived <Ago at={summary.last_delivery_at} />.{' '}
           </>
         )}
         {lagWords(series.points)}

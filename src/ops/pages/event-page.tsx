@@ -4,11 +4,11 @@ import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
 import { State } from './events-page.tsx';
-import { Frame, type PageView } from './layout.tsx';
-import { ActionForm, Cause, Facts, Instant, RecordLink, Title, Told } from './pieces.tsx';
+import { Frame } from './layout.tsx';
+import { ActionForm, Cause, Facts, Instant, RecordLink, Title } from './pieces.tsx';
 import { Change } from './record-page.tsx';
 
-export interface EventView extends PageView {
+export interface EventView {
   event: EventReport;
   /** Null: it names no record. */
   aftermath: Aftermath | null;
@@ -18,13 +18,12 @@ export interface EventView extends PageView {
   here: string;
 }
 
-export function EventPage({ event, aftermath, receiver, tookMs, identity, now, told, here }: EventView) {
+export function EventPage({ event, aftermath, receiver, tookMs, here }: EventView) {
   return (
-    <Frame title={`Event ${event.id}`} current="Events" identity={identity} now={now}>
+    <Frame title={`Event ${event.id}`} current="Events">
       <Title>
         Event <code>{event.id}</code>
       </Title>
-      <Told notice={told} />
       <Facts
         facts={[
           ['State', <State state={event.state} />],
@@ -46,8 +45,8 @@ export function EventPage({ event, aftermath, receiver, tookMs, identity, now, t
           event.deliveries === 1 ? null : ['Delivered', `${figure(event.deliveries)} times`],
         ]}
       />
-      {identity.role === 'operate' && (event.state === 'failed' || event.state === 'pending') ? (
-        <ActionForm action="/actions/events" csrf={identity.csrf} className="actions">
+      {event.state === 'failed' || event.state === 'pending' ? (
+        <ActionForm action="/actions/events" className="actions">
           <input type="hidden" name="id" value={event.id} />
           <input type="hidden" name="back" value={here} />
           {event.state === 'failed' ? (
@@ -64,7 +63,7 @@ export function EventPage({ event, aftermath, receiver, tookMs, identity, now, t
       <ol class="timeline">
         {stepsOf(event, aftermath).map(({ at, words }) => (
           <li>
-            <Instant at={at} now={now} precise /> <span>{words}</span>
+            <Instant at={at} precise /> <span>{words}</span>
           </li>
         ))}
       </ol>
@@ -75,7 +74,7 @@ export function EventPage({ event, aftermath, receiver, tookMs, identity, now, t
       {aftermath?.change == null ? (
         <p class="note">{whyNoChange(event)}</p>
       ) : (
-        <Change change={aftermath.change} now={now} />
+        <Change change={aftermath.change} />
       )}
       <h2>Body</h2>
       {event.body === null ? (

@@ -12,10 +12,10 @@ import {
   Field,
   Instant,
   LookedBack,
+  mayOperate,
   NewRows,
   Table,
   Title,
-  Told,
 } from './pieces.tsx';
 
 export interface EventsView extends ListView {
@@ -44,12 +44,11 @@ const STATES: readonly (readonly [EventState | '', string])[] = [
 ];
 
 export function EventsPage(view: EventsView) {
-  const { identity, now, filter, events, told } = view;
-  const changeable = identity.role === 'operate' && events.some(isChangeable);
+  const { filter, events } = view;
+  const changeable = mayOperate() && events.some(isChangeable);
   return (
-    <Frame title="Events" current="Events" identity={identity} now={now} stream={view.stream}>
+    <Frame title="Events" current="Events" stream={view.stream}>
       <Title note="Every delivery that was verified and committed, the newest first.">Events</Title>
-      <Told notice={told} />
       <form class="filters" method="get" action="/events" aria-label="Filter">
         <Choice name="state" label="State" value={filter.state} options={STATES} />
         <Field name="type" label="Type" value={filter.type} list="types" />
@@ -74,7 +73,7 @@ export function EventsPage(view: EventsView) {
       {events.length === 0 ? (
         <Empty>{view.lookedBackTo === null ? emptyWords(filter) : 'No event like that among these.'}</Empty>
       ) : changeable ? (
-        <ActionForm action="/actions/events" csrf={identity.csrf}>
+        <ActionForm action="/actions/events">
           <input type="hidden" name="back" value={view.here} />
           <EventTable {...view} ticks />
           <div class="actions bulk">
@@ -95,7 +94,7 @@ export function EventsPage(view: EventsView) {
   );
 }
 
-function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
+function EventTable({ events, ticks }: EventsView & { ticks: boolean }) {
   return (
     <Table
       label="Events"
@@ -126,7 +125,7 @@ function EventTable({ events, now, ticks }: EventsView & { ticks: boolean }) {
           'Received',
           (event) => (
             <>
-              <Instant at={event.received_at} now={now} precise />
+              <Instant at={event.received_at} precise />
               {event.deliveries > 1 ? <span class="quiet"> ×{figure(event.deliveries)}</span> : null}
             </>
           ),

@@ -2,7 +2,7 @@ import type { Snapshot } from '../snapshot.ts';
 import { figure } from '../words.ts';
 import { Ago, Facts, Tile } from './pieces.tsx';
 
-export function EventsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }) {
+export function EventsTile({ snapshot: { summary } }: { snapshot: Snapshot }) {
   return (
     <Tile part="backlog" title={<a href="/events">Events</a>} width="third">
       <p class="big">
@@ -18,7 +18,7 @@ export function EventsTile({ snapshot: { summary, at } }: { snapshot: Snapshot }
               'All events are processed.'
             ) : (
               <>
-                The oldest was received <Ago at={summary.oldest_pending_at} now={at} />.
+                The oldest was received <Ago at={summary.oldest_pending_at} />.
               </>
             )}
           </p>

@@ -3,18 +3,7 @@ import { gapGuide, gapText } from '../gap-texts.ts';
 import { isEndedByPerson } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Frame, type ListView } from './layout.tsx';
-import {
-  ActionForm,
-  Empty,
-  Facts,
-  Instant,
-  NewRows,
-  Pager,
-  RecordLink,
-  Table,
-  Title,
-  Told,
-} from './pieces.tsx';
+import { ActionForm, Empty, Facts, Instant, NewRows, Pager, RecordLink, Table, Title } from './pieces.tsx';
 
 interface GapsView extends ListView {
   show: 'open' | 'resolved';
@@ -25,16 +14,15 @@ interface GapsView extends ListView {
 }
 
 export function GapsPage(view: GapsView) {
-  const { show, gaps, identity, now, stream } = view;
+  const { show, gaps, stream } = view;
   const groups = [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
     ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
   );
   return (
-    <Frame title="Gaps" current="Gaps" identity={identity} now={now} stream={stream}>
+    <Frame title="Gaps" current="Gaps" stream={stream}>
       <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
         Gaps
       </Title>
-      <Told notice={view.told} />
       <nav class="tabs" aria-label="Which gaps">
         <ul>
           {(['open', 'resolved'] as const).map((each) => (
@@ -66,8 +54,6 @@ function Group({
   reason,
   members,
   eventsOnly,
-  identity,
-  now,
 }: GapsView & { reason: string; members: readonly GapReport[] }) {
   const { title, remedy, needsPerson } = gapText(reason);
   const isOpen = show === 'open';
@@ -100,11 +86,10 @@ function Group({
         rows={members}
         columns={[
           ['About', (gap) => <About gap={gap} />],
-          ['Opened', (gap) => <Instant at={gap.opened_at} now={now} />, 'wide'],
+          ['Opened', (gap) => <Instant at={gap.opened_at} />, 'wide'],
           [
             'Resolved',
-            ({ resolved_at: at }) =>
-              at === null ? <span class="quiet">open</span> : <Instant at={at} now={now} />,
+            ({ resolved_at: at }) => (at === null ? <span class="quiet">open</span> : <Instant at={at} />),
             'wide',
           ],
           ['Times', (gap) => figure(gap.attempts), 'n'],
@@ -113,10 +98,8 @@ function Group({
             td: (gap) => (
               <td class={gap.error === null ? 'gone' : 'full error'}>
                 {gap.error}
-                {gap.resolved_at === null &&
-                isEndedByPerson(gap, eventsOnly) &&
-                identity.role === 'operate' ? (
-                  <Resolve id={gap.id} csrf={identity.csrf} />
+                {gap.resolved_at === null && isEndedByPerson(gap, eventsOnly) ? (
+                  <Resolve id={gap.id} />
                 ) : null}
               </td>
             ),
@@ -133,9 +116,9 @@ function About({ gap: { kind, record_id } }: { gap: GapReport }) {
 }
 
 /** What nobody else can know. */
-function Resolve({ id, csrf }: { id: number; csrf: string | null }) {
+function Resolve({ id }: { id: number }) {
   return (
-    <ActionForm action="/actions/resolve-gap" csrf={csrf} className="actions">
+    <ActionForm action="/actions/resolve-gap" className="actions">
       <input type="hidden" name="id" value={String(id)} />
       <button class="button" type="submit" id={`resolve-${id}`}>
         Nothing is missing any more: resolve

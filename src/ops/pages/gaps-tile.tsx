@@ -6,7 +6,7 @@ import { figure, kindPlural } from '../words.ts';
 import { Instant, Tile } from './pieces.tsx';
 
 /** A line for each reason; what each means and takes stands on the gaps' page. Nothing while none is open. */
-export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapshot }) {
+export function GapsTile({ snapshot: { summary, gaps } }: { snapshot: Snapshot }) {
   const groups = [...Map.groupBy(summary?.open_gaps_by ?? [], (gap) => gap.reason)].sort(
     ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
   );
@@ -19,7 +19,6 @@ export function GapsTile({ snapshot: { summary, gaps, at } }: { snapshot: Snapsh
             reason={reason}
             counted={counted}
             error={gaps.find((gap) => gap.reason === reason && gap.error !== null)?.error ?? null}
-            now={at}
           />
         ))}
       </ul>
@@ -31,13 +30,11 @@ function Line({
   reason,
   counted,
   error,
-  now,
 }: {
   reason: string;
   /** All that are open, by kind. */
   counted: readonly OpenGaps[];
   error: string | null;
-  now: number;
 }) {
   const open = counted.reduce((sum, gap) => sum + gap.count, 0);
   const since = oldestOf(counted);
@@ -53,7 +50,7 @@ function Line({
         {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
         {since === null ? null : (
           <>
-            since <Instant at={since} now={now} />
+            since <Instant at={since} />
           </>
         )}
       </span>

@@ -23,7 +23,7 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
       title={<a href={`/records/${kind.kind}`}>{sentenceCase(kindPlural(kind.kind))}</a>}
       aside={<span class={`state ${kind.verdict}`}>{VERDICT_WORDS[kind.verdict]}</span>}
     >
-      <Figures kind={kind} now={snapshot.at} />
+      <Figures kind={kind} />
       <p class="reach">
         {sentenceCase(kind.coverage)}
         {kind.kind === 'risk_assessment' && !live.eventsOnly
@@ -34,7 +34,7 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
   ));
 }
 
-function Figures({ kind, now }: { kind: KindStatus; now: number }) {
+function Figures({ kind }: { kind: KindStatus }) {
   return (
     <>
       <p class="big">
@@ -62,7 +62,7 @@ function Figures({ kind, now }: { kind: KindStatus; now: number }) {
             kind.complete_through === null ? (
               <span class="quiet">no instant yet</span>
             ) : (
-              <Instant at={kind.complete_through} now={now} />
+              <Instant at={kind.complete_through} />
             ),
           ],
           [
@@ -70,7 +70,7 @@ function Figures({ kind, now }: { kind: KindStatus; now: number }) {
             kind.last_full_sync_at === null ? (
               <span class="quiet">none yet</span>
             ) : (
-              <Ago at={kind.last_full_sync_at} now={now} />
+              <Ago at={kind.last_full_sync_at} />
             ),
           ],
         ]}

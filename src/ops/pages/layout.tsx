@@ -1,10 +1,8 @@
-import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx';
-import type { Identity } from '../access.ts';
+import type { Child, PropsWithChildren } from 'hono/jsx';
 import type { Waiting } from '../attention.ts';
 import { count, figure } from '../words.ts';
 import { script, styleSheet } from './assets.ts';
-import type { Notice } from './form-outcome.ts';
-import { ActionForm } from './pieces.tsx';
+import { PostForm, useVisit, type Visit, VisitContext } from './pieces.tsx';
 
 /** A drop of ink: also keeps browsers from asking for /favicon.ico, which would be refused. */
 const ICON =
@@ -42,9 +40,6 @@ const PAGES = [
 
 export type PageName = (typeof PAGES)[number][1];
 
-/** What waits for a person, for the navigation of whatever page is made; null: not known. */
-const WaitingContext = createContext<Waiting | null>(null);
-
 /** How much of it stands behind each page, and in words what that is. */
 function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Waiting) {
   const counts: Partial<Record<PageName, readonly [number, string]>> = {
@@ -59,7 +54,7 @@ function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Wai
 
 /** The navigation. A part, so that its figures move with those of the page that is watched. */
 export function Pages({ current }: { current: PageName | null }) {
-  const waiting = useContext(WaitingContext);
+  const { waiting } = useVisit();
   const counts = waiting === null ? {} : countsOf(waiting);
   return (
     <nav class="pages" aria-label="Pages" data-part="pages">
@@ -85,16 +80,8 @@ export function Pages({ current }: { current: PageName | null }) {
   );
 }
 
-/** What every page is given. */
-export interface PageView {
-  identity: Identity;
-  /** Wall-clock milliseconds. */
-  now: number;
-  told: Notice | null;
-}
-
-/** What a page of a list is given besides: where its other rows stand. */
-export interface ListView extends PageView {
+/** Where the other rows of a list are. */
+export interface ListView {
   next: string | null;
   first: string | null;
 }
@@ -103,18 +90,14 @@ export interface ListView extends PageView {
 export function Frame({
   title,
   current,
-  identity,
-  now,
   stream = null,
   children,
 }: PropsWithChildren<{
   title: string;
   current: PageName | null;
-  identity: Identity | null;
-  /** Wall-clock milliseconds. */
-  now: number;
   stream?: string | null;
 }>) {
+  const { identity, now } = useVisit();
   return (
     <Layout title={title}>
       <a class="hidden skip" href="#main">
@@ -138,11 +121,11 @@ export function Frame({
             </span>
           )}
           {identity === null || identity.csrf === null ? null : (
-            <ActionForm action="/sign-out" csrf={identity.csrf}>
+            <PostForm action="/sign-out">
               <button class="plain" type="submit">
                 Sign out
               </button>
-            </ActionForm>
+            </PostForm>
           )}
         </header>
         <Pages current={current} />
@@ -160,11 +143,11 @@ export function Frame({
   );
 }
 
-/** A part of a page, or parts, with what their navigation says. */
-export function fragment(content: Child, waiting: Waiting): string {
-  return String(<WaitingContext.Provider value={waiting}>{content}</WaitingContext.Provider>);
+/** A part of a page, or parts. */
+export function fragment(content: Child, visit: Visit): string {
+  return String(<VisitContext.Provider value={visit}>{content}</VisitContext.Provider>);
 }
 
-export function page(content: Child, waiting: Waiting | null = null): string {
-  return `<!doctype html>${waiting === null ? String(content) : fragment(content, waiting)}`;
+export function page(content: Child, visit: Visit): string {
+  return `<!doctype html>${fragment(content, visit)}`;
 }

@@ -17,11 +17,11 @@ import { DeliveriesPage } from './deliveries-page.tsx';
 import type { DryRuns } from './dry-runs.ts';
 import { EventPage } from './event-page.tsx';
 import { EventsPage } from './events-page.tsx';
-import { createNotices, noticeOf, noticeOfEvent } from './form-outcome.ts';
+import { createNotices, type Notice, noticeOf, noticeOfEvent } from './form-outcome.ts';
 import { GapsPage } from './gaps-page.tsx';
 import { eventHref } from './hrefs.ts';
 import { fragment, type PageName, Pages, page } from './layout.tsx';
-import { NewRows } from './pieces.tsx';
+import { NewRows, type Visit } from './pieces.tsx';
 import {
   QuarantinedPage,
   QuarantinePage,
@@ -42,23 +42,28 @@ const CHANGES_LOOKED_AT = 200;
 
 const KINDS_ARE = 'Kinds are policy, risk_assessment and vendor.';
 
+/** A list's page, and what its rows are called. */
+interface RowWords {
+  current: PageName;
+  one: string;
+  many: string;
+  href: string;
+}
+
 type Query<Name extends keyof typeof pageQueries> = z.output<(typeof pageQueries)[Name]>;
 
 /** The pages that list what is stored, and show one thing of it. Reading only. */
 export function createListPages(context: OpsContext, snapshots: Snapshots, dryRuns: DryRuns) {
   const { store, clock } = context;
   const notices = createNotices(context);
-  const noticeTaken = (c: OpsHandlerContext) => {
-    const outcome = notices.take(c);
-    return outcome === null ? null : noticeOf(outcome);
-  };
-  const shared = (c: OpsHandlerContext) => ({
-    identity: c.get('identity'),
-    now: clock.wall(),
-    told: noticeTaken(c),
+  const visit = async (c: OpsHandlerContext, notice: Notice | null): Promise<Visit> => ({
+    ...{ identity: c.get('identity'), now: clock.wall(), notice },
+    waiting: waitingIn(await snapshots.current()),
   });
-  const waiting = async () => waitingIn(await snapshots.current());
-  const html = async (c: OpsHandlerContext, content: Child) => c.html(page(content, await waiting()));
+  const html = async (c: OpsHandlerContext, content: Child, say = noticeOf) => {
+    const outcome = notices.take(c);
+    return c.html(page(content, await visit(c, outcome && say(outcome))));
+  };
   const paging = (after: string | undefined): Paging => ({ limit: PAGE_ROWS, after });
   /** Links to what follows, and back to the first page where this is another. */
   const links = (c: OpsHandlerContext, after: string | number | null) => ({
@@ -81,7 +86,8 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
 
   /** What a list's page is told: how many rows have come to it since it was made. */
   const newRows = async (
-    { current, one, many, href }: { current: PageName; one: string; many: string; href: string },
+    c: OpsHandlerContext,
+    { current, one, many, href }: RowWords,
     found: number,
     more: boolean,
   ): Promise<string> => {
@@ -92,20 +98,21 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
         <NewRows {...{ words, href }} />
       </>
     );
-    return fragment(parts, await waiting());
+    return fragment(parts, await visit(c, null));
   };
 
   /** The same, of a list whose rows have numbers: those of its first page, the newest first. */
-  const newAbove = (words: Parameters<typeof newRows>[0], numbers: readonly number[], above: number) => {
+  const newAbove = (c: OpsHandlerContext, words: RowWords, numbers: readonly number[], above: number) => {
     const found = numbers.filter((number) => number > above).length;
-    return newRows(words, found, found === PAGE_ROWS);
+    return newRows(c, words, found, found === PAGE_ROWS);
   };
 
   const newOf =
-    (words: Parameters<typeof newRows>[0], list: (paging: Paging) => Promise<readonly { id: number }[]>) =>
-    async (_: OpsHandlerContext, { above }: Query<'newRows'>): Promise<string> => {
+    (words: RowWords, list: (paging: Paging) => Promise<readonly { id: number }[]>) =>
+    async (c: OpsHandlerContext, { above }: Query<'newRows'>): Promise<string> => {
       const rows = await list({ limit: PAGE_ROWS });
       return newAbove(
+        c,
         words,
         rows.map(({ id }) => id),
         above,
@@ -115,16 +122,14 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
   async function showEvent(c: OpsHandlerContext, id: string): Promise<Response> {
     const event = await store.showEvent(id);
     if (event === null) return missing('There is no event of this id.');
-    const outcome = notices.take(c);
     return html(
       c,
       <EventPage
         {...{ event, aftermath: await aftermath(event), receiver: context.receiver }}
         tookMs={context.answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id })}
-        {...shared(c)}
-        told={outcome === null ? null : noticeOfEvent(outcome, event)}
         here={eventHref(id)}
       />,
+      (outcome) => noticeOfEvent(outcome, event),
     );
   }
 
@@ -149,7 +154,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       <RecordPage
         {...{ kind, record, changes }}
         eventsOnly={context.facts().eventsOnly}
-        {...shared(c)}
         {...links(
           c,
           nextKey(changes, PAGE_ROWS, (change) => change.seq),
@@ -170,7 +174,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           {...{ kind, filter, order, statuses, records: found.items, searchedTo: found.searched_to }}
           kinds={summary?.kinds ?? []}
           csv={`/download${sameQuery(c)}`}
-          {...shared(c)}
           {...links(c, found.next)}
         />
       );
@@ -180,7 +183,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     const syncRuns = await store.listSyncRuns(paging(after));
     return {
       ...{ syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
-      ...shared(c),
       ...links(c, nextId(syncRuns)),
     };
   };
@@ -197,7 +199,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           {...{ filter, events: found.items, lookedBackTo: found.looked_back_to }}
           here={`${url.pathname}${url.search}`}
           stream={after === undefined ? pathWith('/stream/events', { ...filter, above }) : null}
-          {...shared(c)}
           {...links(c, found.next)}
         />
       );
@@ -211,24 +212,24 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           {...{ filter, deliveries: found.items, lookedBackTo: found.looked_back_to }}
           answerTimes={context.answerTimes}
           stream={isNewest ? pathWith('/stream/deliveries', { ...filter, above: found.newest }) : null}
-          {...shared(c)}
           {...links(c, found.next)}
         />
       );
     }),
 
-    async newDeliveries(_: OpsHandlerContext, { above, ...filter }: Query<'newDeliveries'>): Promise<string> {
+    async newDeliveries(c: OpsHandlerContext, { above, ...filter }: Query<'newDeliveries'>): Promise<string> {
       const { items, next } = await store.listDeliveries(filter, { limit: PAGE_ROWS, above });
       const href = pathWith('/deliveries', filter);
       const words = { current: 'Deliveries', one: 'new delivery', many: 'new deliveries', href } as const;
-      return newRows(words, items.length, next !== null);
+      return newRows(c, words, items.length, next !== null);
     },
 
-    async newEvents(_: OpsHandlerContext, { above, ...filter }: Query<'newEvents'>): Promise<string> {
+    async newEvents(c: OpsHandlerContext, { above, ...filter }: Query<'newEvents'>): Promise<string> {
       const { record_id: recordId, ...rest } = filter;
       const { items } = await store.listEvents({ ...rest, recordId }, { limit: PAGE_ROWS });
       const href = pathWith('/events', filter);
       return newAbove(
+        c,
         { current: 'Events', one: 'new event', many: 'new events', href },
         items.map(({ seq }) => seq),
         above,
@@ -283,7 +284,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           {...{ show, gaps }}
           eventsOnly={context.facts().eventsOnly}
           stream={show === 'open' ? streamOf(c, '/stream/gaps', gaps) : null}
-          {...shared(c)}
           {...links(c, nextId(gaps))}
         />
       );
@@ -301,7 +301,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
           <Pages current="Sync runs" />
         </>
       );
-      return fragment(parts, waitingIn(view.snapshot));
+      return fragment(parts, await visit(c, null));
     },
 
     syncRun: paged(pageQueries.deletions, async (c, { after }) => {
@@ -317,7 +317,6 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
         <SyncRunPage
           {...{ syncRun, running }}
           pending={pending === undefined ? null : { ...pending, shown }}
-          {...shared(c)}
           {...links(c, nextKey(shown, PENDING_SHOWN, pendingDeletionKey))}
         />
       );
@@ -326,7 +325,7 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
     quarantine: paged(pageQueries.byNumber, async (c, { after }) => {
       const rows = await store.listQuarantine(paging(after));
       const stream = streamOf(c, '/stream/quarantine', rows);
-      return <QuarantinePage {...{ rows, stream }} {...shared(c)} {...links(c, nextId(rows))} />;
+      return <QuarantinePage {...{ rows, stream }} {...links(c, nextId(rows))} />;
     }),
 
     async quarantined(c: OpsHandlerContext): Promise<Response> {
@@ -335,13 +334,13 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
       if (id === null || delivery === null)
         return missing('There is no delivery of this number in quarantine.');
       const body = await store.readQuarantinedBody(id);
-      return html(c, <QuarantinedPage {...{ delivery, body, receiver: context.receiver }} {...shared(c)} />);
+      return html(c, <QuarantinedPage {...{ delivery, body, receiver: context.receiver }} />);
     },
 
     rejections: paged(pageQueries.byNumber, async (c, { after }) => {
       const rows = await store.listRejections(paging(after));
       const stream = streamOf(c, '/stream/rejections', rows);
-      return <RejectionsPage {...{ rows, stream }} {...shared(c)} {...links(c, nextId(rows))} />;
+      return <RejectionsPage {...{ rows, stream }} {...links(c, nextId(rows))} />;
     }),
 
     async rejection(c: OpsHandlerContext): Promise<Response> {
@@ -351,15 +350,12 @@ export function createListPages(context: OpsContext, snapshots: Snapshots, dryRu
         return missing('This rejection is not kept any more, or never was.');
       const diagnosis = await context.diagnose(id);
       const { receiver } = context;
-      return html(
-        c,
-        <RejectionPage {...{ diagnosis, receiver, rejection: { id, ...rejection } }} {...shared(c)} />,
-      );
+      return html(c, <RejectionPage {...{ diagnosis, receiver, rejection: { id, ...rejection } }} />);
     },
 
     audit: paged(pageQueries.byNumber, async (c, { after }) => {
       const rows = await store.listAudit(paging(after));
-      return <AuditPage rows={rows} {...shared(c)} {...links(c, nextId(rows))} />;
+      return <AuditPage rows={rows} {...links(c, nextId(rows))} />;
     }),
   };
 }

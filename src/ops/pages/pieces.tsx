@@ -1,24 +1,36 @@
-import type { PropsWithChildren } from 'hono/jsx';
+import { createContext, type PropsWithChildren, useContext } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
-import { CSRF_FIELD } from '../access.ts';
+import { CSRF_FIELD, type Identity } from '../access.ts';
+import type { Waiting } from '../attention.ts';
 import { rawText, shownText } from '../body-text.ts';
 import { age, figure, kindNoun } from '../words.ts';
 import type { Notice } from './form-outcome.ts';
 import { causeHref, eventHref, recordHref } from './hrefs.ts';
 
+/** What is the same all over one page: every piece may ask for it. */
+export interface Visit {
+  /** Null: nobody has signed in. */
+  identity: Identity | null;
+  /** Wall-clock milliseconds. */
+  now: number;
+  /** What a form just did. */
+  notice: Notice | null;
+  /** How much waits for a person, for the navigation; null: not known. */
+  waiting: Waiting | null;
+}
+
+export const VisitContext = createContext<Visit>({ identity: null, now: 0, notice: null, waiting: null });
+
+export const useVisit = () => useContext(VisitContext);
+
+export const mayOperate = () => useVisit().identity?.role === 'operate';
+
 /**
  * An instant in UTC, as every page says at its foot: the zone of the tables, the API and the log too. The time alone when it is of
  * today, with the day otherwise; in full on hover. `precise`: where things follow each other within a second.
  */
-export function Instant({
-  at,
-  now,
-  precise = false,
-}: {
-  at: string | number;
-  now: number;
-  precise?: boolean;
-}) {
+export function Instant({ at, precise = false }: { at: string | number; precise?: boolean }) {
+  const { now } = useVisit();
   const iso = new Date(at).toISOString();
   const sameDay = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10);
   const time = iso.slice(11, precise ? 23 : 19);
@@ -30,7 +42,8 @@ export function Instant({
 }
 
 /** "12 minutes ago", with the instant on hover. */
-export function Ago({ at, now }: { at: string | number; now: number }) {
+export function Ago({ at }: { at: string | number }) {
+  const { now } = useVisit();
   const iso = new Date(at).toISOString();
   return (
     <time datetime={iso} title={inFull(iso)}>
@@ -66,49 +79,46 @@ export function Tile({
   );
 }
 
-/** A change is always a form that posts, so that it works without scripts. `csrf` null: not signed in by a browser. */
-export function ActionForm({
+/** A change is always a form that posts, so that it works without scripts. Only who may change something gets one. */
+export function ActionForm(props: PropsWithChildren<{ action: string; className?: string }>) {
+  return mayOperate() ? <PostForm {...props} /> : null;
+}
+
+/** With the session's secret, where a browser has signed in. */
+export function PostForm({
   action,
-  csrf,
   className,
-  id,
   children,
-}: PropsWithChildren<{ action: string; csrf: string | null; className?: string; id?: string }>) {
+}: PropsWithChildren<{ action: string; className?: string }>) {
   return (
-    <form
-      method="post"
-      action={action}
-      {...(className === undefined ? {} : { class: className })}
-      {...(id === undefined ? {} : { id })}
-    >
-      <input type="hidden" name={CSRF_FIELD} value={csrf ?? ''} />
+    <form method="post" action={action} {...(className === undefined ? {} : { class: className })}>
+      <input type="hidden" name={CSRF_FIELD} value={useVisit().identity?.csrf ?? ''} />
       {children}
     </form>
   );
 }
 
-/** The head of every page but the status page. */
+/** The head of every page but the status page, and what a form just did. */
 export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>) {
+  const { notice } = useVisit();
   return (
-    <header class="title">
-      <h1>{children}</h1>
-      {note === undefined || note === null ? null : <p class="lead">{note}</p>}
-    </header>
+    <>
+      <header class="title">
+        <h1>{children}</h1>
+        {note === undefined || note === null ? null : <p class="lead">{note}</p>}
+      </header>
+      {notice === null ? null : (
+        <p class={notice.isBad ? 'told action_required' : 'told'} role="status">
+          {notice.text}
+        </p>
+      )}
+    </>
   );
 }
 
 /** What stands where there is nothing, and says what to expect. */
 export function Empty({ children }: PropsWithChildren) {
   return <p class="empty">{children}</p>;
-}
-
-/** What a form just did. */
-export function Told({ notice }: { notice: Notice | null }) {
-  return notice === null ? null : (
-    <p class={notice.isBad ? 'told action_required' : 'told'} role="status">
-      {notice.text}
-    </p>
-  );
 }
 
 /** What has come to a list since it was made, told by its stream: the rows themselves stand still. Null: nothing. */
@@ -128,13 +138,11 @@ export function NewRows({ words, href }: { words: string | null; href: string })
 export function LookedBack({
   what,
   lookedBackTo,
-  now,
   next,
   first,
 }: {
   what: string;
   lookedBackTo: string | null;
-  now: number;
   next: string | null;
   first: string | null;
 }) {
@@ -142,7 +150,7 @@ export function LookedBack({
     <>
       {lookedBackTo === null ? null : (
         <p class="note" role="status">
-          This page looked back to <Instant at={lookedBackTo} now={now} />. There are older {what}.
+          This page looked back to <Instant at={lookedBackTo} />. There are older {what}.
         </p>
       )}
       <Pager {...{ next, first }} words={lookedBackTo === null ? `Older ${what}` : 'Look further back'} />
@@ -285,10 +293,10 @@ export function From({ address }: { address: string | null }) {
 }
 
 /** The time that a signature names, as sent: seconds since 1970, or anybody's text. */
-export function SignedAt({ t, now }: { t: string; now: number }) {
+export function SignedAt({ t }: { t: string }) {
   return /^\d{9,11}$/.test(t) ? (
     <>
-      <Instant at={Number(t) * 1000} now={now} /> <code class="quiet">t={t}</code>
+      <Instant at={Number(t) * 1000} /> <code class="quiet">t={t}</code>
     </>
   ) : (
     <code>t={t}</code>

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
-import { acceptsPage, type Identity, type OpsEnv } from '../access.ts';
+import { acceptsPage, type OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { Frame, page } from './layout.tsx';
 import { Title } from './pieces.tsx';
@@ -14,32 +14,19 @@ export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHa
     if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
     const { title, detail } = (await res.json()) as { title: string; detail?: string };
     const identity = c.get('identity') ?? null;
-    const content = (
-      <ProblemPage {...{ title, identity }} status={res.status} detail={detail ?? null} now={clock.wall()} />
-    );
+    const content = <ProblemPage title={title} status={res.status} detail={detail ?? null} />;
+    const visit = { identity, now: clock.wall(), notice: null, waiting: null };
     const headers = new Headers(res.headers);
     headers.set('content-type', 'text/html; charset=utf-8');
     c.res = undefined;
-    c.res = new Response(page(content), { status: res.status, headers });
+    c.res = new Response(page(content, visit), { status: res.status, headers });
   };
 }
 
 /** An error, for a person: the same words as the problem that a program gets. */
-function ProblemPage({
-  status,
-  title,
-  detail,
-  identity,
-  now,
-}: {
-  status: number;
-  title: string;
-  detail: string | null;
-  identity: Identity | null;
-  now: number;
-}) {
+function ProblemPage({ status, title, detail }: { status: number; title: string; detail: string | null }) {
   return (
-    <Frame title={title} current={null} identity={identity} now={now}>
+    <Frame title={title} current={null}>
       <Title note={detail}>{title}</Title>
       <p class="note">
         {status === 401 ? <a href="/sign-in">Sign in</a> : <a href="/">To the status page</a>}

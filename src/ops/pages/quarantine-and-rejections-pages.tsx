@@ -5,7 +5,7 @@ import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { BodyText } from './body.tsx';
-import { Frame, type ListView, type PageView } from './layout.tsx';
+import { Frame, type ListView } from './layout.tsx';
 import {
   ActionForm,
   Empty,
@@ -18,7 +18,6 @@ import {
   SignedAt,
   Table,
   Title,
-  Told,
 } from './pieces.tsx';
 
 interface List<Row> extends ListView {
@@ -27,9 +26,9 @@ interface List<Row> extends ListView {
   stream: string | null;
 }
 
-export function QuarantinePage({ rows, identity, now, next, first, stream }: List<QuarantineReport>) {
+export function QuarantinePage({ rows, next, first, stream }: List<QuarantineReport>) {
   return (
-    <Frame title="Quarantine" current="Quarantine" identity={identity} now={now} stream={stream}>
+    <Frame title="Quarantine" current="Quarantine" stream={stream}>
       <Title note="Deliveries whose signature is right, and whose content no event can be made of.">
         Quarantine
       </Title>
@@ -44,12 +43,12 @@ export function QuarantinePage({ rows, identity, now, next, first, stream }: Lis
           rows={rows}
           columns={[
             ['Number', (row) => <a href={`/quarantine/${row.id}`}>Delivery {row.id}</a>],
-            ['Received', (row) => <Instant at={row.received_at} now={now} />, 'wide'],
+            ['Received', (row) => <Instant at={row.received_at} />, 'wide'],
             ['Why', (row) => codeWords(row.reason), 'full'],
             [
               'Released',
               ({ released_at: at }) =>
-                at === null ? <span class="state pending">not yet</span> : <Instant at={at} now={now} />,
+                at === null ? <span class="state pending">not yet</span> : <Instant at={at} />,
               'wide',
             ],
           ]}
@@ -64,38 +63,31 @@ export function QuarantinedPage({
   delivery,
   body,
   receiver,
-  identity,
-  now,
-  told,
-}: PageView & {
+}: {
   delivery: QuarantineReport;
   body: Uint8Array | null;
   receiver: OpsContext['receiver'];
 }) {
   return (
-    <Frame title={`Quarantine ${delivery.id}`} current="Quarantine" identity={identity} now={now}>
+    <Frame title={`Quarantine ${delivery.id}`} current="Quarantine">
       <Title>Delivery {delivery.id} in quarantine</Title>
-      <Told notice={told} />
       <Facts
         facts={[
           ['Why', codeWords(delivery.reason)],
-          ['Received', <Instant at={delivery.received_at} now={now} />],
+          ['Received', <Instant at={delivery.received_at} />],
           ['From', delivery.address === null ? 'not known' : <code>{delivery.address}</code>],
           ['Answer', <Answer outcome="quarantined" reason={delivery.reason} />],
-          ['Signed at', <SignedAt t={delivery.t} now={now} />],
+          ['Signed at', <SignedAt t={delivery.t} />],
           ['SHA-256', <code>{delivery.body_sha256}</code>],
-          [
-            'Released',
-            delivery.released_at === null ? 'not yet' : <Instant at={delivery.released_at} now={now} />,
-          ],
+          ['Released', delivery.released_at === null ? 'not yet' : <Instant at={delivery.released_at} />],
         ]}
       />
       <p class="note">
         Releasing asks the API for what it was about, as far as that can be told, and marks it as seen to.
         Nothing of its content gets into the tables.
       </p>
-      {identity.role === 'operate' && delivery.released_at === null ? (
-        <ActionForm action="/actions/release" csrf={identity.csrf} className="actions">
+      {delivery.released_at === null ? (
+        <ActionForm action="/actions/release" className="actions">
           <input type="hidden" name="id" value={String(delivery.id)} />
           <button class="button" type="submit" id="release">
             Release
@@ -107,9 +99,9 @@ export function QuarantinedPage({
   );
 }
 
-export function RejectionsPage({ rows, identity, now, next, first, stream }: List<RejectionReport>) {
+export function RejectionsPage({ rows, next, first, stream }: List<RejectionReport>) {
   return (
-    <Frame title="Rejected deliveries" current="Rejections" identity={identity} now={now} stream={stream}>
+    <Frame title="Rejected deliveries" current="Rejections" stream={stream}>
       <Title note="Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.">
         Rejected deliveries
       </Title>
@@ -125,14 +117,14 @@ export function RejectionsPage({ rows, identity, now, next, first, stream }: Lis
           rows={rows}
           columns={[
             ['Number', (row) => <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>],
-            ['At', (row) => <Instant at={row.at} now={now} />, 'wide'],
+            ['At', (row) => <Instant at={row.at} />, 'wide'],
             ['Why', (row) => codeWords(row.reason), 'wide'],
             ['From', (row) => <From address={row.address} />, 'wide'],
             ['Count', (row) => figure(row.times), 'n'],
             ['Size', (row) => bytesWords(row.bytes), 'n'],
             [
               'Signed at',
-              ({ t }) => (t === null ? <span class="quiet">not said</span> : <SignedAt t={t} now={now} />),
+              ({ t }) => (t === null ? <span class="quiet">not said</span> : <SignedAt t={t} />),
               'wide',
             ],
           ]}
@@ -152,9 +144,7 @@ export function RejectionPage({
   rejection,
   diagnosis,
   receiver,
-  identity,
-  now,
-}: PageView & {
+}: {
   rejection: Rejection & { id: number };
   receiver: OpsContext['receiver'];
   diagnosis: RejectionDiagnosis | 'busy' | null;
@@ -162,12 +152,12 @@ export function RejectionPage({
   const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
   const fits = Object.entries(fit ?? {});
   return (
-    <Frame title={`Rejection ${rejection.id}`} current="Rejections" identity={identity} now={now}>
+    <Frame title={`Rejection ${rejection.id}`} current="Rejections">
       <Title>Rejection {rejection.id}</Title>
       <Facts
         facts={[
           ['Rejected for', codeWords(rejection.reason)],
-          ['Arrived', <Instant at={rejection.wall} now={now} />],
+          ['Arrived', <Instant at={rejection.wall} />],
           ['From', rejection.address === null ? 'not known' : <code>{rejection.address}</code>],
           ['Answer', <Answer outcome="rejected" reason={rejection.reason} />],
           ['Size', `${figure(rejection.bytes)} bytes`],

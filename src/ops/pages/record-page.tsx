@@ -4,19 +4,7 @@ import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '..
 import { kindNoun } from '../words.ts';
 import { recordHref } from './hrefs.ts';
 import { Frame, type ListView } from './layout.tsx';
-import {
-  ActionForm,
-  Cause,
-  Empty,
-  EventLink,
-  Facts,
-  Instant,
-  Pager,
-  Table,
-  Text,
-  Title,
-  Told,
-} from './pieces.tsx';
+import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Table, Text, Title } from './pieces.tsx';
 import { Verified } from './records-page.tsx';
 
 export interface RecordView extends ListView {
@@ -26,25 +14,10 @@ export interface RecordView extends ListView {
   eventsOnly: boolean;
 }
 
-export function RecordPage({
-  kind,
-  record,
-  changes,
-  identity,
-  now,
-  told,
-  eventsOnly,
-  next,
-  first,
-}: RecordView) {
+export function RecordPage({ kind, record, changes, eventsOnly, next, first }: RecordView) {
   const events = `/events?${new URLSearchParams({ kind, record_id: record.id })}`;
   return (
-    <Frame
-      title={shortened(record.name ?? record.id, NAME_SHOWN_CHARACTERS)}
-      current="Records"
-      identity={identity}
-      now={now}
-    >
+    <Frame title={shortened(record.name ?? record.id, NAME_SHOWN_CHARACTERS)} current="Records">
       <Title
         note={
           <>
@@ -54,26 +27,25 @@ export function RecordPage({
       >
         {shortened(record.name ?? record.id, NAME_SHOWN_CHARACTERS)}
       </Title>
-      <Told notice={told} />
       <Facts
         facts={[
           ['Status', record.status ?? 'none'],
           kind === 'policy' ? ['Version', record.version ?? 'none'] : null,
-          record.deleted_at === null ? null : ['Deleted', <Instant at={record.deleted_at} now={now} />],
-          ['Verified', <Verified record={record} now={now} />],
-          ['First seen', <Instant at={record.first_seen_at} now={now} />],
+          record.deleted_at === null ? null : ['Deleted', <Instant at={record.deleted_at} />],
+          ['Verified', <Verified record={record} />],
+          ['First seen', <Instant at={record.first_seen_at} />],
           [
             'Last written',
             <>
-              <Instant at={record.synced_at} now={now} />, by <Cause cause={record.cause} />
+              <Instant at={record.synced_at} />, by <Cause cause={record.cause} />
             </>,
           ],
           record.last_event_id === null ? null : ['Last event', <EventLink id={record.last_event_id} />],
           ['Events about it', <a href={events}>show them</a>],
         ]}
       />
-      {identity.role === 'operate' && !eventsOnly ? (
-        <ActionForm action="/actions/refetch" csrf={identity.csrf} className="actions">
+      {!eventsOnly ? (
+        <ActionForm action="/actions/refetch" className="actions">
           <input type="hidden" name="kind" value={kind} />
           <input type="hidden" name="id" value={record.id} />
           <input type="hidden" name="back" value={recordHref(kind, record.id)} />
@@ -88,7 +60,7 @@ export function RecordPage({
       {changes.length === 0 ? (
         <Empty>No change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
       ) : (
-        changes.map((change) => <Change change={change} now={now} />)
+        changes.map((change) => <Change change={change} />)
       )}
       <Pager next={next} first={first} words="Earlier changes" />
     </Frame>
@@ -102,14 +74,14 @@ const OPERATIONS = {
   restore: 'Came back',
 } as const;
 
-export function Change({ change, now }: { change: ChangeReport; now: number }) {
+export function Change({ change }: { change: ChangeReport }) {
   const fields = fieldChanges(change.before, change.after);
   return (
     <article class="change">
       <h3>
         {OPERATIONS[change.operation]}{' '}
         <small>
-          <Instant at={change.at} now={now} precise />, by <Cause cause={change.cause} />, change {change.seq}
+          <Instant at={change.at} precise />, by <Cause cause={change.cause} />, change {change.seq}
         </small>
       </h3>
       {fields.length === 0 ? (

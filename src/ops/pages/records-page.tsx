@@ -30,11 +30,11 @@ export interface RecordsView extends ListView {
 const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
 
 export function RecordsPage(view: RecordsView) {
-  const { kind, kinds, identity, now, filter, records, searchedTo } = view;
+  const { kind, kinds, filter, records, searchedTo } = view;
   const name = kindPlural(kind);
   const title = name.charAt(0).toUpperCase() + name.slice(1);
   return (
-    <Frame title={title} current="Records" identity={identity} now={now}>
+    <Frame title={title} current="Records">
       <Title note="What the tables hold, as last written.">{title}</Title>
       <nav class="tabs" aria-label="Kinds">
         <ul>
@@ -75,8 +75,8 @@ export function RecordsPage(view: RecordsView) {
               (record) => (record.deleted_at === null ? record.status : <span class="state">deleted</span>),
               'wide',
             ],
-            ['Verified', (record) => <Verified record={record} now={now} />, 'wide'],
-            ['Written', (record) => <Instant at={record.synced_at} now={now} />, 'wide'],
+            ['Verified', (record) => <Verified record={record} />, 'wide'],
+            ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
           ]}
         />
       )}
@@ -163,17 +163,17 @@ function emptyWords({ kind, filter, searchedTo }: RecordsView): string {
     : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`;
 }
 
-export function Verified({ record, now }: { record: RecordReport; now: number }) {
+export function Verified({ record }: { record: RecordReport }) {
   if (record.unverified_since !== null) {
     return (
       <span class="state pending">
-        not since <Instant at={record.unverified_since} now={now} />
+        not since <Instant at={record.unverified_since} />
       </span>
     );
   }
   return record.verified_at === null ? (
     <span class="quiet">never, known from payloads</span>
   ) : (
-    <Instant at={record.verified_at} now={now} />
+    <Instant at={record.verified_at} />
   );
 }

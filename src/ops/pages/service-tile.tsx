@@ -2,7 +2,7 @@ import type { Snapshot } from '../snapshot.ts';
 import { bytes, count, figure } from '../words.ts';
 import { Ago, Facts, Tile } from './pieces.tsx';
 
-export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Snapshot }) {
+export function ServiceTile({ snapshot: { live, summary } }: { snapshot: Snapshot }) {
   return (
     <Tile
       part="service"
@@ -15,7 +15,7 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
       }
     >
       <p class="note">
-        Version {live.version}, started <Ago at={live.startedAt} now={at} />.
+        Version {live.version}, started <Ago at={live.startedAt} />.
       </p>
       <Facts
         className="pairs"
@@ -34,7 +34,7 @@ export function ServiceTile({ snapshot: { live, summary, at } }: { snapshot: Sna
           className="pairs"
           facts={live.secrets.map(({ position, registration, lastUsedAt }) => [
             `${position}. ${registration === null ? 'configured' : `of the registration ${registration}`}`,
-            lastUsedAt === null ? 'not since the start' : <Ago at={lastUsedAt} now={at} />,
+            lastUsedAt === null ? 'not since the start' : <Ago at={lastUsedAt} />,
           ])}
         />
       )}

@@ -1,10 +1,10 @@
 import { type Access, foreignOrigin, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
-import { Layout, page } from './layout.tsx';
+import { Layout } from './layout.tsx';
 
 /** The door. */
 export function createSignIn(access: Access) {
   const signInPage = (next: string, failure: string | null) =>
-    page(<SignInPage next={next} failure={failure} />);
+    `<!doctype html>${<SignInPage next={next} failure={failure} />}`;
 
   return {
     signInForm: (c: OpsHandlerContext) => c.html(signInPage(pathHere(c.req.query('next') ?? null), null)),

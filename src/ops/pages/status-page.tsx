@@ -1,4 +1,3 @@
-import type { Identity } from '../access.ts';
 import { attentionOf } from '../attention.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { DeliveriesTile, streamOf, type Traffic } from './deliveries-tile.tsx';
@@ -14,14 +13,13 @@ import { VerdictSection } from './verdict-section.tsx';
 interface Props {
   snapshot: Snapshot;
   traffic: Traffic;
-  identity: Identity;
 }
 
 /** What the stream sends anew. Everything that changes stands in a part; nothing outside one does. */
-export function StatusParts({ snapshot, traffic, identity }: Props) {
+export function StatusParts({ snapshot, traffic }: Props) {
   return (
     <>
-      <VerdictSection snapshot={snapshot} identity={identity} />
+      <VerdictSection snapshot={snapshot} />
       <AttentionSection snapshot={snapshot} />
       <div class="grid">
         <KindCards snapshot={snapshot} />
@@ -54,16 +52,10 @@ function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-export function StatusPage({ snapshot, traffic, identity }: Props) {
+export function StatusPage({ snapshot, traffic }: Props) {
   return (
-    <Frame
-      title={snapshot.verdict.sentence}
-      current="Status"
-      identity={identity}
-      now={snapshot.at}
-      stream={streamOf(traffic.range)}
-    >
-      <StatusParts {...{ snapshot, traffic, identity }} />
+    <Frame title={snapshot.verdict.sentence} current="Status" stream={streamOf(traffic.range)}>
+      <StatusParts {...{ snapshot, traffic }} />
       <noscript>
         <p class="note">
           Without scripts this page stands still: <a href={`/?range=${traffic.range}`}>reload</a> it to see

@@ -7,7 +7,7 @@ import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
 import { recordHref } from './hrefs.ts';
 import { Frame, type ListView } from './layout.tsx';
-import { ActionForm, Facts, Instant, Pager, Table, Title, Told } from './pieces.tsx';
+import { ActionForm, Facts, Instant, Pager, Table, Title, useVisit } from './pieces.tsx';
 import { Running, tookWords } from './sync-runs-tile.tsx';
 
 export interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
@@ -19,27 +19,20 @@ export function SyncRunPage({
   syncRun,
   running,
   pending,
-  identity,
-  now,
-  told,
   next,
   first,
 }: ListView & { syncRun: SyncRunReport; running: RunningSyncRun | null; pending: PendingOnPage | null }) {
   return (
-    <Frame title={`Sync run ${syncRun.id}`} current="Sync runs" identity={identity} now={now}>
+    <Frame title={`Sync run ${syncRun.id}`} current="Sync runs">
       <Title>
         Sync run {syncRun.id} of the {kindPlural(syncRun.kind)}
       </Title>
-      <Told notice={told} />
       {running === null ? null : <Running syncRuns={[running]} />}
       <Facts
         facts={[
           ['Why', codeWords(syncRun.reason)],
-          ['Began', <Instant at={syncRun.started_at} now={now} precise />],
-          [
-            'Ended',
-            syncRun.finished_at === null ? 'not yet' : <Instant at={syncRun.finished_at} now={now} precise />,
-          ],
+          ['Began', <Instant at={syncRun.started_at} precise />],
+          ['Ended', syncRun.finished_at === null ? 'not yet' : <Instant at={syncRun.finished_at} precise />],
           syncRun.finished_at === null ? null : ['Took', tookWords(syncRun)],
           [
             'Outcome',
@@ -53,7 +46,7 @@ export function SyncRunPage({
           ],
         ]}
       />
-      {pending === null ? null : <PendingDeletions {...{ syncRun, pending, identity, now, next, first }} />}
+      {pending === null ? null : <PendingDeletions {...{ syncRun, pending, next, first }} />}
       <h2>Differences</h2>
       <p class="lead">What differed although no delivery had announced it.</p>
       <DifferencesDetails kind={syncRun.kind} differences={syncRun.differences} />
@@ -80,11 +73,10 @@ function namedWords(kind: Kind, { shown, waiting }: PendingOnPage, now: number):
 function PendingDeletions({
   syncRun,
   pending,
-  identity,
-  now,
   next,
   first,
-}: Omit<ListView, 'told'> & { syncRun: SyncRunReport; pending: PendingOnPage }) {
+}: ListView & { syncRun: SyncRunReport; pending: PendingOnPage }) {
+  const { now } = useVisit();
   const until = pending.shown.find(({ approved_until }) => approved_until !== null)?.approved_until ?? null;
   return (
     <section class="group action_required" id="pending" aria-labelledby="pending-title">
@@ -100,7 +92,7 @@ function PendingDeletions({
         {pending.approved > 0 && until !== null ? (
           <>
             {' '}
-            The approval lasts until <Instant at={until} now={now} />.
+            The approval lasts until <Instant at={until} />.
           </>
         ) : null}
       </p>
@@ -118,7 +110,7 @@ function PendingDeletions({
           ],
           ['Name', ({ name }) => name ?? <span class="quiet">no name</span>, 'full'],
           ['Status', ({ status }) => status, 'wide'],
-          ['Last change', ({ synced_at: at }) => at && <Instant at={at} now={now} />, 'wide'],
+          ['Last change', ({ synced_at: at }) => at && <Instant at={at} />, 'wide'],
           [
             'Approval',
             ({ approved_until }) =>
@@ -137,8 +129,8 @@ function PendingDeletions({
         </p>
       ) : null}
       <Pager next={next} first={first} words="More of them" />
-      {pending.waiting > 0 && identity.role === 'operate' ? (
-        <ActionForm action="/actions/approve-deletions" csrf={identity.csrf} className="approval">
+      {pending.waiting > 0 ? (
+        <ActionForm action="/actions/approve-deletions" className="approval">
           <input type="hidden" name="digest" value={pending.digest ?? ''} />
           <label>
             <input type="checkbox" name="sure" value="yes" required id="sure" />

@@ -5,7 +5,7 @@ import { count, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
 import type { DryRun } from './dry-runs.ts';
 import { Frame, type ListView } from './layout.tsx';
-import { ActionForm, Ago, Empty, Pager, Title, Told } from './pieces.tsx';
+import { ActionForm, Ago, Empty, Pager, Title } from './pieces.tsx';
 import { Running, SyncRuns } from './sync-runs-tile.tsx';
 
 export interface SyncRunsView extends ListView {
@@ -15,20 +15,13 @@ export interface SyncRunsView extends ListView {
 }
 
 export function SyncRunsPage(view: SyncRunsView) {
-  const { snapshot, identity } = view;
+  const { snapshot } = view;
   return (
-    <Frame
-      title="Sync runs"
-      current="Sync runs"
-      identity={identity}
-      now={snapshot.at}
-      stream={view.first === null ? '/stream/sync-runs' : null}
-    >
+    <Frame title="Sync runs" current="Sync runs" stream={view.first === null ? '/stream/sync-runs' : null}>
       <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
         Sync runs
       </Title>
-      <Told notice={view.told} />
-      {identity.role === 'operate' && !snapshot.live.eventsOnly ? <Start csrf={identity.csrf} /> : null}
+      {snapshot.live.eventsOnly ? null : <Start />}
       <SyncRunsParts {...view} />
     </Frame>
   );
@@ -36,7 +29,7 @@ export function SyncRunsPage(view: SyncRunsView) {
 
 /** What the stream sends anew. */
 export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
-  const { live, pending, at } = snapshot;
+  const { live, pending } = snapshot;
   const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
   const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id));
   return (
@@ -59,14 +52,14 @@ export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncR
         ) : (
           <Running syncRuns={live.runningSyncRuns} />
         )}
-        <Compared dryRun={dryRun} now={at} />
+        <Compared dryRun={dryRun} />
       </section>
       <section class="group" data-part="ended" aria-label="Ended">
         <h2>Ended</h2>
         {ended.length === 0 ? (
           <Empty>None has ended yet. What each found different will stand here.</Empty>
         ) : (
-          <SyncRuns label="Ended full syncs" syncRuns={ended} now={at} />
+          <SyncRuns label="Ended full syncs" syncRuns={ended} />
         )}
         <Pager next={next} first={first} words="Older full syncs" />
       </section>
@@ -74,9 +67,9 @@ export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncR
   );
 }
 
-function Start({ csrf }: { csrf: string | null }) {
+function Start() {
   return (
-    <ActionForm action="/actions/sync-runs" csrf={csrf} className="filters">
+    <ActionForm action="/actions/sync-runs" className="filters">
       <fieldset>
         <legend>Which kinds</legend>
         {KINDS.map((kind) => (
@@ -96,7 +89,7 @@ function Start({ csrf }: { csrf: string | null }) {
   );
 }
 
-function Compared({ dryRun, now }: { dryRun: DryRun; now: number }) {
+function Compared({ dryRun }: { dryRun: DryRun }) {
   if (dryRun.state === 'none') return null;
   if (dryRun.state === 'running') {
     const kinds = dryRun.kinds.map((kind: Kind) => kindPlural(kind)).join(', ');
@@ -109,7 +102,7 @@ function Compared({ dryRun, now }: { dryRun: DryRun; now: number }) {
       </div>
     );
   }
-  const ended = <Ago at={dryRun.endedAt} now={now} />;
+  const ended = <Ago at={dryRun.endedAt} />;
   if (dryRun.state === 'failed') {
     return (
       <p class="told action_required">

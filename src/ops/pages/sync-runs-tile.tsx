@@ -8,7 +8,7 @@ import { Instant, Table, Tile } from './pieces.tsx';
 /** The others stand on their page. */
 const SHOWN = 5;
 
-export function SyncRunsTile({ snapshot: { syncRuns, live, at } }: { snapshot: Snapshot }) {
+export function SyncRunsTile({ snapshot: { syncRuns, live } }: { snapshot: Snapshot }) {
   const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
   const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id)).slice(0, SHOWN);
   return (
@@ -21,7 +21,7 @@ export function SyncRunsTile({ snapshot: { syncRuns, live, at } }: { snapshot: S
             : 'None yet. The first one starts with the service and compares every record.'}
         </p>
       ) : (
-        <SyncRuns label="The last full syncs" syncRuns={ended} now={at} />
+        <SyncRuns label="The last full syncs" syncRuns={ended} />
       )}
     </Tile>
   );
@@ -67,15 +67,7 @@ function OneRunning({
   );
 }
 
-export function SyncRuns({
-  label,
-  syncRuns,
-  now,
-}: {
-  label: string;
-  syncRuns: readonly SyncRunReport[];
-  now: number;
-}) {
+export function SyncRuns({ label, syncRuns }: { label: string; syncRuns: readonly SyncRunReport[] }) {
   return (
     <Table
       label={label}
@@ -89,7 +81,7 @@ export function SyncRuns({
             </a>
           ),
         ],
-        ['Began', (syncRun) => <Instant at={syncRun.started_at} now={now} />, 'wide'],
+        ['Began', (syncRun) => <Instant at={syncRun.started_at} />, 'wide'],
         ['Took', tookWords, 'whole'],
         ['Why', (syncRun) => codeWords(syncRun.reason), 'wide quiet'],
         ['Seen', (syncRun) => figure(syncRun.seen), 'n'],

@@ -46,12 +46,12 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
             : [
                 'Waits until',
                 <>
-                  <Instant at={new Date(upstream.waitsUntil).toISOString()} now={at} />, as the service asked
+                  <Instant at={new Date(upstream.waitsUntil).toISOString()} />, as the service asked
                   (Retry-After)
                 </>,
                 { isWarning: true },
               ],
-          upstream.lastOkAt === null ? null : ['Last useful answer', <Ago at={upstream.lastOkAt} now={at} />],
+          upstream.lastOkAt === null ? null : ['Last useful answer', <Ago at={upstream.lastOkAt} />],
           ['Its clock', skewWords(upstream.skewMs)],
           credentials && [
             AUTH_WORDS[credentials.auth],

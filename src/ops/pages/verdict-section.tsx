@@ -1,9 +1,8 @@
 import { pointersToSet } from '../../compliance/pointers.ts';
-import type { Identity } from '../access.ts';
 import type { PendingDeletions } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, count, kindPlural } from '../words.ts';
-import { ActionForm, Instant } from './pieces.tsx';
+import { ActionForm, Instant, mayOperate } from './pieces.tsx';
 
 export const VERDICT_WORDS = {
   in_sync: 'In sync',
@@ -14,7 +13,7 @@ export const VERDICT_WORDS = {
   unverified: 'Unverified',
 } as const;
 
-export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; identity: Identity }) {
+export function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
   const { verdict, at, summary, live } = snapshot;
   const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
   return (
@@ -24,7 +23,7 @@ export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; ide
           <strong class={`state ${verdict.verdict}`}>{VERDICT_WORDS[verdict.verdict]}</strong>
           {verdict.since === null ? null : (
             <span>
-              since <Instant at={verdict.since} now={at} /> · {age(at - Date.parse(verdict.since))}
+              since <Instant at={verdict.since} /> · {age(at - Date.parse(verdict.since))}
             </span>
           )}
         </p>
@@ -39,32 +38,26 @@ export function VerdictSection({ snapshot, identity }: { snapshot: Snapshot; ide
           </p>
         ))}
       </div>
-      {identity.role === 'operate' ? <Actions snapshot={snapshot} csrf={identity.csrf} /> : null}
+      {mayOperate() ? <Actions snapshot={snapshot} /> : null}
     </section>
   );
 }
 
-function Actions({
-  snapshot: { verdict, live, pending },
-  csrf,
-}: {
-  snapshot: Snapshot;
-  csrf: string | null;
-}) {
+function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot }) {
   const first = (action: string) => (verdict.action === action ? 'button first' : 'button');
   return (
     <div class="actions">
       {/* Of several kinds, the list below has them. */}
       {pending.length === 1 ? <Pending deletions={pending[0]!} /> : null}
       {live.paused ? (
-        <ActionForm action="/actions/resume" csrf={csrf}>
+        <ActionForm action="/actions/resume">
           <button class={first('resume')} id="resume" type="submit">
             Resume
           </button>
         </ActionForm>
       ) : null}
       {verdict.action === 'retry' ? (
-        <ActionForm action="/actions/retry" csrf={csrf}>
+        <ActionForm action="/actions/retry">
           <button class="button first" id="retry" type="submit">
             Retry these events
           </button>
@@ -76,14 +69,14 @@ function Actions({
         </a>
       ) : null}
       {live.eventsOnly ? null : (
-        <ActionForm action="/actions/sync" csrf={csrf}>
+        <ActionForm action="/actions/sync">
           <button class={first('sync')} id="sync" type="submit">
             Full sync now
           </button>
         </ActionForm>
       )}
       {live.paused ? null : (
-        <ActionForm action="/actions/pause" csrf={csrf}>
+        <ActionForm action="/actions/pause">
           <button class="button" id="pause" type="submit">
             Pause
           </button>
