@@ -221,7 +221,7 @@ test('an operator finds a rejected delivery by its event id in one step, and see
   const row = page.locator('tbody tr', { hasText: id });
   await row.getByText('rejected').waitFor();
   expect(await row.getByText('127.0.0.1').count()).toBe(1);
-  expect(await row.getByText('401').count()).toBe(1);
+  expect(await row.getByText('401', { exact: true }).count()).toBe(1);
   await row.getByRole('link').click();
   await page.getByText('No known secret fits').waitFor();
   await page.getByText('As curl').click();
