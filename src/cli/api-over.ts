@@ -7,9 +7,9 @@ import { noDeliveries } from '../ops/recent.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import type { Config } from '../platform/config.ts';
 import { version } from '../platform/package.ts';
+import { rulesOf } from '../service/opening.ts';
 import { pendingDeletions } from '../service/operators.ts';
-import { beginPause, endPause, readPause } from '../service/pause.ts';
-import { rulesOf } from '../service/rules.ts';
+import { beginPause, endPause, readPause } from '../service/state.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { clockOf, livingReplicas } from './database.ts';
@@ -25,7 +25,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   const isServed = (await livingReplicas(store, clock)) > 0;
   const rules = rulesOf(config);
   const startedAt = clock.wall();
-  let pause = await readPause(store);
+  let pausedSince = await readPause(store);
 
   const actions: OpsActions = {
     async requestFullSync(kinds, reason) {
@@ -44,12 +44,12 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       return await compareHere(cli, config, { store, clock }, kind, signal);
     },
     async pause() {
-      pause = await beginPause(store, clock.wall());
+      pausedSince = await beginPause(store, clock.wall());
       await store.notify('work');
     },
     async resume() {
       await endPause(store);
-      pause = null;
+      pausedSince = null;
       await store.notify('work');
     },
   };
@@ -63,8 +63,8 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     },
     ...{
       state: isServed ? 'elsewhere' : 'stopped',
-      paused: pause !== null,
-      pausedSince: pause?.since ?? null,
+      paused: pausedSince !== null,
+      pausedSince,
     },
     ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config) },

@@ -4,12 +4,11 @@ import type { Comparison } from '../ops/context.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
-import { riskIdsReader } from '../service/risk-ids.ts';
+import { readRiskIds } from '../service/repairs.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { livingReplicas } from './database.ts';
-import { printable } from './text.ts';
 
 /** Compares a kind with the API where no service runs that could, and writes nothing. Rejects as `OpsActions.dryRun` does. */
 export async function compareHere(
@@ -25,14 +24,11 @@ export async function compareHere(
       'set OPS_URL and OPS_TOKEN: then one of them compares',
     );
   }
-  const complain = (what: unknown) =>
-    cli.err.write(
-      `RISK_IDS_FILE cannot be read: ${printable(String((what as { error?: unknown }).error))}\n`,
-    );
+  const { riskIdsFile } = config;
   const compare = createDryRun({
     client: commandClient(cli, config, store, { actor: 'cli', needs: 'read', silent: true }),
     ...{ store, clock, random: Math.random, pointers: config.idPointers, signal },
-    riskIds: riskIdsReader(config.riskIdsFile, { warn: complain }).read,
+    riskIds: async () => (riskIdsFile === null ? [] : await readRiskIds(riskIdsFile)),
     paging: complianceSettings(config).paging,
   });
   return await compare(kind, 'person');

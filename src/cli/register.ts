@@ -13,7 +13,7 @@ import { openSecret, sealSecret } from '../compliance/secrets.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type Config, loadConfig, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/stored-secrets.ts';
+import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/signing-secrets.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';

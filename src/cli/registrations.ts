@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { loadConfig } from '../platform/config.ts';
-import { standingOf } from '../service/stored-secrets.ts';
+import { standingOf } from '../service/signing-secrets.ts';
 import type { Cli } from './cli.ts';
 import { clockOf, refuseFromAfar, withPresentStore, withStore } from './database.ts';
 import { notFound } from './lists.ts';

@@ -28,12 +28,10 @@ import {
 
 export interface ReceiverOptions {
   inbox: Inbox;
-  settings: Config['webhook'] & {
-    /** Secrets that registrations brought, besides the configured ones and after them. The same array until they change. */
-    storedSecrets: () => readonly Uint8Array[];
-    /** A registration is being made, and its secret is not here yet: what none fits may be signed with that one. */
-    isSecretAwaited: () => boolean;
-  };
+  /** `secrets`: all that may have signed, those of registrations too. */
+  settings: Config['webhook'];
+  /** A registration is being made, and its secret is not here yet: what none fits may be signed with that one. */
+  isSecretAwaited: () => boolean;
   pointers: IdPointers;
   /** Whom a delivery came from, as far as that can be believed. */
   addresses: Addresses;
@@ -87,7 +85,6 @@ const EMPTY = Buffer.alloc(0);
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
   const { inbox, settings, addresses, clock, metrics } = options;
   const log = stage(options.logger, 'receive');
-  const secretsNow = secretsInOrder(settings.secrets, settings.storedSecrets);
   const signsHeaders = settings.template.some((part) => part.kind === 'header');
   const bodies = createBodies(settings.bodiesInFlightBytes);
   const shares = createShares();
@@ -106,7 +103,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (!isIdentity(incoming.headers['content-encoding'])) {
         return turnAway('content_encoding', incoming, declaredBytes, startedAt);
       }
-      if (secretsNow().length === 0) return lackSecret(incoming, null, declaredBytes, startedAt);
+      if (settings.secrets().length === 0) return lackSecret(incoming, null, declaredBytes, startedAt);
       const headerOf = signsHeaders ? (name: string) => headerIn(incoming, name) : NO_HEADERS;
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
       if (!claimed.ok) return rejectSignature(claimed, incoming, null, declaredBytes, startedAt);
@@ -119,7 +116,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         return answers.interrupted();
       }
       // Asked again: one may have come while the body did.
-      const secrets = secretsNow();
+      const secrets = settings.secrets();
       if (secrets.length === 0) return lackSecret(incoming, body, body.length, startedAt);
       return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
     } catch (error) {
@@ -143,7 +140,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const nowSeconds = Math.floor(clock.wall() / 1000);
     const verdict = verifySignature(claimed, { body, ...signed, nowSeconds }, settings);
     if (!verdict.ok) {
-      return verdict.reason === 'bad_signature' && settings.isSecretAwaited()
+      return verdict.reason === 'bad_signature' && options.isSecretAwaited()
         ? lackSecret(incoming, body, body.length, startedAt)
         : rejectSignature(verdict, incoming, body, body.length, startedAt);
     }
@@ -194,7 +191,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   ): Response {
     const noted = { reason: 'no_signing_secret', t: null, bytes } as const;
     reject(incoming, noted, body, { keepsBody: true }, startedAt);
-    return answers.noSecret(settings.isSecretAwaited());
+    return answers.noSecret(options.isSecretAwaited());
   }
 
   /** Notes and counts a rejection. */
@@ -303,22 +300,4 @@ function headerIn(incoming: IncomingMessage, name: string): string | undefined {
   const value: unknown = incoming.headers[name];
   // The only header that Node keeps as a list is Set-Cookie, and no name inherited from Object is a header.
   return typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') : undefined;
-}
-
-/** Both lists as one, built anew only when one of them has changed. */
-function secretsInOrder(
-  configured: () => readonly Uint8Array[],
-  stored: () => readonly Uint8Array[],
-): () => readonly Uint8Array[] {
-  let first: readonly Uint8Array[] = [];
-  let second: readonly Uint8Array[] = [];
-  let both: readonly Uint8Array[] = [];
-  return () => {
-    const [one, two] = [configured(), stored()];
-    if (one !== first || two !== second) {
-      [first, second] = [one, two];
-      both = [...one, ...two];
-    }
-    return both;
-  };
 }

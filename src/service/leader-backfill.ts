@@ -8,19 +8,18 @@ import type { RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';
 
 /**
- * Repairs and full syncs among several replicas. One of them does all of it, for as long as it holds the lease: the request
- * budget is what bounds them, so more hands would read no more, and what is known of the upstream (its failures, what
- * was seen alive, which records a full sync reads itself) stays in one place. The others pass on what they are asked for,
- * and show what the one that does it says of itself.
+ * Repairs and full syncs among several replicas. The leader does all of them: the request budget bounds them, so more
+ * replicas would read no more, and what is known of the upstream (its failures, what was seen alive, which records a full
+ * sync reads itself) stays in one place. The others pass on what they are asked for, and show what the leader says.
  */
 
 const LEASE = 'backfill';
-/** What the one that does it says of itself, for the pages of the others. */
+/** What the leader says of itself, for the pages of the others. */
 const LIVE_FACT = 'backfill_live';
-/** It is told again this often even if nothing has changed, and not believed for longer than this. */
-const TELL_AGAIN_MS = 5_000;
+/** Written this often even if nothing has changed, and not believed for longer than this. */
+const WRITE_AGAIN_MS = 5_000;
 const BELIEVED_MS = 15_000;
-/** Requests that a stranger can provoke are made once by all replicas within the distance that each of them keeps. */
+/** Of what a stranger can cause, all replicas together ask no more often than one alone would. */
 const FORGEABLE = 'rejected deliveries';
 
 interface Live {
@@ -30,9 +29,9 @@ interface Live {
 }
 
 export interface LeaderBackfill extends Backfill {
-  /** Passes on what was asked for, takes what others were asked for, and learns how it goes. `isTold`: somebody says so. */
+  /** Passes on what was asked for, takes what others were asked for, and learns how it goes. `isTold`: another replica told of work. */
   look(isTold: boolean): Promise<void>;
-  /** As `requestFullSync`, and kept when it resolves. */
+  /** As `requestFullSync`, and stored when it resolves. */
   askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;
 }
 
@@ -40,37 +39,35 @@ export function createLeaderBackfill(options: {
   store: Store;
   replicas: Replicas;
   clock: Clock;
-  /** Nobody else was there when this process began. */
+  /** No other replica lived when this process began. */
   isFirst: boolean;
-  /** At least so far apart lie full syncs that a stranger can provoke. Milliseconds. */
+  /** Full syncs that a stranger can cause are at least so far apart. Milliseconds. */
   forgeableDistanceMs: number;
-  /** Something is to be passed on: `look` should come soon. */
-  onAsked: () => void;
   create: (store: RepairStore, interrupted: readonly { kind: Kind; pages: number }[]) => Backfill;
 }): LeaderBackfill {
   const { store, replicas, clock, create } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
-  /** Compares for whoever asks this replica. It is never run. */
+  /** For dry runs while another replica leads. Never run. */
   const idle = create(store, []);
-  let held: Backfill | null = null;
-  let reason = options.isFirst ? 'start' : 'takeover';
+  let leading: Backfill | null = null;
+  let startReason = options.isFirst ? 'start' : 'takeover';
   let paused = false;
   const asked: { kinds: readonly Kind[]; reason: string }[] = [];
   let live: Live | null = null;
-  let told = { at: Number.NEGATIVE_INFINITY, text: '' };
+  let written = { at: Number.NEGATIVE_INFINITY, text: '' };
 
-  async function work({ lease, signal }: { lease: Lease | null; signal: AbortSignal }): Promise<void> {
-    // Whoever had it has lost it: what it left open is over.
+  async function lead({ lease, signal }: { lease: Lease | null; signal: AbortSignal }): Promise<void> {
+    // The leader before has lost its lease: what it left open is over.
     const interrupted = await store.interruptSyncRuns(now());
     const own = create(lease === null ? store : underLease(store, lease, clock), interrupted);
     if (paused) own.pause();
-    own.requestFullSync(KINDS, reason);
-    reason = 'takeover';
-    held = own;
+    own.requestFullSync(KINDS, startReason);
+    startReason = 'takeover';
+    leading = own;
     try {
       await own.run(signal);
     } finally {
-      held = null;
+      leading = null;
     }
   }
 
@@ -79,71 +76,69 @@ export function createLeaderBackfill(options: {
       const isForgeable = next.reason === FORGEABLE;
       if (!isForgeable || (await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs))) {
         await store.requestSyncRuns(next.kinds, next.reason, now());
-        if (held === null) replicas.tell('work');
+        if (leading === null) replicas.tell('work');
       }
       asked.shift();
     }
   }
 
-  async function tellOfIt(own: Backfill): Promise<void> {
+  async function writeLive(own: Backfill): Promise<void> {
     const text = JSON.stringify({ health: own.health(), running: own.runningSyncRuns() });
     const at = clock.steady();
-    if (text === told.text && at - told.at < TELL_AGAIN_MS) return;
+    if (text === written.text && at - written.at < WRITE_AGAIN_MS) return;
     await store.writeFact(LIVE_FACT, `{"at":${at},${text.slice(1)}`);
-    told = { at, text };
+    written = { at, text };
   }
 
   const believed = () => (live !== null && clock.steady() - live.at < BELIEVED_MS ? live : null);
 
   return {
-    run: (signal) => replicas.hold(LEASE, work, signal),
+    run: (signal) => replicas.hold(LEASE, lead, signal),
     async look(isTold) {
       await passOn();
-      const own = held;
+      const own = leading;
       if (own === null) {
         const text = await store.readFact(LIVE_FACT);
         live = text === null ? null : (JSON.parse(text) as Live);
         return;
       }
-      for (const request of await store.takeSyncRequests()) {
-        own.requestFullSync([request.kind], request.reason);
-      }
+      for (const { kind, reason } of await store.takeSyncRequests()) own.requestFullSync([kind], reason);
       if (isTold) own.wake();
-      await tellOfIt(own);
+      await writeLive(own);
     },
-    async askForFullSync(kinds, why) {
-      await store.requestSyncRuns(kinds, why, now());
+    async askForFullSync(kinds, reason) {
+      await store.requestSyncRuns(kinds, reason, now());
       replicas.tell('work');
-      options.onAsked();
+      replicas.lookNow();
     },
-    requestFullSync(kinds, why) {
-      asked.push({ kinds, reason: why });
-      options.onAsked();
+    requestFullSync(kinds, reason) {
+      asked.push({ kinds, reason });
+      replicas.lookNow();
     },
     async refetch(kind, ids) {
-      if (held !== null) return await held.refetch(kind, ids);
+      if (leading !== null) return await leading.refetch(kind, ids);
       await store.makeDue(kind, ids, now());
       replicas.tell('work');
     },
-    dryRun: (kind, signal) => (held ?? idle).dryRun(kind, signal),
+    dryRun: (kind, signal) => (leading ?? idle).dryRun(kind, signal),
     wake() {
-      if (held !== null) held.wake();
+      if (leading !== null) leading.wake();
       else replicas.tell('work');
     },
     pause() {
       paused = true;
-      held?.pause();
+      leading?.pause();
     },
     resume() {
       paused = false;
-      held?.resume();
+      leading?.resume();
     },
-    health: () => held?.health() ?? believed()?.health ?? NOTHING_KNOWN,
-    runningSyncRuns: () => held?.runningSyncRuns() ?? believed()?.running ?? [],
+    health: () => leading?.health() ?? believed()?.health ?? NOTHING_KNOWN,
+    runningSyncRuns: () => leading?.runningSyncRuns() ?? believed()?.running ?? [],
   };
 }
 
-/** The store as whoever holds the lease uses it: what cannot be undone, it does only while it still holds it. */
+/** The store as the leader uses it: the database refuses what cannot be undone, once another holds the lease. */
 function underLease(store: Store, lease: Lease, clock: Clock): RepairStore {
   // Another replica's clock may be this much behind: read later, so that the read covers what that one accepted.
   const marginMs = () => 2 * (clock.marginMs?.() ?? 0);

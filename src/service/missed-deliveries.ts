@@ -1,148 +1,177 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { GapKeeper } from '../backfill/gaps.ts';
-import { KINDS } from '../compliance/kinds.ts';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { DeliveryOutcome, ReceiverOptions } from '../receive/routes.ts';
-import type { BackfillStore } from '../store/store.ts';
+import type { DeliveryOutcome } from '../receive/routes.ts';
+import type { BackfillStore, DirtyTiming, GapKey, GapReason } from '../store/store.ts';
 
-/** Anyone can replay a captured delivery or make up a signature: full syncs on account of either keep this distance at least. */
+/** After this long without a heartbeat the sender may have given up deliveries meanwhile. */
+const DOWNTIME_AFTER_MS = 30_000;
+/** Anyone can replay a captured delivery or invent a signature: full syncs because of either are at least this far apart. */
 const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
+/** So many rejected signatures in a row look like a rotated secret rather than a stranger. */
+const REJECTED_BURST = 5;
 
 /** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
 const USUAL_AMONG = 200;
+/** Silence counts after this many times the longest usual pause … */
+const USUAL_TIMES = 4;
+/** … but never before this: a quiet hour is nothing. */
+const USUAL_AT_LEAST_MS = 3_600_000;
 
-const REJECTED_SIGNATURES = { reason: 'rejected_signatures', kind: null, recordId: null } as const;
-const REJECTED_TIMESTAMP = { reason: 'rejected_timestamp', kind: null, recordId: null } as const;
-const NO_SECRET = { reason: 'no_signing_secret', kind: null, recordId: null } as const;
-const SILENCE = { reason: 'silence', kind: null, recordId: null } as const;
+const gapOf = (reason: GapReason): GapKey => ({ reason, kind: null, recordId: null });
 
-/** What the stream of deliveries itself says is missing. */
-export interface DeliveryWatch {
-  onDelivery(outcome: DeliveryOutcome, reason: string): void;
-  onRejectedTimestamp: NonNullable<ReceiverOptions['onRejectedTimestamp']>;
-  /** Looks whether deliveries have stopped, and opens what was put off. For the heartbeat. */
-  check(): Promise<void>;
+/**
+ * What every start must do before any stage runs, because the last process may have ended anywhere: full syncs that it left
+ * open are over, nothing unverified counts as settled, and the time without a service is a gap. Returns how far those
+ * full syncs had come. A replica that joins others leaves them their work.
+ */
+export async function recover(options: {
+  store: BackfillStore;
+  gaps: Pick<GapKeeper, 'open'>;
+  clock: Clock;
+  timing: DirtyTiming;
+  eventsOnly: boolean;
+  /** Replicas that live besides this one; absent: the database is this process's alone. */
+  others?: number | undefined;
+}): Promise<{ kind: Kind; pages: number }[]> {
+  const { store, clock, others } = options;
+  const now = { wall: clock.wall(), steady: clock.steady() };
+  // Among several, full syncs are over when another takes the lease.
+  const interrupted = others === undefined ? await store.interruptSyncRuns(now) : [];
+  // Others have gone on by the same clock, and their due times hold.
+  if ((others ?? 0) === 0) await store.markUnverifiedDirty(now, options.timing);
+  await noteDowntime(options, 'the service was not running');
+  return interrupted;
 }
 
-/** How far apart full syncs lie that a stranger can provoke. Milliseconds. */
+/**
+ * Opens a gap when the last heartbeat is too long ago. Called before each one, not only at a start: a machine that slept, a
+ * stopped process and a full disk come back without a start.
+ */
+export async function noteDowntime(
+  options: {
+    store: Pick<BackfillStore, 'lastBeat'>;
+    gaps: Pick<GapKeeper, 'open'>;
+    clock: Clock;
+    eventsOnly: boolean;
+  },
+  what: string,
+): Promise<void> {
+  // Without the API nothing could ever resolve it.
+  if (options.eventsOnly) return;
+  const last = await options.store.lastBeat();
+  const ms = last === null ? 0 : options.clock.wall() - last;
+  if (ms >= DOWNTIME_AFTER_MS)
+    await options.gaps.open(gapOf('downtime'), `${what} for ${Math.round(ms / 1000)} s`);
+}
+
+/** How far apart full syncs are that a stranger can cause. Milliseconds. */
 export function forgeableDistanceMs(fullSyncMs: number): number {
   return Math.max(FORGEABLE_FULL_SYNC_DISTANCE_MS, fullSyncMs);
 }
 
+export type DeliveryWatch = ReturnType<typeof createDeliveryWatch>;
+
+/** Learns from the deliveries themselves what is missing. */
 export function createDeliveryWatch(options: {
   store: Pick<BackfillStore, 'lastDelivery'>;
   gaps: GapKeeper;
   /** Null: events only, so that nothing can be read again. */
   backfill: Pick<Backfill, 'requestFullSync' | 'wake'> | null;
   clock: Clock;
-  startedWall: number;
+  /** Wall-clock milliseconds. */
+  startedAt: number;
   silenceMs: number;
   fullSyncMs: number;
-  /** Of all replicas, the first within so many milliseconds. Default: there is one. */
-  takeTurn?: (name: string, everyMs: number) => Promise<boolean>;
+  /** Whether this replica is the first of all to ask within so many milliseconds. */
+  takeTurn: (name: string, everyMs: number) => Promise<boolean>;
   onError: (error: unknown) => void;
-}): DeliveryWatch {
+}) {
   const { gaps, backfill, clock, onError } = options;
-  const burst = createBurstWatch();
   const distanceMs = forgeableDistanceMs(options.fullSyncMs);
-  let lastReplayFullSync = Number.NEGATIVE_INFINITY;
-  let lastBurstFullSync = Number.NEGATIVE_INFINITY;
+  let rejectedInARow = 0;
   let burstIsOver = false;
+  let lastBurstFullSync = Number.NEGATIVE_INFINITY;
   let lackedSecret = false;
-  /** A burst that the last process saw may have ended with it, its secret mended: the first delivery tells. */
-  let mayHaveBeenLeftOpen = true;
-  let putOff: string | null = null;
-  let silent = false;
+  /** The last process may have left gaps open that only an accepted delivery closes. */
+  let isFirst = true;
+  let rejectedTimestamp: string | null = null;
+  let lastReplayFullSync = Number.NEGATIVE_INFINITY;
+  let wasSilent = false;
 
-  async function openPutOff(): Promise<void> {
-    if (putOff === null || clock.steady() - lastReplayFullSync < distanceMs) return;
-    const error = `a correctly signed delivery was rejected: ${putOff}`;
-    if (options.takeTurn !== undefined && !(await options.takeTurn('rejected_timestamp', distanceMs))) return;
-    putOff = null;
+  const open = (reason: GapReason, error: string) => void gaps.open(gapOf(reason), error).catch(onError);
+  const resolve = (reason: GapReason) => void gaps.resolve(gapOf(reason)).catch(onError);
+  const readAgain = () => backfill?.requestFullSync(KINDS, 'rejected deliveries');
+
+  function onRejected(reason: string): void {
+    if (reason === 'bad_signature') {
+      rejectedInARow += 1;
+      if (rejectedInARow === REJECTED_BURST)
+        open('rejected_signatures', 'several deliveries in a row carry a signature of no secret we know');
+    } else if (reason === 'no_signing_secret' && !lackedSecret) {
+      lackedSecret = true;
+      open(reason, 'a delivery came before a signing secret was known that it could be signed with');
+    }
+  }
+
+  function onAccepted(): void {
+    // No stranger can cause this: it takes a new secret, and a delivery signed with it.
+    if (lackedSecret) readAgain();
+    // What was rejected before a start is read by the start's full sync.
+    if (lackedSecret || isFirst) resolve('no_signing_secret');
+    lackedSecret = false;
+    if (rejectedInARow >= REJECTED_BURST) burstIsOver = true;
+    rejectedInARow = 0;
+    if (isFirst && !burstIsOver) resolve('rejected_signatures');
+    isFirst = false;
+    // The gap stays open until then.
+    if (!burstIsOver || clock.steady() - lastBurstFullSync < distanceMs) return;
+    burstIsOver = false;
+    lastBurstFullSync = clock.steady();
+    readAgain();
+    resolve('rejected_signatures');
+  }
+
+  async function openRejectedTimestamp(): Promise<void> {
+    if (rejectedTimestamp === null || clock.steady() - lastReplayFullSync < distanceMs) return;
+    const error = `a correctly signed delivery was rejected: ${rejectedTimestamp}`;
+    if (!(await options.takeTurn('rejected_timestamp', distanceMs))) return;
+    rejectedTimestamp = null;
     lastReplayFullSync = clock.steady();
-    await gaps.open(REJECTED_TIMESTAMP, error);
+    await gaps.open(gapOf('rejected_timestamp'), error);
     backfill?.wake();
   }
 
   return {
-    onDelivery(outcome, reason) {
-      if (outcome === 'rejected' && reason === 'bad_signature' && burst.rejectedOne()) {
-        const error = 'several deliveries in a row carry a signature of no secret we know';
-        gaps.open(REJECTED_SIGNATURES, error).catch(onError);
-      } else if (outcome === 'rejected' && reason === 'no_signing_secret') {
-        if (lackedSecret) return;
-        lackedSecret = true;
-        const error = 'a delivery came before a signing secret was known that it could be signed with';
-        gaps.open(NO_SECRET, error).catch(onError);
-      } else if (outcome === 'accepted') {
-        if (lackedSecret) {
-          // No stranger brings this about: it takes a secret that was not there before, and a delivery that it signs.
-          lackedSecret = false;
-          backfill?.requestFullSync(KINDS, 'rejected deliveries');
-          gaps.resolve(NO_SECRET).catch(onError);
-        }
-        if (burst.acceptedOne()) burstIsOver = true;
-        // The full sync of the start has made good what was rejected before it.
-        if (mayHaveBeenLeftOpen) gaps.resolve(NO_SECRET).catch(onError);
-        if (mayHaveBeenLeftOpen && !burstIsOver) gaps.resolve(REJECTED_SIGNATURES).catch(onError);
-        mayHaveBeenLeftOpen = false;
-        // Until then its gap stays open.
-        if (!burstIsOver || clock.steady() - lastBurstFullSync < distanceMs) return;
-        burstIsOver = false;
-        lastBurstFullSync = clock.steady();
-        // What was rejected meanwhile is lost on us, unless the sender still tries.
-        backfill?.requestFullSync(KINDS, 'rejected deliveries');
-        gaps.resolve(REJECTED_SIGNATURES).catch(onError);
-      }
+    onDelivery(outcome: DeliveryOutcome, reason: string): void {
+      if (outcome === 'accepted') onAccepted();
+      else if (outcome === 'rejected') onRejected(reason);
     },
 
-    onRejectedTimestamp(reason) {
-      // Put off, not dropped: what it told is lost all the same.
-      putOff = reason;
-      openPutOff().catch(onError);
+    /** A correctly signed delivery came at the wrong time, so what it said is lost: put off where it comes too soon, not dropped. */
+    onRejectedTimestamp(reason: string): void {
+      rejectedTimestamp = reason;
+      openRejectedTimestamp().catch(onError);
     },
 
-    async check() {
-      await openPutOff();
+    /** Looks whether deliveries have stopped, and opens what was put off. For the heartbeat. */
+    async check(): Promise<void> {
+      await openRejectedTimestamp();
       if (options.silenceMs === 0) return;
       const delivery = await options.store.lastDelivery(USUAL_AMONG);
-      const last = delivery.wall ?? options.startedWall;
+      const last = delivery.wall ?? options.startedAt;
       const isSilent = clock.wall() - last >= silenceLimitMs(options.silenceMs, delivery.longestPauseMs);
-      if (!isSilent) await gaps.resolve(SILENCE);
-      else if (!silent) await gaps.open(SILENCE, `no delivery since ${new Date(last).toISOString()}`);
-      silent = isSilent;
+      if (!isSilent) await gaps.resolve(gapOf('silence'));
+      else if (!wasSilent)
+        await gaps.open(gapOf('silence'), `no delivery since ${new Date(last).toISOString()}`);
+      wasSilent = isSilent;
     },
   };
 }
 
-/** Silence is remarked on after this many times the longest pause that is usual … */
-const USUAL_TIMES = 4;
-/** … but never before this: a quiet hour is nothing. */
-const USUAL_AT_LEAST_MS = 3_600_000;
-
-/** After how long without a delivery something may be wrong: as configured, or as is unusual here. Pure. */
+/** After how long without a delivery something may be wrong: as configured, or sooner where deliveries usually are close. Pure. */
 function silenceLimitMs(configuredMs: number, longestPauseMs: number | null): number {
   if (longestPauseMs === null) return configuredMs;
   return Math.min(configuredMs, Math.max(USUAL_AT_LEAST_MS, USUAL_TIMES * longestPauseMs));
-}
-
-/** Rejected signatures in a row, without an accepted delivery between, that look like a rotated secret … */
-const REJECTED_BURST = 5;
-
-/** … rather than a stranger: counts them, and says when the burst begins and when it is over. Pure but for its count. */
-function createBurstWatch() {
-  let rejected = 0;
-  return {
-    /** True: this one makes it a burst. */
-    rejectedOne(): boolean {
-      rejected += 1;
-      return rejected === REJECTED_BURST;
-    },
-    /** True: this one ends a burst. */
-    acceptedOne(): boolean {
-      const ends = rejected >= REJECTED_BURST;
-      rejected = 0;
-      return ends;
-    },
-  };
 }

@@ -10,11 +10,9 @@ import { isPostgres, openStore } from '../store/open.ts';
 import type { ProvisionalRules, Store } from '../store/store.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { databaseClock } from './replicas.ts';
-import { type RiskIds, riskIdsReader } from './risk-ids.ts';
-import { rulesOf } from './rules.ts';
-import { createStoredSecrets, type StoredSecrets } from './stored-secrets.ts';
+import { createSigningSecrets, type SigningSecrets } from './signing-secrets.ts';
 
-/** A database that is not there at a start may come within this, as when a whole site starts. Else the start has failed. */
+/** A start waits this long for a database that does not answer, as when a whole site starts; then it has failed. */
 const DATABASE_PATIENCE_MS = 60_000;
 const DATABASE_AGAIN_MS = 1_000;
 
@@ -48,14 +46,13 @@ export interface Base {
   onError: (error: unknown) => void;
 }
 
-/** What the service has of the world outside, from its start to its end. */
+/** What the service holds open from its start to its end. */
 export interface Opened {
   base: Base;
   listeners: Listeners;
   lock: FileLock;
-  riskIds: RiskIds;
-  secrets: StoredSecrets;
-  /** The service cannot go on, which `failed` tells. */
+  secrets: SigningSecrets;
+  /** Makes `failed` reject: the service cannot go on. */
   fail: (error: unknown) => void;
   /** Rejects with what `fail` was called with first. Never resolves. */
   failed: Promise<never>;
@@ -64,8 +61,8 @@ export interface Opened {
 }
 
 /**
- * Holds the database, or rejects with UsageError naming who does; and rejects with UsageError for an address, a database or
- * a file that cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open behind it.
+ * Locks the database and opens everything. Rejects with UsageError for a database that another service holds, and for an address
+ * or a database that cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open.
  */
 export async function open(options: ServiceOptions): Promise<Opened> {
   const { config } = options;
@@ -90,13 +87,10 @@ export async function open(options: ServiceOptions): Promise<Opened> {
     listeners.at('starting');
     const clock = options.clock ?? (await databaseClock(store)) ?? own;
     const base = baseOn({ ...options, addresses, store, clock }, fatal.reject);
-    const log = stage(options.logger, 'service');
-    const riskIds = riskIdsReader(config.riskIdsFile, log);
-    await riskIds.check();
-    const secrets = storedSecrets(base, log);
+    const secrets = signingSecrets(base);
     await secrets.refresh();
     const { promise: failed, reject: fail } = fatal;
-    return { base, listeners, lock, riskIds, secrets, fail, failed, close };
+    return { base, listeners, lock, secrets, fail, failed, close };
   } catch (error) {
     await close();
     throw error;
@@ -158,14 +152,24 @@ function baseOn(
   };
 }
 
-function storedSecrets({ config, store, clock }: Base, log: Logger): StoredSecrets {
-  return createStoredSecrets({
-    ...{ store, clock, encoding: config.webhook.secretEncoding },
+function signingSecrets({ config, store, clock, logger }: Base): SigningSecrets {
+  return createSigningSecrets({
+    ...{ store, clock, settings: config.webhook },
     key: () => config.credentialsKey,
     onProblem: (registration, reason) =>
-      log.warn(
+      stage(logger, 'service').warn(
         { outcome: 'unusable', target: registration, reason },
         'the signing secret of a registration cannot be used: doctor says what to do',
       ),
   });
+}
+
+/** How events are processed, by the settings. */
+export function rulesOf(config: Config): ProvisionalRules {
+  return {
+    pointers: config.idPointers,
+    eventsOnly: config.compliance === null,
+    toleranceMs: config.webhook.toleranceSeconds * 1000,
+    timing: { settleMs: config.sync.settleMs },
+  };
 }

@@ -1,56 +1,53 @@
 import { dirname, join, resolve } from 'node:path';
+import PQueue from 'p-queue';
 import { unreachableSince } from '../backfill/upstream.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import type { AnswerTimes } from '../ops/answer-times.ts';
-import type { CredentialFacts, LiveFacts, OpsActions, OpsContext, UpstreamFacts } from '../ops/context.ts';
+import { diagnoseRejection } from '../doctor/diagnosis-rejection.ts';
+import { inSlices } from '../doctor/diagnosis-steps.ts';
+import type {
+  CredentialFacts,
+  LiveFacts,
+  OpsActions,
+  OpsContext,
+  RejectionDiagnosis,
+  UpstreamFacts,
+} from '../ops/context.ts';
 import { createOps } from '../ops/routes.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../ops/token-file.ts';
 import { signInLink } from '../ops/tokens.ts';
-import type { Traffic } from '../ops/traffic.ts';
-import type { Verdict } from '../ops/verdict-facts.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { prove } from '../receive/connections.ts';
 import { isPostgres, sqlitePath } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
-import { rejectionDiagnoses } from './diagnoses.ts';
 import type { Base } from './opening.ts';
-import { beginPause, endPause } from './pause.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
-import type { SecretUse } from './secret-last-used.ts';
-import type { ServiceState } from './state.ts';
-import type { StoredSecrets } from './stored-secrets.ts';
+import { candidateSecrets, type SigningSecrets } from './signing-secrets.ts';
+import { beginPause, endPause, type ServiceState } from './state.ts';
+import type { Telemetry } from './telemetry.ts';
 
 interface OperatorsOptions extends Base {
   state: ServiceState;
   repairs: Repairs;
   replicas: Replicas;
-  secrets: StoredSecrets;
-  secretUse: SecretUse;
-  traffic: Traffic;
-  answerTimes: AnswerTimes;
+  secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
+  telemetry: Pick<Telemetry, 'traffic' | 'answerTimes'>;
   /** Their listener, as they reach it. */
-  url: string;
+  operatorsUrl: string;
   receiverUrl: string;
   /** Aborts when the service drains. */
   signal: AbortSignal;
 }
 
-/** What answers at the operators' listener, and what of it the service itself needs. */
-export interface Operators {
-  app: ReturnType<typeof createOps>;
-  verdict(): Promise<Verdict>;
-  /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link holds the token: never to be logged. */
-  signIn: { link: string; tokenFile: string } | null;
-}
+export type Operators = ReturnType<typeof createOperators>;
 
-/** The listener's app knows no stage: what operators may see and do is handed to it. */
-export function createOperators(options: OperatorsOptions): Operators {
-  const { config, addresses, store, clock, metrics, logger, lines, traffic, replicas } = options;
-  const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.url);
+/** What answers at the operators' listener. Its app imports no stage: what operators may see and do is passed to it. */
+export function createOperators(options: OperatorsOptions) {
+  const { config, addresses, store, clock, metrics, logger, lines, telemetry, replicas } = options;
+  const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.operatorsUrl);
   const context: OpsContext = {
     ...{ addresses, prove },
     store: operatorsStore(options),
@@ -59,8 +56,8 @@ export function createOperators(options: OperatorsOptions): Operators {
     facts: () => liveFacts(options),
     pendingDeletions: () => pendingDeletions(store, clock.wall()),
     credentials: () => credentialFacts(options),
-    traffic: traffic.since,
-    answerTimes: options.answerTimes,
+    traffic: telemetry.traffic.since,
+    answerTimes: telemetry.answerTimes,
     diagnose: rejectionDiagnoses(config, store, clock),
     tokens: made === null ? () => config.ops.tokens : () => made.tokens,
     host: config.ops.host,
@@ -73,23 +70,24 @@ export function createOperators(options: OperatorsOptions): Operators {
   return {
     app: createOps(context),
     verdict: async () => (await snapshots.current()).verdict,
+    /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link holds the token: never to be logged. */
     signIn: made?.signIn ?? null,
   };
 }
 
 /** What of the running service its database does not hold. */
 function liveFacts(running: OperatorsOptions): LiveFacts {
-  const { config, state, repairs, secrets, secretUse, traffic } = running;
+  const { config, state, repairs, secrets, telemetry } = running;
   return {
     ...{ version: version(), ...state.facts(), eventsOnly: config.compliance === null, ...config.sync },
-    signingSecrets: config.webhook.secrets().length + secrets.current().length,
-    secrets: secretUse.report(config.webhook.secrets(), secrets.current()),
+    signingSecrets: secrets.keys().length,
+    secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map((fullSync) => ({
       ...fullSync,
       startedAt: fullSync.startedWall,
     })),
     upstream: upstreamFacts(running),
-    deliveries: traffic.recent(),
+    deliveries: telemetry.traffic.recent(),
     idPointers: config.idPointers,
   };
 }
@@ -129,7 +127,7 @@ async function credentialFacts({
   };
 }
 
-/** Beside a file a token can be made and kept; what replicas share must be given to each of them. */
+/** Beside a SQLite file a token can be made and kept; replicas must be given the same one. */
 export function requireTokens(config: Config): void {
   if (config.ops.tokens.length > 0 || !isPostgres(config.databaseUrl)) return;
   throw new UsageError(
@@ -147,7 +145,7 @@ function madeToken(config: Config, url: string) {
   };
 }
 
-/** The store as operators reach it: what they change makes work, and whoever does that work is woken. */
+/** The store as operators reach it: what they change makes work, so the backfill is woken. */
 function operatorsStore({ store, rules, repairs, replicas }: OperatorsOptions): OpsContext['store'] {
   return {
     ...store,
@@ -188,21 +186,46 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
     async pause() {
       state.setPause(await beginPause(store, clock.wall()));
       replicas.tell('work');
-      // The heartbeat would write it seconds later.
+      // Not seconds later, by the heartbeat.
       await state.beat();
     },
     async resume() {
       await endPause(store);
       state.setPause(null);
       replicas.tell('work');
-      // Else the page would go on calling every kind blocked, now for no reason that it could name.
+      // Until then the page would call every kind blocked.
       await state.beat();
     },
   };
 }
 
-/** What still waits for a person, by the full sync that found it. */
+/** Deletions that wait for a person, by the full sync that found them. */
 export async function pendingDeletions(store: Pick<Store, 'pendingDeletions'>, wall: number) {
   const byFullSync = Map.groupBy(await store.pendingDeletions(wall), (one) => one.syncRunId);
   return [...byFullSync].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
+}
+
+/** Of a rejected delivery only the signature's own header is kept. */
+const NO_HEADERS: ReadonlyMap<string, string> = new Map();
+/** Examinations that may wait for the one under way: each is an operator who looks at a page. */
+const MAX_WAITING = 8;
+
+/**
+ * What `doctor` says of a rejected delivery. A body made for it takes a second of work, and anyone can send one: so it is
+ * done in slices, beside deliveries, and one at a time. Null: it is not kept. `busy`: too many wait already.
+ */
+export function rejectionDiagnoses(
+  config: Pick<Config, 'webhook' | 'credentialsKey'>,
+  store: Pick<Store, 'readRejection' | 'listRegistrations'>,
+  clock: { wall(): number },
+): (id: number) => Promise<RejectionDiagnosis | 'busy' | null> {
+  const queue = new PQueue({ concurrency: 1 });
+  const examine = async (id: number): Promise<RejectionDiagnosis | null> => {
+    const rejection = await store.readRejection(id);
+    if (rejection === null) return null;
+    const secrets = candidateSecrets(config, await store.listRegistrations(), clock.wall());
+    const { causes, fit } = await inSlices(diagnoseRejection(rejection, secrets, config.webhook, NO_HEADERS));
+    return { causes, fit };
+  };
+  return async (id) => (queue.size >= MAX_WAITING ? 'busy' : await queue.add(() => examine(id)));
 }

@@ -1,44 +1,32 @@
-import { type Backfill, type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
-import { type Budget, createBudget } from '../compliance/budget.ts';
+import { readFile } from 'node:fs/promises';
+import { type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
+import { createBudget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
-import { accessPrint, type Credentials, credentialsFor } from '../compliance/credentials.ts';
+import { accessPrint, credentialsFor } from '../compliance/credentials.ts';
+import { isUsableId } from '../compliance/pointers.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
+import type { Logger } from '../platform/logger.ts';
 import type { RepairStore } from '../store/store.ts';
-import { createLeaderBackfill, type LeaderBackfill } from './leader-backfill.ts';
+import { createLeaderBackfill } from './leader-backfill.ts';
 import { forgeableDistanceMs } from './missed-deliveries.ts';
-import type { Narrator } from './narrator.ts';
 import type { Base } from './opening.ts';
 import type { Replicas } from './replicas.ts';
-import { createSharedBudget, type SharedBudget } from './shared-budget.ts';
+import { createSharedBudget } from './shared-budget.ts';
+import type { Telemetry } from './telemetry.ts';
 
-/** What asks the API: under one budget, with one sort of credentials, what repairs the mirror by it. */
-export interface Repairs {
-  /** Null: there are no credentials, and events are all there is. */
-  backfill: Backfill | null;
-  /** The same, where several replicas share it; null: this process is alone, or has no credentials. */
-  leader: LeaderBackfill | null;
-  budget: Budget;
-  /** The same, where several replicas share it; null: this process is alone. */
-  sharedBudget: SharedBudget | null;
-  credentials: Credentials | null;
-  /** The print of the credentials and the address that requests go out with now. Without credentials: the same always. */
-  access(): string;
-  /** Asks for the database's epoch again, with which the print is made: another one, where the database was put back beneath us. */
-  renewAccess(): Promise<void>;
-  /** By how much the API's clock was ahead of ours in its last answer that told, in milliseconds; null: none has. */
-  skewMs(): number | null;
-}
+export type Repairs = Awaited<ReturnType<typeof createRepairs>>;
 
-export interface RepairsOptions extends Base, Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted'> {
-  replicas: Replicas;
-  /** Nobody else was there when this process began. */
-  isFirst: boolean;
-  tell: Narrator;
-  /** Among several: somebody here asked for what the leader is to do, which should be passed on soon. */
-  onAsked: () => void;
-}
-
-export async function createRepairs(options: RepairsOptions): Promise<Repairs> {
-  const { config, rules, store, clock, random, gaps, replicas, tell, onError } = options;
+/** What asks the API, within one budget and with one kind of credentials, and what repairs the mirror by it. */
+export async function createRepairs(
+  options: Base &
+    Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted'> & {
+      replicas: Replicas;
+      /** No other replica lived when this process began. */
+      isFirst: boolean;
+      telemetry: Telemetry;
+    },
+) {
+  const { config, rules, store, clock, random, gaps, replicas, telemetry, onError } = options;
   const settings = config.compliance;
   const requestsPerMinute = settings?.requestsPerMinute ?? 1;
   const sharedBudget = replicas.isAlone
@@ -52,12 +40,19 @@ export async function createRepairs(options: RepairsOptions): Promise<Repairs> {
   let skewMs: number | null = null;
   const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
   const repairs = {
-    ...{ budget, sharedBudget, access },
+    budget,
+    /** Null: this process is alone. */
+    sharedBudget,
+    /** The print of the credentials and the address that requests use now. Without credentials always the same. */
+    access,
+    /** Reads the epoch in that print again: a database that was restored beneath us has another. */
     async renewAccess() {
       epoch = await store.epoch();
     },
+    /** By how much the API's clock was ahead of ours in its last answer with a date, in milliseconds; null: none had one. */
     skewMs: () => skewMs,
   };
+  // Without credentials events are all there is.
   if (settings === null) return { ...repairs, credentials: null, backfill: null, leader: null };
 
   const credentials = credentialsFor({
@@ -68,25 +63,55 @@ export async function createRepairs(options: RepairsOptions): Promise<Repairs> {
     ...{ settings, credentials, budget, clock, pointers: rules.pointers },
     observe: (request) => {
       if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
-      tell.requested(request);
+      telemetry.requested(request);
     },
   });
   /** Among several replicas made anew with each lease. */
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
-      ...{ store: over, client, interrupted, access, rules },
+      ...{ store: over, client, interrupted, access, rules, requestsPerMinute },
       ...{ gaps, clock, random, riskIds: options.riskIds, onError },
       paging: settings.paging,
-      requestsPerMinute,
       fullSyncMs: config.sync.fullSyncMs,
-      ...{ onApplied: tell.applied, onConcluded: tell.concluded, onFullSync: tell.synced },
-      onProgress: (fullSync) => tell.syncing(fullSync, budget.left().left),
+      ...{ onApplied: telemetry.applied, onConcluded: telemetry.concluded, onFullSync: telemetry.synced },
+      onProgress: (fullSync) => telemetry.syncing(fullSync, budget.left().left),
     });
+  /** The backfill of one among several replicas; null: this process is alone. */
   const leader = replicas.isAlone
     ? null
     : createLeaderBackfill({
-        ...{ store, replicas, clock, isFirst: options.isFirst, onAsked: options.onAsked, create },
+        ...{ store, replicas, clock, isFirst: options.isFirst, create },
         forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
       });
   return { ...repairs, credentials, leader, backfill: leader ?? create(store, options.interrupted) };
+}
+
+/** `RISK_IDS_FILE`: one id a line; blank lines and lines that begin with # are left out. Rejects with UsageError. */
+export async function readRiskIds(path: string): Promise<string[]> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const what = error.code === 'EISDIR' ? `${path} is a folder` : describeError(error);
+    throw new UsageError(`RISK_IDS_FILE: ${what}`, 'name a readable file, one id a line');
+  });
+  const lines = text.split(/\r?\n/).map((line) => line.trim());
+  const ids = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  const bad = ids.findIndex((id) => !isUsableId(id));
+  if (bad >= 0) throw new UsageError(`RISK_IDS_FILE: id ${bad + 1} in ${path} is not one`, 'one id a line');
+  return ids;
+}
+
+/** Reads them now, or rejects with UsageError, and at each call anew: while they cannot be read, those read last. Null: none. */
+export async function openRiskIds(
+  path: string | null,
+  log: Logger,
+): Promise<() => Promise<readonly string[]>> {
+  if (path === null) return async () => [];
+  let last = await readRiskIds(path);
+  return async () => {
+    try {
+      last = await readRiskIds(path);
+    } catch (error) {
+      log.warn({ error: describeError(error) }, 'RISK_IDS_FILE cannot be read');
+    }
+    return last;
+  };
 }

@@ -1,63 +1,44 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, type SharedClock, sharedClock, systemClock } from '../platform/clock.ts';
+import { type Clock, createNap, type SharedClock, sharedClock, systemClock } from '../platform/clock.ts';
 import type { Lease, Notice } from '../store/replicas.ts';
 import type { Store } from '../store/store.ts';
 
 /**
- * Work that one replica does at a time is leased for this long, and prolonged four times within it. A replica that was
- * killed is followed by another after at most this and one look more.
+ * Work that one replica does at a time is leased for this long, and prolonged four times within it. When a replica is
+ * killed, another takes over after at most this and one look more.
  */
 const LEASE_MS = 10_000;
 const PROLONG_EVERY_MS = LEASE_MS / 4;
-/** How often a replica looks whether a lease has become free. */
+/** How often a replica looks for a free lease, and for what a lost notice would have told it. */
 const LOOK_EVERY_MS = 1_000;
-/** Before its lease is over by anyone's clock, a replica that could not prolong it stops by itself. */
+/** A replica that could not prolong its lease stops so long before it ends, since clocks differ. */
 const SAFETY_MS = 1_000;
 
-/** A replica that has not been heard of for this long is taken for dead. The heartbeat comes every 5 s. */
+/** A replica without a heartbeat (every 5 s) for this long counts as dead. */
 export const REPLICA_LIFE_MS = 15_000;
 
-/** A claim that its replica, killed, cannot give back is taken over after this. A batch takes well under a second. */
+/** Events that a killed replica had claimed are taken over after this. A batch takes well under a second. */
 const CLAIM_LEASE_MS = 15_000;
-/** How often a replica looks for events that another took and did not finish. */
+/** How often a replica looks for events that another claimed and did not finish. */
 const CLAIM_LOOK_MS = 2_000;
 
-/** Notices of the same kind within this are told once: an accepted delivery should not cost a round trip more. */
+/** Equal notices within this are sent once, so that an accepted delivery does not cost a round trip more. */
 const TELL_EVERY_MS = 100;
 
-/** This process among those that share its database. */
-export interface Replicas {
-  /** Tells this process from every other one, past ones too. */
-  readonly id: string;
-  /** The file is this process's alone: nothing below asks the database. */
-  readonly isAlone: boolean;
-  /** How events are claimed beside the others; undefined: nobody else claims any. */
-  readonly claims: { owner: string; leaseMs: number; lookEveryMs: number } | undefined;
-  /** Says that this process lives, and resolves with how many others do; undefined: it is alone. */
-  beat(): Promise<number | undefined>;
-  /**
-   * Runs `work` while this replica is the one that does it, again and again until `signal` aborts. `work` should end
-   * soon after its own signal does: that aborts when the lease is lost, and another may have begun.
-   */
-  hold(
-    name: string,
-    work: (held: { lease: Lease | null; signal: AbortSignal }) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<void>;
-  /** True for the first that asks within `everyMs`, of all replicas; the others come too late. */
-  takeTurn(name: string, everyMs: number): Promise<boolean>;
-  /** Tells the others, soon. Never waits and never fails: they also look for themselves. */
-  tell(notice: Notice): void;
-  /** Sends what is still to be told, and lets the others know at once that this process is gone. Never rejects. */
-  leave(): Promise<void>;
-}
+type Work = (held: { lease: Lease | null; signal: AbortSignal }) => Promise<void>;
 
+export type Replicas = ReturnType<typeof createReplicas>;
+
+/** This process among those that share its database. On SQLite it is alone, and nothing below asks the database. */
 export function createReplicas(options: {
-  store: Pick<Store, 'engine' | 'takeLease' | 'releaseLease' | 'notify' | 'beatReplica' | 'leaveReplicas'>;
+  store: Pick<
+    Store,
+    'engine' | 'takeLease' | 'releaseLease' | 'listen' | 'notify' | 'beatReplica' | 'leaveReplicas'
+  >;
   clock: Clock;
   onError: (error: unknown) => void;
-}): Replicas {
+}) {
   const { store, clock, onError } = options;
   const id = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const isAlone = store.engine === 'sqlite';
@@ -65,11 +46,14 @@ export function createReplicas(options: {
   const telling = new Set<Notice>();
   const sending = new Set<Promise<void>>();
 
-  async function hold(
-    name: string,
-    work: Parameters<Replicas['hold']>[1],
-    signal: AbortSignal,
-  ): Promise<void> {
+  const nap = createNap(clock);
+  let isTold = false;
+
+  /**
+   * Runs `work` while this replica holds the lease, again and again until `signal` aborts. The signal of `work` aborts
+   * when the lease is lost: work must end soon then, because another replica may have begun.
+   */
+  async function hold(name: string, work: Work, signal: AbortSignal): Promise<void> {
     if (isAlone) return await work({ lease: null, signal });
     while (!signal.aborted) {
       try {
@@ -83,19 +67,13 @@ export function createReplicas(options: {
     }
   }
 
-  async function whileHeld(
-    lease: Lease,
-    takenAt: number,
-    work: Parameters<Replicas['hold']>[1],
-    outer: AbortSignal,
-  ): Promise<void> {
-    const { name, owner, fence } = lease;
+  async function whileHeld(lease: Lease, takenAt: number, work: Work, outer: AbortSignal): Promise<void> {
     const lost = new AbortController();
     const done = new AbortController();
     const prolonging = prolong(lease, takenAt, lost, done.signal);
     try {
-      const signal = AbortSignal.any([outer, lost.signal]);
-      await work({ lease: { name, owner, fence }, signal });
+      const { name, owner, fence } = lease;
+      await work({ lease: { name, owner, fence }, signal: AbortSignal.any([outer, lost.signal]) });
     } finally {
       done.abort();
       await prolonging;
@@ -115,7 +93,7 @@ export function createReplicas(options: {
       const askedAt = clock.steady();
       const kept = await Promise.race([
         store.takeLease(lease.name, lease.owner, LEASE_MS, now()).catch(onError),
-        // A network that swallows the answer must not keep this one at work.
+        // A network that loses the answer must not keep this replica at work.
         clock.sleep(Math.max(1, goodUntil - SAFETY_MS - askedAt), done),
       ]);
       if (kept === null || (kept && kept.fence !== lease.fence)) return lost.abort();
@@ -126,33 +104,71 @@ export function createReplicas(options: {
     }
   }
 
+  /** Resolves soon, and never fails: a lost notice is made good by looking, and others report the database's trouble. */
+  async function send(notice: Notice): Promise<void> {
+    await clock.sleep(TELL_EVERY_MS);
+    // Before it is sent: what happens from now on is told again.
+    telling.delete(notice);
+    await store.notify(notice).catch(() => undefined);
+  }
+
+  function lookNow(): void {
+    isTold = true;
+    nap.wake();
+  }
+
   return {
-    ...{ id, isAlone, hold },
+    ...{ id, isAlone, hold, lookNow },
+    /** How events are claimed beside the others; undefined: nobody else claims any. */
     claims: isAlone ? undefined : { owner: `${id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },
-    async beat() {
+
+    /** Says that this process lives, and resolves with how many others do; undefined: it is alone. */
+    async beat(): Promise<number | undefined> {
       return isAlone ? undefined : (await store.beatReplica(id, REPLICA_LIFE_MS, now())).others;
     },
-    async takeTurn(name, everyMs) {
+
+    /** True for the first of all replicas that asks within `everyMs`. */
+    async takeTurn(name: string, everyMs: number): Promise<boolean> {
       if (isAlone) return true;
-      // By an owner of its own each time, and never let go: the lease is the distance.
+      // With an owner of its own each time, and never released: the lease is the distance.
       return (await store.takeLease(name, `${id}/${randomUUID()}`, everyMs, now())) !== null;
     },
-    tell(notice) {
+
+    /** Tells the others, soon. Never waits and never fails. */
+    tell(notice: Notice): void {
       if (isAlone || telling.has(notice)) return;
       telling.add(notice);
-      const sent = clock
-        .sleep(TELL_EVERY_MS)
-        .then(() => {
-          // Before it is sent: what happens from now on is told again.
-          telling.delete(notice);
-          return store.notify(notice);
-        })
-        // Lost notices are made good by looking, and the database's trouble is told by whoever needs it.
-        .catch(() => undefined)
-        .finally(() => sending.delete(sent));
+      const sent = send(notice).finally(() => sending.delete(sent));
       sending.add(sent);
     },
-    async leave() {
+
+    /**
+     * Hears the others until `signal` aborts: `onEvents` when one has accepted events, `look` when one told of anything
+     * else (`isTold`), at each `lookNow`, and once a second for notices that were lost.
+     */
+    async listen(
+      { onEvents, look }: { onEvents: () => void; look: (isTold: boolean) => Promise<void> },
+      signal: AbortSignal,
+    ): Promise<void> {
+      if (isAlone) return;
+      const ears = await store.listen((notice) => (notice === 'events' ? onEvents() : lookNow()));
+      try {
+        while (!signal.aborted) {
+          const wasTold = isTold;
+          isTold = false;
+          await look(wasTold).catch((error) => {
+            isTold ||= wasTold;
+            onError(error);
+          });
+          await nap.sleep(LOOK_EVERY_MS, signal);
+        }
+      } finally {
+        await ears.stop();
+      }
+    },
+
+    /** Sends what is still to be told, and lets the others know at once that this process is gone. Never rejects. */
+    async leave(): Promise<void> {
       await Promise.all(sending);
       if (!isAlone) await store.leaveReplicas(id).catch(onError);
     },

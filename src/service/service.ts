@@ -1,26 +1,19 @@
 import { createGapKeeper } from '../backfill/gaps.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import { createInbox } from '../inbox/group-commit.ts';
-import { createAnswerTimes } from '../ops/answer-times.ts';
-import { createTraffic } from '../ops/traffic.ts';
 import type { SharedClock } from '../platform/clock.ts';
 import { stage } from '../platform/logger.ts';
 import { version } from '../platform/package.ts';
 import { createWorker, GATHER_MS } from '../process/worker.ts';
 import { createReceiver } from '../receive/routes.ts';
-import { createHeartbeat } from './heartbeat.ts';
-import { createDeliveryWatch } from './missed-deliveries.ts';
-import { createNarrator } from './narrator.ts';
+import { createDeliveryWatch, recover } from './missed-deliveries.ts';
 import { type Opened, open, type ServiceOptions } from './opening.ts';
 import { createOperators, type Operators, requireTokens } from './operators.ts';
-import { readPause } from './pause.ts';
-import { recover } from './recovery.ts';
-import { createRepairs } from './repairs.ts';
+import { createRepairs, openRiskIds } from './repairs.ts';
 import { createReplicas } from './replicas.ts';
-import { createSecretUse } from './secret-last-used.ts';
-import { createSharing } from './sharing.ts';
-import { createServiceState } from './state.ts';
-import { AWAITED_LOOK_MS, SECRETS_LOOK_MS } from './stored-secrets.ts';
+import { AWAITED_LOOK_MS, SECRETS_LOOK_MS } from './signing-secrets.ts';
+import { createHeartbeat, createServiceState, readPause } from './state.ts';
+import { createTelemetry } from './telemetry.ts';
 import { keepUp } from './upkeep.ts';
 
 /** How often the database's time is asked for again: what it may be off by grows with the time since. */
@@ -74,101 +67,74 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
 /**
  * Every stage, wired once, from the end of the data's way to its beginning. What the last process left is put in order
- * first; else nothing works yet, and nobody is answered.
+ * first; nothing works yet, and nobody is answered.
  */
-async function build({ base, listeners, riskIds, secrets }: Opened, signal: AbortSignal) {
-  const { config, rules, store, clock, metrics, startedAt, onError } = base;
+async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) {
+  const { config, rules, store, metrics, logger } = base;
+  const riskIds = await openRiskIds(config.riskIdsFile, stage(logger, 'service'));
 
-  // What tells of the work.
-  const traffic = createTraffic(base);
   const heart = createHeartbeat(base);
-  const tell = createNarrator({ ...base, onLag: traffic.lagged, onRepaired: heart.hurry });
-  store.watchGaps(tell.gapChanged);
-
+  const telemetry = createTelemetry({ ...base, onRepaired: heart.hurry });
+  store.watchGaps(telemetry.gapChanged);
   const gaps = createGapKeeper(base);
   const replicas = createReplicas(base);
   const others = await replicas.beat();
-  const interrupted = await recover({ ...{ store, gaps, clock, others }, ...rules });
+  const interrupted = await recover({ ...base, ...rules, gaps, others });
 
-  const repairs = await createRepairs({
-    ...base,
-    ...{ gaps, replicas, tell, interrupted, isFirst: others === 0, riskIds: riskIds.read },
-    // The one name that is made further down, since the two need each other: its look passes on what was asked for.
-    onAsked: () => sharing.lookNow(),
-  });
-  const { backfill, leader } = repairs;
+  const shared = { ...base, gaps, replicas, telemetry };
+  const repairs = await createRepairs({ ...shared, interrupted, isFirst: others === 0, riskIds });
+  const { backfill } = repairs;
   const worker = createWorker({
     ...base,
     ...{ gatherMs: GATHER_MS, claims: replicas.claims },
     concurrency: config.process.concurrency,
     maxAttempts: config.process.retryMaxAttempts,
     onOutcome: (outcome) => {
-      tell.processed(outcome);
+      telemetry.processed(outcome);
       if (outcome.outcome === 'failed') backfill?.wake();
     },
-    onRetry: tell.retried,
+    onRetry: telemetry.retried,
   });
-  const state = createServiceState({ ...base, gaps, replicas, repairs, worker });
-  const sharing = createSharing({
-    ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: state.setPause },
-    look: async (isTold) => await leader?.look(isTold),
+  const state = createServiceState({ ...shared, repairs, worker });
+  const inbox = createInbox({
+    ...base,
+    onAccepted: (commitMs) => {
+      metrics.commitSeconds.observe(commitMs / 1000);
+      worker.wake();
+      replicas.tell('events');
+    },
   });
-
-  const onAccepted = (commitMs: number) => {
-    metrics.commitSeconds.observe(commitMs / 1000);
-    worker.wake();
-    replicas.tell('events');
-  };
-  const inbox = createInbox({ store, clock, rules, onAccepted, onError });
-  const watch = createDeliveryWatch({
-    ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn, startedWall: startedAt },
-    ...{ silenceMs: config.sync.silenceMs, fullSyncMs: config.sync.fullSyncMs },
-  });
-  const secretUse = createSecretUse(clock);
-  const answerTimes = createAnswerTimes();
+  const watch = createDeliveryWatch({ ...shared, ...config.sync, backfill, takeTurn: replicas.takeTurn });
   const receiver = createReceiver({
     ...base,
-    ...{ inbox, pointers: rules.pointers },
-    settings: { ...config.webhook, storedSecrets: secrets.keys, isSecretAwaited: secrets.isAwaited },
+    ...{ inbox, pointers: rules.pointers, isSecretAwaited: secrets.isAwaited },
+    settings: { ...config.webhook, secrets: secrets.keys },
     onDelivery: (outcome, reason, answered) => {
-      answerTimes.note({ outcome, ...answered });
-      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
-        traffic.delivered(outcome);
-      else traffic.rejected(reason || outcome);
+      telemetry.answered(outcome, reason, answered);
       watch.onDelivery(outcome, reason);
     },
     onRejectedTimestamp: watch.onRejectedTimestamp,
-    onSecretUsed: secretUse.used,
+    onSecretUsed: secrets.used,
   });
-
+  const { operatorsUrl, receiverUrl } = listeners;
   const operators = createOperators({
-    ...base,
-    ...{
-      repairs,
-      state,
-      replicas,
-      secrets,
-      secretUse,
-      traffic,
-      answerTimes,
-      signal,
-      url: listeners.operatorsUrl,
-    },
-    receiverUrl: listeners.receiverUrl,
+    ...shared,
+    ...{ repairs, state, secrets, operatorsUrl, receiverUrl, signal },
   });
-  return { traffic, heart, replicas, repairs, worker, state, sharing, inbox, watch, receiver, operators };
+  return { heart, telemetry, replicas, repairs, worker, state, inbox, watch, receiver, operators };
 }
 
 type Built = Awaited<ReturnType<typeof build>>;
 
-/** The tables first, which say how it stands; then answers; then work. Resolves with all that goes on until `signal` aborts. */
+/** The tables first, so that they say that it runs; then answers; then work. Resolves with all that runs until `signal` aborts. */
 async function start(opened: Opened, built: Built, signal: AbortSignal): Promise<unknown[]> {
   const { base, listeners, secrets } = opened;
   const { store, clock, onError } = base;
-  const { replicas, repairs, state, receiver, operators } = built;
+  const { replicas, repairs, worker, state, receiver, operators } = built;
 
-  state.setPause(await readPause(store));
-  await state.write();
+  const readPauseAgain = async () => state.setPause(await readPause(store));
+  await readPauseAgain();
+  await state.beat();
   // Among several, whoever takes the lease begins with it.
   if (replicas.isAlone) repairs.backfill?.requestFullSync(KINDS, 'start');
 
@@ -186,22 +152,29 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     }
   }
   async function beat(): Promise<void> {
-    await state.heartbeat();
-    await built.traffic.flush();
+    await state.beat();
+    await built.telemetry.traffic.flush();
     await built.watch.check();
   }
   const about = { version: version(), operators: listeners.operatorsUrl };
+  const hearing = {
+    onEvents: worker.wake,
+    async look(isTold: boolean) {
+      await readPauseAgain();
+      await repairs.leader?.look(isTold);
+    },
+  };
   const runs = [
-    built.worker.run(signal),
+    worker.run(signal),
     repairs.backfill?.run(signal),
     built.heart.run(beat, signal),
-    // Apart from the heartbeat, which waits for its turn to write.
+    // Not in the heartbeat, which waits for its turn to write.
     every(
       () => CLOCK_MEASURED_MS,
       async () => await (clock as Partial<SharedClock>).measure?.(),
     ),
     repairs.sharedBudget?.run(signal),
-    built.sharing.run(signal),
+    replicas.listen(hearing, signal),
     every(() => (secrets.isAwaited() ? AWAITED_LOOK_MS : SECRETS_LOOK_MS), secrets.refresh),
     replicas.hold(
       'upkeep',
@@ -219,26 +192,26 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
 /** In the order in which data flows: the way in, the work, the operators who watch it, the database. */
 async function stop(
   { base, listeners, close }: Opened,
-  { inbox, state, traffic, replicas }: Built,
+  { inbox, state, telemetry, replicas }: Built,
   runs: readonly unknown[],
   { leaving, stopping }: Record<'leaving' | 'stopping', AbortController>,
 ): Promise<void> {
   const { onError } = base;
   state.at('draining');
-  // On one listener for both they would hold its close until it breaks them off.
+  // On one listener for both they would delay its close until it cuts them.
   if (listeners.ops === null) leaving.abort();
-  // Nothing new comes in. Whoever waits for an answer gets it, after the commit that it waits for.
+  // Nothing new comes in. A delivery under way is answered, after its commit.
   await listeners.receiver.close(DRAIN_MS);
   await inbox.drain();
-  // Each finishes what it is at; the rest of the work stays in the database.
+  // Each finishes what it is doing; the rest of the work stays in the database.
   stopping.abort();
   await Promise.allSettled(runs);
-  // So long operators and probes saw that it drains.
+  // Until now operators and probes saw that it drains.
   leaving.abort();
   await listeners.ops?.close(OPS_DRAIN_MS);
   // The next start counts from here how long the service was away.
-  await state.write().catch(onError);
-  await traffic.flush().catch(onError);
+  await state.beat().catch(onError);
+  await telemetry.traffic.flush().catch(onError);
   await replicas.leave();
   await close();
   base.lines.flush();

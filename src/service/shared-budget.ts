@@ -1,15 +1,9 @@
-import {
-  type Budget,
-  createPartialBudget,
-  KEPT_FROM_SCANS,
-  type LostPlaces,
-  WINDOW_MS,
-} from '../compliance/budget.ts';
+import { type Budget, createPartialBudget, KEPT_FROM_SCANS, WINDOW_MS } from '../compliance/budget.ts';
 import { type Clock, createNap } from '../platform/clock.ts';
-import type { ReplicaStore } from '../store/replicas.ts';
+import type { PlacesGiven, ReplicaStore } from '../store/replicas.ts';
 
 /**
- * A place is leave for one request in any minute. Each process has some of them and uses them as a budget of its own;
+ * A place allows one request in any minute. Each process has some of them and uses them as a budget of its own;
  * together they never have more than the whole. So a request costs no round trip to the database, and the bound holds
  * whatever becomes of a process: the places of one that died are given out again only when nothing it sent can count
  * any more.
@@ -17,13 +11,13 @@ import type { ReplicaStore } from '../store/replicas.ts';
 
 /**
  * A process that has not asked again for this long sends nothing more: two of its naps, so that one late answer stops
- * nobody. The shorter, the sooner a killed one's places are free. Milliseconds.
+ * nobody. The shorter, the sooner the places of a killed one are free. Milliseconds.
  */
 const GOOD_FOR_MS = 6_000;
-/** While requests wait, and while none do. */
+/** Between two questions, while requests wait and while none do. */
 const ASK_WAITING_MS = 300;
 const ASK_IDLE_MS = 3_000;
-/** A part of the whole to have at hand, so that the next request need not ask. */
+/** The part of the whole to have at hand, so that the next request need not ask. */
 const AT_HAND = 1 / 60;
 /**
  * The part that may be taken at once beyond what is in use: more is given at the next round, 0.3 s later. What a process
@@ -57,40 +51,33 @@ export function createSharedBudget(options: {
   const leaseMs = GOOD_FOR_MS + Math.ceil(options.requestTimeoutMs) + WINDOW_MS;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const nap = createNap(clock);
-  let places = 0;
+  let given: PlacesGiven = { places: 0, othersWanting: 0, free: 0, pausedUntil: null, lost: [] };
   let goodUntil = Number.NEGATIVE_INFINITY;
-  let othersWanting = 0;
-  let free = 0;
-  let lost: readonly LostPlaces[] = [];
   let askedPauseUntil: number | null = null;
-  /** With fewer places than processes that want one they take turns: who has had one looks on for so many rounds. */
+  /** With fewer places than processes that want one they take turns: one that has had a place waits for so many rounds. */
   let roundsToPass = 0;
 
   async function exchange(): Promise<void> {
     const { inUse, waiting } = budget.demand();
     roundsToPass = inUse > 0 ? ROUNDS_TO_PASS : Math.max(0, roundsToPass - 1);
+    const { othersWanting } = given;
     const { uses, ...part } = partOf({ limit, inUse, waiting, othersWanting, passes: roundsToPass > 0 });
     // What is offered to others is not used meanwhile.
-    budget.setPlaces(Math.min(places, part.takes, uses));
+    budget.setPlaces(Math.min(given.places, part.takes, uses));
     const askedAt = clock.steady();
-    const asked = { replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS };
-    const given = await store.sharePlaces(asked, now());
-    places = given.places;
+    given = await store.sharePlaces({ replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS }, now());
     goodUntil = askedAt + GOOD_FOR_MS;
-    othersWanting = given.othersWanting;
-    free = given.free;
-    lost = given.lost;
-    budget.setPlaces(Math.min(places, uses));
+    budget.setPlaces(Math.min(given.places, uses));
     if (given.pausedUntil !== null) budget.pauseUntil(given.pausedUntil);
   }
 
-  /** Does `work`; where its answer takes longer than what was given is good, nothing more is sent meanwhile. */
-  async function endingWhenOver(work: () => Promise<void>): Promise<void> {
+  /** Does `work`, and stops sending when what was given ends before `work` does. */
+  async function stoppingWhenOver(work: () => Promise<void>): Promise<void> {
     const done = new AbortController();
     const over = clock.sleep(Math.max(0, goodUntil - clock.steady()), done.signal).then(() => {
       if (done.signal.aborted) return;
       // What it may still have is not known: others may have been given it.
-      places = 0;
+      given = { ...given, places: 0 };
       budget.setPlaces(0);
     });
     try {
@@ -108,10 +95,8 @@ export function createSharedBudget(options: {
     if (askedPauseUntil === until) askedPauseUntil = null;
   }
 
-  async function rest(signal: AbortSignal): Promise<void> {
-    if (budget.demand().waiting > 0) await clock.sleep(ASK_WAITING_MS, signal);
-    else await nap.sleep(ASK_IDLE_MS, signal);
-  }
+  const rest = (signal: AbortSignal) =>
+    budget.demand().waiting > 0 ? clock.sleep(ASK_WAITING_MS, signal) : nap.sleep(ASK_IDLE_MS, signal);
 
   return {
     take: budget.take,
@@ -122,28 +107,28 @@ export function createSharedBudget(options: {
     },
     left() {
       const own = budget.left();
-      return { ...own, left: own.left + free, lost };
+      return { ...own, left: own.left + given.free, lost: given.lost };
     },
     async run(signal) {
       while (!signal.aborted) {
         try {
           await sharePause();
-          await endingWhenOver(exchange);
+          await stoppingWhenOver(exchange);
         } catch (error) {
           options.onError(error);
         }
-        await endingWhenOver(() => rest(signal));
+        await stoppingWhenOver(() => rest(signal));
       }
       const { inUse } = budget.demand();
       budget.setPlaces(0);
-      const asked = { replica, limit, takes: inUse, wants: inUse, goodForMs: GOOD_FOR_MS };
-      await store.sharePlaces({ ...asked, leaseMs: leaseMs - GOOD_FOR_MS }, now()).catch(options.onError);
+      const kept = { takes: inUse, wants: inUse, leaseMs: leaseMs - GOOD_FOR_MS, goodForMs: GOOD_FOR_MS };
+      await store.sharePlaces({ replica, limit, ...kept }, now()).catch(options.onError);
     },
   };
 }
 
 /**
- * How many places to take, and how many would be liked. Those in use cannot be given back, and are not used again where
+ * How many places to take, and how many are wanted. Those in use cannot be given back, and are not used again where
  * `uses` is less. Pure.
  */
 export function partOf(state: {
@@ -151,12 +136,11 @@ export function partOf(state: {
   inUse: number;
   waiting: number;
   othersWanting: number;
-  /** It had one of too few a moment ago. */
+  /** It had one of too few places a moment ago, and lets others have it. */
   passes: boolean;
 }): { takes: number; wants: number; uses: number } {
   const { limit, inUse, waiting, othersWanting } = state;
-  // List scans leave a part of any part free. With less than this one that asks for page after page would stand still for a
-  // minute while places are free.
+  // List scans leave a part of any part free. With less than this, a list scan would stop for a minute while places are free.
   const withRoomFor = (requests: number) => Math.ceil(requests / (1 - KEPT_FROM_SCANS));
   const needed = Math.min(limit, waiting > 0 ? withRoomFor(inUse + waiting) : inUse);
   const reachable = withRoomFor(inUse) + Math.max(1, Math.floor(limit * STEP));

@@ -6,8 +6,7 @@ import { describeError } from '../platform/errors.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { createTrim } from '../retention/retention.ts';
-import type { Store } from '../store/store.ts';
-import { keepFields } from './flat-columns.ts';
+import type { FieldLook, Store } from '../store/store.ts';
 
 /** Retention is counted in days: what is an hour late is not late. */
 const TRIM_EVERY_MS = 60 * 60_000;
@@ -26,9 +25,13 @@ interface UpkeepOptions {
   onError: (error: unknown) => void;
 }
 
-/** What runs beside the data's way until `signal` aborts: trimming what is too old, telling of the verdict, typed columns. */
+/** What one replica does beside the data's way until `signal` aborts: retention, notifications, typed columns. */
 export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  await Promise.all([keepTrimmed(options, signal), keepTold(options, signal), keepFields(options, signal)]);
+  await Promise.all([
+    keepTrimmed(options, signal),
+    keepNotifying(options, signal),
+    keepFields(options, signal),
+  ]);
 }
 
 async function keepTrimmed(
@@ -58,22 +61,15 @@ async function keepTrimmed(
   }
 }
 
-async function keepTold(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { config, store, clock, random, metrics, about, verdict, onError } = options;
   if (config.notify.url === null) return;
   const log = stage(options.logger, 'notify');
   const { host } = config.notify.url;
   await notify(
     {
-      ...{
-        url: config.notify.url,
-        format: config.notify.format,
-        clock,
-        random,
-        verdict,
-        facts: store,
-        about,
-      },
+      ...{ url: config.notify.url, format: config.notify.format },
+      ...{ clock, random, verdict, facts: store, about },
       onAttempt({ topic, ok, error }) {
         metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
         if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');
@@ -83,4 +79,42 @@ async function keepTold(options: UpkeepOptions, signal: AbortSignal): Promise<vo
     },
     signal,
   );
+}
+
+/** A new field is in the views about so long after it was mirrored. Milliseconds. */
+const LOOK_EVERY_MS = 1_000;
+/** A look of so many rows takes some milliseconds: fewer at a time cost more in all. */
+const LOOK_ROWS = 500;
+/** A look that found nothing new is stored after so many rows: at most these are looked at again after a start. */
+const KEEP_AFTER = 10_000;
+
+/**
+ * Gives the views `…_flat` a column for each field that records show, until `signal` aborts. It looks at what was written since
+ * it looked last, so that no delivery pays for it. What a long look saw is learned at its end: a column's type is then that of all.
+ */
+async function keepFields(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  const { store, clock, onError } = options;
+  const log = stage(options.logger, 'fields');
+  let look: FieldLook | null = null;
+  let kept = 0;
+
+  async function lookOn(): Promise<void> {
+    do look = await store.seeFields(look, LOOK_ROWS);
+    while (!look.isOver && !signal.aborted);
+    if (look.seen.length === 0 && look.through - kept < KEEP_AFTER) return;
+    const learned = Map.groupBy(await store.learnFields(look), ({ kind }) => kind);
+    look = { ...look, seen: [] };
+    kept = look.through;
+    for (const [kind, fields] of learned) {
+      log.info({ outcome: 'learned', kind, count: fields.length }, 'fields');
+      if (fields.some(({ column }) => column === null)) {
+        log.warn({ outcome: 'full', kind }, 'no more columns are made: the rest is in data');
+      }
+    }
+  }
+
+  while (!signal.aborted) {
+    await lookOn().catch(onError);
+    await clock.sleep(LOOK_EVERY_MS, signal);
+  }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { bodyForms } from '../../src/doctor/diagnosis-bodies.ts';
 import { diagnoseRejection } from '../../src/doctor/diagnosis-rejection.ts';
 import { allAtOnce, inSlices } from '../../src/doctor/diagnosis-steps.ts';
-import { rejectionDiagnoses } from '../../src/service/diagnoses.ts';
+import { rejectionDiagnoses } from '../../src/service/operators.ts';
 import type { Rejection } from '../../src/store/store.ts';
 
 /** As much as is kept of a rejected delivery. */

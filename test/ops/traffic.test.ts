@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createTraffic } from '../../src/ops/traffic.ts';
-import { createSecretUse } from '../../src/service/secret-last-used.ts';
 import { type Harness, opsHarness } from './harness.ts';
 
 let h: Harness;
@@ -61,19 +60,4 @@ test('a sender’s words cannot fill the table', async () => {
   const rows = await h.store.listTraffic(0);
   expect(rows.length).toBeLessThan(100);
   expect(rows.find(({ what }) => what === 'rejected:other')!.times).toBeGreaterThan(400);
-});
-
-test('a secret keeps its last use when a rotation moves it', () => {
-  const use = createSecretUse({ wall: () => at });
-  const [old, young, stored] = ['old', 'young', 'stored'].map((text) => Buffer.from(text)) as [
-    Buffer,
-    Buffer,
-    Buffer,
-  ];
-  use.used(old);
-  expect(use.report([young, Buffer.from('old')], [{ registration: 'wh_1', key: stored }])).toEqual([
-    { position: 1, registration: null, lastUsedAt: null },
-    { position: 2, registration: null, lastUsedAt: at },
-    { position: 3, registration: 'wh_1', lastUsedAt: null },
-  ]);
 });

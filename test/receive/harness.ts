@@ -36,7 +36,6 @@ export async function startReceiver(
   } = {},
 ): Promise<Harness> {
   const secrets = [Buffer.from(SECRET)];
-  const none: Uint8Array[] = [];
   const metrics = createMetrics();
   let listener: Listener;
   const harness: Harness = {
@@ -73,8 +72,6 @@ export async function startReceiver(
     inbox: harness.inbox,
     settings: {
       secrets: () => secrets,
-      storedSecrets: () => none,
-      isSecretAwaited: () => false,
       secretEncoding: 'utf8',
       template: [{ kind: 'timestamp' }, { kind: 'text', text: '.' }, { kind: 'body' }],
       algorithm: 'sha256',
@@ -89,6 +86,7 @@ export async function startReceiver(
       risk_assessment: ['riskAssessmentId', 'id'],
       vendor: ['vendorId', 'id'],
     },
+    isSecretAwaited: () => false,
     addresses,
     clock: { wall: () => Date.now() },
     lines: createLogLimit(systemClock()),

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createHeartbeat } from '../../src/service/heartbeat.ts';
+import { createHeartbeat } from '../../src/service/state.ts';
 import { HeldClock, settled } from '../compliance/held-clock.ts';
 
 async function beating() {

@@ -17,7 +17,8 @@ function scene(fullSyncMs: number) {
     },
     backfill: { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
-    startedWall: nowMs,
+    startedAt: nowMs,
+    takeTurn: async () => true,
     silenceMs: 0,
     fullSyncMs,
     onError: (error) => failures.push(error),
@@ -78,11 +79,11 @@ it('a gap of wrong signatures that the last process left open is mended by the f
 
 it('a delivery rejected for its time soon after another is put off, and not forgotten', async () => {
   const here = scene(0);
-  here.watch.onRejectedTimestamp('timestamp_too_old', '1');
+  here.watch.onRejectedTimestamp('timestamp_too_old');
   await here.watch.check();
   here.open.clear();
   here.pass(5 * MINUTE_MS);
-  here.watch.onRejectedTimestamp('timestamp_too_old', '2');
+  here.watch.onRejectedTimestamp('timestamp_too_old');
   await here.watch.check();
   expect([...here.open]).toEqual([]);
   here.pass(5 * MINUTE_MS);

@@ -83,13 +83,3 @@ test('since when it is paused is told, over a second pause and a restart too', a
   const next = async () => String((await ask('GET', '/api/status')).since);
   await expect.poll(async () => (await next()) > String(since), soon).toBe(true);
 });
-
-test('a pause by a version that did not keep its instant holds, and nobody makes one up', async () => {
-  await service.stop();
-  const db = new Database(join(dir, 'mirror.db'));
-  db.exec("INSERT INTO facts (name, value) VALUES ('paused', 'true')");
-  db.close();
-  service = await start();
-  await ask('POST', '/api/pause');
-  expect(await ask('GET', '/api/status')).toMatchObject({ reason: 'paused', since: null });
-});

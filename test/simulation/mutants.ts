@@ -220,7 +220,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'after a restart the dirty marks of the last run are taken by its clock',
     edits: [
       {
-        file: 'src/service/recovery.ts',
+        file: 'src/service/missed-deliveries.ts',
         find: 'await store.markUnverifiedDirty(now, options.timing);',
         put: ';',
       },

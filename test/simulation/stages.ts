@@ -15,11 +15,10 @@ import {
   createDeliveryWatch,
   type DeliveryWatch,
   forgeableDistanceMs,
+  recover,
 } from '../../src/service/missed-deliveries.ts';
-import { recover } from '../../src/service/recovery.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
 import { createSharedBudget } from '../../src/service/shared-budget.ts';
-import { createSharing } from '../../src/service/sharing.ts';
 import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
 import { DiskFull, type Mortal } from './life.ts';
 import type { Settings } from './plan.ts';
@@ -181,7 +180,6 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       : createLeaderBackfill({
           ...{ store, replicas, clock, isFirst: living.others === 0, create },
           forgeableDistanceMs: forgeableDistanceMs(fullSyncMs),
-          onAsked: () => sharing.lookNow(),
         });
     const backfill = held ?? create(store, interrupted);
     const worker = createWorker({
@@ -203,12 +201,9 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     const inbox = createInbox({ store, clock, rules, onAccepted, onError });
     const watch = createDeliveryWatch({
       ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
-      ...{ startedWall, silenceMs: 0, fullSyncMs },
+      ...{ startedAt: startedWall, silenceMs: 0, fullSyncMs },
     });
-    const sharing = createSharing({
-      ...{ store, replicas, clock, onError, onEvents: worker.wake, onPause: () => undefined },
-      look: async (isTold) => await held?.look(isTold),
-    });
+    const look = async (isTold: boolean) => await held?.look(isTold);
     const beat = () =>
       store.beat(now(), {
         ...{ eventsOnly: false, settleMs, fullSyncMs, blocked: false, unreachable: false },
@@ -229,7 +224,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       every(HEARTBEAT_MS, isAlone ? beat : heartbeat),
       shared === null ? null : every(HEARTBEAT_MS, shared.measure),
       places?.run(signal),
-      sharing.run(signal),
+      replicas.listen({ onEvents: worker.wake, look }, signal),
     ];
     for (const run of runs) run?.catch(onError);
   }
@@ -250,7 +245,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       const { inbox, watch } = running;
       const ageMs = own.wall() - signedWall;
       if (Math.abs(ageMs) > TOLERANCE_MS) {
-        watch.onRejectedTimestamp(ageMs > 0 ? 'timestamp_too_old' : 'timestamp_too_new', sent.id);
+        watch.onRejectedTimestamp(ageMs > 0 ? 'timestamp_too_old' : 'timestamp_too_new');
         return 'refused';
       }
       const t = String(Math.floor(signedWall / 1000));

@@ -2,7 +2,6 @@ import { diagnoseRejection, type Explained } from '../../doctor/diagnosis-reject
 import { allAtOnce } from '../../doctor/diagnosis-steps.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
-import { diagnosisSettings } from '../../service/diagnoses.ts';
 import { PAGE_LIMIT_MAX, type RejectionReport } from '../../store/reports.ts';
 import type { Rejection, Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
@@ -108,7 +107,7 @@ async function explainRejection(
       "--header takes others beside --delivery, as 'Name: value'",
     );
   }
-  return allAtOnce(diagnoseRejection(rejection, secrets, diagnosisSettings(config), headers));
+  return allAtOnce(diagnoseRejection(rejection, secrets, config.webhook, headers));
 }
 
 /** The newest rejected delivery whose body, as far as it was kept, names this event. */

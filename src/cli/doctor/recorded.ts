@@ -7,7 +7,7 @@ import { ASK_SENDER } from '../../doctor/diagnosis-terms.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { describeError, UsageError } from '../../platform/errors.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
-import { diagnosisSettings, secretsInUse } from '../../service/diagnoses.ts';
+import { candidateSecrets } from '../../service/signing-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, withStore } from '../database.ts';
@@ -36,7 +36,7 @@ export async function explainRecorded(cli: Cli, options: RecordedOptions): Promi
     receivedSeconds: secondsOf(options.receivedAt),
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
-  const diagnosis = allAtOnce(diagnose(specimen, secrets, diagnosisSettings(config)));
+  const diagnosis = allAtOnce(diagnose(specimen, secrets, config.webhook));
   // Of a body that was changed on the way its change is the cause, and not what it has become.
   const cause = diagnosis.healthy ? bodyCause(body, config) : null;
   return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
@@ -102,7 +102,7 @@ export function candidates(
   registrations: readonly StoredRegistration[],
   given: GivenSecrets,
 ): CandidateSecret[] {
-  const inUse = secretsInUse(config, registrations, Date.now());
+  const inUse = candidateSecrets(config, registrations, Date.now());
   const known = new Set(inUse.map(({ text }) => text));
   const isNoneExpected = inUse.every(({ standing }) => standing === 'retired');
   const numbered = (texts: readonly string[], option: string, standing: CandidateSecret['standing']) =>

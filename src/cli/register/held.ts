@@ -9,7 +9,7 @@ import {
 import type { Config } from '../../platform/config.ts';
 import { UsageError } from '../../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../../platform/signing-secret.ts';
-import { type SecretStanding, standingOf } from '../../service/stored-secrets.ts';
+import { type SecretStanding, standingOf } from '../../service/signing-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import { type Cli, writeJson, writeTable } from '../cli.ts';
 import { printable } from '../text.ts';

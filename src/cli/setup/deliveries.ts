@@ -1,6 +1,6 @@
 import { RECEIVER_PATH } from '../../compliance/registration.ts';
 import { MirrorError } from '../../platform/errors.ts';
-import { SECRETS_LOOK_MS } from '../../service/stored-secrets.ts';
+import { SECRETS_LOOK_MS } from '../../service/signing-secrets.ts';
 import { withStore } from '../database.ts';
 import { keptDelivery } from '../doctor/kept.ts';
 import { DifferenceFound, explain } from '../exit.ts';

@@ -2,7 +2,7 @@ import { answerPlace } from '../../compliance/registration.ts';
 import { openSecret } from '../../compliance/secrets.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { SecretEncoding } from '../../platform/signing-secret.ts';
-import { standingOf } from '../../service/stored-secrets.ts';
+import { standingOf } from '../../service/signing-secrets.ts';
 import { withStore } from '../database.ts';
 import { explain } from '../exit.ts';
 import { placesOfUnsent, secretSettings } from '../register/held.ts';

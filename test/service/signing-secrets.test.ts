@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { registrationPlace } from '../../src/compliance/registration.ts';
 import { sealSecret } from '../../src/compliance/secrets.ts';
-import { createStoredSecrets, standingOf } from '../../src/service/stored-secrets.ts';
+import { createSigningSecrets, standingOf } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 
 const KEY = randomBytes(32);
@@ -18,15 +18,18 @@ function registration(upstreamId: string, secret: string | null, changes: Partia
 }
 
 function scene(...held: StoredRegistration[]) {
-  const scene = { held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[], awaited: '' };
-  const secrets = createStoredSecrets({
+  const scene = {
+    ...{ held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[], awaited: '' },
+    configured: [] as Uint8Array[],
+  };
+  const secrets = createSigningSecrets({
     store: { listRegistrations: async () => scene.held, readFact: async () => scene.awaited },
     clock: { wall: () => scene.wall },
     key: () => scene.key,
-    encoding: 'hex',
+    settings: { secrets: () => scene.configured, secretEncoding: 'hex' },
     onProblem: (id, problem) => scene.problems.push(`${id} ${problem}`),
   });
-  const names = () => secrets.current().map((each) => each.registration);
+  const names = () => secrets.facts().map((each) => each.registration);
   return Object.assign(scene, { secrets, names });
 }
 
@@ -124,4 +127,27 @@ test('a secret is awaited from the look that finds it asked for until the look t
   await s.secrets.refresh();
   s.wall += 1000;
   expect(s.secrets.isAwaited()).toBe(false);
+});
+
+test('a secret keeps its last use when a rotation moves it', async () => {
+  const s = scene(registration('wh_1', SECRET));
+  const [old, young] = [Buffer.from('old'), Buffer.from('young')];
+  s.configured = [old];
+  await s.secrets.refresh();
+  s.secrets.used(old);
+  s.configured = [young, Buffer.from('old')];
+  expect(s.secrets.facts()).toEqual([
+    { position: 1, registration: null, lastUsedAt: null },
+    { position: 2, registration: null, lastUsedAt: NOW },
+    { position: 3, registration: 'wh_1', lastUsedAt: null },
+  ]);
+});
+
+test('the configured secrets come first, and a change of their file counts at once', async () => {
+  const s = scene(registration('wh_1', SECRET));
+  await s.secrets.refresh();
+  s.configured = [Buffer.from('one')];
+  expect(s.secrets.keys()).toEqual([Buffer.from('one'), Buffer.from(SECRET, 'hex')]);
+  s.configured = [Buffer.from('two')];
+  expect(s.secrets.keys()).toEqual([Buffer.from('two'), Buffer.from(SECRET, 'hex')]);
 });

@@ -1,0 +1,154 @@
+import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
+import type { ObservedRequest } from '../compliance/client.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import { createAnswerTimes } from '../ops/answer-times.ts';
+import { createTraffic } from '../ops/traffic.ts';
+import type { Clock } from '../platform/clock.ts';
+import { type Logger, stage } from '../platform/logger.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import type { Answered, DeliveryOutcome } from '../receive/routes.ts';
+import type {
+  Applied,
+  ClaimedEvent,
+  Conclusion,
+  GapChange,
+  ProvisionalOutcome,
+  Store,
+} from '../store/store.ts';
+
+export type Telemetry = ReturnType<typeof createTelemetry>;
+
+/**
+ * Logs, metrics and charts of what the stages did, so that the stages need to know none of them. The lines of events, full
+ * syncs and gaps have the fields of a delivery's line, null where there is nothing to say.
+ */
+export function createTelemetry(options: {
+  store: Pick<Store, 'addTraffic' | 'listTraffic'>;
+  logger: Logger;
+  metrics: Metrics;
+  clock: Clock;
+  /** A record was verified, a full sync has ended, or a gap is resolved. */
+  onRepaired: () => void;
+}) {
+  const { metrics, clock, onRepaired } = options;
+  const process = stage(options.logger, 'process');
+  const backfill = stage(options.logger, 'backfill');
+  const traffic = createTraffic(options);
+  const answerTimes = createAnswerTimes();
+
+  return {
+    traffic,
+    answerTimes,
+
+    answered(outcome: DeliveryOutcome, reason: string, answered: Answered): void {
+      answerTimes.note({ outcome, ...answered });
+      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
+        traffic.delivered(outcome);
+      else traffic.rejected(reason || outcome);
+    },
+
+    processed({ event, outcome, error }: ProvisionalOutcome): void {
+      metrics.eventsProcessed.inc(outcome);
+      const duration_ms = clock.wall() - event.receivedWall;
+      if (outcome === 'provisional') {
+        metrics.provisionalLagSeconds.observe(Math.max(0, duration_ms) / 1000);
+        traffic.lagged('provisional', duration_ms);
+      }
+      const level = outcome === 'failed' ? 'warn' : 'info';
+      if (!process.isLevelEnabled(level)) return;
+      process[level]({ ...namesOf(event), outcome, reason: error, duration_ms }, 'event');
+    },
+
+    /** `delay_ms` null: it is not tried again. */
+    retried(event: ClaimedEvent, reason: string, delay_ms: number | null): void {
+      if (delay_ms === null) metrics.eventsProcessed.inc('failed');
+      else metrics.eventRetries.inc();
+      const outcome = delay_ms === null ? 'failed' : 'deferred';
+      const duration_ms = clock.wall() - event.receivedWall;
+      const { attempts } = event;
+      process.warn({ ...namesOf(event), outcome, reason, duration_ms, attempts, delay_ms }, 'event');
+    },
+
+    applied(kind: Kind, applied: readonly Applied[], cause: string): void {
+      for (const { id: record_id, outcome, lagMs, differences } of applied) {
+        if (lagMs !== null) {
+          metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
+          traffic.lagged('verification', lagMs);
+          onRepaired();
+        }
+        if (outcome === 'unchanged') continue;
+        if (backfill.isLevelEnabled('debug'))
+          backfill.debug({ kind, record_id, outcome, cause, differences }, 'read');
+      }
+    },
+
+    concluded(kind: Kind, { deleted, pending }: Conclusion, cause: string): void {
+      if (deleted.length > 0) onRepaired();
+      for (const { id: record_id, cause: reason } of deleted)
+        backfill.info({ kind, record_id, outcome: 'deleted', reason, cause }, 'deletion');
+      if (pending.length > 0)
+        backfill.warn({ kind, outcome: 'pending', count: pending.length, cause }, 'deletion');
+    },
+
+    synced({ kind, id: sync_run_id, outcome, reason, error, ...result }: FullSyncResult): void {
+      onRepaired();
+      metrics.syncRuns.inc({ kind, outcome });
+      metrics.fullSyncSeconds.observe({ kind }, result.durationMs / 1000);
+      const { missing, extra, different, repaired } = result.differences;
+      for (const [difference, count] of Object.entries({ missing, extra, different }))
+        metrics.syncRunDifferences.inc({ kind, difference }, count);
+      const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
+      metrics.syncRunPages.inc({ kind }, pages);
+      const effects = { inserted, updated, deleted, unchanged };
+      for (const [effect, count] of Object.entries(effects))
+        metrics.syncRunRecords.inc({ kind, effect }, count);
+      const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
+      backfill[level](
+        {
+          ...{ event_id: null, kind, record_id: null, sync_run_id, outcome, reason, error },
+          ...{ duration_ms: result.durationMs, pages, seen, ...effects },
+          ...{ missing, extra, different, repaired },
+        },
+        'sync',
+      );
+    },
+
+    /** `budget_left`: requests that the current minute still allows. */
+    syncing(
+      { kind, id: sync_run_id, reason, pages, seen, ...run }: RunningSyncRun,
+      budget_left: number,
+    ): void {
+      const { estimatedTotal: total, recordsPerSecond, leftMs: left_ms } = run;
+      const records_per_second = recordsPerSecond === null ? null : Math.round(recordsPerSecond * 10) / 10;
+      backfill.info(
+        {
+          ...{ event_id: null, kind, record_id: null, sync_run_id, outcome: 'running', reason },
+          ...{ duration_ms: null, pages, seen, total, records_per_second, left_ms, budget_left },
+        },
+        'sync',
+      );
+    },
+
+    gapChanged({ gap, what: outcome, error, openForMs }: GapChange): void {
+      const { kind, recordId: record_id, reason } = gap;
+      // Never negative, even where a clock was set back.
+      const duration_ms = openForMs === null ? null : Math.max(0, openForMs);
+      const line = { event_id: null, kind, record_id, outcome, reason, duration_ms };
+      if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
+      else {
+        onRepaired();
+        backfill.info(line, 'gap');
+      }
+    },
+
+    requested({ route, status, error, durationMs, dateHeaderSkewMs }: ObservedRequest): void {
+      metrics.upstreamRequests.inc({ route, status: String(status ?? error ?? 'none') });
+      metrics.upstreamRequestSeconds.observe(durationMs / 1000);
+      if (dateHeaderSkewMs !== null) metrics.clockSkewSeconds.set(dateHeaderSkewMs / 1000);
+    },
+  };
+}
+
+function namesOf({ id, kind, recordId }: Pick<ClaimedEvent, 'id' | 'kind' | 'recordId'>) {
+  return { event_id: id, kind, record_id: recordId };
+}
