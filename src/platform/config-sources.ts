@@ -1,11 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import type { z } from 'zod';
 import type { Parser } from './config-parsers.ts';
-
-/**
- * Where the text of a setting comes from: `NAME`, or the file that `NAME_FILE` names, which is read again when it changes where it
- * holds a secret. Every problem is collected.
- */
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -15,41 +9,35 @@ const SECRET_FILE_CHECK_MS = 1000;
 const SHOWN_CHARACTERS = 60;
 
 export interface ReaderOptions {
-  /** Told when a secret's file has changed and what it holds now cannot be used; the last good value stays. */
+  /** Called when a secret's file has changed and its content cannot be used; the last good value stays. */
   onSecretProblem?: (message: string) => void;
   /** Milliseconds that only grow. */
   monotonicMs?: () => number;
 }
 
-export interface Reader {
-  /** The parsed value, or `otherwise` where it is unset or, with a problem noted, unusable. */
-  value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default;
-  /** The same for a secret: never echoed, and read again when its file changes. Null: unset. */
-  secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null;
-  /** Is it set, usable or not? */
-  isSet(name: string): boolean;
-  problem(line: string): void;
-  readonly problems: readonly string[];
-  /** Every name asked for so far. */
-  readonly names: ReadonlySet<string>;
-}
+export type Reader = ReturnType<typeof createReader>;
 
-export function createReader(env: Environment, options: ReaderOptions = {}): Reader {
+/**
+ * Reads settings from `NAME`, or from the file that `NAME_FILE` names, which is read again when it changes where it holds
+ * a secret. Every problem is collected.
+ */
+export function createReader(env: Environment, options: ReaderOptions = {}) {
   const problems: string[] = [];
+  /** Every name asked for so far. */
   const names = new Set<string>();
   const monotonicMs = options.monotonicMs ?? (() => performance.now());
-  const given = (name: string) => (env[name] === '' ? undefined : env[name]);
+  const given = (name: string) => env[name] || undefined;
 
   /** The text and, if it came from a file, that file's path; undefined when unset or unreadable. */
-  function source(name: string): { text: string; path: string | null } | undefined {
+  function source(name: string): { text: string; path?: string } | undefined {
     names.add(name);
-    const direct = given(name);
+    const text = given(name);
     const path = given(`${name}_FILE`);
-    if (direct !== undefined && path !== undefined) {
+    if (text !== undefined && path !== undefined) {
       problems.push(`${name} and ${name}_FILE are both set; set one of them`);
       return undefined;
     }
-    if (direct !== undefined) return { text: direct, path: null };
+    if (text !== undefined) return { text };
     if (path === undefined) return undefined;
     try {
       return { text: readSettingFile(path), path };
@@ -62,31 +50,32 @@ export function createReader(env: Environment, options: ReaderOptions = {}): Rea
   return {
     problems,
     names,
-    problem: (line) => problems.push(line),
-    isSet: (name) => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
-    value(name, parser, otherwise) {
-      const found = source(name);
-      if (found === undefined) return otherwise;
-      const result = parser.schema.safeParse(found.text);
-      if (result.success) return result.data;
-      problems.push(`${name}: got ${shown(name, found.text)}; takes ${parser.takes}`);
-      return otherwise;
+    problem: (line: string): void => void problems.push(line),
+    /** Is it set, usable or not? */
+    isSet: (name: string): boolean => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
+    /** The parsed value, or `otherwise` where it is unset or, with a problem noted, unusable. */
+    value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default {
+      const text = source(name)?.text;
+      const value = text === undefined ? null : parser.parse(text);
+      if (text !== undefined && value === null) {
+        problems.push(`${name}: got ${shown(name, text)}; takes ${parser.takes}`);
+      }
+      return value ?? otherwise;
     },
-    secret<Value>(name: string, parser: Parser<Value>) {
+    /** The same for a secret: never echoed, and read again when its file changes. Null: unset or unusable. */
+    secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null {
       const found = source(name);
       if (found === undefined) return null;
-      const result = parser.schema.safeParse(found.text);
-      if (!result.success) {
-        problems.push(
-          `${name}: ${flawIn(result.error) ?? `got ${lengthOf(found.text)}`}; takes ${parser.takes}`,
-        );
+      const { text, path } = found;
+      const value = parser.parse(text);
+      if (value === null) {
+        problems.push(`${name}: ${parser.flaw?.(text) ?? `got ${lengthOf(text)}`}; takes ${parser.takes}`);
         return null;
       }
-      const first = result.data;
-      if (found.path === null) return () => first;
+      if (path === undefined) return () => value;
       const complain = (why: string) =>
-        options.onSecretProblem?.(`${name}_FILE: ${found.path} ${why}; the value read before stays in use`);
-      return watchedFile(found.path, first, parser, complain, monotonicMs);
+        options.onSecretProblem?.(`${name}_FILE: ${path} ${why}; the value read before stays in use`);
+      return watchedFile(path, value, parser, complain, monotonicMs);
     },
   };
 }
@@ -109,25 +98,16 @@ function watchedFile<Value>(
     if (current === seen) return value;
     seen = current;
     try {
-      const result = parser.schema.safeParse(readSettingFile(path));
-      if (result.success) value = result.data;
-      else complain(`has changed and does not hold ${parser.takes}${flawNote(result.error)}`);
+      const text = readSettingFile(path);
+      const parsed = parser.parse(text);
+      const flaw = parsed === null ? (parser.flaw?.(text) ?? null) : null;
+      if (parsed !== null) value = parsed;
+      else complain(`has changed and does not hold ${parser.takes}${flaw === null ? '' : ` (${flaw})`}`);
     } catch (error) {
       complain(`cannot be read any more (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
     }
     return value;
   };
-}
-
-/** What a parser tells of a secret's fault; null: nothing. */
-function flawIn({ issues }: z.ZodError): string | null {
-  const issue = issues[0];
-  return issue?.code === 'custom' && issue.params?.['isForPeople'] === true ? issue.message : null;
-}
-
-function flawNote(error: z.ZodError): string {
-  const flaw = flawIn(error);
-  return flaw === null ? '' : ` (${flaw})`;
 }
 
 /** Inode besides time and size: a mounted secret is exchanged by a rename. Empty: not there. */
@@ -148,11 +128,7 @@ function shown(name: string, value: string): string {
   return JSON.stringify(value.length > SHOWN_CHARACTERS ? `${value.slice(0, SHOWN_CHARACTERS)}…` : value);
 }
 
-function lengthOf(value: string): string {
-  return `a text of ${value.length} characters`;
-}
-
-// ─── names that nothing reads ───────────────────────────────────────────────────────────────────────────
+const lengthOf = (value: string) => `a text of ${value.length} characters`;
 
 /** First words that are ours alone in practice; PORT, HOST or LOG belong to everyone. */
 const OUR_NAMES =

@@ -1,8 +1,6 @@
 import { accessSync, constants } from 'node:fs';
-import type { BlockList } from 'node:net';
 import querystring from 'node:querystring';
-import type { PagingSettings } from '../compliance/paging.ts';
-import { DEFAULT_ID_POINTERS, type IdPointers } from '../compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS } from '../compliance/pointers.ts';
 import type { OpsToken, TemplatePart } from './config-parsers.ts';
 import * as parse from './config-parsers.ts';
 import {
@@ -13,93 +11,13 @@ import {
   unknownNames,
 } from './config-sources.ts';
 import { UsageError } from './errors.ts';
-import type { SecretEncoding } from './signing-secret.ts';
 
 export type { OpsToken, TemplatePart };
 
-/** How deliveries are signed. One object per process; `secrets()` is asked anew for each delivery. */
-export interface SignatureSettings {
-  /** Keys that may have signed, in order of configuration, already decoded to bytes. */
-  secrets: () => readonly Uint8Array[];
-  /** Parsed `WEBHOOK_SIGNED_CONTENT`. */
-  template: readonly TemplatePart[];
-  algorithm: 'sha256' | 'sha384' | 'sha512';
-  /** Lower case. */
-  header: string;
-  toleranceSeconds: number;
-}
-
-/** Every setting of docs/settings.md, parsed. Units are in the names. */
-export interface Config {
-  host: string;
-  port: number;
-  ops: {
-    host: string;
-    port: number;
-    /** Empty: one token is made at the first start. */
-    tokens: readonly OpsToken[];
-    publicUrl: URL | null;
-  };
-  databaseUrl: string;
-  /** Of PostgreSQL only. */
-  database: DatabaseSettings;
-  webhook: {
-    /** `WEBHOOK_SECRETS`, decoded; read again from `WEBHOOK_SECRETS_FILE` when that file changes. */
-    secrets: () => readonly Uint8Array[];
-    secretEncoding: SecretEncoding;
-    template: readonly TemplatePart[];
-    algorithm: 'sha256' | 'sha384' | 'sha512';
-    header: string;
-    toleranceSeconds: number;
-    maxBodyBytes: number;
-    /** Of all bodies that are read at the same time, together. */
-    bodiesInFlightBytes: number;
-  };
-  /** Their `X-Forwarded-For` is believed; null: nobody's is. */
-  trustedProxies: BlockList | null;
-  /** Null: events only. */
-  compliance: ComplianceSettings | null;
-  /** 32 bytes, or null: nothing secret can be stored. */
-  credentialsKey: Uint8Array | null;
-  idPointers: IdPointers;
-  riskIdsFile: string | null;
-  sync: { settleMs: number; fullSyncMs: number; silenceMs: number };
-  process: { concurrency: number; retryMaxAttempts: number };
-  retention: { bodyDays: number; historyDays: number; dedupeDays: number };
-  notify: { url: URL | null; format: (typeof NOTIFY_FORMATS)[number] };
-  /** For commands only: the operators' listener of a service elsewhere. */
-  remote: { url: URL; token: () => string } | null;
-  logLevel: string;
-}
-
-export interface DatabaseSettings {
-  /** Where the mirror's tables are, so that several mirrors share a database. */
-  schema: string;
-  /** Connections of one process. */
-  poolSize: number;
-  statementTimeoutMs: number;
-  /** PEM, of the authority that signed the server's certificate. Absent: as the URL says. */
-  tlsCaFile?: string;
-}
-
-export interface ComplianceSettings {
-  /** Without a trailing slash; its path ends in `/v1`. */
-  baseUrl: URL;
-  auth: 'api_key' | 'oauth' | 'service_account';
-  /** The API key; read again when its file changes. Null unless auth is `api_key`. */
-  apiKey: (() => string) | null;
-  authUrl: URL | null;
-  clientId: string | null;
-  clientSecret: (() => string) | null;
-  redirectUri: string | null;
-  scopes: readonly string[];
-  pkce: boolean;
-  /** Whether a sign-in sends `state` and takes only an answer that brings it back. */
-  state: boolean;
-  requestsPerMinute: number;
-  paging: PagingSettings;
-  timeoutMs: number;
-}
+/** Every setting of docs/settings.md, parsed. Units are in the names; what null means is said where it is read. */
+export type Config = ReturnType<typeof readConfig>;
+export type SignatureSettings = Config['webhook'];
+export type ComplianceSettings = NonNullable<Config['compliance']>;
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -124,9 +42,6 @@ const DEFAULT_TEMPLATE: readonly TemplatePart[] = [
   { kind: 'text', text: '.' },
   { kind: 'body' },
 ];
-
-const NOTIFY_FORMATS = ['json', 'slack'] as const;
-const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /**
  * Every setting, from `env` or the files it names. Throws one UsageError that lists every problem, a line each.
@@ -158,75 +73,77 @@ export function configWarnings(env: Environment): string[] {
   return warnings;
 }
 
-function readConfig(read: Reader): Config {
+function readConfig(read: Reader) {
   const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.secretEncoding, 'utf8');
   const signingSecrets = read.secret('WEBHOOK_SECRETS', parse.signingSecrets(secretEncoding));
   const opsTokens = read.secret('OPS_TOKENS', parse.opsTokens);
   const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);
   const days = (min: number) => parse.integer(min, MAX_DAYS, 'days');
+  const bytes = (max: number) => parse.integer(MIN_BODY_BYTES_LIMIT, max, 'bytes');
   const port = parse.integer(0, 65_535);
+  const address = parse.webUrl((url) => url.search + url.hash === '', 'an http or https URL, no query');
   const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', parse.text(/./, 'the path of a PEM file'), null);
 
-  const config: Config = {
+  const config = {
     host: read.value('HOST', parse.hostName, '127.0.0.1'),
     port: read.value('PORT', port, 8080),
     ops: {
       host: read.value('OPS_HOST', parse.hostName, '127.0.0.1'),
       port: read.value('OPS_PORT', port, 8081),
-      get tokens() {
+      /** Empty: one token is made at the first start. */
+      get tokens(): readonly OpsToken[] {
         return opsTokens?.() ?? [];
       },
-      publicUrl: read.value(
-        'OPS_PUBLIC_URL',
-        parse.webUrl((url) => url.search === '' && url.hash === '', 'an http or https URL, no query'),
-        null,
-      ),
+      publicUrl: read.value('OPS_PUBLIC_URL', address, null),
     },
     databaseUrl: read.value('DATABASE_URL', parse.databaseUrl, 'file:./data/mirror.db'),
+    /** Of PostgreSQL only. */
     database: {
+      /** Where the mirror's tables are, so that several mirrors can share a database. */
       schema: read.value('DATABASE_SCHEMA', parse.schemaName, 'public'),
+      /** Connections of one process. */
       poolSize: read.value('DATABASE_POOL_SIZE', parse.integer(MIN_POOL_SIZE, 100), 8),
       statementTimeoutMs:
         read.value('DATABASE_STATEMENT_TIMEOUT_SECONDS', parse.decimal(1, 3600, 'seconds'), 30) * SECOND_MS,
       ...(tlsCaFile === null ? {} : { tlsCaFile }),
     },
     webhook: {
+      /** Keys that may have signed, in the order of the setting. Asked anew for each delivery: their file may change. */
       secrets: signingSecrets ?? (() => NO_SECRETS),
       secretEncoding,
       template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, DEFAULT_TEMPLATE),
-      algorithm: read.value(
-        'WEBHOOK_SIGNATURE_ALGORITHM',
-        parse.oneOf('sha256', 'sha384', 'sha512'),
-        'sha256',
-      ),
+      algorithm: read.value('WEBHOOK_SIGNATURE_ALGORITHM', SIGNATURE_ALGORITHM, 'sha256'),
+      /** Lower case. */
       header: read.value('WEBHOOK_SIGNATURE_HEADER', parse.headerName, 'x-webhook-signature'),
       toleranceSeconds: read.value(
         'WEBHOOK_TOLERANCE_SECONDS',
         parse.integer(1, MAX_TOLERANCE_SECONDS, 'seconds'),
         300,
       ),
-      maxBodyBytes: read.value(
-        'WEBHOOK_MAX_BODY_BYTES',
-        parse.integer(MIN_BODY_BYTES_LIMIT, MAX_BODY_BYTES_LIMIT, 'bytes'),
-        1_048_576,
-      ),
+      maxBodyBytes: read.value('WEBHOOK_MAX_BODY_BYTES', bytes(MAX_BODY_BYTES_LIMIT), 1_048_576),
+      /** Of all bodies that are read at the same time, together. */
       bodiesInFlightBytes: read.value(
         'WEBHOOK_BODIES_IN_FLIGHT_BYTES',
-        parse.integer(MIN_BODY_BYTES_LIMIT, MAX_IN_FLIGHT_BYTES_LIMIT, 'bytes'),
+        bytes(MAX_IN_FLIGHT_BYTES_LIMIT),
         67_108_864,
       ),
     },
+    /** Their `X-Forwarded-For` is believed; null: nobody's is. */
     trustedProxies: read.value('TRUSTED_PROXIES', parse.networks, null),
-    compliance: loadCompliance(read),
-    get credentialsKey() {
+    /** Null: events only. */
+    compliance: readCompliance(read),
+    /** Null: nothing secret can be stored. */
+    get credentialsKey(): Uint8Array | null {
       return credentialsKey?.() ?? null;
     },
     idPointers: {
-      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, [...DEFAULT_ID_POINTERS.policy]),
-      risk_assessment: read.value('ID_POINTERS_RISK_ASSESSMENT', parse.idPointers, [
-        ...DEFAULT_ID_POINTERS.risk_assessment,
-      ]),
-      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, [...DEFAULT_ID_POINTERS.vendor]),
+      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, DEFAULT_ID_POINTERS.policy),
+      risk_assessment: read.value(
+        'ID_POINTERS_RISK_ASSESSMENT',
+        parse.idPointers,
+        DEFAULT_ID_POINTERS.risk_assessment,
+      ),
+      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, DEFAULT_ID_POINTERS.vendor),
     },
     riskIdsFile: read.value('RISK_IDS_FILE', parse.text(/./, 'the path of a file'), null),
     sync: {
@@ -244,30 +161,32 @@ function readConfig(read: Reader): Config {
       dedupeDays: read.value('DEDUPE_DAYS', days(1), 400),
     },
     notify: {
-      url: read.value('NOTIFY_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null),
-      format: read.value('NOTIFY_FORMAT', parse.oneOf(...NOTIFY_FORMATS), 'json'),
+      url: read.value('NOTIFY_URL', HTTPS_OR_LOOPBACK, null),
+      format: read.value('NOTIFY_FORMAT', parse.oneOf('json', 'slack'), 'json'),
     },
-    remote: loadRemote(read),
-    logLevel: read.value('LOG_LEVEL', parse.oneOf(...LOG_LEVELS), 'info'),
+    /** For commands only: the operators' listener of a service elsewhere. */
+    remote: readRemote(read),
+    logLevel: read.value('LOG_LEVEL', LOG_LEVEL, 'info'),
   };
 
-  if (config.retention.dedupeDays < config.retention.bodyDays) {
+  const { retention, webhook, riskIdsFile, compliance } = config;
+  if (retention.dedupeDays < retention.bodyDays) {
     read.problem(
-      `DEDUPE_DAYS: got ${config.retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${config.retention.bodyDays}), so that event ids outlive their bodies`,
+      `DEDUPE_DAYS: got ${retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${retention.bodyDays}), so that event ids outlive their bodies`,
     );
   }
-  if (config.webhook.bodiesInFlightBytes < config.webhook.maxBodyBytes) {
+  if (webhook.bodiesInFlightBytes < webhook.maxBodyBytes) {
     read.problem(
-      `WEBHOOK_BODIES_IN_FLIGHT_BYTES: got ${config.webhook.bodiesInFlightBytes}; takes at least WEBHOOK_MAX_BODY_BYTES (${config.webhook.maxBodyBytes}), so that the largest body that is taken finds room`,
+      `WEBHOOK_BODIES_IN_FLIGHT_BYTES: got ${webhook.bodiesInFlightBytes}; takes at least WEBHOOK_MAX_BODY_BYTES (${webhook.maxBodyBytes}), so that the largest body that is taken finds room`,
     );
   }
   if (tlsCaFile !== null && !isReadable(tlsCaFile)) {
     read.problem(`DATABASE_TLS_CA_FILE: ${tlsCaFile} cannot be read; takes a file with certificates in PEM`);
   }
-  if (config.riskIdsFile !== null && !isReadable(config.riskIdsFile)) {
-    read.problem(`RISK_IDS_FILE: ${config.riskIdsFile} cannot be read; takes a file with one id a line`);
+  if (riskIdsFile !== null && !isReadable(riskIdsFile)) {
+    read.problem(`RISK_IDS_FILE: ${riskIdsFile} cannot be read; takes a file with one id a line`);
   }
-  if (config.compliance?.auth === 'oauth' && !read.isSet('CREDENTIALS_KEY')) {
+  if (compliance?.auth === 'oauth' && !read.isSet('CREDENTIALS_KEY')) {
     read.problem(
       'CREDENTIALS_KEY: not set; COMPLIANCE_AUTH=oauth stores tokens and needs it to encrypt them',
     );
@@ -276,43 +195,41 @@ function readConfig(read: Reader): Config {
 }
 
 const NO_SECRETS: readonly Uint8Array[] = [];
+const SIGNATURE_ALGORITHM = parse.oneOf('sha256', 'sha384', 'sha512');
+const LOG_LEVEL = parse.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent');
+const HTTPS_OR_LOOPBACK = parse.webUrl(
+  parse.isHttpsOrLoopback,
+  'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])',
+);
 
-const HTTPS_OR_LOOPBACK = 'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])';
-
-function loadCompliance(read: Reader): ComplianceSettings | null {
-  const plain = (url: URL) => parse.isHttpsOrLoopback(url) && url.search === '' && url.hash === '';
-  const baseUrl = read.value(
-    'COMPLIANCE_BASE_URL',
-    parse.webUrl(
-      (url) => plain(url) && /\/v1\/?$/.test(url.pathname),
-      `${HTTPS_OR_LOOPBACK}, with a path that ends in /v1`,
-    ),
-    null,
-  );
+function readCompliance(read: Reader) {
+  const { takes } = HTTPS_OR_LOOPBACK;
+  const isPlain = (url: URL) => parse.isHttpsOrLoopback(url) && url.search + url.hash === '';
+  const isBase = (url: URL) => isPlain(url) && /\/v1\/?$/.test(url.pathname);
+  const base = parse.webUrl(isBase, `${takes}, with a path that ends in /v1`);
+  const onOff = parse.oneOf('on', 'off');
+  const baseUrl = read.value('COMPLIANCE_BASE_URL', base, null);
   if (baseUrl !== null) baseUrl.pathname = baseUrl.pathname.replace(/\/$/, '');
   const auth = read.value('COMPLIANCE_AUTH', parse.oneOf('api_key', 'oauth', 'service_account'), 'api_key');
   const apiKey = read.secret('COMPLIANCE_API_KEY', parse.credential);
-  const parameter = parse.parameterName;
+  const redirect = parse.text(/^[a-z][a-z0-9+.-]*:\S+$/i, 'an absolute URI');
+  const scopes = parse.list(/^[\x21-\x7e]+$/, 'scopes separated by spaces');
   const settings = {
     auth,
+    /** Read again when its file changes. Null unless `auth` is `api_key`. */
     apiKey: auth === 'api_key' ? apiKey : null,
-    authUrl: read.value('COMPLIANCE_AUTH_URL', parse.webUrl(plain, HTTPS_OR_LOOPBACK), null),
+    authUrl: read.value('COMPLIANCE_AUTH_URL', parse.webUrl(isPlain, takes), null),
     clientId: read.value('COMPLIANCE_CLIENT_ID', parse.credential, null),
     clientSecret: read.secret('COMPLIANCE_CLIENT_SECRET', parse.credential),
-    redirectUri: read.value(
-      'COMPLIANCE_REDIRECT_URI',
-      parse.text(/^[a-z][a-z0-9+.-]*:\S+$/i, 'an absolute URI'),
-      null,
-    ),
-    scopes: read.value('COMPLIANCE_SCOPES', parse.list(/^[\x21-\x7e]+$/, 'scopes separated by spaces'), [
-      'read',
-    ]),
-    pkce: read.value('COMPLIANCE_OAUTH_PKCE', parse.oneOf('on', 'off'), 'on') === 'on',
-    state: read.value('COMPLIANCE_OAUTH_STATE', parse.oneOf('on', 'off'), 'on') === 'on',
+    redirectUri: read.value('COMPLIANCE_REDIRECT_URI', redirect, null),
+    scopes: read.value('COMPLIANCE_SCOPES', scopes, ['read']),
+    pkce: read.value('COMPLIANCE_OAUTH_PKCE', onOff, 'on') === 'on',
+    /** Whether a sign-in sends `state` and takes only an answer that brings it back. */
+    state: read.value('COMPLIANCE_OAUTH_STATE', onOff, 'on') === 'on',
     requestsPerMinute: read.value('COMPLIANCE_REQUESTS_PER_MINUTE', parse.integer(1, 100_000), 60),
     paging: {
-      pageParam: read.value('COMPLIANCE_PAGE_PARAM', parameter, 'page'),
-      perPageParam: read.value('COMPLIANCE_PER_PAGE_PARAM', parameter, 'perPage'),
+      pageParam: read.value('COMPLIANCE_PAGE_PARAM', parse.parameterName, 'page'),
+      perPageParam: read.value('COMPLIANCE_PER_PAGE_PARAM', parse.parameterName, 'perPage'),
       firstPage: read.value('COMPLIANCE_FIRST_PAGE', parse.integer(0, 1), 1),
       pageSize: read.value('COMPLIANCE_PAGE_SIZE', parse.integer(1, 10_000), 100),
     },
@@ -327,35 +244,31 @@ function loadCompliance(read: Reader): ComplianceSettings | null {
   for (const name of REQUIRED_BY_AUTH[auth]) {
     if (!read.isSet(name)) read.problem(`${name}: not set; COMPLIANCE_AUTH=${auth} needs it`);
   }
+  // Without a trailing slash; its path ends in `/v1`.
   return baseUrl === null ? null : { baseUrl, ...settings };
 }
 
-function loadRemote(read: Reader): Config['remote'] {
-  const url = read.value('OPS_URL', parse.webUrl(parse.isHttpsOrLoopback, HTTPS_OR_LOOPBACK), null);
+function readRemote(read: Reader) {
+  const url = read.value('OPS_URL', HTTPS_OR_LOOPBACK, null);
   const token = read.secret('OPS_TOKEN', parse.credential);
-  if (url === null) return null;
-  if (!read.isSet('OPS_TOKEN')) {
+  if (url !== null && !read.isSet('OPS_TOKEN')) {
     read.problem('OPS_TOKEN: not set; OPS_URL needs a token of that service (its OPS_TOKENS)');
-    return null;
   }
-  return token === null ? null : { url, token };
+  return url === null || token === null ? null : { url, token };
 }
 
-const REQUIRED_BY_AUTH: Record<ComplianceSettings['auth'], readonly string[]> = {
+const OF_ACCOUNTS = ['COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_CLIENT_SECRET'];
+const REQUIRED_BY_AUTH = {
   api_key: ['COMPLIANCE_API_KEY'],
-  oauth: [
-    'COMPLIANCE_AUTH_URL',
-    'COMPLIANCE_CLIENT_ID',
-    'COMPLIANCE_CLIENT_SECRET',
-    'COMPLIANCE_REDIRECT_URI',
-  ],
-  service_account: ['COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_CLIENT_SECRET'],
+  oauth: [...OF_ACCOUNTS, 'COMPLIANCE_REDIRECT_URI'],
+  service_account: OF_ACCOUNTS,
 };
 
 /** The URL, or a UsageError that names where it came from: whoever listens on the way must not read it. */
 export function requireHttpsOrLoopback(url: string, name: string): URL {
-  if (URL.canParse(url) && parse.isHttpsOrLoopback(new URL(url))) return new URL(url);
-  throw new UsageError(`${name}: takes ${HTTPS_OR_LOOPBACK}`);
+  const parsed = URL.parse(url);
+  if (parsed !== null && parse.isHttpsOrLoopback(parsed)) return parsed;
+  throw new UsageError(`${name}: takes ${HTTPS_OR_LOOPBACK.takes}`);
 }
 
 /** A key like CREDENTIALS_KEY from a file that no setting names; `name` is what a UsageError blames. */
