@@ -103,21 +103,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** One line for each thing that can be wrong. Pure. */
 export function judge(found: Findings): Check[] {
-  return [
-    settingsCheck(found),
-    databaseCheck(found),
-    serviceCheck(found),
-    ...upstreamChecks(found),
-    sealedCheck(found),
-    secretsCheck(found),
-    registrationCheck(found),
-    deliveryCheck(found),
-    rejectionsCheck(found),
-    senderClockCheck(found),
-    ...waitingChecks(found),
-    syncRunsCheck(found),
-    idsCheck(found),
-  ];
+  return Object.entries(CHECKS).map(([name, check]) => ({ name, ...check(found) }));
 }
 
 type Verdict = Omit<Check, 'name'>;
@@ -128,97 +114,82 @@ const skipped = (detail: string): Verdict => ({ state: 'skipped', detail, remedy
 const EVENTS_ONLY = 'events only: COMPLIANCE_BASE_URL is not set';
 const NO_DATABASE = 'the database cannot be read';
 
-function settingsCheck({ warnings }: Findings): Check {
-  const verdict =
-    warnings.length === 0
-      ? ok('every setting can be used')
-      : warning(warnings.join('; '), 'correct the names, or take them out of the environment');
-  return { name: 'settings', ...verdict };
+function settingsCheck({ warnings }: Findings): Verdict {
+  return warnings.length === 0
+    ? ok('every setting can be used')
+    : warning(warnings.join('; '), 'correct the names, or take them out of the environment');
 }
 
-function databaseCheck({ database }: Findings): Check {
+function databaseCheck({ database }: Findings): Verdict {
   const { path, problem, remedy, bytes, exposure, isServer = false } = database;
-  const name = 'database';
   if (problem !== null) {
-    return {
-      name,
-      ...wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing'),
-    };
+    return wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing');
   }
   const kept = isServer ? 'commits reach its disk' : 'write-ahead log, synchronous FULL';
   const detail = `${path}: writable, ${kept}, ${bytes ?? 0} bytes`;
-  return {
-    name,
-    ...(exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.remedy)),
+  return exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.remedy);
+}
+
+function serviceCheck({ service }: Findings): Verdict {
+  if (service === undefined) return skipped(NO_DATABASE);
+  if (service === null) {
+    return warning('no service is running on this database', 'start it with "serve" (npm start)');
+  }
+  return ok(
+    'replicas' in service
+      ? `${service.replicas} running on this database`
+      : `running as process ${service.pid}, operators at ${service.opsUrl ?? 'an address not known yet'}`,
+  );
+}
+
+/** A check of the API, where there is one. `isAccepted`: some read shows that the credentials are. */
+function ofUpstream(
+  check: (upstream: UpstreamFindings, isAccepted: boolean, found: Findings) => Verdict,
+): (found: Findings) => Verdict {
+  return (found) => {
+    const { upstream } = found;
+    if (upstream === null) return skipped(EVENTS_ONLY);
+    const isAccepted = upstream.reads.some(({ outcome }) => outcome === 'ok' || outcome === 'forbidden');
+    return check(upstream, isAccepted, found);
   };
 }
 
-function serviceCheck({ service }: Findings): Check {
-  if (service === undefined) return { name: 'service', ...skipped(NO_DATABASE) };
-  const verdict =
-    service === null
-      ? warning('no service is running on this database', 'start it with "serve" (npm start)')
-      : ok(
-          'replicas' in service
-            ? `${service.replicas} running on this database`
-            : `running as process ${service.pid}, operators at ${service.opsUrl ?? 'an address not known yet'}`,
-        );
-  return { name: 'service', ...verdict };
+const firstOf = ({ reads }: UpstreamFindings, ...outcomes: Read['outcome'][]) =>
+  reads.find(({ outcome }) => outcomes.includes(outcome));
+const remedyOf = (read: Read) => read.remedy ?? 'see the message';
+
+function baseUrlVerdict(upstream: UpstreamFindings): Verdict {
+  const silent = firstOf(upstream, 'unreachable', 'not_the_api', 'failing');
+  if (silent !== undefined) return wrong(silent.message, remedyOf(silent));
+  if (upstream.answered) return ok(`${upstream.baseUrl} answers`);
+  return skipped('not asked: there are no credentials to ask with');
 }
 
-function upstreamChecks({ upstream, settings, registrations }: Findings): Check[] {
-  if (upstream === null) {
-    const why = skipped(EVENTS_ONLY);
-    const names = ['base URL', 'credentials', 'scopes', 'write scope', 'paging', 'risk assessments', 'clock'];
-    return names.map((name) => ({ name, ...why }));
-  }
-  const { reads, answered, baseUrl, auth, skewMs } = upstream;
-  const first = (...outcomes: Read['outcome'][]) => reads.find(({ outcome }) => outcomes.includes(outcome));
-  const remedyOf = (read: Read) => read.remedy ?? 'see the message';
+function credentialsVerdict(upstream: UpstreamFindings, isAccepted: boolean): Verdict {
+  const refused = firstOf(upstream, 'unauthorized');
+  if (refused !== undefined) return wrong(refused.message, remedyOf(refused));
+  if (isAccepted) return ok(`accepted (${upstream.auth})`);
+  return skipped('not known while the service does not answer');
+}
 
-  const silent = first('unreachable', 'not_the_api', 'failing');
-  const refused = first('unauthorized');
+function scopesVerdict({ reads }: UpstreamFindings, isAccepted: boolean): Verdict {
   const forbidden = reads.filter(({ outcome }) => outcome === 'forbidden');
-  const accepted = reads.some(({ outcome }) => outcome === 'ok' || outcome === 'forbidden');
-  return [
-    {
-      name: 'base URL',
-      ...(silent !== undefined
-        ? wrong(silent.message, remedyOf(silent))
-        : answered
-          ? ok(`${baseUrl} answers`)
-          : skipped('not asked: there are no credentials to ask with')),
-    },
-    {
-      name: 'credentials',
-      ...(refused !== undefined
-        ? wrong(refused.message, remedyOf(refused))
-        : accepted
-          ? ok(`accepted (${auth})`)
-          : skipped('not known while the service does not answer')),
-    },
-    {
-      name: 'scopes',
-      ...(forbidden.length > 0
-        ? wrong(
-            `not allowed to read ${forbidden.map(({ route }) => route).join(', ')}`,
-            remedyOf(forbidden[0]!),
-          )
-        : accepted
-          ? ok('reading is allowed')
-          : skipped('not known while the credentials are not accepted')),
-    },
-    { name: 'write scope', ...writeVerdict(upstream, accepted, (registrations ?? []).length > 0) },
-    { name: 'paging', ...pagingVerdict(upstream, accepted) },
-    { name: 'risk assessments', ...assessmentVerdict(upstream, accepted) },
-    { name: 'clock', ...clockVerdict(skewMs, answered, settings.toleranceSeconds) },
-  ];
+  const [first] = forbidden;
+  if (first !== undefined) {
+    return wrong(`not allowed to read ${forbidden.map(({ route }) => route).join(', ')}`, remedyOf(first));
+  }
+  if (isAccepted) return ok('reading is allowed');
+  return skipped('not known while the credentials are not accepted');
 }
 
-function writeVerdict({ auth, write }: UpstreamFindings, accepted: boolean, isRegistered: boolean): Verdict {
+function writeVerdict(
+  { auth, write }: UpstreamFindings,
+  isAccepted: boolean,
+  { registrations }: Findings,
+): Verdict {
   if (auth === 'api_key')
     return skipped('an API key does not say whether it may write: only a POST would tell');
-  if (!accepted) return skipped('not known while the credentials are not accepted');
+  if (!isAccepted) return skipped('not known while the credentials are not accepted');
   if (write.granted === true) return ok('granted: "register" and creates are allowed');
   if (write.granted === null) {
     return skipped(`not known from what was granted${write.why === null ? '' : ` (${write.why})`}`);
@@ -228,12 +199,12 @@ function writeVerdict({ auth, write }: UpstreamFindings, accepted: boolean, isRe
       ? 'run "login --write" before "register" or a create'
       : 'allow the service account the scope "write" before "register" or a create';
   // What mirrors needs to read only.
-  return isRegistered
+  return (registrations ?? []).length > 0
     ? ok('not granted, and not needed: the webhook is registered; creates would be refused')
     : warning('not granted, and registering the webhook from here needs it', remedy);
 }
 
-function pagingVerdict({ paging, reads }: UpstreamFindings, accepted: boolean): Verdict {
+function pagingVerdict({ paging, reads }: UpstreamFindings, isAccepted: boolean): Verdict {
   const [worst] = paging;
   if (worst !== undefined) {
     const set = worst.finding.set;
@@ -241,17 +212,17 @@ function pagingVerdict({ paging, reads }: UpstreamFindings, accepted: boolean): 
     return wrong(`${worst.kind}: ${worst.finding.sentence}`, remedy);
   }
   const isRead = reads.some(({ route, outcome }) => outcome === 'ok' && !route.includes('{id}'));
-  if (!accepted || !isRead) return skipped('not known while no list can be read');
+  if (!isAccepted || !isRead) return skipped('not known while no list can be read');
   return ok('nothing in the first pages speaks against the settings');
 }
 
-function assessmentVerdict({ assessment, reads }: UpstreamFindings, accepted: boolean): Verdict {
+function assessmentVerdict({ assessment, reads }: UpstreamFindings, isAccepted: boolean): Verdict {
   if (assessment === null) {
     return skipped('no assessment is known yet, so GET /risk-assessments/{id} was not tried');
   }
   const { id, outcome } = assessment;
   // The same fault as that of every other read, which has its line already.
-  if (!accepted) return skipped('not known while the credentials are not accepted');
+  if (!isAccepted) return skipped('not known while the credentials are not accepted');
   if (outcome === 'found') return ok(`GET /risk-assessments/{id} answers, for ${id}`);
   if (outcome === 'missing') {
     return warning(
@@ -263,7 +234,11 @@ function assessmentVerdict({ assessment, reads }: UpstreamFindings, accepted: bo
   return wrong(read?.message ?? 'it could not be read', read?.remedy ?? 'see the message');
 }
 
-function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds: number): Verdict {
+function clockVerdict(
+  { skewMs, answered }: UpstreamFindings,
+  _isAccepted: boolean,
+  { settings: { toleranceSeconds } }: Findings,
+): Verdict {
   if (skewMs === null) {
     return skipped(
       answered ? "the service's answers carry no Date" : 'not known while the service does not answer',
@@ -277,47 +252,35 @@ function clockVerdict(skewMs: number | null, answered: boolean, toleranceSeconds
   return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in sync with the service');
 }
 
-function sealedCheck({ sealed }: Findings): Check {
-  const name = 'stored secrets';
-  if (sealed === null) return { name, ...skipped(NO_DATABASE) };
+function sealedCheck({ sealed }: Findings): Verdict {
+  if (sealed === null) return skipped(NO_DATABASE);
   const { open, closed } = sealed;
-  return {
-    name,
-    ...(closed.length > 0
-      ? wrong(
-          `these do not open with CREDENTIALS_KEY: ${closed.join(', ')}`,
-          'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "registrations forget ID" and "register" anew, "login" for tokens',
-        )
-      : ok(open === 0 ? 'none' : `${open}, and CREDENTIALS_KEY opens each in its row`)),
-  };
+  return closed.length > 0
+    ? wrong(
+        `these do not open with CREDENTIALS_KEY: ${closed.join(', ')}`,
+        'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "registrations forget ID" and "register" anew, "login" for tokens',
+      )
+    : ok(open === 0 ? 'none' : `${open}, and CREDENTIALS_KEY opens each in its row`);
 }
 
-function secretsCheck({ secrets }: Findings): Check {
+function secretsCheck({ secrets }: Findings): Verdict {
   const { configured, stored, unusable } = secrets;
-  const name = 'signing secrets';
   if (unusable.length > 0) {
     const joined = (key: 'what' | 'remedy') => [...new Set(unusable.map((each) => each[key]))].join('; ');
-    return { name, ...wrong(joined('what'), joined('remedy')) };
+    return wrong(joined('what'), joined('remedy'));
   }
-  return {
-    name,
-    ...(configured + stored > 0
-      ? ok(`${configured} configured, ${stored} of registrations`)
-      : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"')),
-  };
+  return configured + stored > 0
+    ? ok(`${configured} configured, ${stored} of registrations`)
+    : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"');
 }
 
-function registrationCheck({ registrations, secrets, receiver }: Findings): Check {
-  const name = 'registration';
-  if (registrations === null) return { name, ...skipped(NO_DATABASE) };
+function registrationCheck({ registrations, secrets, receiver }: Findings): Verdict {
+  if (registrations === null) return skipped(NO_DATABASE);
   if (registrations.length === 0) {
     const remedy = 'run "register --url …", unless it is registered by other means';
-    return {
-      name,
-      ...(secrets.configured > 0
-        ? warning('none that was made from here', remedy)
-        : wrong('the webhook is not registered', remedy)),
-    };
+    return secrets.configured > 0
+      ? warning('none that was made from here', remedy)
+      : wrong('the webhook is not registered', remedy);
   }
   // Each by itself: which of them leads here is not known, and what one gets does not reach another.
   const addresses = [...Map.groupBy(registrations, ({ url }) => url)].map(([url, held]) => ({
@@ -339,11 +302,11 @@ function registrationCheck({ registrations, secrets, receiver }: Findings): Chec
   if (astray.length > 0) {
     const ids = astray.flatMap((each) => each.ids).join(', ');
     const remedy = `register the address of this receiver, which takes deliveries at ${RECEIVER_PATH} of port ${receiver.port}, and "registrations forget" ${ids}; or set HOST and PORT`;
-    return { name, ...wrong(detail, remedy) };
+    return wrong(detail, remedy);
   }
   const remedy =
     'if that is where this receiver is, register those for it too: they are found by full syncs only';
-  return { name, ...(lacking.length === 0 ? ok(detail) : warning(detail, remedy)) };
+  return lacking.length === 0 ? ok(detail) : warning(detail, remedy);
 }
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
@@ -379,38 +342,34 @@ function aimOf(url: string, receiver: Findings['receiver']): { isAstray: boolean
     : astray(`this receiver listens on port ${receiver.port}`);
 }
 
-function deliveryCheck({ lastDelivery, now, settings }: Findings): Check {
-  const name = 'last delivery';
+function deliveryCheck({ lastDelivery, now, settings }: Findings): Verdict {
   const remedy =
     'look at the delivery log of the compliance service, and at the way from there to POST /webhooks';
-  if (lastDelivery === undefined) return { name, ...skipped(NO_DATABASE) };
-  if (lastDelivery === null) return { name, ...warning('there has been none yet', remedy) };
+  if (lastDelivery === undefined) return skipped(NO_DATABASE);
+  if (lastDelivery === null) return warning('there has been none yet', remedy);
   const detail = `${new Date(lastDelivery).toISOString()}, ${agoText(now - lastDelivery)} ago`;
   const isSilent = settings.silenceMs > 0 && now - lastDelivery > settings.silenceMs;
-  return { name, ...(isSilent ? wrong(`${detail}: longer than SYNC_SILENCE_HOURS`, remedy) : ok(detail)) };
+  return isSilent ? wrong(`${detail}: longer than SYNC_SILENCE_HOURS`, remedy) : ok(detail);
 }
 
-function rejectionsCheck({ rejections, lastDelivery, now }: Findings): Check {
-  const name = 'rejections';
-  if (rejections === undefined) return { name, ...skipped(NO_DATABASE) };
+function rejectionsCheck({ rejections, lastDelivery, now }: Findings): Verdict {
+  if (rejections === undefined) return skipped(NO_DATABASE);
   const { newest } = rejections;
-  if (newest === null) return { name, ...ok('none is kept') };
+  if (newest === null) return ok('none is kept');
   const { id, at, reason } = newest;
   const detail = `the last one at ${new Date(at).toISOString()}: ${reason}`;
   const remedy = `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`;
   if (at > (lastDelivery ?? 0)) {
-    return { name, ...wrong(`${detail}; none has been accepted since`, remedy) };
+    return wrong(`${detail}; none has been accepted since`, remedy);
   }
   const isRecent = now - at < DAY_MS;
-  return { name, ...(isRecent ? warning(`${detail}; others were accepted since`, remedy) : ok(detail)) };
+  return isRecent ? warning(`${detail}; others were accepted since`, remedy) : ok(detail);
 }
 
-function senderClockCheck({ rejections, lastDelivery, now, settings }: Findings): Check {
-  const name = 'sender clock';
-  if (rejections === undefined) return { name, ...skipped(NO_DATABASE) };
+function senderClockCheck({ rejections, lastDelivery, now, settings }: Findings): Verdict {
+  if (rejections === undefined) return skipped(NO_DATABASE);
   const { ofTime } = rejections;
-  if (ofTime === null || now - ofTime.at > DAY_MS)
-    return { name, ...ok('none was rejected for its time within a day') };
+  if (ofTime === null || now - ofTime.at > DAY_MS) return ok('none was rejected for its time within a day');
   const { id, at, reason, t } = ofTime;
   const offSeconds = Math.round(Number(t) - at / 1000);
   const side = offSeconds > 0 ? 'ahead of' : 'behind';
@@ -419,87 +378,57 @@ function senderClockCheck({ rejections, lastDelivery, now, settings }: Findings)
       ? `a delivery of ${new Date(at).toISOString()} has its timestamp in milliseconds, not seconds`
       : `a delivery of ${new Date(at).toISOString()} was signed ${Math.abs(offSeconds)} s ${side} our time, and ${settings.toleranceSeconds} s are allowed`;
   const remedy = `compare this machine's clock (date -u) with the sender's, and look for what holds deliveries back: doctor --delivery rejection:${id}`;
-  return {
-    name,
-    ...(at > (lastDelivery ?? 0)
-      ? wrong(detail, remedy)
-      : warning(`${detail}; others were accepted since`, remedy)),
-  };
+  return at > (lastDelivery ?? 0)
+    ? wrong(detail, remedy)
+    : warning(`${detail}; others were accepted since`, remedy);
 }
 
-function idsCheck({ unread }: Findings): Check {
-  const name = 'record ids';
-  if (unread === null) return { name, ...skipped(NO_DATABASE) };
+function idsCheck({ unread }: Findings): Verdict {
+  if (unread === null) return skipped(NO_DATABASE);
   const { gaps, toSet } = unread;
   if (gaps.length > 0) {
     const settings = gaps.map(
       (kind) => toSet.find((one) => one.kind === kind)?.setting ?? pointersSettingOf(kind),
     );
     const remedy = `set ${settings.join(' and ')} to where the id stands in their data ("events list --state failed", "events show ID"), start again, then "events retry --failed-for no_record_id"`;
-    return {
-      name,
-      ...wrong(`events about ${gaps.join(', ')} name no record where the pointers look`, remedy),
-    };
+    return wrong(`events about ${gaps.join(', ')} name no record where the pointers look`, remedy);
   }
-  if (toSet.length === 0) return { name, ...ok('found where the settings look') };
-  return {
-    name,
-    ...warning(
-      toSet
-        .map(({ kind, path }) => `those of ${kind} were found at ${path}, which no setting names`)
-        .join('; '),
-      `set ${toSet.map(({ setting }) => setting).join(' and ')}`,
-    ),
-  };
+  if (toSet.length === 0) return ok('found where the settings look');
+  return warning(
+    toSet
+      .map(({ kind, path }) => `those of ${kind} were found at ${path}, which no setting names`)
+      .join('; '),
+    `set ${toSet.map(({ setting }) => setting).join(' and ')}`,
+  );
 }
 
-/** What lasts until a person has dealt with it, and gaps, of which some end by themselves: until then something may be missing. */
-function waitingChecks({ waiting }: Findings): Check[] {
-  const names = ['failed events', 'quarantine', 'gaps', 'paused'];
-  if (waiting === null) return names.map((name) => ({ name, ...skipped(NO_DATABASE) }));
-  const { failed, quarantined, gaps, isPaused } = waiting;
+/** A check of what waits for a person: until it is dealt with, something may be missing. */
+function ofWaiting(check: (waiting: NonNullable<Findings['waiting']>) => Verdict) {
+  return ({ waiting }: Findings) => (waiting === null ? skipped(NO_DATABASE) : check(waiting));
+}
+
+function gapsVerdict({ gaps }: NonNullable<Findings['waiting']>): Verdict {
+  if (gaps.length === 0) return ok('none is open');
   const listed = gaps.map(({ reason, kind }) => (kind === null ? reason : `${reason} (${kind})`));
-  const verdicts = [
-    failed === 0
-      ? ok('none')
-      : wrong(
-          `${failed} could not be processed`,
-          'see "events list --state failed", then "events retry" or "events discard"',
-        ),
-    quarantined === 0
-      ? ok('nothing waits')
-      : wrong(
-          `${quarantined} signed deliveries are no events`,
-          'see "quarantine list", then "quarantine release"',
-        ),
-    gaps.length === 0
-      ? ok('none is open')
-      : wrong(`open: ${listed.join(', ')}`, 'see "gaps list --open", which says of each what ends it'),
-    isPaused ? wrong('processing and syncs are paused', 'resume') : ok('no'),
-  ];
-  return names.map((name, index) => ({ name, ...verdicts[index]! }));
+  return wrong(`open: ${listed.join(', ')}`, 'see "gaps list --open", which says of each what ends it');
 }
 
-function syncRunsCheck({ kinds, now, settings, upstream }: Findings): Check {
-  const name = 'sync-runs';
-  if (upstream === null) return { name, ...skipped(EVENTS_ONLY) };
-  if (kinds === null) return { name, ...skipped(NO_DATABASE) };
-  if (settings.fullSyncMs === 0) return { name, ...skipped('no timer: SYNC_FULL_MINUTES is 0') };
+function syncRunsCheck({ kinds, now, settings, upstream }: Findings): Verdict {
+  if (upstream === null) return skipped(EVENTS_ONLY);
+  if (kinds === null) return skipped(NO_DATABASE);
+  if (settings.fullSyncMs === 0) return skipped('no timer: SYNC_FULL_MINUTES is 0');
   const limitMs = LATE_AFTER_SYNC_RUNS * settings.fullSyncMs + MINUTE_MS;
   const late = kinds.filter(
     ({ last_full_sync_at }) => last_full_sync_at === null || now - Date.parse(last_full_sync_at) > limitMs,
   );
-  return {
-    name,
-    ...(late.length === 0
-      ? ok('each kind was read whole within its time')
-      : wrong(
-          late
-            .map(({ kind, last_full_sync_at }) => `${kind}: ${last_full_sync_at ?? 'never complete'}`)
-            .join(', '),
-          'see "sync-runs list" and "gaps list --open" for what stops them; "sync --wait" begins one',
-        )),
-  };
+  return late.length === 0
+    ? ok('each kind was read whole within its time')
+    : wrong(
+        late
+          .map(({ kind, last_full_sync_at }) => `${kind}: ${last_full_sync_at ?? 'never complete'}`)
+          .join(', '),
+        'see "sync-runs list" and "gaps list --open" for what stops them; "sync --wait" begins one',
+      );
 }
 
 function agoText(ms: number): string {
@@ -507,3 +436,40 @@ function agoText(ms: number): string {
   if (minutes < 120) return `${minutes} min`;
   return minutes < 48 * 60 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 1440)} days`;
 }
+
+const EVENTS_REMEDY = 'see "events list --state failed", then "events retry" or "events discard"';
+const QUARANTINE_REMEDY = 'see "quarantine list", then "quarantine release"';
+
+/** In the order in which they are shown. */
+const CHECKS: Readonly<Record<string, (found: Findings) => Verdict>> = {
+  settings: settingsCheck,
+  database: databaseCheck,
+  service: serviceCheck,
+  'base URL': ofUpstream(baseUrlVerdict),
+  credentials: ofUpstream(credentialsVerdict),
+  scopes: ofUpstream(scopesVerdict),
+  'write scope': ofUpstream(writeVerdict),
+  paging: ofUpstream(pagingVerdict),
+  'risk assessments': ofUpstream(assessmentVerdict),
+  clock: ofUpstream(clockVerdict),
+  'stored secrets': sealedCheck,
+  'signing secrets': secretsCheck,
+  registration: registrationCheck,
+  'last delivery': deliveryCheck,
+  rejections: rejectionsCheck,
+  'sender clock': senderClockCheck,
+  'failed events': ofWaiting(({ failed }) =>
+    failed === 0 ? ok('none') : wrong(`${failed} could not be processed`, EVENTS_REMEDY),
+  ),
+  quarantine: ofWaiting(({ quarantined }) =>
+    quarantined === 0
+      ? ok('nothing waits')
+      : wrong(`${quarantined} signed deliveries are no events`, QUARANTINE_REMEDY),
+  ),
+  gaps: ofWaiting(gapsVerdict),
+  paused: ofWaiting(({ isPaused }) =>
+    isPaused ? wrong('processing and syncs are paused', 'resume') : ok('no'),
+  ),
+  'sync-runs': syncRunsCheck,
+  'record ids': idsCheck,
+};

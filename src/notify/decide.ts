@@ -1,3 +1,5 @@
+import { backoffMs } from '../platform/clock.ts';
+
 /** What somebody outside is told: the verdict of the status page. */
 export interface Verdict {
   verdict: string;
@@ -18,8 +20,7 @@ const CATCHING_UP_HOLD_MS = 60_000;
 const HOLD_MS = 3_000;
 
 /** A refused connection is tried again soon; a receiver that is down for a day is not asked a thousand times. */
-const RETRY_FIRST_MS = 1_000;
-const RETRY_MAX_MS = 300_000;
+const RETRY = { firstMs: 1_000, longestMs: 300_000 };
 
 /** What is being told, or was last. Instants by the steady clock, milliseconds. */
 export interface NotifyState {
@@ -73,6 +74,6 @@ export function look(
 /** After an attempt. `chance` in [0, 1): two services whose receiver comes back do not call it at once. */
 export function attempted(state: NotifyState, isOk: boolean, now: number, chance: number): NotifyState {
   if (isOk) return { ...state, told: state.topic, failures: 0, nextAttemptAt: 0 };
-  const delayMs = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(state.failures, 20));
-  return { ...state, failures: state.failures + 1, nextAttemptAt: now + delayMs * (0.5 + chance / 2) };
+  const failures = state.failures + 1;
+  return { ...state, failures, nextAttemptAt: now + backoffMs(RETRY, failures, chance) };
 }
