@@ -90,6 +90,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
   }
 
   interface Running extends Omit<RunningSyncRun, keyof Pace> {
+    lane: Lane;
     startedAt: number;
     differences: Differences;
     number: number;
@@ -107,6 +108,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       ...{ id, kind, reason, startedWall: clock.wall(), estimatedTotal: totals.get(kind) ?? null },
       ...{ pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 },
       ...{
+        lane,
         startedAt,
         differences: createDifferences(),
         number,
@@ -119,8 +121,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     running.set(kind, progress);
     let ending: Ending;
     try {
-      ending =
-        kind === 'risk_assessment' ? await cycle(progress, lane) : await readList(kind, progress, lane);
+      ending = kind === 'risk_assessment' ? await cycle(progress) : await readList(kind, progress);
     } catch (error) {
       running.delete(kind);
       if (error instanceof StoreUnavailable) throw error;
@@ -144,14 +145,14 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     return result;
   }
 
-  async function readList(kind: ListedKind, fullSync: Running, lane: Lane): Promise<Ending> {
+  async function readList(kind: ListedKind, fullSync: Running): Promise<Ending> {
     const lacking = new Set<string>();
     const scanOnce = (seenBefore: ReadonlySet<string>) =>
       scanList({
         seenBefore,
         kind,
         syncRunId: fullSync.id,
-        lane,
+        lane: fullSync.lane,
         progress: fullSync,
         skip: seenBefore.size === 0 ? fullSync.skip : 0,
         onPage: (applied, total) => {
@@ -170,8 +171,8 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     }
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
-      await askAgain(kind, fullSync, lane);
-      const failed = await readWhole(kind, fullSync, lacking, lane);
+      await askAgain(kind, fullSync);
+      const failed = await readWhole(kind, fullSync, lacking);
       if (failed > 0) {
         const error = `the list leaves out fields of ${lacking.size}, of which ${failed} could not be read by themselves`;
         return { outcome: 'incomplete', error };
@@ -184,7 +185,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       return { outcome: 'complete', error: null };
     }
     if (kind === 'vendor') {
-      await proveByReading(kind, fullSync, absent, lane, true);
+      await proveByReading(kind, fullSync, absent, true);
       if (fullSync.unlisted.length === 0) return { outcome: 'complete', error: null };
       const error = `the list leaves out what the mirror holds and still answers: ${listed(fullSync.unlisted)}`;
       return { outcome: 'incomplete', error, mismatch: first.total !== null };
@@ -233,10 +234,10 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
   }
 
   /** Every known assessment, one by one: there is no list of them. */
-  async function cycle(fullSync: Running, lane: Lane): Promise<Ending> {
+  async function cycle(fullSync: Running): Promise<Ending> {
     const kind = 'risk_assessment';
     fullSync.estimatedTotal = await store.countKnown(kind);
-    await upstream.probe(kind, lane, fullSync.estimatedTotal);
+    await upstream.probe(kind, fullSync.lane, fullSync.estimatedTotal);
     const missing: string[] = [];
     let failed = 0;
     for (;;) {
@@ -244,7 +245,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       if (ids.length === 0) break;
       await inParallel(ids, async (id) => {
         signal.throwIfAborted();
-        const outcome = await readFor(kind, fullSync, id, lane, false);
+        const outcome = await readFor(kind, fullSync, id, false);
         await store.markSynced(kind, id, fullSync.id);
         if (outcome === 'missing') missing.push(id);
         if (outcome === 'failed') failed += 1;
@@ -253,7 +254,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
       await store.progressSyncRun(fullSync.id, fullSync);
       say(fullSync);
     }
-    if (missing.length > 0) await proveByReading(kind, fullSync, missing, lane, false);
+    if (missing.length > 0) await proveByReading(kind, fullSync, missing, false);
     if (failed === 0) return { outcome: 'complete', error: null };
     return { outcome: 'incomplete', error: `${failed} of ${fullSync.estimatedTotal} could not be read` };
   }
@@ -266,7 +267,6 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     kind: FetchedKind,
     fullSync: Running,
     ids: readonly string[],
-    lane: Lane,
     absentFromList: boolean,
   ): Promise<void> {
     const keys = ids.map((id) => `${kind} ${id}`);
@@ -281,7 +281,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
         const again: string[] = [];
         await inParallel(open, async (id) => {
           signal.throwIfAborted();
-          if ((await readFor(kind, fullSync, id, lane, absentFromList)) === 'missing') again.push(id);
+          if ((await readFor(kind, fullSync, id, absentFromList)) === 'missing') again.push(id);
         });
         open = again;
       }
@@ -295,15 +295,15 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
    * The list shows these as it shows all others, so that nothing else would have them asked for: whether their own addresses
    * can be read again is found out here. One that cannot is enough to tell, and has its turn again after the others.
    */
-  async function askAgain(kind: 'vendor', fullSync: Running, lane: Lane): Promise<void> {
+  async function askAgain(kind: 'vendor', fullSync: Running): Promise<void> {
     for (const id of await store.unreadableRecords(kind, CYCLE_BATCH)) {
       signal.throwIfAborted();
       const key = `${kind} ${id}`;
       options.reserved.add(key);
       try {
         const { outcome } = await options.refetch({
-          ...{ kind, id, lane, absentFromList: false, attempts: 0 },
-          ...{ cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
+          ...{ kind, id, absentFromList: false, attempts: 0 },
+          ...{ lane: fullSync.lane, cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
         });
         if (outcome === 'failed') return;
       } finally {
@@ -313,16 +313,11 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
   }
 
   /** What the list leaves out of these, nothing but their own addresses shows. How many of those could not be read. */
-  async function readWhole(
-    kind: 'vendor',
-    fullSync: Running,
-    ids: ReadonlySet<string>,
-    lane: Lane,
-  ): Promise<number> {
+  async function readWhole(kind: 'vendor', fullSync: Running, ids: ReadonlySet<string>): Promise<number> {
     let failed = 0;
     await inParallel([...ids], async (id) => {
       signal.throwIfAborted();
-      if ((await readFor(kind, fullSync, id, lane, false)) === 'failed') failed += 1;
+      if ((await readFor(kind, fullSync, id, false)) === 'failed') failed += 1;
     });
     return failed;
   }
@@ -371,13 +366,12 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     kind: FetchedKind,
     fullSync: Running,
     id: string,
-    lane: Lane,
     absentFromList: boolean,
   ): Promise<'shown' | 'missing' | 'settled' | 'failed'> {
     for (let tries = 1; ; tries += 1) {
       const result = await options.refetch({
-        ...{ kind, id, lane, absentFromList, attempts: tries - 1 },
-        ...{ cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
+        ...{ kind, id, absentFromList, attempts: tries - 1 },
+        ...{ lane: fullSync.lane, cause: `sync:${fullSync.id}`, syncRunId: fullSync.id },
       });
       if (result.outcome === 'applied') {
         tally(fullSync, result.applied.outcome);

@@ -36,16 +36,14 @@ interface Task {
   step: (before: number, after: number) => Promise<Trimmed>;
 }
 
-/** Pure but for what the steps do: what is to be trimmed, and how old it must be. Ids last, of rows just taken away. */
+/** What is to be trimmed, and how old it must be, in this order: event ids come last, after the rows that have them. */
 export function retentionTasks(store: RetentionStore, settings: RetentionSettings): Task[] {
   const { bodyDays, historyDays, dedupeDays } = settings;
   const limit = STEP_ROWS;
-  const bodies: Task[] = [
-    {
-      thing: 'event_bodies',
-      days: bodyDays,
-      step: (before) => store.trimEventBodies({ before, limit }),
-    },
+  const tasks: Task[] = [
+    // Registrations have an end of their own.
+    { thing: 'registrations', days: 0, step: (before) => store.trimRegistrations({ before, limit }) },
+    { thing: 'event_bodies', days: bodyDays, step: (before) => store.trimEventBodies({ before, limit }) },
     {
       thing: 'quarantine_bodies',
       days: bodyDays,
@@ -57,35 +55,31 @@ export function retentionTasks(store: RetentionStore, settings: RetentionSetting
       step: (before, after) => store.trimDuplicates({ before, after, limit }),
     },
   ];
-  const history: Task[] = [
-    {
-      thing: 'events',
-      days: historyDays,
-      step: (before, after) => store.trimEvents({ before, after, limit }),
-    },
-    {
-      thing: 'changes',
-      days: historyDays,
-      step: (before, after) => store.trimChanges({ before, after, limit }),
-    },
-    {
-      thing: 'audit',
-      days: historyDays,
-      step: (before, after) => store.trimAudit({ before, after, limit }),
-    },
-  ];
-  const ids: Task = {
+  if (historyDays > 0) {
+    tasks.push(
+      {
+        thing: 'events',
+        days: historyDays,
+        step: (before, after) => store.trimEvents({ before, after, limit }),
+      },
+      {
+        thing: 'changes',
+        days: historyDays,
+        step: (before, after) => store.trimChanges({ before, after, limit }),
+      },
+      {
+        thing: 'audit',
+        days: historyDays,
+        step: (before, after) => store.trimAudit({ before, after, limit }),
+      },
+    );
+  }
+  tasks.push({
     thing: 'event_ids',
     days: dedupeDays,
     step: (before) => store.trimEventIds({ before, limit }),
-  };
-  // Their end is an instant of its own, and no age.
-  const registrations: Task = {
-    thing: 'registrations',
-    days: 0,
-    step: (before) => store.trimRegistrations({ before, limit }),
-  };
-  return [registrations, ...bodies, ...(historyDays > 0 ? history : []), ids];
+  });
+  return tasks;
 }
 
 /** Trims whatever is old enough, a round at a time. Rejects with StoreUnavailable as the store's verbs do. */
