@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import { curlOf } from '../../src/ops/curl.ts';
+import { curlOf } from '../../src/ops/body-text.ts';
 
 const RECEIVER = { url: 'http://127.0.0.1:8080/webhooks', signatureHeader: 'x-webhook-signature' };
 

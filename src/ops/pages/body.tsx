@@ -1,5 +1,4 @@
-import { rawText } from '../body-text.ts';
-import { curlOf } from '../curl.ts';
+import { curlOf, rawText } from '../body-text.ts';
 import { Pre, Text } from './pieces.tsx';
 
 /** A body that is text: as people read it, as it came, and as a command that sends it once more. */

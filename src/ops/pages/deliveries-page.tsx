@@ -3,7 +3,6 @@ import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
 import type { AnswerTimes } from '../answer-times.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
-import { eventHref } from './hrefs.ts';
 import { Frame, type ListView } from './layout.tsx';
 import {
   About,
@@ -18,6 +17,7 @@ import {
   Table,
   Title,
 } from './pieces.tsx';
+import { eventHref } from './query.ts';
 
 export interface DeliveriesView extends ListView {
   filter: {

@@ -6,8 +6,7 @@ import type { OpsContext } from '../context.ts';
 import type { Done, Operations } from '../operations.ts';
 import type { DryRuns } from './dry-runs.ts';
 import { createNotices, type Outcome } from './form-outcome.ts';
-import { recordHref } from './hrefs.ts';
-import { rowNumber, TEXT_MAX_LENGTH } from './query.ts';
+import { recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
 
 /** As many as a list can show at once; each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;

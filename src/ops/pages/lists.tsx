@@ -19,7 +19,6 @@ import { EventPage } from './event-page.tsx';
 import { EventsPage } from './events-page.tsx';
 import { createNotices, type Notice, noticeOf, noticeOfEvent } from './form-outcome.ts';
 import { GapsPage } from './gaps-page.tsx';
-import { eventHref } from './hrefs.ts';
 import { fragment, type PageName, Pages, page } from './layout.tsx';
 import { NewRows, type Visit } from './pieces.tsx';
 import {
@@ -28,7 +27,7 @@ import {
   RejectionPage,
   RejectionsPage,
 } from './quarantine-and-rejections-pages.tsx';
-import { nextPath, PAGE_ROWS, pageQueries, pageQuery, rowNumber } from './query.ts';
+import { eventHref, nextPath, PAGE_ROWS, pageQueries, pageQuery, rowNumber } from './query.ts';
 import { RecordPage } from './record-page.tsx';
 import { RecordsPage } from './records-page.tsx';
 import { SyncRunPage } from './sync-run-page.tsx';

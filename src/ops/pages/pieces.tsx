@@ -5,7 +5,7 @@ import type { Waiting } from '../attention.ts';
 import { rawText, shownText } from '../body-text.ts';
 import { age, figure, kindNoun } from '../words.ts';
 import type { Notice } from './form-outcome.ts';
-import { causeHref, eventHref, recordHref } from './hrefs.ts';
+import { causeHref, eventHref, recordHref } from './query.ts';
 
 /** What is the same all over one page: every piece may ask for it. */
 export interface Visit {

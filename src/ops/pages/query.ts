@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Kind } from '../../compliance/kinds.ts';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { queries } from '../api/query.ts';
@@ -94,4 +95,26 @@ export function nextPath(c: OpsHandlerContext, after: string | number | null): s
 /** The number of a row, as an address or a form names it; null: it is none. */
 export function rowNumber(text: string | null | undefined): number | null {
   return text != null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
+}
+
+/** Ids come from outside. `.` and `..` are taken off a path even when they are encoded, so they stand in the query. */
+function withId(path: string, id: string): string {
+  return /^\.{1,2}$/.test(id)
+    ? `${path}?${new URLSearchParams({ id })}`
+    : `${path}/${encodeURIComponent(id)}`;
+}
+
+export function eventHref(id: string): string {
+  return withId('/events', id);
+}
+
+export function recordHref(kind: Kind, id: string): string {
+  return withId(`/records/${kind}`, id);
+}
+
+/** What wrote a change, as a page of ours; null where there is none. */
+export function causeHref(cause: string): string | null {
+  if (cause.startsWith('event:')) return eventHref(cause.slice('event:'.length));
+  const fullSync = /^sync:(\d{1,15})$/.exec(cause)?.[1];
+  return fullSync === undefined ? null : `/sync-runs/${fullSync}`;
 }

@@ -2,9 +2,9 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { kindNoun } from '../words.ts';
-import { recordHref } from './hrefs.ts';
 import { Frame, type ListView } from './layout.tsx';
 import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Table, Text, Title } from './pieces.tsx';
+import { recordHref } from './query.ts';
 import { Verified } from './records-page.tsx';
 
 export interface RecordView extends ListView {

@@ -9,9 +9,9 @@ import {
 } from '../../store/reports.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { figure, kindPlural } from '../words.ts';
-import { recordHref } from './hrefs.ts';
 import { Frame, type ListView } from './layout.tsx';
 import { Choice, Empty, Field, Instant, Pager, Table, Title } from './pieces.tsx';
+import { recordHref } from './query.ts';
 
 export interface RecordsView extends ListView {
   kind: Kind;

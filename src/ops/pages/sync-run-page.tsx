@@ -5,9 +5,9 @@ import type { RunningSyncRun } from '../context.ts';
 import type { PendingOfSyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { DifferencesDetails } from './differences.tsx';
-import { recordHref } from './hrefs.ts';
 import { Frame, type ListView } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Table, Title, useVisit } from './pieces.tsx';
+import { recordHref } from './query.ts';
 import { Running, tookWords } from './sync-runs-tile.tsx';
 
 export interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
