@@ -1,10 +1,10 @@
 import { Command } from 'commander';
 import { answered } from '../ops/api/client.ts';
-import type { AuditEntry } from '../ops/api/schemas.ts';
+import type { AuditReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, listByTime } from './lists.ts';
 
-const AUDIT: ListView<AuditEntry> = [
+const AUDIT: ListView<AuditReport> = [
   ['ID', (entry) => entry.id],
   ['AT', (entry) => entry.at],
   ['ACTOR', (entry) => entry.actor],

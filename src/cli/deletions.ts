@@ -2,9 +2,9 @@ import { createInterface } from 'node:readline/promises';
 import { Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
-import type { PendingDeletion } from '../ops/api/schemas.ts';
 import { digestOf } from '../ops/pending-deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
+import type { PendingDeletionReport } from '../store/reports.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, listing, notFound } from './lists.ts';
@@ -13,7 +13,7 @@ import { pagingOf } from './options.ts';
 import { fullSyncArgument } from './sync-runs.ts';
 import { printable } from './text.ts';
 
-const DELETIONS: ListView<PendingDeletion> = [
+const DELETIONS: ListView<PendingDeletionReport> = [
   ['SYNC RUN', (deletion) => deletion.sync_run_id],
   ['KIND', (deletion) => deletion.kind],
   ['ID', (deletion) => deletion.id],

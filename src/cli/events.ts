@@ -1,8 +1,8 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, changed, found, PATIENTLY } from '../ops/api/client.ts';
-import type { Event } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
+import type { EventReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { fullPage, type ListView, listing, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
@@ -11,7 +11,7 @@ import { printable } from './text.ts';
 
 const STATES = ['pending', 'processed', 'ignored', 'failed', 'discarded'] as const;
 
-const EVENTS: ListView<Event> = [
+const EVENTS: ListView<EventReport> = [
   ['RECEIVED', (event) => event.received_at],
   ['STATE', (event) => event.state],
   ['ID', (event) => event.id],

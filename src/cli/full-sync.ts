@@ -1,9 +1,9 @@
 import { Command, Option } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
-import type { SyncRun } from '../ops/api/schemas.ts';
 import type { Comparison, Differences } from '../ops/context.ts';
 import { MirrorError } from '../platform/errors.ts';
+import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
 import { DifferenceFound } from './exit.ts';
@@ -103,7 +103,7 @@ async function waitFor(
   api: ApiClient,
   { kinds, before, isOne }: { kinds: readonly Kind[]; before: number; isOne: boolean },
 ): Promise<void> {
-  const ended = new Map<Kind, SyncRun>();
+  const ended = new Map<Kind, SyncRunReport>();
   const progress = progressOn(cli.err, LINE_EVERY_MS);
   /** As it was when first looked at: an outage that is over by then is no reason to go. */
   let failuresBefore: number | undefined;
@@ -140,7 +140,7 @@ async function waitFor(
 }
 
 /** Throws where they failed, where deletions wait, and where anything differed. */
-async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly SyncRun[]): Promise<void> {
+async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly SyncRunReport[]): Promise<void> {
   const failed = ended.filter((syncRun) => syncRun.outcome !== 'complete');
   if (failed.length > 0) {
     const kindsNamed = failed.map((syncRun) => syncRun.kind).join(', ');
@@ -167,11 +167,11 @@ async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly Syn
   }
 }
 
-const differencesOf = (syncRun: SyncRun) => syncRun.differences as unknown as Differences;
+const differencesOf = (syncRun: SyncRunReport) => syncRun.differences as unknown as Differences;
 const differs = ({ missing, extra, different }: Pick<Differences, 'missing' | 'extra' | 'different'>) =>
   missing + extra + different > 0;
 
-function describe(syncRun: SyncRun): string {
+function describe(syncRun: SyncRunReport): string {
   const figures = `${syncRun.seen} seen, ${syncRun.inserted} inserted, ${syncRun.updated} updated, ${syncRun.deleted} deleted`;
   return `Sync run ${syncRun.id} of ${syncRun.kind}: ${syncRun.outcome}, ${figures}${syncRun.error ? `: ${syncRun.error}` : ''}`;
 }

@@ -1,13 +1,13 @@
 import { Argument, Command } from 'commander';
 import { answered, at, changed } from '../ops/api/client.ts';
-import type { Gap } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
+import type { GapReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, listing, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { pagingOf, parseRowId, periodOf, type TimedListOptions, timed } from './options.ts';
 
-const GAPS: ListView<Gap> = [
+const GAPS: ListView<GapReport> = [
   ['ID', (gap) => gap.id],
   ['REASON', (gap) => gap.reason],
   ['KIND', (gap) => gap.kind],

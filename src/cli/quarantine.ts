@@ -1,13 +1,13 @@
 import { Argument, Command } from 'commander';
 import { answered, at, changed, found } from '../ops/api/client.ts';
-import type { QuarantinedDelivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
+import type { QuarantineReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, listByTime, notFound, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { parseRowId } from './options.ts';
 
-const QUARANTINE: ListView<QuarantinedDelivery> = [
+const QUARANTINE: ListView<QuarantineReport> = [
   ['ID', (delivery) => delivery.id],
   ['RECEIVED', (delivery) => delivery.received_at],
   ['REASON', (delivery) => delivery.reason],

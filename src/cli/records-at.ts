@@ -1,8 +1,8 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
 import { type ApiClient, answered, atRecord } from '../ops/api/client.ts';
-import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
+import type { ChangeReport, RecordReport } from '../store/reports.ts';
 import { PAGE_LIMIT_MAX, recordKey } from '../store/reports.ts';
 
 /** A record as it stood at an instant. */
@@ -21,8 +21,8 @@ export interface PastRecord {
  * none. `changes`: at least those since. Pure.
  */
 export function recordAt(
-  record: MirroredRecord,
-  changes: readonly Change[],
+  record: RecordReport,
+  changes: readonly ChangeReport[],
   instant: string,
 ): PastRecord | null {
   const { id, name, status, data, deleted_at } = record;
@@ -35,7 +35,7 @@ export function recordAt(
   return past;
 }
 
-function before(row: PastRecord, change: Change): PastRecord {
+function before(row: PastRecord, change: ChangeReport): PastRecord {
   const { data: gone, ...columns } = change.before as JsonObject & { data?: JsonObject };
   const come = (change.after['data'] ?? {}) as JsonObject;
   const data = new Map(Object.entries(row.data));
@@ -79,13 +79,13 @@ export async function recordsAt(
 async function pastOf(
   api: ApiClient,
   kind: Kind,
-  record: MirroredRecord,
+  record: RecordReport,
   instant: string,
 ): Promise<PastRecord | null> {
   if (record.first_seen_at > instant) return null;
   // The row has not been written since: there is nothing to take back.
   if (record.synced_at <= instant) return recordAt(record, [], instant);
-  const changes: Change[] = [];
+  const changes: ChangeReport[] = [];
   for (let after: string | undefined; ; ) {
     const query = { limit: PAGE_LIMIT_MAX, after };
     const some = await answered(

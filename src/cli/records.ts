@@ -1,9 +1,8 @@
 import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, atRecord, found } from '../ops/api/client.ts';
-import type { Change, MirroredRecord } from '../ops/api/schemas.ts';
 import { type MirrorError, UsageError } from '../platform/errors.ts';
-import type { RecordOrder } from '../store/reports.ts';
+import type { ChangeReport, RecordOrder, RecordReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, notFound, writeList, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
@@ -18,7 +17,7 @@ import {
 } from './options.ts';
 import { type PastRecord, recordsAt } from './records-at.ts';
 
-const RECORDS: ListView<MirroredRecord> = [
+const RECORDS: ListView<RecordReport> = [
   ['ID', (record) => record.id],
   ['NAME', (record) => record.name],
   ['STATUS', (record) => record.status],
@@ -29,7 +28,7 @@ const RECORDS: ListView<MirroredRecord> = [
   ['CAUSE', (record) => record.cause],
 ];
 
-const HISTORY: ListView<Change> = [
+const HISTORY: ListView<ChangeReport> = [
   ['SEQ', (change) => change.seq],
   ['AT', (change) => change.at],
   ['OPERATION', (change) => change.operation],

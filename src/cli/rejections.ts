@@ -1,11 +1,11 @@
 import { Argument, Command } from 'commander';
 import { answered, at, found } from '../ops/api/client.ts';
-import type { Rejection } from '../ops/api/schemas.ts';
+import type { RejectionReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type ListView, listByTime, notFound, showing } from './lists.ts';
 import { parseRowId } from './options.ts';
 
-const REJECTIONS: ListView<Rejection> = [
+const REJECTIONS: ListView<RejectionReport> = [
   ['ID', (rejection) => rejection.id],
   ['AT', (rejection) => rejection.at],
   ['REASON', (rejection) => rejection.reason],

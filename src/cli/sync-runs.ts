@@ -1,7 +1,7 @@
 import { Argument, Command } from 'commander';
 import { answered, at, found } from '../ops/api/client.ts';
-import type { SyncRun } from '../ops/api/schemas.ts';
 import type { Differences } from '../ops/context.ts';
+import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { describeDifferences } from './differences.ts';
 import { type ListView, listByTime, notFound } from './lists.ts';
@@ -9,7 +9,7 @@ import { withApi } from './ops-api.ts';
 import { jsonOption, parseRowId } from './options.ts';
 import { renderPairs } from './table.ts';
 
-const SYNC_RUNS: ListView<SyncRun> = [
+const SYNC_RUNS: ListView<SyncRunReport> = [
   ['ID', (syncRun) => syncRun.id],
   ['KIND', (syncRun) => syncRun.kind],
   ['STARTED', (syncRun) => syncRun.started_at],

@@ -1,58 +1,26 @@
+import type { z } from 'zod';
 import type { Kind } from '../compliance/kinds.ts';
-import type { JsonObject } from '../compliance/pointers.ts';
+import type * as rows from './report-rows.ts';
 
 /** What people ask of the store: shapes as the JSON API and the CLI show them. Instants are ISO 8601 UTC text. */
 
-export type EventState = 'pending' | 'processed' | 'ignored' | 'failed' | 'discarded';
-/** Of a kind, and of the whole. */
-export type VerdictName =
-  | 'in_sync'
-  | 'catching_up'
-  | 'stale'
-  | 'unreachable'
-  | 'action_required'
-  | 'unverified';
+export type EventState = z.output<typeof rows.eventState>;
+export type ListedOutcome = z.output<typeof rows.listedOutcome>;
+export type VerdictName = z.output<typeof rows.verdictName>;
+export type EventReport = z.output<typeof rows.event>;
+export type RecordReport = z.output<typeof rows.record>;
+export type ChangeReport = z.output<typeof rows.change>;
+export type GapReport = z.output<typeof rows.gap>;
+export type OpenGaps = z.output<typeof rows.openGaps>;
+export type SyncRunReport = z.output<typeof rows.syncRun>;
+export type QuarantineReport = z.output<typeof rows.quarantined>;
+export type RejectionReport = z.output<typeof rows.rejection>;
+export type AuditReport = z.output<typeof rows.auditEntry>;
+export type KindStatus = z.output<typeof rows.kindStatus>;
+export type DeliveryReport = z.output<typeof rows.delivery>;
+export type PendingDeletionReport = z.output<typeof rows.pendingDeletion>;
 
-export interface EventReport {
-  seq: number;
-  id: string;
-  type: string;
-  created: string;
-  kind: Kind | null;
-  record_id: string | null;
-  received_at: string;
-  deliveries: number;
-  last_delivered_at: string;
-  state: EventState;
-  /** How often it was tried to process it, the last one included, since it came or since an operator asked for another try. */
-  attempts: number;
-  next_attempt_at: string | null;
-  processed_at: string | null;
-  error: string | null;
-  /** Whom it came from; null: not known, or trimmed with the body. */
-  address: string | null;
-  /** Null in lists, and once trimmed. */
-  body: string | null;
-}
-
-export interface RecordReport {
-  id: string;
-  name: string | null;
-  /** Policies only. */
-  version?: string | null;
-  status: string | null;
-  data: JsonObject;
-  first_seen_at: string;
-  synced_at: string;
-  verified_at: string | null;
-  unverified_since: string | null;
-  deleted_at: string | null;
-  last_event_id: string | null;
-  last_event_at: string | null;
-  cause: string;
-}
-
-/** Its columns, in the order of the tables, which hold what is the mirror's own besides. */
+/** A record's columns, in the order of the tables, which hold what is the mirror's own besides. */
 export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
   ...(['id', 'name'] as const),
   ...(kind === 'policy' ? (['version'] as const) : []),
@@ -60,132 +28,12 @@ export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
   ...(['deleted_at', 'last_event_id', 'last_event_at', 'cause'] as const),
 ];
 
-export interface ChangeReport {
-  seq: number;
-  kind: Kind;
-  record_id: string;
-  operation: 'insert' | 'update' | 'delete' | 'restore';
-  /** Changed columns only; `data` holds changed fields only. A field that is absent did not exist. */
-  before: JsonObject;
-  after: JsonObject;
-  cause: string;
-  at: string;
-}
-
-export interface GapReport {
-  id: number;
-  kind: Kind | null;
-  record_id: string | null;
-  reason: string;
-  opened_at: string;
-  resolved_at: string | null;
-  attempts: number;
-  error: string | null;
-}
-
-/** Open gaps of one reason and kind. */
-export interface OpenGaps {
-  reason: string;
-  /** Null: of the whole mirror. */
-  kind: Kind | null;
-  count: number;
-  /** When the oldest of them was opened. */
-  oldest_at: string;
-}
-
-export interface SyncRunReport {
-  id: number;
-  kind: Kind;
-  reason: string;
-  started_at: string;
-  finished_at: string | null;
-  pages: number;
-  seen: number;
-  inserted: number;
-  updated: number;
-  deleted: number;
-  unchanged: number;
-  outcome: string | null;
-  error: string | null;
-  /** What differed although nothing had announced it; null while it runs. */
-  differences: JsonObject | null;
-}
-
-export interface QuarantineReport {
-  id: number;
-  received_at: string;
-  reason: string;
-  t: string;
-  body_sha256: string;
-  released_at: string | null;
-  /** Whom it came from; null: not known, or trimmed with the body. */
-  address: string | null;
-  /** As text, with replacement characters where it is not UTF-8; null in lists, and once trimmed. */
-  body: string | null;
-  /** Its bytes as they came; null as `body` is. */
-  body_base64: string | null;
-}
-
-export interface RejectionReport {
-  id: number;
-  at: string;
-  reason: string;
-  t: string | null;
-  bytes: number;
-  body_sha256: string | null;
-  header: string | null;
-  /** Whom it came from; null where that is not known. */
-  address: string | null;
-  /** How many rejections of that reason, sender and minute it stands for. */
-  times: number;
-  /** As text, with replacement characters where it is not UTF-8; null in lists, and where none was kept. */
-  body: string | null;
-  /** Its bytes as they came; null as `body` is. */
-  body_base64: string | null;
-}
-
-export interface AuditReport {
-  id: number;
-  at: string;
-  actor: string;
-  action: string;
-  outcome: string;
-  target: string | null;
-}
-
 /** How far the history has been trimmed. */
 export interface TrimmedChanges {
   /** Changes up to this number are gone. */
   through: number;
   /** When the last of them was made. */
   at: string;
-}
-
-/** One row of the view `sync_status`, and what it leaves out. */
-export interface KindStatus {
-  kind: Kind;
-  verdict: VerdictName;
-  in_sync_since: string | null;
-  /** Live ones. */
-  records: number;
-  /** Tombstones. */
-  deleted: number;
-  /** Ids known, those included that the API never showed. */
-  known: number;
-  /** Live ones with nothing outstanding, as their rows say. */
-  verified: number;
-  /** Ids that a read can verify and has not, rows or not: none of those that the API does not show. */
-  unverified: number;
-  oldest_unverified_at: string | null;
-  last_full_sync_at: string | null;
-  /** How long that took; of risk assessments it is the length of a cycle. */
-  last_full_sync_seconds: number | null;
-  /** Everything that the upstream held at this instant has been read since, as far as `coverage` goes. */
-  complete_through: string | null;
-  /** Since when the present credentials have been seen to read it; null: not yet, so that it cannot be in sync. */
-  readable_since: string | null;
-  open_gaps: number;
-  coverage: string;
 }
 
 /** Where a kind's id was found to stand although no setting looks there. */
@@ -236,50 +84,11 @@ export interface TrafficReport {
   max_ms: number;
 }
 
-/** A deletion that waits for a person, or is approved and waits for its proof. */
-export interface PendingDeletionReport {
-  kind: Kind;
-  id: string;
-  /** As the mirror shows it; null: it has no row, or no name. */
-  name: string | null;
-  status: string | null;
-  /** When its row was last written; null: it has none. */
-  synced_at: string | null;
-  /** The sync run that found it gone. */
-  sync_run_id: number;
-  pending_since: string;
-  /** Null: nobody has approved it yet. */
-  approved_until: string | null;
-}
-
 /** What `after` takes to go on behind it. A kind holds no slash. */
 export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
-export type ListedOutcome = 'accepted' | 'duplicate' | 'quarantined' | 'rejected';
-
 /** The reason of a delivery in quarantine whose event had come before: it was answered as a duplicate. */
 export const CONFLICTING = 'conflicting_content';
-
-/** A delivery, whatever became of it. */
-export interface DeliveryReport {
-  outcome: ListedOutcome;
-  /** Of events, duplicates, quarantine or rejections: `seq` or `id` there. */
-  number: number;
-  received_at: string;
-  /** As its body names them; null: it names none. */
-  event_id: string | null;
-  type: string | null;
-  kind: Kind | null;
-  record_id: string | null;
-  /** Of an accepted one: what became of its event. */
-  state: EventState | null;
-  /** Why it was not accepted, or why its event failed. */
-  reason: string | null;
-  /** Whom it came from; null: not known, or trimmed with the body. */
-  address: string | null;
-  /** How often it came: an accepted event, or rejections of its reason, sender and minute; else 1. */
-  deliveries: number;
-}
 
 export interface DeliveryFilter extends Period {
   outcome?: ListedOutcome | undefined;

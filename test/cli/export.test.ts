@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXPORTED_TABLES } from '../../src/cli/export/tables.ts';
-import * as schemas from '../../src/ops/api/schemas.ts';
+import * as schemas from '../../src/store/report-rows.ts';
 import { createService, eventually, type Service } from '../convergence/service.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';

@@ -105,9 +105,10 @@ export async function words(): Promise<string> {
   const files = globSync('{src,sandbox}/**/*.{ts,tsx}', { cwd: ROOT });
   const source = files.map((path) => readFileSync(new URL(path, ROOT), 'utf8')).join('\n');
   const sets = WORDS.map((type) => {
-    const union = new RegExp(`^(?:export )?type ${type} =([^;]+);`, 'm').exec(source)?.[1];
-    if (union === undefined) throw new Error(`there is no type ${type} any more: name what took its place`);
-    return linesOf(type, [...union.matchAll(/'(\w+)'/g)]);
+    // A union, or the enum of a schema that is named alike.
+    const set = new RegExp(`^(?:export )?(?:type|const) ${type} =([^;]*'[^;]*);`, 'mi').exec(source)?.[1];
+    if (set === undefined) throw new Error(`there is no type ${type} any more: name what took its place`);
+    return linesOf(type, [...set.matchAll(/'(\w+)'/g)]);
   });
   const problems = linesOf('problem', [...source.matchAll(/\b(?:problem|refusal)\(\s*\d{3},\s*'(\w+)'/g)]);
   const named = [...KINDS.map((kind) => `kind ${kind}\n`), ...EVENT_TYPES.map((type) => `type ${type}\n`)];

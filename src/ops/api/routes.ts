@@ -1,5 +1,5 @@
-import { createRoute, z } from '@hono/zod-openapi';
-import { KINDS } from '../../compliance/kinds.ts';
+import { createRoute, type RouteConfig, z } from '@hono/zod-openapi';
+import * as rows from '../../store/report-rows.ts';
 import { idFromPath } from './ids.ts';
 import { approveRequest, queries, refetchRequest, retryRequest, syncRequest } from './query.ts';
 import * as schemas from './schemas.ts';
@@ -9,7 +9,6 @@ import * as schemas from './schemas.ts';
  * document says of it, what its handler must answer, and what commands get.
  */
 
-const kind = z.enum(KINDS);
 const id = z
   .string()
   .transform(idFromPath)
@@ -21,27 +20,25 @@ const rowId = z
   .transform(Number)
   .openapi({ type: 'integer', minimum: 1 });
 
-const byId = z.object({ id });
-const byRowId = z.object({ id: rowId });
-const byKind = z.object({ kind });
-const byRecord = z.object({ kind, id });
+const byId = { params: z.object({ id }) };
+const byRowId = { params: z.object({ id: rowId }) };
+const byKind = { params: z.object({ kind: rows.kind }) };
+const byRecord = { params: z.object({ kind: rows.kind, id }) };
 
 const json = <Schema extends z.ZodType>(schema: Schema) => ({ 'application/json': { schema } });
+const body = <Schema extends z.ZodType>(schema: Schema) => ({ body: { content: json(schema) } });
 const answer = <Schema extends z.ZodType>(schema: Schema, description = 'Done.') => ({
   200: { description, content: json(schema) },
 });
 const queued = <Schema extends z.ZodType>(schema: Schema) => ({
   202: { description: 'Queued.', content: json(schema) },
 });
-const list = <Item extends z.ZodType>(item: Item) => answer(schemas.listOf(item), 'One page, newest first.');
-const body = <Schema extends z.ZodType>(schema: Schema) => ({ body: { content: json(schema) } });
+const newestFirst = <Schema extends z.ZodType>(schema: Schema) => answer(schema, 'One page, newest first.');
 
 const problem = (description: string) => ({
   description,
   content: { 'application/problem+json': { schema: schemas.problemDetails } },
 });
-const invalid = { 400: problem('A parameter is not usable; `detail` names it.') };
-const missing = { 404: problem('There is no such thing.') };
 const conflict = { 409: problem('Its state does not allow this.') };
 const expired = { 410: problem('`cursor_expired`: take a snapshot and follow from its `after`.') };
 const unread = { 502: problem('The compliance service could not be read.') };
@@ -49,295 +46,213 @@ const always = {
   401: problem('No token, or none that opens anything.'),
   503: problem('The database cannot be used now; try again.'),
 };
-const toRead = always;
-const toChange = { ...always, 403: problem('The token’s role may not.') };
 
-const open = { method: 'get' as const, security: [] };
-const read = { method: 'get', description: 'Takes a token with the role `read`.' } as const;
-const change = { method: 'post', description: 'Takes a token with the role `operate`.' } as const;
+type Sort = Pick<RouteConfig, 'method' | 'description' | 'security'>;
+type Declared = {
+  summary: string;
+  request?: NonNullable<RouteConfig['request']>;
+  responses: RouteConfig['responses'];
+};
 
-export const livez = createRoute({
-  ...open,
-  path: '/livez',
-  operationId: 'livez',
+/** Makes what declares the routes of one sort. What may go wrong follows from what a request takes. */
+function routesThat<const S extends Sort>(sort: S, problems: Declared['responses']) {
+  return <const Path extends string, D extends Declared>(operationId: string, path: Path, declared: D) => {
+    const { params, query, body } = declared.request ?? {};
+    const responses = {
+      ...declared.responses,
+      ...(query || body ? { 400: problem('A parameter is not usable; `detail` names it.') } : {}),
+      ...(params ? { 404: problem('There is no such thing.') } : {}),
+      ...problems,
+    };
+    // Of answers the types know only what was declared: problems are thrown.
+    const route = { ...sort, path, operationId, ...declared, responses };
+    return createRoute<Path, typeof sort & typeof declared & { path: Path; operationId: string }>(route);
+  };
+}
+
+const open = routesThat({ method: 'get', security: [] }, {});
+const read = routesThat({ method: 'get', description: 'Takes a token with the role `read`.' }, always);
+const change = routesThat(
+  { method: 'post', description: 'Takes a token with the role `operate`.' },
+  { ...always, 403: problem('The token’s role may not.') },
+);
+
+/** Newest first, a page at a time. */
+const list = <const Path extends string, Query extends z.ZodObject, Item extends z.ZodType>(
+  operationId: string,
+  path: Path,
+  summary: string,
+  query: Query,
+  item: Item,
+) => read(operationId, path, { summary, request: { query }, responses: newestFirst(schemas.listOf(item)) });
+
+export const livez = open('livez', '/livez', {
   summary: 'The process lives',
   responses: answer(schemas.live, 'It does.'),
 });
-export const readyz = createRoute({
-  ...open,
-  path: '/readyz',
-  operationId: 'readyz',
+export const readyz = open('readyz', '/readyz', {
   summary: 'The service can take deliveries',
   responses: {
     ...answer(schemas.ready, 'It can.'),
     503: { description: 'It cannot now.', content: json(schemas.notReady) },
   },
 });
-export const metrics = createRoute({
-  ...read,
-  path: '/metrics',
-  operationId: 'metrics',
+export const metrics = read('metrics', '/metrics', {
   summary: 'Figures for Prometheus',
   responses: {
     200: {
       description: 'The text format that Prometheus reads.',
       content: { 'text/plain': { schema: z.string() } },
     },
-    ...toRead,
   },
 });
-export const openapi = createRoute({
-  ...read,
-  path: '/openapi.json',
-  operationId: 'openapi',
+export const openapi = read('openapi', '/openapi.json', {
   summary: 'This document',
-  responses: { ...answer(z.record(z.string(), z.unknown()), 'It.'), ...toRead },
+  responses: answer(z.record(z.string(), z.unknown()), 'It.'),
 });
 
-export const status = createRoute({
-  ...read,
-  path: '/api/status',
-  operationId: 'status',
+export const status = read('status', '/api/status', {
   summary: 'Whether the mirror is in sync, and if not, why',
-  responses: { ...answer(schemas.status, 'The figures of the status page.'), ...toRead },
+  responses: answer(schemas.status, 'The figures of the status page.'),
 });
-export const listEvents = createRoute({
-  ...read,
-  path: '/api/events',
-  operationId: 'listEvents',
+export const listEvents = read('listEvents', '/api/events', {
   summary: 'Accepted events',
   request: { query: queries.events },
-  responses: { ...answer(schemas.events, 'One page, newest first.'), ...invalid, ...toRead },
+  responses: newestFirst(schemas.events),
 });
-export const showEvent = createRoute({
-  ...read,
-  path: '/api/events/{id}',
-  operationId: 'showEvent',
+export const showEvent = read('showEvent', '/api/events/{id}', {
   summary: 'One event with its body',
-  request: { params: byId },
-  responses: { ...answer(schemas.event, 'The event.'), ...missing, ...toRead },
+  request: byId,
+  responses: answer(rows.event, 'The event.'),
 });
-export const listDeliveries = createRoute({
-  ...read,
-  path: '/api/deliveries',
-  operationId: 'listDeliveries',
+export const listDeliveries = read('listDeliveries', '/api/deliveries', {
   summary: 'All that came in, whatever became of it',
   request: { query: queries.deliveries },
-  responses: { ...answer(schemas.deliveries, 'One page, newest first.'), ...invalid, ...toRead },
+  responses: newestFirst(schemas.deliveries),
 });
-export const listRecords = createRoute({
-  ...read,
-  path: '/api/records/{kind}',
-  operationId: 'listRecords',
+export const listRecords = read('listRecords', '/api/records/{kind}', {
   summary: 'Mirrored records of a kind',
-  request: { params: byKind, query: queries.records },
-  responses: {
-    ...answer(schemas.records, 'One page.'),
-    ...{ ...invalid, ...missing, ...toRead },
-  },
+  request: { ...byKind, query: queries.records },
+  responses: answer(schemas.records, 'One page.'),
 });
-export const showRecord = createRoute({
-  ...read,
-  path: '/api/records/{kind}/{id}',
-  operationId: 'showRecord',
+export const showRecord = read('showRecord', '/api/records/{kind}/{id}', {
   summary: 'One record',
-  request: { params: byRecord },
-  responses: { ...answer(schemas.record, 'The record.'), ...missing, ...toRead },
+  request: byRecord,
+  responses: answer(rows.record, 'The record.'),
 });
-export const recordHistory = createRoute({
-  ...read,
-  path: '/api/records/{kind}/{id}/history',
-  operationId: 'recordHistory',
+export const recordHistory = read('recordHistory', '/api/records/{kind}/{id}/history', {
   summary: 'What changed in one record',
-  request: { params: byRecord, query: queries.byNumber },
-  responses: { ...list(schemas.change), ...invalid, ...missing, ...toRead },
+  request: { ...byRecord, query: queries.byNumber },
+  responses: newestFirst(schemas.listOf(rows.change)),
 });
-export const followChanges = createRoute({
-  ...read,
-  path: '/api/changes',
-  operationId: 'followChanges',
+export const followChanges = read('followChanges', '/api/changes', {
   summary: 'Every change after a number, oldest first',
   request: { query: queries.changes },
-  responses: {
-    ...answer(schemas.feed, 'Changes; `next` is where to go on, always.'),
-    ...{ ...invalid, ...expired, ...toRead },
-  },
+  responses: { ...answer(schemas.feed, 'Changes; `next` is where to go on, always.'), ...expired },
 });
-export const snapshot = createRoute({
-  ...read,
-  path: '/api/snapshot',
-  operationId: 'snapshot',
+export const snapshot = read('snapshot', '/api/snapshot', {
   summary: 'All rows, and the number from which to follow the changes',
   request: { query: queries.snapshot },
   responses: {
     ...answer(schemas.snapshot, 'One page, kind after kind, by id; tombstones included.'),
-    ...{ ...invalid, ...expired, ...toRead },
+    ...expired,
   },
 });
-export const listGaps = createRoute({
-  ...read,
-  path: '/api/gaps',
-  operationId: 'listGaps',
-  summary: 'What may have been missed',
-  request: { query: queries.gaps },
-  responses: { ...list(schemas.gap), ...invalid, ...toRead },
-});
-export const listSyncRuns = createRoute({
-  ...read,
-  path: '/api/sync-runs',
-  operationId: 'listSyncRuns',
-  summary: 'Sync runs',
-  request: { query: queries.byTime },
-  responses: { ...list(schemas.syncRun), ...invalid, ...toRead },
-});
-export const showSyncRun = createRoute({
-  ...read,
-  path: '/api/sync-runs/{id}',
-  operationId: 'showSyncRun',
+export const listGaps = list('listGaps', '/api/gaps', 'What may have been missed', queries.gaps, rows.gap);
+export const listSyncRuns = list('listSyncRuns', '/api/sync-runs', 'Sync runs', queries.byTime, rows.syncRun);
+export const showSyncRun = read('showSyncRun', '/api/sync-runs/{id}', {
   summary: 'One full sync',
-  request: { params: byRowId },
-  responses: { ...answer(schemas.syncRun, 'The full sync.'), ...missing, ...toRead },
+  request: byRowId,
+  responses: answer(rows.syncRun, 'The full sync.'),
 });
-export const listPendingDeletions = createRoute({
-  ...read,
-  path: '/api/deletions',
-  operationId: 'listPendingDeletions',
+export const listPendingDeletions = read('listPendingDeletions', '/api/deletions', {
   summary: 'Deletions that wait for a person',
   request: { query: queries.pendingDeletions },
-  responses: { ...answer(schemas.pendingDeletions, 'One page, by kind and id.'), ...invalid, ...toRead },
+  responses: answer(schemas.pendingDeletions, 'One page, by kind and id.'),
 });
-export const listQuarantine = createRoute({
-  ...read,
-  path: '/api/quarantine',
-  operationId: 'listQuarantine',
-  summary: 'Signed deliveries that no event could be made of',
-  request: { query: queries.byTime },
-  responses: { ...list(schemas.quarantined), ...invalid, ...toRead },
-});
-export const showQuarantined = createRoute({
-  ...read,
-  path: '/api/quarantine/{id}',
-  operationId: 'showQuarantined',
+export const listQuarantine = list(
+  'listQuarantine',
+  '/api/quarantine',
+  'Signed deliveries that no event could be made of',
+  queries.byTime,
+  rows.quarantined,
+);
+export const showQuarantined = read('showQuarantined', '/api/quarantine/{id}', {
   summary: 'One of them with its body',
-  request: { params: byRowId },
-  responses: { ...answer(schemas.quarantined, 'The delivery.'), ...missing, ...toRead },
+  request: byRowId,
+  responses: answer(rows.quarantined, 'The delivery.'),
 });
-export const listRejections = createRoute({
-  ...read,
-  path: '/api/rejections',
-  operationId: 'listRejections',
-  summary:
-    'Deliveries that were rejected, newest first: of each reason, sender and minute the first and the newest',
-  request: { query: queries.byTime },
-  responses: { ...list(schemas.rejection), ...invalid, ...toRead },
-});
-export const showRejection = createRoute({
-  ...read,
-  path: '/api/rejections/{id}',
-  operationId: 'showRejection',
+export const listRejections = list(
+  'listRejections',
+  '/api/rejections',
+  'Deliveries that were rejected, newest first: of each reason, sender and minute the first and the newest',
+  queries.byTime,
+  rows.rejection,
+);
+export const showRejection = read('showRejection', '/api/rejections/{id}', {
   summary: 'One of them with its body',
-  request: { params: byRowId },
-  responses: { ...answer(schemas.rejection, 'The delivery.'), ...missing, ...toRead },
+  request: byRowId,
+  responses: answer(rows.rejection, 'The delivery.'),
 });
-export const listAudit = createRoute({
-  ...read,
-  path: '/api/audit',
-  operationId: 'listAudit',
-  summary: 'Who changed what',
-  request: { query: queries.byTime },
-  responses: { ...list(schemas.auditEntry), ...invalid, ...toRead },
-});
+export const listAudit = list('listAudit', '/api/audit', 'Who changed what', queries.byTime, rows.auditEntry);
 
-export const retryEvents = createRoute({
-  ...change,
-  path: '/api/events/retry',
-  operationId: 'retryEvents',
+export const retryEvents = change('retryEvents', '/api/events/retry', {
   summary: 'Read all failed events anew that name no record',
   request: body(retryRequest),
-  responses: { ...answer(schemas.done.retriedAll, 'What came of them.'), ...invalid, ...toChange },
+  responses: answer(schemas.done.retriedAll, 'What came of them.'),
 });
-export const retryEvent = createRoute({
-  ...change,
-  path: '/api/events/{id}/retry',
-  operationId: 'retryEvent',
+export const retryEvent = change('retryEvent', '/api/events/{id}/retry', {
   summary: 'Read a failed event anew and process it',
-  request: { params: byId },
+  request: byId,
   responses: {
     ...answer(schemas.done.retried, 'It is processed. Where it fails again: 409 with the reason.'),
-    ...{ ...missing, ...conflict, ...toChange },
+    ...conflict,
   },
 });
-export const discardEvent = createRoute({
-  ...change,
-  path: '/api/events/{id}/discard',
-  operationId: 'discardEvent',
+export const discardEvent = change('discardEvent', '/api/events/{id}/discard', {
   summary: 'Give an event up',
-  request: { params: byId },
-  responses: { ...answer(schemas.done.discarded), ...missing, ...conflict, ...toChange },
+  request: byId,
+  responses: { ...answer(schemas.done.discarded), ...conflict },
 });
-export const startSyncRun = createRoute({
-  ...change,
-  path: '/api/sync-runs',
-  operationId: 'startSyncRun',
+export const startSyncRun = change('startSyncRun', '/api/sync-runs', {
   summary: 'Compare whole kinds with the API, now',
   request: body(syncRequest),
   responses: {
     ...answer(schemas.done.compared, 'What a dry run found.'),
     ...queued(schemas.done.syncRun),
-    ...{ ...invalid, ...conflict, ...unread, ...toChange },
+    ...{ ...conflict, ...unread },
   },
 });
-export const approveDeletions = createRoute({
-  ...change,
-  path: '/api/deletions/approve',
-  operationId: 'approveDeletions',
+export const approveDeletions = change('approveDeletions', '/api/deletions/approve', {
   summary: 'Approve exactly the deletions that a digest names',
   request: body(approveRequest),
-  responses: { ...answer(schemas.done.approved), ...invalid, ...conflict, ...toChange },
+  responses: { ...answer(schemas.done.approved), ...conflict },
 });
-export const refetchMany = createRoute({
-  ...change,
-  path: '/api/records/{kind}/refetch',
-  operationId: 'refetchMany',
+export const refetchMany = change('refetchMany', '/api/records/{kind}/refetch', {
   summary: 'Read records of a kind again',
-  request: { params: byKind, ...body(refetchRequest) },
-  responses: { ...queued(schemas.done.refetch), ...invalid, ...missing, ...conflict, ...toChange },
+  request: { ...byKind, ...body(refetchRequest) },
+  responses: { ...queued(schemas.done.refetch), ...conflict },
 });
-export const refetch = createRoute({
-  ...change,
-  path: '/api/records/{kind}/{id}/refetch',
-  operationId: 'refetch',
+export const refetch = change('refetch', '/api/records/{kind}/{id}/refetch', {
   summary: 'Read one record again',
-  request: { params: byRecord },
-  responses: { ...queued(schemas.done.refetch), ...missing, ...conflict, ...toChange },
+  request: byRecord,
+  responses: { ...queued(schemas.done.refetch), ...conflict },
 });
-export const releaseQuarantined = createRoute({
-  ...change,
-  path: '/api/quarantine/{id}/release',
-  operationId: 'releaseQuarantined',
+export const releaseQuarantined = change('releaseQuarantined', '/api/quarantine/{id}/release', {
   summary: 'Mark a delivery as seen to',
-  request: { params: byRowId },
-  responses: { ...answer(schemas.done.released), ...missing, ...conflict, ...toChange },
+  request: byRowId,
+  responses: { ...answer(schemas.done.released), ...conflict },
 });
-export const resolveGap = createRoute({
-  ...change,
-  path: '/api/gaps/{id}/resolve',
-  operationId: 'resolveGap',
+export const resolveGap = change('resolveGap', '/api/gaps/{id}/resolve', {
   summary: 'Say of a gap that only a person can end that nothing is missing',
-  request: { params: byRowId },
-  responses: { ...answer(schemas.done.resolved), ...missing, ...conflict, ...toChange },
+  request: byRowId,
+  responses: { ...answer(schemas.done.resolved), ...conflict },
 });
-export const pause = createRoute({
-  ...change,
-  path: '/api/pause',
-  operationId: 'pause',
+export const pause = change('pause', '/api/pause', {
   summary: 'Stop processing and repairs; deliveries are still kept',
-  responses: { ...answer(schemas.done.paused), ...toChange },
+  responses: answer(schemas.done.paused),
 });
-export const resume = createRoute({
-  ...change,
-  path: '/api/resume',
-  operationId: 'resume',
+export const resume = change('resume', '/api/resume', {
   summary: 'Go on',
-  responses: { ...answer(schemas.done.paused), ...toChange },
+  responses: answer(schemas.done.paused),
 });

@@ -1,210 +1,33 @@
 import { z } from '@hono/zod-openapi';
-import { KINDS } from '../../compliance/kinds.ts';
+import * as rows from '../../store/report-rows.ts';
 import { SIGNATURES } from '../delivery-answers.ts';
 
-/**
- * What the JSON API answers: its document, the types that its handlers must return, and those that commands get. Nothing is
- * checked against these on its way out. More fields may come.
- */
+/** What the JSON API answers besides the rows that stand in `store/report-rows.ts`, and like those. */
 
-const kind = z.enum(KINDS);
-const instant = z.iso.datetime().describe('An instant, ISO 8601 in UTC.');
-const text = z.string();
-const whole = z.int();
-const json = z.record(z.string(), z.unknown());
+const { instant, kind, text, verdictName: verdict, whole } = rows;
 
-const eventState = z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']);
-
-export const event = z
-  .object({
-    seq: whole.describe('Its number, in the order of commits.'),
-    id: text.describe('As the sender gave it.'),
-    type: text,
-    created: text.describe('As the sender wrote it.'),
-    kind: kind.nullable(),
-    record_id: text.nullable(),
-    received_at: instant,
-    deliveries: whole,
-    last_delivered_at: instant,
-    state: eventState,
-    attempts: whole,
-    next_attempt_at: instant.nullable(),
-    processed_at: instant.nullable(),
-    error: text.nullable(),
-    address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
-    body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
-  })
-  .openapi('Event');
-
-export const delivery = z
-  .object({
-    outcome: z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']),
-    number: whole.describe('Its `seq` among the events, or its `id` among those of its outcome.'),
-    received_at: instant,
-    event_id: text.nullable().describe('As its body names it.'),
-    type: text.nullable(),
-    kind: kind.nullable(),
-    record_id: text.nullable(),
-    state: eventState.nullable().describe('Of the event, where it was accepted.'),
-    reason: text.nullable().describe('Why it was not accepted, or why its event failed.'),
-    address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
-    deliveries: whole.describe('How often it came; of rejections, how many it stands for.'),
-    answer: whole.describe('The HTTP status that it was answered with.'),
-    answered_in_ms: z
-      .number()
-      .nullable()
-      .describe('Null: answered by another process, or too long ago to be remembered.'),
-    signature: z.enum(SIGNATURES),
-  })
-  .openapi('Delivery');
-
-export const record = z
-  .object({
-    id: text,
-    name: text.nullable(),
-    version: text.nullable().optional().describe('Of policies only.'),
-    status: text.nullable(),
-    data: json.describe('The whole record as last read.'),
-    first_seen_at: instant,
-    synced_at: instant,
-    verified_at: instant.nullable(),
-    unverified_since: instant.nullable(),
-    deleted_at: instant.nullable(),
-    last_event_id: text.nullable(),
-    last_event_at: instant.nullable(),
-    cause: text.describe('The event, refetch or sync run that wrote the row.'),
-  })
-  .openapi('Record');
-
-export const change = z
-  .object({
-    seq: whole,
-    kind,
-    record_id: text,
-    operation: z.enum(['insert', 'update', 'delete', 'restore']),
-    before: json.describe('Changed columns, and of `data` changed fields; what is absent did not exist.'),
-    after: json.describe('The same columns and fields as they are now; what is absent is gone.'),
-    cause: text,
-    at: instant,
-  })
-  .openapi('Change');
-
-export const gap = z
-  .object({
-    id: whole,
-    kind: kind.nullable(),
-    record_id: text.nullable(),
-    reason: text,
-    opened_at: instant,
-    resolved_at: instant.nullable(),
-    attempts: whole,
-    error: text.nullable(),
-  })
-  .openapi('Gap');
-
-const differences = {
+/** What a reading of the API found to differ from the mirror. */
+const differences = z.object({
   missing: whole.describe('Upstream, not here.'),
   extra: whole.describe('Here, not upstream.'),
   different: whole.describe('Here and upstream, unlike each other.'),
   repaired: whole.describe('How many of all these the full sync repaired itself.'),
-  fields: z.record(z.string(), whole).describe('By field: in how many records it differed.'),
+  fields: z.record(text, whole).describe('By field: in how many records it differed.'),
+  // The first of them.
   examples: z.array(
     z.object({
-      ...{
-        id: text,
-        what: z.enum(['missing', 'extra', 'different']),
-        fields: z.array(text),
-        repaired: z.boolean(),
-      },
+      id: text,
+      what: z.enum(['missing', 'extra', 'different']),
+      fields: z.array(text),
+      repaired: z.boolean(),
     }),
   ),
-};
+});
 
-export const syncRun = z
-  .object({
-    id: whole,
-    kind,
-    reason: text,
-    started_at: instant,
-    finished_at: instant.nullable(),
-    pages: whole,
-    seen: whole,
-    inserted: whole,
-    updated: whole,
-    deleted: whole,
-    unchanged: whole,
-    outcome: text.nullable(),
-    error: text.nullable(),
-    differences: json.nullable(),
-  })
-  .openapi('SyncRun');
-
-export const quarantined = z
-  .object({
-    id: whole,
-    received_at: instant,
-    reason: text,
-    t: text,
-    body_sha256: text,
-    released_at: instant.nullable(),
-    address: text.nullable().describe('Whom it came from; null: not known, or trimmed with the body.'),
-    body: text.nullable().describe('As text; null in lists, and once trimmed.'),
-    body_base64: text.nullable().describe('The same bytes as they came.'),
-  })
-  .openapi('QuarantinedDelivery');
-
-export const rejection = z
-  .object({
-    id: whole,
-    at: instant,
-    reason: text,
-    t: text.nullable(),
-    bytes: whole,
-    body_sha256: text.nullable(),
-    header: text.nullable(),
-    address: text.nullable().describe('Whom it came from; null where that is not known.'),
-    times: whole.describe('How many of that reason, sender and minute it stands for.'),
-    body: text.nullable().describe('As text; null in lists, and where none was kept.'),
-    body_base64: text.nullable().describe('The same bytes as they came.'),
-  })
-  .openapi('Rejection');
-
-export const auditEntry = z
-  .object({
-    id: whole,
-    at: instant,
-    actor: text,
-    action: text,
-    outcome: text,
-    target: text.nullable(),
-  })
-  .openapi('AuditEntry');
-
-const verdict = z.enum(['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified']);
-
-const kindStatus = z
-  .object({
-    kind,
-    verdict,
-    in_sync_since: instant.nullable(),
-    records: whole.describe('Live ones.'),
-    deleted: whole.describe('Tombstones.'),
-    known: whole.describe('Ids known, those included that the API never showed.'),
-    verified: whole.describe('Live ones with nothing outstanding, as their rows say.'),
-    unverified: whole.describe('Ids that a read can verify and has not.'),
-    oldest_unverified_at: instant.nullable(),
-    last_full_sync_at: instant.nullable(),
-    last_full_sync_seconds: z.number().nullable(),
-    complete_through: instant
-      .nullable()
-      .describe('All that the upstream held then has been read since, as far as `coverage` goes.'),
-    readable_since: instant
-      .nullable()
-      .describe('Since when the present credentials have been seen to read it; null: not yet.'),
-    open_gaps: whole,
-    coverage: text,
-  })
-  .openapi('KindStatus');
+/** What a dry run found. */
+const comparison = differences.extend({
+  incomplete: text.nullable().describe('Why the list cannot be taken for the whole one; null: it can.'),
+});
 
 const service = z.object({
   version: text,
@@ -281,7 +104,7 @@ export const status = z
     since: instant.nullable(),
     service,
     kinds: z
-      .array(kindStatus)
+      .array(rows.kindStatus)
       .nullable()
       .describe('As the view sync_status, and `verified`; null when the database cannot be read.'),
     events: z
@@ -294,9 +117,9 @@ export const status = z
     gaps: z
       .object({
         open: whole,
-        by: z.array(z.object({ reason: text, kind: kind.nullable(), count: whole, oldest_at: instant })),
+        by: z.array(rows.openGaps),
         resolved_last_day: whole,
-        newest: z.array(gap),
+        newest: z.array(rows.gap),
       })
       .nullable(),
     learned_pointers: z
@@ -304,7 +127,7 @@ export const status = z
       .nullable()
       .describe('Where ids were found by asking the API, which no setting names yet.'),
     pending_deletions: z.array(z.object({ sync_run_id: whole, kind, count: whole })),
-    sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(syncRun) }),
+    sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(rows.syncRun) }),
     assessment_cycle: z
       .object({
         last_seconds: z.number().nullable(),
@@ -328,31 +151,39 @@ export const problemDetails = z
   })
   .openapi('Problem');
 
-export const listOf = <Item extends z.ZodType>(item: Item) =>
-  z.object({
-    items: z.array(item),
-    next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
-  });
+const next = text.nullable().describe('What `after` takes for the following page; null on the last.');
+export const listOf = <Item extends z.ZodType>(item: Item) => z.object({ items: z.array(item), next });
 
-/** Of what is searched by walking back. */
-const pageOf = <Item extends z.ZodType>(item: Item) =>
+/** Of what is searched by walking back: a page looks at a bounded number of rows. */
+const searched = <Item extends z.ZodType>(item: Item) =>
   z.object({
     items: z.array(item).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
-    next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
-    looked_back_to: instant
-      .nullable()
-      .describe('A page looks at a bounded number of rows. When it ended there: the oldest came in then.'),
+    next,
   });
-export const events = pageOf(event);
-export const records = listOf(record).extend({
-  items: z.array(record).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
+const looked_back_to = instant
+  .nullable()
+  .describe('A page looks at a bounded number of rows. When it ended there: the oldest came in then.');
+
+export const events = searched(rows.event).extend({ looked_back_to });
+export const records = searched(rows.record).extend({
   searched_to: text
     .nullable()
     .describe(
       'A page looks at a bounded number of rows. When it ended there: the id, name or instant it came to.',
     ),
 });
-export const deliveries = pageOf(delivery).extend({
+const delivery = rows.delivery
+  .extend({
+    answer: whole.describe('The HTTP status that it was answered with.'),
+    answered_in_ms: z
+      .number()
+      .nullable()
+      .describe('Null: answered by another process, or too long ago to be remembered.'),
+    signature: z.enum(SIGNATURES),
+  })
+  .openapi('Delivery');
+export const deliveries = searched(delivery).extend({
+  looked_back_to,
   newest: text.describe('What `above` takes to be told only of what comes in from here on.'),
 });
 
@@ -370,20 +201,13 @@ export const pendingDeletions = z.object({
       }),
     )
     .describe('The sync runs that found them.'),
-  items: z.array(
-    z.object({
-      ...{ kind, id: text, name: text.nullable(), status: text.nullable(), sync_run_id: whole },
-      synced_at: instant.nullable().describe('When its row was last written; null: it has none.'),
-      pending_since: instant,
-      approved_until: instant.nullable().describe('Null: nobody has approved it.'),
-    }),
-  ),
-  next: text.nullable().describe('What `after` takes for the following page; null on the last.'),
+  items: z.array(rows.pendingDeletion),
+  next,
 });
 
 export const feed = z.object({
   epoch: text.describe('The database’s life: another one after a backup was put back.'),
-  items: z.array(change),
+  items: z.array(rows.change),
   next: text.describe('What `after` takes from here on, also when nothing is new.'),
 });
 
@@ -395,7 +219,7 @@ export const snapshot = z.object({
     .object({ through: whole, at: instant })
     .nullable()
     .describe('The last change that is not kept any more; null when all are.'),
-  items: z.array(record.extend({ kind })),
+  items: z.array(rows.record.and(z.object({ kind }))),
   next: text.nullable(),
 });
 
@@ -412,13 +236,7 @@ export const done = {
   compared: z.object({
     status: z.literal('compared'),
     in_sync: z.boolean(),
-    kinds: z.array(
-      z.object({
-        kind,
-        ...differences,
-        incomplete: text.nullable().describe('Why the list cannot be taken for the whole one; null: it can.'),
-      }),
-    ),
+    kinds: z.array(z.object({ kind, ...comparison.shape })),
   }),
   approved: z.object({
     status: z.literal('approved'),
@@ -437,14 +255,5 @@ export const live = z.object({ status: z.literal('live') });
 export const ready = z.object({ status: z.literal('ready') });
 export const notReady = z.object({ status: z.literal('not_ready'), reason: text });
 
-export type Event = z.output<typeof event>;
-export type MirroredRecord = z.output<typeof record>;
-export type Change = z.output<typeof change>;
 export type Delivery = z.output<typeof delivery>;
-export type Gap = z.output<typeof gap>;
-export type SyncRun = z.output<typeof syncRun>;
-export type QuarantinedDelivery = z.output<typeof quarantined>;
-export type Rejection = z.output<typeof rejection>;
-export type AuditEntry = z.output<typeof auditEntry>;
 export type Status = z.output<typeof status>;
-export type PendingDeletion = z.output<typeof pendingDeletions>['items'][number];
