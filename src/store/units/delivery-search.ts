@@ -1,81 +1,131 @@
 import type { Sql } from '../database.ts';
-import type { Column, SQL, Table } from '../drizzle.ts';
+import type { Column, SQL } from '../drizzle.ts';
 import {
   type DeliveryFilter,
   type DeliveryPage,
   type DeliveryReport,
   EVENTS_LOOKED_AT,
+  type EventPage,
+  type EventReport,
+  type EventState,
   type ListedOutcome,
   type Paging,
+  type ReportStore,
 } from '../reports.ts';
-import { duplicates, events, quarantine, rejections } from '../schema.sqlite.ts';
-import { isWithin, numbersWithin } from './by-time.ts';
-import type { EventsOfRecord } from './event-search.ts';
-import { as, limitOf, sql } from './sql.ts';
+import { duplicates, eventCounts, events, quarantine, rejections } from '../schema.sqlite.ts';
+import { as, beforeOf, limitOf, one, sql } from './sql.ts';
+import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './walk.ts';
+
+/** Numbers of events about one record, of whatever kind, newest first. */
+export type EventsOfRecord = (recordId: string, before: number, limit: number) => Promise<number[]>;
+
+export const EVENT_COLUMNS = sql.raw(
+  'seq, id, type, created, kind, record_id, received_at, deliveries, last_delivered_at, state, attempts, next_attempt_at, processed_at, error, address',
+);
+const EVENTS: Numbered = { table: events, number: events.seq, time: events.receivedAt };
+
+/** States that few events are in have an index of their own; the others are told apart while walking. */
+const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
+
+/** A row found through an index costs several times one met on the way: fewer of them make the same page. */
+const FOUND_ROW_COST = 10;
+
+/**
+ * Lists of events, newest first. A page walks one index, or the table itself, down from its cursor and looks at a bounded
+ * number of rows, so it costs the same however many are stored and however few of them fit the filter. An index for each
+ * filter would make that unnecessary, and every delivery would pay for it.
+ */
+export async function searchEvents(
+  to: Sql,
+  eventsOfRecord: EventsOfRecord,
+  { state, type, kind, recordId, since, until }: Parameters<ReportStore['listEvents']>[0],
+  paging: Parameters<ReportStore['listEvents']>[1],
+): Promise<EventPage> {
+  const { seq } = events;
+  // Most databases have no event in the rare states, and need not be walked to find that out.
+  if (state !== undefined) {
+    const ofState = sql`SELECT ${eventCounts.count} FROM ${eventCounts} WHERE ${eventCounts.state} = ${state}`;
+    if ((await one<{ count: number }>(to, ofState))?.count === 0)
+      return { items: [], next: null, looked_back_to: null };
+  }
+  const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
+  const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
+  const before = Math.min(beforeOf(paging), await numberAt(to, EVENTS, until));
+  const limit = limitOf(paging);
+  const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
+
+  const from = async () => {
+    if (recordId !== undefined)
+      return sql`WHERE ${to.dialect.isAmong(seq, await eventsOfRecord(recordId, before, lookAt))}`;
+    // A state stands in the text: an index of one state is used only where that state is spelled out.
+    if (byState)
+      return sql`${to.dialect.indexedBy(`events_${state}`)} WHERE ${events.state} = ${sql.raw(`'${state}'`)} AND ${seq} < ${before}`;
+    return sql`${to.dialect.indexedBy(null)} WHERE ${seq} < ${before}`;
+  };
+  const equal = Object.entries({ kind, type, state: byState ? undefined : state }).flatMap(([name, value]) =>
+    value === undefined ? [] : [sql`${sql.identifier(name)} = ${value}`],
+  );
+  const conditions = [...equal, ...isWithin(to, sql`received_at`, { since, until })];
+  const { items, isFull, end } = await lookDown<EventReport & { number: number }>(
+    to,
+    EVENTS,
+    {
+      selected: sql`${EVENT_COLUMNS}, seq AS number, NULL AS body`,
+      walked: sql`FROM ${events}${await from()}`,
+    },
+    { conditions, since },
+    { limit, lookAt },
+  );
+  return {
+    items: items.map(({ number: _, ...event }) => event),
+    next: end === null ? null : String(end.number),
+    looked_back_to: isFull || end === null ? null : end.at,
+  };
+}
 
 /** A body that is searched is read: fewer of them take as long as a page of rows. */
 const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 
-/** Where deliveries of one outcome stand, by a number that grows. */
-interface Source {
+/** Where deliveries of one outcome stand. */
+interface Source extends Numbered {
   outcome: ListedOutcome;
-  table: Table;
-  number: Column;
-  receivedAt: Column;
   eventId: Column;
   recordId: Column | null;
   /** Null: the event has it. */
   body: Column | null;
-  selected: SQL;
+  /** A report's columns, but for the outcome. */
+  selected: string;
 }
 
-const nothing = sql`NULL`;
 const SOURCES: readonly Source[] = [
   {
-    ...{ outcome: 'accepted', table: events, number: events.seq, receivedAt: events.receivedAt },
-    ...{ eventId: events.id, recordId: events.recordId, body: events.body },
-    selected: as({
-      ...{ number: events.seq, received_at: events.receivedAt, event_id: events.id, type: events.type },
-      ...{ kind: events.kind, record_id: events.recordId, state: events.state, reason: events.error },
-      ...{ address: events.address, deliveries: events.deliveries },
-    }),
+    ...{ ...EVENTS, outcome: 'accepted', eventId: events.id, recordId: events.recordId, body: events.body },
+    selected:
+      'seq AS number, received_at, id AS event_id, type, kind, record_id, state, error AS reason, address, deliveries',
   },
   {
-    ...{ outcome: 'duplicate', table: duplicates, number: duplicates.id, receivedAt: duplicates.receivedAt },
+    ...{ outcome: 'duplicate', table: duplicates, number: duplicates.id, time: duplicates.receivedAt },
     ...{ eventId: duplicates.eventId, recordId: duplicates.recordId, body: null },
-    selected: as({
-      ...{ number: duplicates.id, received_at: duplicates.receivedAt, event_id: duplicates.eventId },
-      ...{ type: duplicates.type, kind: duplicates.kind, record_id: duplicates.recordId, state: nothing },
-      ...{ reason: nothing, address: duplicates.address, deliveries: sql`1` },
-    }),
+    selected:
+      'id AS number, received_at, event_id, type, kind, record_id, NULL AS state, NULL AS reason, address, 1 AS deliveries',
   },
   {
-    ...{ outcome: 'quarantined', table: quarantine, number: quarantine.id },
-    ...{ receivedAt: quarantine.receivedAt, eventId: quarantine.eventId, recordId: quarantine.recordId },
-    body: quarantine.body,
-    selected: as({
-      ...{ number: quarantine.id, received_at: quarantine.receivedAt, event_id: quarantine.eventId },
-      ...{ type: quarantine.type, kind: quarantine.kind, record_id: quarantine.recordId, state: nothing },
-      ...{ reason: quarantine.reason, address: quarantine.address, deliveries: sql`1` },
-    }),
+    ...{ outcome: 'quarantined', table: quarantine, number: quarantine.id, time: quarantine.receivedAt },
+    ...{ eventId: quarantine.eventId, recordId: quarantine.recordId, body: quarantine.body },
+    selected:
+      'id AS number, received_at, event_id, type, kind, record_id, NULL AS state, reason, address, 1 AS deliveries',
   },
   {
-    ...{ outcome: 'rejected', table: rejections, number: rejections.id, receivedAt: rejections.at },
+    ...{ outcome: 'rejected', table: rejections, number: rejections.id, time: rejections.at },
     ...{ eventId: rejections.eventId, recordId: null, body: rejections.body },
-    selected: as({
-      ...{ number: rejections.id, received_at: rejections.at, event_id: rejections.eventId },
-      ...{ type: rejections.type, kind: nothing, record_id: nothing, state: nothing },
-      ...{ reason: rejections.reason, address: rejections.address, deliveries: rejections.times },
-    }),
+    selected:
+      'id AS number, at AS received_at, event_id, type, NULL AS kind, NULL AS record_id, NULL AS state, reason, address, times AS deliveries',
   },
 ];
 
-/** What of one source a page may show, newest first, and where it has looked to. */
-interface Found {
+/** What of one lane a page may show, newest first, and where it has looked to. */
+interface Found extends Looked<DeliveryReport> {
   lane: Lane;
-  items: DeliveryReport[];
-  /** Below it nothing was looked at; null: nothing is left. */
-  end: { number: number; receivedAt: string } | null;
 }
 
 /** `named`: accepted ones that the search names, which an index finds however old they are. */
@@ -100,16 +150,14 @@ export async function searchDeliveries(
   const newest = await newestOf(to);
   const found: Found[] = [];
   for (const source of SOURCES.filter(({ outcome }) => [undefined, outcome].includes(filter.outcome))) {
-    const { until } = filter;
-    const period = await numbersWithin(to, { ...source, time: source.receivedAt }, { until });
-    const between = (lane: Lane): Range => ({
-      above: above[lane],
-      before: Math.min(from[lane], period.before),
-    });
-    found.push(await look(to, source, filter, between(source.outcome), limit));
-    if (filter.search === undefined || source.outcome !== 'accepted') continue;
-    const named = await numbersOf(to, eventsOfRecord, filter.search, between('named'), limit);
-    found.push(await lookAmong(to, source, filter, named, limit));
+    const end = await numberAt(to, source, filter.until);
+    const between = (lane: Lane): Range => ({ above: above[lane], before: Math.min(from[lane], end) });
+    found.push(await lookAll(to, source, filter, between(source.outcome), limit));
+    const { search, ...rest } = filter;
+    if (search === undefined || source.outcome !== 'accepted') continue;
+    const named = await numbersOf(to, eventsOfRecord, search, between('named'), limit);
+    const among = sql`FROM ${events} WHERE ${to.dialect.isAmong(events.seq, named)}`;
+    found.push(await look(to, 'named', source, rest, among, { limit, lookAt: limit }));
   }
   const { items, next } = merged(found, from, limit);
   const reach = items.length === limit ? null : reachOf(found);
@@ -125,7 +173,8 @@ interface Range {
 /** Where each lane begins now, as a cursor has it. */
 async function newestOf(to: Sql): Promise<string> {
   const newest = async ({ table, number }: Source) => {
-    const [row] = await to.query<{ number: number }>(
+    const row = await one<{ number: number }>(
+      to,
       sql`SELECT ${as({ number })} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`,
     );
     return row?.number ?? 0;
@@ -148,7 +197,7 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
     const head = headOf(next)!;
     // A lane that has nothing left to show here may have something newer further down.
     const isBehind = found.some(
-      (each) => headOf(each) === undefined && (each.end?.receivedAt ?? '') > head.received_at,
+      (each) => headOf(each) === undefined && (each.end?.at ?? '') > head.received_at,
     );
     if (isBehind) break;
     items.push(head);
@@ -164,7 +213,7 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
 }
 
 function reachOf(found: readonly Found[]): string | null {
-  const ends = found.flatMap(({ end }) => (end === null ? [] : [end.receivedAt]));
+  const ends = found.flatMap(({ end }) => (end === null ? [] : [end.at]));
   return ends.sort().at(-1) ?? null;
 }
 
@@ -173,68 +222,39 @@ function cursorIn(text: string | undefined, otherwise: number): Cursor {
   return Object.fromEntries(LANES.map((lane, nth) => [lane, numbers[nth] ?? otherwise])) as Cursor;
 }
 
-/** Walks a table down, a bounded number of rows. */
-async function look(
+function lookAll(
   to: Sql,
   source: Source,
   filter: DeliveryFilter,
   { above, before }: Range,
   limit: number,
 ): Promise<Found> {
-  const { table, number, receivedAt } = source;
   const lookAt = filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT;
-  const walked = sql`FROM ${table}${to.dialect.indexedBy(null)} WHERE ${number} < ${before} AND ${number} > ${above}
-    ORDER BY ${number} DESC`;
-  const items = await shown(to, source, filter, sql`${walked} LIMIT ${lookAt}`, limit);
-  const lane = source.outcome;
-  const last = items.at(-1);
-  if (last !== undefined && items.length === limit) {
-    return { lane, items, end: { number: last.number, receivedAt: last.received_at } };
-  }
-  const [end] = await to.query<{ number: number; received_at: string }>(
-    sql`SELECT ${as({ number, received_at: receivedAt })} ${walked} LIMIT 1 OFFSET ${lookAt - 1}`,
-  );
-  const isOver = end === undefined || (filter.since !== undefined && end.received_at < filter.since);
-  return { lane, items, end: isOver ? null : { number: end.number, receivedAt: end.received_at } };
+  const between = sql`${source.number} < ${before} AND ${source.number} > ${above}`;
+  const walked = sql`FROM ${source.table}${to.dialect.indexedBy(null)} WHERE ${between}`;
+  return look(to, source.outcome, source, filter, walked, { limit, lookAt });
 }
 
-/** Those of the numbers, newest first, that fit. */
-async function lookAmong(
+async function look(
   to: Sql,
-  source: Source,
-  { search: _, ...filter }: DeliveryFilter,
-  numbers: readonly number[],
-  limit: number,
-): Promise<Found> {
-  const among = sql`FROM ${source.table} WHERE ${to.dialect.isAmong(source.number, numbers)}`;
-  const items = await shown(to, source, filter, among, limit);
-  const oldest = numbers.length < limit ? undefined : numbers.at(-1);
-  if (oldest === undefined) return { lane: 'named', items, end: null };
-  const [end] = await to.query<{ received_at: string }>(
-    sql`SELECT ${as({ received_at: source.receivedAt })} FROM ${source.table} WHERE ${source.number} = ${oldest}`,
-  );
-  return { lane: 'named', items, end: { number: oldest, receivedAt: end?.received_at ?? '' } };
-}
-
-async function shown(
-  to: Sql,
+  lane: Lane,
   source: Source,
   { type, kind, since, until, search }: DeliveryFilter,
-  looked: SQL,
-  limit: number,
-): Promise<DeliveryReport[]> {
+  walked: SQL,
+  bounds: { limit: number; lookAt: number },
+): Promise<Found> {
   const fits = search === undefined ? sql`true` : isFound(to, source, search);
+  const selected = sql`${sql.raw(source.selected)}, ${fits} AS fits`;
   const conditions = [
     ...(type === undefined ? [] : [sql`type = ${type}`]),
     ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
     ...isWithin(to, sql`received_at`, { since, until }),
     sql`fits`,
   ];
-  const rows = await to.query<Omit<DeliveryReport, 'outcome'> & { fits: unknown }>(
-    sql`SELECT * FROM (SELECT ${source.selected}, ${fits} AS fits ${looked}) AS looked
-      WHERE ${sql.join(conditions, sql` AND `)} ORDER BY number DESC LIMIT ${limit}`,
-  );
-  return rows.map(({ fits: _, ...row }) => ({ outcome: source.outcome, ...row }));
+  type Row = Omit<DeliveryReport, 'outcome'> & { fits: unknown };
+  const looked = await lookDown<Row>(to, source, { selected, walked }, { conditions, since }, bounds);
+  const items = looked.items.map(({ fits: _, ...row }) => ({ outcome: source.outcome, ...row }));
+  return { ...looked, lane, items };
 }
 
 /** Of events only what the other lane does not find. */

@@ -7,6 +7,7 @@ import type { EventState } from '../reports.ts';
 import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
 import type { InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
+import { tally } from './facts.ts';
 import {
   coverableAt,
   gapOfQuarantined,
@@ -19,7 +20,6 @@ import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
 import { TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { as, iso, set, sql } from './sql.ts';
-import { tally } from './tally.ts';
 
 type EventVerbs = Pick<
   InboxStore,

@@ -1,8 +1,11 @@
-import type { Sql } from '../database.ts';
+import type { Sender, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { audit, facts } from '../schema.sqlite.ts';
+import type { EventState } from '../reports.ts';
+import { audit, eventCounts, facts } from '../schema.sqlite.ts';
 import type { AuditEntry, Now } from '../store.ts';
-import { excluded, insertInto, iso, set, sql } from './sql.ts';
+import { insertInto, isOneOf, iso, one, sql, update, upsert } from './sql.ts';
+
+/** Small tables that units of several files write: the audit, facts by name, and how many events are in each state. */
 
 /** Returns its id. */
 export async function noteAudit(
@@ -10,9 +13,8 @@ export async function noteAudit(
   { actor, action, outcome, target }: AuditEntry,
   now: Now,
 ): Promise<number> {
-  const [row] = await unit.query<{ id: number }>(
-    sql`${insertInto(audit, { at: iso(now.wall), actor, action, outcome, target })} RETURNING ${audit.id}`,
-  );
+  const entry = insertInto(audit, { at: iso(now.wall), actor, action, outcome, target });
+  const row = await one<{ id: number }>(unit, sql`${entry} RETURNING ${audit.id}`);
   return row!.id;
 }
 
@@ -21,12 +23,23 @@ export async function writeFact(unit: Sql, name: string, value: string): Promise
 }
 
 /** The statement of it. */
-export const writtenFact = (name: string, value: string): SQL =>
-  sql`${insertInto(facts, { name, value })} ON CONFLICT (name) DO UPDATE SET ${set(facts, { value: excluded(facts.value) })}`;
+export const writtenFact = (name: string, value: string): SQL => upsert(facts, ['name'], { name, value });
 
 export async function readFact(unit: Sql, name: string): Promise<string | null> {
-  const [row] = await unit.query<{ value: string }>(
+  const row = await one<{ value: string }>(
+    unit,
     sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`,
   );
   return row?.value ?? null;
+}
+
+/** Moves the counts of events by state. */
+export function tally(unit: Sender, moves: Readonly<Partial<Record<EventState, number>>>): void {
+  const moving = Object.entries(moves).filter(([, by]) => by !== 0);
+  if (moving.length === 0) return;
+  const { state, count } = eventCounts;
+  const by = moving.map(([name, by]) => sql`WHEN ${sql.raw(`'${name}'`)} THEN CAST(${by} AS bigint)`);
+  const moved = sql`${count} + CASE ${state} ${sql.join(by, sql.raw(' '))} END`;
+  const states = moving.map(([name]) => name);
+  unit.send(update(eventCounts, { count: moved }, isOneOf(state, states)));
 }

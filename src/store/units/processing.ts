@@ -13,10 +13,10 @@ import type {
   ProvisionalRules,
 } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
+import { tally } from './facts.ts';
 import { coverableAt, gapOfFailed, openGap } from './gaps.ts';
 import { type Change, type Dirtied, type Held, keyOf, type Records, writeContent } from './records.ts';
 import { iso, set, sql } from './sql.ts';
-import { tally } from './tally.ts';
 
 /** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
 export interface PendingEvent extends ClaimedEvent {

@@ -26,13 +26,12 @@ import {
 } from '../reports.ts';
 import { EPOCH_FACT } from '../restored.ts';
 import * as tables from '../schema.sqlite.ts';
-import { firstSince, isWithin, type Numbered, numbersWithin } from './by-time.ts';
-import { searchDeliveries } from './delivery-search.ts';
-import { EVENT_COLUMNS, type EventsOfRecord, searchEvents } from './event-search.ts';
+import { EVENT_COLUMNS, type EventsOfRecord, searchDeliveries, searchEvents } from './delivery-search.ts';
 import { readFact } from './facts.ts';
 import { recordsById, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { beforeOf, columns, iso, limitOf, sql } from './sql.ts';
+import { allOf, as, beforeOf, iso, limitOf, one, sql } from './sql.ts';
+import { firstSince, isWithin, type Numbered, numberAt } from './walk.ts';
 
 /** What each engine finds by ways of its own. */
 export interface Finders {
@@ -49,50 +48,14 @@ const DAY_MS = 86_400_000;
 
 const { audit, changes, events, gaps, pendingDeletions, quarantine, rejections, syncRuns, traffic } = tables;
 const { policies, riskAssessments: assessments, vendors } = tables;
-const CHANGE_COLUMNS = columns(
-  ...[changes.seq, changes.kind, changes.recordId, changes.operation],
-  ...[changes.before, changes.after, changes.cause, changes.at],
+const CHANGE_COLUMNS = sql.raw('seq, kind, record_id, operation, before, after, cause, at');
+const GAP_COLUMNS = sql.raw('id, kind, record_id, reason, opened_at, resolved_at, attempts, error');
+const SYNC_RUN_COLUMNS = sql.raw(
+  'id, kind, reason, started_at, finished_at, pages, seen, inserted, updated, deleted, unchanged, outcome, error, differences',
 );
-const GAP_COLUMNS = columns(
-  ...[
-    gaps.id,
-    gaps.kind,
-    gaps.recordId,
-    gaps.reason,
-    gaps.openedAt,
-    gaps.resolvedAt,
-    gaps.attempts,
-    gaps.error,
-  ],
-);
-const SYNC_RUN_COLUMNS = columns(
-  ...[
-    syncRuns.id,
-    syncRuns.kind,
-    syncRuns.reason,
-    syncRuns.startedAt,
-    syncRuns.finishedAt,
-    syncRuns.pages,
-    syncRuns.seen,
-  ],
-  ...[
-    syncRuns.inserted,
-    syncRuns.updated,
-    syncRuns.deleted,
-    syncRuns.unchanged,
-    syncRuns.outcome,
-    syncRuns.error,
-    syncRuns.differences,
-  ],
-);
-const QUARANTINE_COLUMNS = columns(
-  ...[quarantine.id, quarantine.receivedAt, quarantine.reason, quarantine.t],
-  ...[quarantine.bodySha256, quarantine.releasedAt, quarantine.address],
-);
-const REJECTION_COLUMNS = columns(
-  ...[rejections.id, rejections.at, rejections.reason, rejections.t, rejections.bytes],
-  ...[rejections.bodySha256, rejections.header, rejections.address, rejections.times],
-);
+const QUARANTINE_COLUMNS = sql.raw('id, received_at, reason, t, body_sha256, released_at, address');
+const REJECTION_COLUMNS = sql.raw('id, at, reason, t, bytes, body_sha256, header, address, times');
+const AUDIT_COLUMNS = sql.raw('id, at, actor, action, outcome, target');
 /** Lists of a period are found by these. */
 const BY_TIME = {
   audit: { table: audit, number: audit.id, time: audit.at },
@@ -111,22 +74,19 @@ export function createReports(
 ): ReportStore {
   const { query, dialect } = statements;
 
-  async function one<Row>(statement: SQL): Promise<Row | null> {
-    return (await query<Row>(statement))[0] ?? null;
-  }
-
   /** Newest first: a page of the rows of a period that fulfil `condition`. */
   async function newest<Row>(selected: SQL, rows: Numbered, paging: Paging & Period, ...condition: SQL[]) {
     const { table, number, time } = rows;
-    const { from, before } = await numbersWithin(statements, rows, paging);
+    const from = paging.since === undefined ? 0 : await firstSince(statements, rows, paging.since);
+    const before = Math.min(beforeOf(paging), await numberAt(statements, rows, paging.until));
     const conditions = [
-      sql`${number} < ${Math.min(before, beforeOf(paging))}`,
+      sql`${number} < ${before}`,
       ...(from === 0 ? [] : [sql`${number} >= ${from}`]),
       ...isWithin(statements, time, paging),
       ...condition,
     ];
     return await query<Row>(
-      sql`SELECT ${selected} FROM ${table} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${number} DESC LIMIT ${limitOf(paging)}`,
+      sql`SELECT ${selected} FROM ${table} WHERE ${allOf(conditions)} ORDER BY ${number} DESC LIMIT ${limitOf(paging)}`,
     );
   }
 
@@ -154,6 +114,7 @@ export function createReports(
 
     showEvent: (id) =>
       one<EventReport>(
+        statements,
         sql`SELECT ${EVENT_COLUMNS}, ${events.body} FROM ${events} WHERE ${events.id} = ${id}`,
       ),
 
@@ -162,6 +123,7 @@ export function createReports(
 
     async showRecord(kind, id) {
       const row = await one<RecordReport>(
+        statements,
         sql`SELECT ${sql.raw(recordColumns(kind).join(', '))} FROM ${sql.identifier(TABLES[kind])} WHERE id = ${id}`,
       );
       return row === null ? null : withJson<RecordReport>('data')(row);
@@ -216,6 +178,7 @@ export function createReports(
 
     async showSyncRun(id) {
       const row = await one<SyncRunReport>(
+        statements,
         sql`SELECT ${SYNC_RUN_COLUMNS} FROM ${syncRuns} WHERE ${syncRuns.id} = ${id}`,
       );
       return row === null ? null : syncRunReport(row);
@@ -226,6 +189,7 @@ export function createReports(
 
     async showQuarantined(id) {
       const row = await one<WithBytes<QuarantineReport>>(
+        statements,
         sql`SELECT ${QUARANTINE_COLUMNS}, ${quarantine.body} FROM ${quarantine} WHERE ${quarantine.id} = ${id}`,
       );
       return row === null ? null : withBody(row);
@@ -233,13 +197,14 @@ export function createReports(
 
     async readQuarantinedBody(id) {
       const row = await one<{ body: Buffer | null }>(
+        statements,
         sql`SELECT ${quarantine.body} FROM ${quarantine} WHERE ${quarantine.id} = ${id}`,
       );
       return row?.body ?? null;
     },
 
     listPendingDeletions(filter, paging) {
-      const { kind, id, syncRunId, pendingSince, approvedUntil } = pendingDeletions;
+      const { kind, id, syncRunId } = pendingDeletions;
       const after = paging.after ?? '';
       const slash = after.indexOf('/');
       const [afterKind, afterId] = [after.slice(0, Math.max(0, slash)), after.slice(slash + 1)];
@@ -249,7 +214,7 @@ export function createReports(
           ? [sql`(${kind}, ${id}) > (${afterKind}, ${afterId})`, sql`${kind}, ${id}`]
           : [sql`${syncRunId} = ${filter.syncRunId} AND ${id} > ${afterId}`, sql`${id}`];
       return query<PendingDeletionReport>(
-        sql`SELECT ${columns(kind, id, syncRunId, pendingSince, approvedUntil)},
+        sql`SELECT ${as({ kind, id })}, sync_run_id, pending_since, approved_until,
             coalesce(${policies.name}, ${assessments.name}, ${vendors.name}) AS name,
             coalesce(${policies.status}, ${assessments.status}, ${vendors.status}) AS status,
             coalesce(${policies.syncedAt}, ${assessments.syncedAt}, ${vendors.syncedAt}) AS synced_at
@@ -271,7 +236,7 @@ export function createReports(
         );
       }
       return query<TrafficReport>(
-        sql`SELECT ${columns(minute, what, times, totalMs, maxMs)} FROM ${traffic}
+        sql`SELECT minute, what, times, total_ms, max_ms FROM ${traffic}
           WHERE ${minute} >= ${iso(since)} ORDER BY ${minute}, ${what}`,
       );
     },
@@ -281,17 +246,13 @@ export function createReports(
 
     async showRejection(id) {
       const row = await one<WithBytes<RejectionReport>>(
+        statements,
         sql`SELECT ${REJECTION_COLUMNS}, ${rejections.body} FROM ${rejections} WHERE ${rejections.id} = ${id}`,
       );
       return row === null ? null : withBody(row);
     },
 
-    listAudit: (paging) =>
-      newest<AuditReport>(
-        columns(audit.id, audit.at, audit.actor, audit.action, audit.outcome, audit.target),
-        BY_TIME.audit,
-        paging,
-      ),
+    listAudit: (paging) => newest<AuditReport>(AUDIT_COLUMNS, BY_TIME.audit, paging),
   };
 }
 

@@ -12,9 +12,8 @@ import {
   trimmedEvents,
 } from '../schema.sqlite.ts';
 import type { RetentionStore, Trimmed, TrimStep } from '../store.ts';
-import { readFact, writeFact } from './facts.ts';
+import { readFact, tally, writeFact } from './facts.ts';
 import { as, isOneOf, iso, set, sql } from './sql.ts';
-import { tally } from './tally.ts';
 
 /** Where the history begins, as `facts` keep it. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';

@@ -1,4 +1,4 @@
-import type { Sql } from '../database.ts';
+import type { Database, Sql } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
 
@@ -7,29 +7,48 @@ export const { sql } = drizzleModule('drizzle-orm');
 type Columns<T extends Table> = T['_']['columns'];
 /** What stands in a statement: a parameter, or an expression. */
 type Value = string | number | boolean | null | Uint8Array | SQL;
+type Values<T extends Table> = { [Name in keyof Columns<T>]?: Value };
 
 const named = (column: Column) => sql.identifier(column.name);
 const joined = (parts: SQL[]) => sql.join(parts, sql.raw(', '));
 
 /** `"column" = value, …`: behind SET. */
-export function set<T extends Table>(table: T, values: { [Name in keyof Columns<T>]?: Value }): SQL {
+export function set<T extends Table>(table: T, values: Values<T>): SQL {
   return joined(entriesOf(table, values).map(([column, value]) => sql`${named(column)} = ${value}`));
 }
 
+/** `UPDATE table SET … WHERE condition`. */
+export const update = <T extends Table>(table: T, values: Values<T>, condition: SQL): SQL =>
+  sql`UPDATE ${table} SET ${set(table, values)} WHERE ${condition}`;
+
 /** `INSERT INTO table (columns) VALUES (values)`. */
-export function insertInto<T extends Table>(table: T, values: { [Name in keyof Columns<T>]?: Value }): SQL {
+export function insertInto<T extends Table>(table: T, values: Values<T>): SQL {
   const entries = entriesOf(table, values);
   const columns = joined(entries.map(([column]) => sql`${named(column)}`));
   return sql`INSERT INTO ${table} (${columns}) VALUES (${joined(entries.map(([, value]) => sql`${value}`))})`;
+}
+
+/** The same, or where a row with that key exists: each other column takes its new value, or what `instead` says. */
+export function upsert<T extends Table>(
+  table: T,
+  key: readonly (keyof Columns<T> & string)[],
+  values: Values<T>,
+  instead: Values<T> = {},
+): SQL {
+  const ofTable = columnsOf(table);
+  const others = Object.keys(values).filter((name) => !key.includes(name));
+  const changed = {
+    ...Object.fromEntries(others.map((name) => [name, excluded(ofTable[name]!)])),
+    ...instead,
+  } as Values<T>;
+  const target = joined(key.map((name) => sql`${named(ofTable[name]!)}`));
+  return sql`${insertInto(table, values)} ON CONFLICT (${target}) DO UPDATE SET ${set(table, changed)}`;
 }
 
 /** `"table"."column" AS "name", …`: what rows are made of. */
 export function as(columns: Readonly<Record<string, Column | SQL>>): SQL {
   return joined(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
-
-/** Under their own names. */
-export const columns = (...some: Column[]): SQL => joined(some.map((column) => sql`${column}`));
 
 /** In ON CONFLICT: what would have been inserted. */
 export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
@@ -46,11 +65,23 @@ export function isOneOf(column: Column, values: readonly string[]): SQL {
   return sql`${column} IN (${sql.raw(values.map((value) => `'${value}'`).join(', '))})`;
 }
 
+export const allOf = (conditions: readonly SQL[]): SQL =>
+  conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` AND `)})`;
+
 /** Above every character: what begins with a text lies between it and it with this behind. */
 export const LAST = '\u{10ffff}';
 
+export async function one<Row>(from: Sql, statement: SQL): Promise<Row | null> {
+  return (await from.query<Row>(statement))[0] ?? null;
+}
+
 export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
   return (await from.query<{ id: string }>(statement)).map(({ id }) => id);
+}
+
+/** A whole unit of one statement. */
+export async function commit(database: Database, statement: SQL): Promise<void> {
+  await database.transact((unit) => unit.change(statement));
 }
 
 export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
@@ -60,10 +91,11 @@ export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
 export const beforeOf = ({ after }: Paging): number =>
   after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
 
-function entriesOf<T extends Table>(
-  table: T,
-  values: { [Name in keyof Columns<T>]?: Value },
-): [Column, Value][] {
-  const columns = table as unknown as Record<string, Column>;
-  return Object.entries(values as Record<string, Value>).map(([name, value]) => [columns[name]!, value]);
+const columnsOf = (table: Table) => table as unknown as Record<string, Column>;
+
+function entriesOf<T extends Table>(table: T, values: Values<T>): [Column, Value][] {
+  return Object.entries(values as Record<string, Value>).map(([name, value]) => [
+    columnsOf(table)[name]!,
+    value,
+  ]);
 }
