@@ -1,5 +1,5 @@
 import type { Clock } from '../platform/clock.ts';
-import type { RetentionStore, Trimmed } from '../store/store.ts';
+import type { RetentionStore, TrimmedThing } from '../store/store.ts';
 
 /** Rows that one step looks at: a few milliseconds of the write lock, which a delivery waiting for it does not notice. */
 const STEP_ROWS = 200;
@@ -20,66 +20,21 @@ export interface RetentionSettings {
 
 /** What one round took away, by what it was; nothing where nothing was. */
 export type TrimmedRows = Partial<Record<TrimmedThing, number>>;
-export type TrimmedThing =
-  | 'event_bodies'
-  | 'quarantine_bodies'
-  | 'duplicates'
-  | 'events'
-  | 'changes'
-  | 'audit'
-  | 'event_ids'
-  | 'registrations';
-
-interface Task {
-  thing: TrimmedThing;
-  days: number;
-  step: (before: number, after: number) => Promise<Trimmed>;
-}
 
 /** What is to be trimmed, and how old it must be, in this order: event ids come last, after the rows that have them. */
-export function retentionTasks(store: RetentionStore, settings: RetentionSettings): Task[] {
-  const { bodyDays, historyDays, dedupeDays } = settings;
-  const limit = STEP_ROWS;
-  const tasks: Task[] = [
+export function retentionTasks({
+  bodyDays,
+  historyDays,
+  dedupeDays,
+}: RetentionSettings): { thing: TrimmedThing; days: number }[] {
+  const aged = (days: number, ...things: TrimmedThing[]) => things.map((thing) => ({ thing, days }));
+  return [
     // Registrations have an end of their own.
-    { thing: 'registrations', days: 0, step: (before) => store.trimRegistrations({ before, limit }) },
-    { thing: 'event_bodies', days: bodyDays, step: (before) => store.trimEventBodies({ before, limit }) },
-    {
-      thing: 'quarantine_bodies',
-      days: bodyDays,
-      step: (before, after) => store.trimQuarantineBodies({ before, after, limit }),
-    },
-    {
-      thing: 'duplicates',
-      days: bodyDays,
-      step: (before, after) => store.trimDuplicates({ before, after, limit }),
-    },
+    ...aged(0, 'registrations'),
+    ...aged(bodyDays, 'event_bodies', 'quarantine_bodies', 'duplicates'),
+    ...(historyDays > 0 ? aged(historyDays, 'events', 'changes', 'audit') : []),
+    ...aged(dedupeDays, 'event_ids'),
   ];
-  if (historyDays > 0) {
-    tasks.push(
-      {
-        thing: 'events',
-        days: historyDays,
-        step: (before, after) => store.trimEvents({ before, after, limit }),
-      },
-      {
-        thing: 'changes',
-        days: historyDays,
-        step: (before, after) => store.trimChanges({ before, after, limit }),
-      },
-      {
-        thing: 'audit',
-        days: historyDays,
-        step: (before, after) => store.trimAudit({ before, after, limit }),
-      },
-    );
-  }
-  tasks.push({
-    thing: 'event_ids',
-    days: dedupeDays,
-    step: (before) => store.trimEventIds({ before, limit }),
-  });
-  return tasks;
 }
 
 /** Trims whatever is old enough, a round at a time. Rejects with StoreUnavailable as the store's verbs do. */
@@ -99,13 +54,14 @@ export function createTrim(options: {
   settings: RetentionSettings;
 }): Trim {
   const { store, clock, settings } = options;
-  let left: (Task & { after: number })[] = [];
+  let left: { thing: TrimmedThing; days: number; after: number }[] = [];
   return async (signal) => {
     const rows: TrimmedRows = {};
-    if (left.length === 0) left = retentionTasks(store, settings).map((task) => ({ ...task, after: 0 }));
+    if (left.length === 0) left = retentionTasks(settings).map((task) => ({ ...task, after: 0 }));
     for (let steps = 0; steps < ROUND_STEPS && left.length > 0 && !signal.aborted; steps += 1) {
       const task = left[0]!;
-      const { trimmed, next }: Trimmed = await task.step(clock.wall() - task.days * DAY_MS, task.after);
+      const before = clock.wall() - task.days * DAY_MS;
+      const { trimmed, next } = await store.trim(task.thing, { before, after: task.after, limit: STEP_ROWS });
       if (trimmed > 0) rows[task.thing] = (rows[task.thing] ?? 0) + trimmed;
       left.shift();
       if (next === null) continue;

@@ -691,9 +691,20 @@ export interface OperatorStore {
 
 // ─── retention ──────────────────────────────────────────────────────────────────────────────────────────
 
+/** Rows of tables, or what is emptied of them. */
+export type TrimmedThing =
+  | 'event_bodies'
+  | 'quarantine_bodies'
+  | 'duplicates'
+  | 'events'
+  | 'changes'
+  | 'audit'
+  | 'event_ids'
+  | 'registrations';
+
 /** Which rows one step of trimming looks at. */
 export interface TrimStep {
-  /** Wall-clock milliseconds: what came in at or after it stays. */
+  /** Wall-clock milliseconds: what came in at or after it stays; of registrations, what expires then. */
   before: number;
   /** The key behind which to go on, as the step before answered; 0: from the oldest. */
   after: number;
@@ -707,23 +718,14 @@ export interface Trimmed {
   next: number | null;
 }
 
-/** Steps that are short by their `limit`. A caller repeats one until `next` is null, with pauses for other writers. */
 export interface RetentionStore {
   /**
-   * Empties bodies of events that are done, ignored or discarded; a failed one keeps what a retry needs. Goes on from
-   * where the last step ended, in this round or an earlier one, so that no index of bodies is needed; not past a pending one.
+   * One step, short by its `limit`. A caller repeats it until `next` is null, with pauses for other writers.
+   * - Events that are pending or failed stay, and so do their bodies, which a retry needs. Bodies go on from where the last step
+   *   ended, in this round or an earlier one, so that no index of them is needed; not past a pending event.
+   * - The ids of trimmed events stay until `event_ids` are trimmed: from then on one that comes again counts as new.
    */
-  trimEventBodies(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
-  trimQuarantineBodies(step: TrimStep): Promise<Trimmed>;
-  trimDuplicates(step: TrimStep): Promise<Trimmed>;
-  /** Takes the rows of events away, neither pending nor failed ones; their ids go on being known. */
-  trimEvents(step: TrimStep): Promise<Trimmed>;
-  trimChanges(step: TrimStep): Promise<Trimmed>;
-  trimAudit(step: TrimStep): Promise<Trimmed>;
-  /** Takes registrations away that expired before `before`. */
-  trimRegistrations(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
-  /** Forgets ids of trimmed events; one that came again after this would count as new. Goes on from the oldest each time. */
-  trimEventIds(step: Pick<TrimStep, 'before' | 'limit'>): Promise<Trimmed>;
+  trim(thing: TrimmedThing, step: TrimStep): Promise<Trimmed>;
 }
 
 // ─── typed columns ──────────────────────────────────────────────────────────────────────────────────────

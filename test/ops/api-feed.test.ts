@@ -53,7 +53,7 @@ async function get(path: string, app = listener()): Promise<{ status: number; bo
 
 async function trimAll(): Promise<void> {
   scene.pass(DAY_MS);
-  await scene.store.trimChanges({ before: scene.now().wall, after: 0, limit: 1000 });
+  await scene.store.trim('changes', { before: scene.now().wall, after: 0, limit: 1000 });
 }
 
 async function tables(): Promise<Map<string, FollowedRow>> {

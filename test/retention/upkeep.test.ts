@@ -67,9 +67,9 @@ it('the service trims by itself, soon after its start and then hourly', async ()
 it('a round that fails is told of, and the next one comes all the same', async () => {
   let failures = 1;
   const { clock, errors, accept, hasBody } = await upkeep((store) => ({
-    trimEventBodies: (step) => {
+    trim: (thing, step) => {
       failures -= 1;
-      return failures >= 0 ? Promise.reject(new Error('locked')) : store.trimEventBodies(step);
+      return failures >= 0 ? Promise.reject(new Error('locked')) : store.trim(thing, step);
     },
   }));
   await accept('e1');

@@ -149,13 +149,13 @@ export function describeGrowth(
       }));
 
     const settings = { bodyDays: 1, historyDays: 1, dedupeDays: 1 };
-    const things = retentionTasks({} as Store, settings).map(({ thing }) => thing);
+    const things = retentionTasks(settings).map(({ thing }) => thing);
     // There is one for each endpoint.
     const growing = things.filter((thing) => thing !== 'registrations');
     it.each(growing)('to trim a few old ones: %s', (thing) =>
       expectFlat(async ({ store }) => {
-        const task = retentionTasks(store, settings).find((each) => each.thing === thing)!;
-        expect((await task.step(NOW.wall, 0)).trimmed).toBeGreaterThan(0);
+        const step = { before: NOW.wall, after: 0, limit: 200 };
+        expect((await store.trim(thing, step)).trimmed).toBeGreaterThan(0);
       }),
     );
 

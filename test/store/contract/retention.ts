@@ -1,16 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import type { RetentionStore, Trimmed, TrimStep } from '../../../src/store/store.ts';
+import type { Trimmed, TrimmedThing, TrimStep } from '../../../src/store/store.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
 
 const DAY_MS = 86_400_000;
-type Verb = Exclude<keyof RetentionStore, 'trimEventIds'>;
 
-/** Every step of one verb, few rows at a time. Returns how many were trimmed. */
-async function whole(scene: Scene, verb: Verb, before: number, limit = 2): Promise<number> {
+/** Every step, few rows at a time. Returns how many were trimmed. */
+async function whole(scene: Scene, thing: TrimmedThing, before: number, limit = 2): Promise<number> {
   let total = 0;
   let step: TrimStep | null = { before, after: 0, limit };
   while (step !== null) {
-    const { trimmed, next }: Trimmed = await scene.store[verb](step);
+    const { trimmed, next }: Trimmed = await scene.store.trim(thing, step);
     expect(trimmed).toBeLessThanOrEqual(limit);
     total += trimmed;
     step = next === null ? null : { before, after: next, limit };
@@ -41,10 +40,10 @@ export function describeRetention(open: OpenEngine): void {
       'empties the bodies of old events, not of those that still need theirs, nor of young ones',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
-        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(2);
+        expect(await whole(scene, 'event_bodies', secondDay)).toBe(2);
         expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2']);
         expect((await scene.store.showEvent('old_1'))?.body).toBeNull();
-        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(0);
+        expect(await whole(scene, 'event_bodies', secondDay)).toBe(0);
       }),
     );
 
@@ -55,9 +54,9 @@ export function describeRetention(open: OpenEngine): void {
         await scene.accept(...['a', 'b', 'c'].map((id) => scene.event({ id, shows: large })));
         await scene.work();
         scene.pass(DAY_MS);
-        const step = { before: scene.now().wall, limit: 200 };
-        expect(await scene.store.trimEventBodies(step)).toMatchObject({ trimmed: 1 });
-        expect(await whole(scene, 'trimEventBodies', step.before)).toBe(2);
+        const step = { before: scene.now().wall, after: 0, limit: 200 };
+        expect(await scene.store.trim('event_bodies', step)).toMatchObject({ trimmed: 1 });
+        expect(await whole(scene, 'event_bodies', step.before)).toBe(2);
       }),
     );
 
@@ -65,9 +64,9 @@ export function describeRetention(open: OpenEngine): void {
       'goes past a pending event once it is worked off, and past a failed one at once',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
-        await whole(scene, 'trimEventBodies', secondDay);
+        await whole(scene, 'event_bodies', secondDay);
         await scene.work();
-        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(2);
+        expect(await whole(scene, 'event_bodies', secondDay)).toBe(2);
         expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2', 'old_pending', 'old_ignored']);
       }),
     );
@@ -76,9 +75,9 @@ export function describeRetention(open: OpenEngine): void {
       'comes back to an event that was failed when its neighbours were trimmed',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
-        await whole(scene, 'trimEventBodies', secondDay);
+        await whole(scene, 'event_bodies', secondDay);
         expect(await scene.store.discardEvent('old_failed', scene.now())).toBe(true);
-        expect(await whole(scene, 'trimEventBodies', secondDay)).toBe(1);
+        expect(await whole(scene, 'event_bodies', secondDay)).toBe(1);
       }),
     );
 
@@ -96,11 +95,11 @@ export function describeRetention(open: OpenEngine): void {
         await scene.work();
         scene.pass(DAY_MS);
         const before = scene.now().wall;
-        expect(await whole(scene, 'trimEventBodies', before)).toBe(1);
+        expect(await whole(scene, 'event_bodies', before)).toBe(1);
         expect(await scene.store.retryEvent('late', scene.rules(), scene.now())).toMatchObject({
           outcome: 'processed',
         });
-        expect(await whole(scene, 'trimEventBodies', before)).toBe(1);
+        expect(await whole(scene, 'event_bodies', before)).toBe(1);
         expect(await trimmedOnes(scene)).toEqual(['late', 'after']);
       }),
     );
@@ -114,9 +113,9 @@ export function describeRetention(open: OpenEngine): void {
         await scene.work();
         scene.pass(DAY_MS);
         const before = scene.now().wall;
-        await whole(scene, 'trimEventBodies', before);
+        await whole(scene, 'event_bodies', before);
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
-        expect(await whole(scene, 'trimEvents', before)).toBe(1);
+        expect(await whole(scene, 'events', before)).toBe(1);
         expect(await scene.store.showEvent('evt_kept')).toBeNull();
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
         expect((await scene.store.summary()).events).toMatchObject({ processed: 0, pending: 0 });
@@ -133,14 +132,25 @@ export function describeRetention(open: OpenEngine): void {
         await scene.work();
         scene.pass(DAY_MS);
         const before = scene.now().wall;
-        await whole(scene, 'trimEvents', before);
-        expect(await scene.store.trimEventIds({ before: before - 2 * DAY_MS, limit: 1 })).toEqual({
+        await whole(scene, 'events', before);
+        expect(
+          await scene.store.trim('event_ids', { before: before - 2 * DAY_MS, after: 0, limit: 1 }),
+        ).toEqual({
           trimmed: 0,
           next: null,
         });
-        expect(await scene.store.trimEventIds({ before, limit: 1 })).toEqual({ trimmed: 1, next: 0 });
-        expect(await scene.store.trimEventIds({ before, limit: 1 })).toEqual({ trimmed: 1, next: 0 });
-        expect(await scene.store.trimEventIds({ before, limit: 1 })).toEqual({ trimmed: 0, next: null });
+        expect(await scene.store.trim('event_ids', { before, after: 0, limit: 1 })).toEqual({
+          trimmed: 1,
+          next: 0,
+        });
+        expect(await scene.store.trim('event_ids', { before, after: 0, limit: 1 })).toEqual({
+          trimmed: 1,
+          next: 0,
+        });
+        expect(await scene.store.trim('event_ids', { before, after: 0, limit: 1 })).toEqual({
+          trimmed: 0,
+          next: null,
+        });
         expect(await scene.accept(first)).toMatchObject([{ status: 'accepted' }]);
       }),
     );
@@ -149,7 +159,7 @@ export function describeRetention(open: OpenEngine): void {
       'takes rows of events away, none that is pending or failed, and the counts follow',
       inScene(open, async (scene) => {
         const secondDay = await twoDays(scene);
-        expect(await whole(scene, 'trimEvents', secondDay)).toBe(3);
+        expect(await whole(scene, 'events', secondDay)).toBe(3);
         expect((await bodiesOf(scene)).map((row) => row['id'])).toEqual([
           'old_failed',
           'old_pending',
@@ -168,7 +178,7 @@ export function describeRetention(open: OpenEngine): void {
         await scene.store.accept({ events: [], unusable: [unusable, unusable] }, scene.now(), TIMING);
         scene.pass(DAY_MS);
         await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
-        expect(await whole(scene, 'trimQuarantineBodies', scene.now().wall, 1)).toBe(2);
+        expect(await whole(scene, 'quarantine_bodies', scene.now().wall, 1)).toBe(2);
         const [young, old] = await scene.store.listQuarantine({ limit: 2 });
         expect((await scene.store.showQuarantined(young!.id))?.body).toBe('{}');
         expect(await scene.store.showQuarantined(old!.id)).toMatchObject({
@@ -194,7 +204,7 @@ export function describeRetention(open: OpenEngine): void {
         await scene.store.accept({ events: [event, event], unusable: [unusable] }, scene.now(), TIMING);
         scene.pass(DAY_MS);
         await scene.accept(event);
-        expect(await whole(scene, 'trimDuplicates', scene.now().wall, 1)).toBe(1);
+        expect(await whole(scene, 'duplicates', scene.now().wall, 1)).toBe(1);
         const addresses = async () => {
           const { items } = await scene.store.listDeliveries({}, { limit: 5 });
           return items.map((item) => [item.outcome, item.address]).sort();
@@ -204,8 +214,8 @@ export function describeRetention(open: OpenEngine): void {
           ['duplicate', address],
           ['quarantined', address],
         ]);
-        await scene.store.trimEventBodies({ before: scene.now().wall, limit: 9 });
-        await whole(scene, 'trimQuarantineBodies', scene.now().wall);
+        await scene.store.trim('event_bodies', { before: scene.now().wall, after: 0, limit: 9 });
+        await whole(scene, 'quarantine_bodies', scene.now().wall);
         expect(await addresses()).toEqual([
           ['accepted', null],
           ['duplicate', address],
@@ -223,7 +233,7 @@ export function describeRetention(open: OpenEngine): void {
           scene.pass(DAY_MS);
         }
         const [first, second, third] = await scene.changes();
-        expect(await whole(scene, 'trimChanges', Date.parse(third!.at), 1)).toBe(2);
+        expect(await whole(scene, 'changes', Date.parse(third!.at), 1)).toBe(2);
         expect(await scene.changes()).toEqual([third]);
         expect(first!.seq).toBeLessThan(second!.seq);
         expect(await scene.store.trimmedChanges()).toEqual({ through: second!.seq, at: second!.at });
@@ -238,7 +248,7 @@ export function describeRetention(open: OpenEngine): void {
         await scene.store.audit(entry, scene.now());
         scene.pass(DAY_MS);
         await scene.store.audit({ ...entry, action: 'resume' }, scene.now());
-        expect(await whole(scene, 'trimAudit', scene.now().wall)).toBe(1);
+        expect(await whole(scene, 'audit', scene.now().wall)).toBe(1);
         const kept = await scene.store.listAudit({ limit: 5 });
         expect(kept.map(({ action, at }) => ({ action, at }))).toEqual([
           { action: 'resume', at: isoOf(scene.now().wall) },
