@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../database.ts';
+import type { Sql } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
 
@@ -77,11 +77,6 @@ export async function one<Row>(from: Sql, statement: SQL): Promise<Row | null> {
 
 export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
   return (await from.query<{ id: string }>(statement)).map(({ id }) => id);
-}
-
-/** A whole unit of one statement. */
-export async function commit(database: Database, statement: SQL): Promise<void> {
-  await database.transact((unit) => unit.change(statement));
 }
 
 export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
