@@ -1,7 +1,7 @@
 import type { GapReason } from '../store/store.ts';
 import { gapText } from './gap-texts.ts';
 import type { Snapshot } from './snapshot.ts';
-import type { Verdict } from './verdict-facts.ts';
+import type { Verdict } from './verdict.ts';
 import { count, figure, kindPlural } from './words.ts';
 
 /** Something that a person should see to, and where. */

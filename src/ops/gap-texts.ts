@@ -1,3 +1,4 @@
+import type { OpenGaps } from '../store/reports.ts';
 import type { GapReason } from '../store/store.ts';
 
 export interface GapText {
@@ -256,4 +257,22 @@ export function gapText(reason: string): GapText {
 /** Null: a reason that this version does not know. */
 export function gapGuide(reason: string): GapGuide | null {
   return Object.hasOwn(GAP_TEXTS, reason) ? GAP_TEXTS[reason as GapReason] : null;
+}
+
+/** When the first of them was opened; null: there is none. ISO 8601. */
+export function oldestOf(gaps: readonly OpenGaps[]): string | null {
+  return gaps.map((gap) => gap.oldest_at).sort()[0] ?? null;
+}
+
+/** About records that the API does not show, so that no read can verify them. Such a gap leaves its kind in sync. */
+export function isUnreadable({ reason }: Pick<OpenGaps, 'reason'>): boolean {
+  return reason === 'unresolved' || reason === 'unaddressable';
+}
+
+/** Only a person can know that nothing is missing any more: a kind with a list is read again in full instead, where there is an API. */
+export function isEndedByPerson(
+  { reason, kind }: Pick<OpenGaps, 'reason' | 'kind'>,
+  eventsOnly: boolean,
+): boolean {
+  return reason === 'restored' && (eventsOnly || kind === 'risk_assessment');
 }

@@ -2,9 +2,8 @@ import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
 import type { AuditLog } from './audit.ts';
 import type { Comparison, OpsContext } from './context.ts';
-import { gapText } from './gap-texts.ts';
+import { gapText, isEndedByPerson } from './gap-texts.ts';
 import { APPROVAL_MS, namedBy } from './pending-deletions.ts';
-import { isEndedByPerson } from './verdict-facts.ts';
 import { kindPlural } from './words.ts';
 
 export type Done<T> =

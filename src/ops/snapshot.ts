@@ -1,9 +1,9 @@
 import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
+import { judge } from './judge.ts';
 import { RANGES, reasonsOf, seriesOf, seriesStart } from './series.ts';
-import { judge } from './verdict.ts';
-import type { Verdict } from './verdict-facts.ts';
+import type { Verdict } from './verdict.ts';
 
 /** Everything the status page, `/api/status` and `/metrics` show, read together. */
 export interface Snapshot {

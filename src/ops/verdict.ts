@@ -1,195 +1,156 @@
-import type { OpenGaps, StoreSummary } from '../store/reports.ts';
-import { gapText } from './gap-texts.ts';
-import { blocked } from './verdict-blocked.ts';
-import { instant, isUnreadable, type Verdict, type VerdictInput, verdictOf } from './verdict-facts.ts';
-import { stale } from './verdict-stale.ts';
-import { age, count, figure, kindPlural } from './words.ts';
+import { pointersSettingOf } from '../compliance/pointers.ts';
+import type { OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
+import type { GapReason } from '../store/store.ts';
+import type { LiveFacts, PendingDeletions } from './context.ts';
+import { GAP_TEXTS, isEndedByPerson, oldestOf } from './gap-texts.ts';
+import { count, kindPlural } from './words.ts';
 
-/** Events are worked off within a second or two. What waits longer than the alert BacklogGrowing allows is worth a word. */
-const BACKLOG_LATE_MS = 30_000;
+/** More than the time between two heartbeats: a single failed one, as while a server changes over, alarms nobody. */
+const UNWRITABLE_BLOCKS_MS = 6_000;
 
-const WORST_FIRST = [
-  'action_required',
-  'unreachable',
-  'stale',
-  'catching_up',
-  'unverified',
-  'in_sync',
-] as const;
-
-const LIST = new Intl.ListFormat('en-GB');
-
-/**
- * The whole service in one sentence. The first rule that holds decides, the gravest first: what only a person
- * can mend, then what has gone out of date, then what is under way.
- */
-export function judge(input: VerdictInput): Verdict {
-  return (
-    unasked(input) ??
-    blocked(input) ??
-    unreachable(input) ??
-    stale(input) ??
-    eventsOnly(input) ??
-    catchingUp(input) ??
-    inSync(input)
-  );
+export interface Verdict {
+  verdict: VerdictName;
+  /** Stable code of the rule that decided. */
+  reason: string;
+  /** One sentence in plain words. */
+  sentence: string;
+  /** What to do; null when there is nothing to do. */
+  remedy: string | null;
+  /** The one button that may end it. */
+  action: 'resume' | 'sync' | 'approve' | 'retry' | 'resolve' | null;
+  /** ISO 8601; null: not known. */
+  since: string | null;
 }
 
-/** By the tables alone: their own verdicts, kind by kind, know whether a service still writes. */
-function unasked({ live, summary }: VerdictInput): Verdict | null {
-  if (live.state !== 'stopped' && live.state !== 'elsewhere') return null;
-  const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
-  const worst = WORST_FIRST.find((verdict) => verdicts.includes(verdict)) ?? 'stale';
-  return live.state === 'stopped'
-    ? verdictOf(worst, 'not_running', 'No service is running on this database.')
-    : verdictOf(worst, 'not_asked', 'Services run on this database, and none of them was asked.');
+export interface VerdictInput {
+  /** Null: the database could not be read. */
+  summary: StoreSummary | null;
+  /** All that are open. */
+  gaps: readonly OpenGaps[];
+  pending: readonly PendingDeletions[];
+  live: LiveFacts;
+  /** Wall-clock milliseconds. */
+  now: number;
 }
 
-function unreachable({ live, now }: VerdictInput): Verdict | null {
-  const { configured, unreachableSince, lastError } = live.upstream;
-  if (!configured || unreachableSince === null || live.state !== 'running') return null;
-  return verdictOf(
-    'unreachable',
-    'upstream_unreachable',
-    `The compliance service has given no usable answer for ${age(now - unreachableSince)}, so nothing can be verified.`,
-    {
-      remedy: `Last error: ${lastError ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
-      since: new Date(unreachableSince).toISOString(),
-    },
-  );
+export type Facts = VerdictInput & { summary: StoreSummary };
+
+export interface Rest {
+  remedy?: string | null;
+  action?: Verdict['action'] | undefined;
+  /** Wall-clock milliseconds, or ISO 8601. */
+  since?: number | string | null | undefined;
 }
 
-function eventsOnly({ live, summary }: VerdictInput): Verdict | null {
-  if (!live.eventsOnly || summary === null) return null;
-  const waiting = summary.events.pending;
-  const left = waiting === 0 ? '' : `; ${count(waiting, 'event')} still to do`;
-  return verdictOf(
-    'unverified',
-    'events_only',
-    `The mirror shows what the deliveries said, and cannot check it${left}.`,
-    {
+export function say(
+  verdict: VerdictName,
+  reason: string,
+  sentence: string,
+  { remedy = null, action = null, since = null }: Rest,
+): Verdict {
+  const iso = typeof since === 'number' ? new Date(since).toISOString() : since;
+  return { verdict, reason, sentence, remedy, action, since: iso };
+}
+
+/** What only a person can mend. */
+export function blocked(facts: Facts): Verdict | null {
+  return serviceBlocked(facts) ?? blockedByGap(facts) ?? blockedKind(facts);
+}
+
+function serviceBlocked({ summary, live, now }: Facts): Verdict | null {
+  if (live.unwritableSince !== null && now - live.unwritableSince >= UNWRITABLE_BLOCKS_MS) {
+    const sentence = 'The database takes no writes, so nothing that is delivered can be kept.';
+    return say('action_required', 'database_unwritable', sentence, {
       remedy:
-        'Set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY to have every record verified and lost deliveries repaired.',
-      since: new Date(live.startedAt).toISOString(),
-    },
-  );
+        'See whether its disk is full, whether another program holds it, or whether its server is read-only; the log has its answer. Deliveries are answered 503, so that the sender tries again.',
+      since: live.unwritableSince,
+    });
+  }
+  if (live.signingSecrets === 0) {
+    const sentence = 'No signing secret is known, so every delivery is rejected.';
+    return say('action_required', 'no_signing_secret', sentence, {
+      remedy: 'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
+    });
+  }
+  if (live.paused) {
+    const waiting = count(summary.events.pending, 'event waits', 'events wait');
+    return say('action_required', 'paused', `The mirror is paused; ${waiting}.`, {
+      remedy: 'Deliveries are still received and kept. Resume when whatever it was paused for is done.',
+      action: 'resume',
+      since: live.pausedSince,
+    });
+  }
+  return null;
 }
 
-function catchingUp({ summary, gaps, live, now }: VerdictInput): Verdict | null {
-  if (summary === null) return null;
-  const say = (reason: string, sentence: string, since: string | null, remedy: string | null = null) =>
-    verdictOf('catching_up', reason, sentence, { since, remedy });
+export const sumOf = (counted: readonly { count: number }[]) =>
+  counted.reduce((sum, { count }) => sum + count, 0);
 
-  if (live.state === 'starting' || live.state === 'migrating') {
-    return say(live.state, 'The service is starting.', new Date(live.startedAt).toISOString());
-  }
-  if (live.state === 'draining') {
-    return say('draining', 'The service is finishing what it holds, and stops.', null);
-  }
-  const waiting = summary.events.pending;
-  const unverified = summary.kinds.reduce((sum, kind) => sum + kind.unverified, 0);
-  const firstFullSync = summary.kinds.filter((kind) => kind.last_full_sync_at === null);
-  if (firstFullSync.length > 0) {
-    const names = LIST.format(firstFullSync.map((kind) => kindPlural(kind.kind)));
-    const underWay = live.runningSyncRuns.length > 0;
-    return say(
-      'first_full_sync',
-      `The first full sync of the ${names} ${underWay ? 'is under way' : 'is not finished yet'}.`,
-      new Date(live.startedAt).toISOString(),
-      underWay
-        ? null
-        : (causeText(firstGap(gaps, firstFullSync)) ??
-            'It starts by itself; the last full syncs below say what kept it from finishing.'),
-    );
-  }
-  const unread = summary.kinds.filter((kind) => kind.readable_since === null);
-  if (unread.length > 0) {
-    return say(
-      'nothing_read',
-      `The ${LIST.format(unread.map((kind) => kindPlural(kind.kind)))} have not been read with the present credentials yet.`,
-      new Date(live.startedAt).toISOString(),
-      upstreamNote(live) ??
-        'They are asked for by themselves. If this lasts, the last full syncs below and “doctor” say what came of it.',
-    );
-  }
-  const oldestPending = instant(summary.oldest_pending_at);
-  if (oldestPending !== null && now - oldestPending > BACKLOG_LATE_MS) {
-    return say(
-      'backlog_late',
-      `${figure(waiting)} ${waiting === 1 ? 'event waits' : 'events wait'}, the oldest for ${age(now - oldestPending)}.`,
-      summary.oldest_pending_at,
-      'They are processed as they come in; if their number does not fall, look at their errors and at the log.',
-    );
-  }
-  if (waiting > 0) {
-    return say(
-      'backlog',
-      `The mirror is working off ${count(waiting, 'event')}.`,
-      summary.oldest_pending_at,
-      upstreamNote(live),
-    );
-  }
-  if (unverified > 0) {
-    return say(
-      'verifying',
-      `${count(unverified, 'record')} ${unverified === 1 ? 'is' : 'are'} being checked against the compliance service.`,
-      oldestUnverified(summary),
-      upstreamNote(live),
-    );
-  }
-  const behind = summary.kinds.find((kind) => kind.verdict === 'catching_up');
-  if (behind === undefined) return null;
-  const cause = firstGap(gaps, [behind]);
-  return say(
-    'gaps_open',
-    `The ${kindPlural(behind.kind)} are being brought into sync.`,
-    cause?.oldest_at ?? null,
-    upstreamNote(live) ?? causeText(cause),
-  );
+interface GapRule {
+  reason: GapReason;
+  /** Default: it holds when such a gap is open. */
+  holds?(facts: Facts): boolean;
+  /** Which gaps of the reason count; default: all. */
+  only?(gap: OpenGaps, facts: Facts): boolean;
+  sentence(facts: Facts): string;
+  /** Default: the gap's own. */
+  remedy?: string;
+  action?: Verdict['action'];
 }
 
-/** The one that has been open the longest of those that keep one of the kinds from being in sync. */
-function firstGap(gaps: VerdictInput['gaps'], kinds: readonly { kind: string }[]): OpenGaps | undefined {
-  const [first] = gaps
-    .filter((gap) => (gap.kind === null || kinds.some(({ kind }) => kind === gap.kind)) && !isUnreadable(gap))
-    .sort((a, b) => Date.parse(a.oldest_at) - Date.parse(b.oldest_at));
-  return first;
-}
+const BLOCKING_GAPS: readonly GapRule[] = [
+  {
+    reason: 'credentials_rejected',
+    sentence: () => 'The compliance service rejects our credentials, so nothing can be verified.',
+  },
+  {
+    reason: 'deletion_pending',
+    holds: ({ pending }) => sumOf(pending) > 0,
+    sentence: ({ pending }) =>
+      `${count(sumOf(pending), 'deletion waits', 'deletions wait')} for your approval.`,
+    action: 'approve',
+  },
+  {
+    reason: 'unreadable_answer',
+    sentence: () => 'Answers of the compliance service could not be understood.',
+  },
+  {
+    reason: 'deletions_unproven',
+    sentence: () => 'Some records may be gone upstream, and that could not be proven.',
+    action: 'sync',
+  },
+  {
+    reason: 'no_record_id',
+    only: (gap) => gap.kind === 'risk_assessment',
+    sentence: () => 'Events about risk assessments do not say which, so some may be missing here.',
+    remedy: `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them. Of a delivery in quarantine, release it.`,
+    action: 'retry',
+  },
+  {
+    reason: 'restored',
+    only: (gap, { live }) => isEndedByPerson(gap, live.eventsOnly),
+    sentence: ({ live }) =>
+      `A copy of the database was put back, so ${live.eventsOnly ? 'records' : 'risk assessments'} may be missing here.`,
+    action: 'resolve',
+  },
+];
 
-const causeText = (cause: OpenGaps | undefined): string | null =>
-  cause === undefined ? null : `${gapText(cause.reason).title}. ${gapText(cause.reason).remedy}`;
-
-function inSync({ summary, gaps }: VerdictInput): Verdict {
-  const kinds = summary?.kinds ?? [];
-  // In sync as a whole since the last kind came into sync.
-  const since = kinds.every((kind) => kind.in_sync_since !== null)
-    ? (kinds
-        .map((kind) => kind.in_sync_since!)
-        .sort()
-        .at(-1) ?? null)
-    : null;
-  const unreadable = gaps.filter(isUnreadable).reduce((sum, gap) => sum + gap.count, 0);
-  if (unreadable === 0) {
-    return verdictOf('in_sync', 'in_sync', 'The mirror is in sync with the compliance service.', { since });
+function blockedByGap(facts: Facts): Verdict | null {
+  for (const { reason, sentence, only = () => true, ...rule } of BLOCKING_GAPS) {
+    const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
+    if (rule.holds?.(facts) ?? open.length > 0) {
+      const { remedy = GAP_TEXTS[reason].remedy, action } = rule;
+      return say('action_required', reason, sentence(facts), { remedy, action, since: oldestOf(open) });
+    }
   }
-  return verdictOf(
-    'in_sync',
-    'in_sync_but_unresolved',
-    `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`,
-    { since },
-  );
+  return null;
 }
 
-function upstreamNote(live: VerdictInput['live']): string | null {
-  if (!live.upstream.configured || live.upstream.ok !== false) return null;
-  return 'The compliance service does not answer right now; it is asked again by itself.';
-}
-
-function oldestUnverified(summary: StoreSummary): string | null {
-  return (
-    summary.kinds
-      .map((kind) => kind.oldest_unverified_at)
-      .filter((at) => at !== null)
-      .sort()[0] ?? null
-  );
+function blockedKind({ summary }: Facts): Verdict | null {
+  const kind = summary.kinds.find(({ verdict }) => verdict === 'action_required')?.kind;
+  if (kind === undefined) return null;
+  const sentence = `The ${kindPlural(kind)} cannot be brought into sync without you.`;
+  return say('action_required', 'action_required', sentence, {
+    remedy: 'The open gaps below say what is in the way.',
+  });
 }

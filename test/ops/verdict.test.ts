@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
-import { judge } from '../../src/ops/verdict.ts';
-import type { VerdictInput } from '../../src/ops/verdict-facts.ts';
+import { judge } from '../../src/ops/judge.ts';
+import type { VerdictInput } from '../../src/ops/verdict.ts';
 import type { KindStatus, OpenGaps, StoreSummary } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
 import { liveFacts } from './harness.ts';

@@ -1,6 +1,5 @@
 import type { GapReport } from '../../store/reports.ts';
-import { gapGuide, gapText } from '../gap-texts.ts';
-import { isEndedByPerson } from '../verdict-facts.ts';
+import { gapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Frame, type ListView } from './layout.tsx';
 import { ActionForm, Empty, Facts, Instant, NewRows, Pager, RecordLink, Table, Title } from './pieces.tsx';

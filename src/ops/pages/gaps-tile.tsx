@@ -1,7 +1,6 @@
 import type { OpenGaps } from '../../store/reports.ts';
-import { gapText } from '../gap-texts.ts';
+import { gapText, oldestOf } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { oldestOf } from '../verdict-facts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Instant, Tile } from './pieces.tsx';
 
