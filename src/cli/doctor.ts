@@ -5,14 +5,13 @@ import { loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { refuseFromAfar } from './database.ts';
+import { type DeliveryOptions, explainRecorded, explainStored } from './doctor/delivery.ts';
 import { examine } from './doctor/examine.ts';
-import { keptDelivery } from './doctor/kept.ts';
-import { explainRecorded, type RecordedOptions } from './doctor/recorded.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, jsonOption } from './options.ts';
 import { printable } from './text.ts';
 
-interface DoctorOptions extends RecordedOptions {
+interface DoctorOptions extends DeliveryOptions {
   delivery?: string;
   json?: true;
 }
@@ -65,7 +64,7 @@ async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
       );
     }
     refuseFromAfar(loadConfig(cli.env), 'doctor --delivery', NOT_FROM_AFAR);
-    report(cli, await keptDelivery(cli, options.delivery, options), options);
+    report(cli, await explainStored(cli, options.delivery, options), options);
   } else if (isRecorded) {
     report(cli, await explainRecorded(cli, options), options);
   } else {

@@ -24,13 +24,13 @@ import {
   placesOfUnsent,
   requireReadable,
   secretSettings,
+  takeSecret,
   unusableSecret,
   warnOfAnswer,
   warnOfOverlap,
   warnOfUnmatched,
-  writeHeld,
-} from './register/held.ts';
-import { takeSecret } from './register/take-secret.ts';
+  writeRegistrations,
+} from './registrations.ts';
 import { printable } from './text.ts';
 
 export const DEFAULT_DESCRIPTION = 'compliance-mirror';
@@ -99,8 +99,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
   if (options.secretAt !== undefined) {
-    const { secretAt: place, id, url, json } = options;
-    await takeSecret(cli, config, { place, id, url, json });
+    await takeSecret(cli, config, options.secretAt, options);
     return;
   }
   const request = requestOf(options);
@@ -150,7 +149,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       if (options.again !== true) warnOfOverlap(cli, await store.listRegistrations(), registration);
     }
     const held = await store.listRegistrations();
-    writeHeld(cli, held, { url: request.url, json: options.json, secrets });
+    writeRegistrations(cli, held, { url: request.url, json: options.json, secrets });
     const unusable = unusableSecret(registration, secrets);
     if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {

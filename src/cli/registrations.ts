@@ -1,11 +1,25 @@
 import { Command, Option } from 'commander';
-import { loadConfig } from '../platform/config.ts';
-import { standingOf } from '../service/signing-secrets.ts';
-import type { Cli } from './cli.ts';
+import {
+  answerPlace,
+  coverageOf,
+  isReceiverPath,
+  placesOfTexts,
+  RECEIVER_PATH,
+  type RegistrationAnswer,
+  registrationPlace,
+  secretAt,
+} from '../compliance/registration.ts';
+import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
+import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
+import { type SecretStanding, standingOf } from '../service/signing-secrets.ts';
+import type { StoredRegistration } from '../store/store.ts';
+import { type Cli, writeJson, writeTable } from './cli.ts';
 import { clockOf, refuseFromAfar, withPresentStore, withStore } from './database.ts';
+import { DifferenceFound } from './exit.ts';
 import { notFound } from './lists.ts';
 import { helpNote, jsonOption, parseDuration } from './options.ts';
-import { secretSettings, writeHeld } from './register/held.ts';
 import { printable } from './text.ts';
 
 /** In the audit, as for every change from the shell. */
@@ -48,7 +62,7 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
   refuseFromAfar(config, 'registrations', 'whether a secret verifies depends on the settings there');
   await withStore(cli, async (store) => {
     const secrets = secretSettings(config, await clockOf(store));
-    writeHeld(cli, await store.listRegistrations(), { json: options.json, secrets });
+    writeRegistrations(cli, await store.listRegistrations(), { json: options.json, secrets });
   });
 }
 
@@ -80,4 +94,201 @@ async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): 
       );
     }
   });
+}
+
+interface Wanted {
+  id?: string;
+  url?: string;
+  json?: true;
+}
+
+/** Takes a registration's signing secret from `place` in its stored answer. Sends nothing. */
+export async function takeSecret(
+  cli: Cli,
+  config: Config,
+  place: string,
+  { id, url, json }: Wanted,
+): Promise<void> {
+  const { credentialsKey: key } = config;
+  if (key === null) throw new UsageError('CREDENTIALS_KEY is not set, and the answer is encrypted with it');
+  await withPresentStore(cli, config, async (store) => {
+    const clock = await clockOf(store);
+    const held = (await store.listRegistrations()).filter(
+      (each) => (id === undefined || each.upstreamId === id) && (url === undefined || each.url === url),
+    );
+    const registration = onlyOne(held);
+    const { upstreamId, sealedAnswer } = registration;
+    const text = openSecret(key, sealedAnswer, answerPlace(upstreamId));
+    const secret = secretAt(text, place);
+    if (secret === null) {
+      const places = placesOfTexts(text).map(printable).join(', ');
+      throw new UsageError(
+        `the answer for ${upstreamId} has no text at ${place}`,
+        places === '' ? 'it has none at all' : `it has texts at: ${places}`,
+      );
+    }
+    const taken = { ...registration, sealedSecret: sealSecret(key, secret, registrationPlace(upstreamId)) };
+    await store.saveRegistration(taken);
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    const entry = { actor: 'register', action: 'registration_secret', outcome: 'ok', target: upstreamId };
+    await store.audit(entry, now);
+    const say = json ? cli.err : cli.out;
+    say.write(`The signing secret of ${printable(upstreamId)} is stored, encrypted.\n`);
+    const secrets = secretSettings(config, clock);
+    writeRegistrations(cli, await store.listRegistrations(), { url: registration.url, json, secrets });
+    const unusable = unusableSecret(taken, secrets);
+    if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
+  });
+}
+
+type Answered = StoredRegistration & { sealedAnswer: string };
+
+/** The one that is meant: of several, the one that still lacks its secret. */
+function onlyOne(held: readonly StoredRegistration[]): Answered {
+  const kept = held.filter((each): each is Answered => each.sealedAnswer !== null);
+  const lacking = kept.filter(({ sealedSecret }) => sealedSecret === null);
+  const meant = kept.length === 1 ? kept : lacking;
+  const [first, ...others] = meant;
+  if (first !== undefined && others.length === 0) return first;
+  if (kept.length === 0)
+    throw new UsageError('no answer of such a registration is kept', 'see "registrations list"');
+  const ids = (meant.length === 0 ? kept : meant).map(({ upstreamId }) => upstreamId).join(', ');
+  throw new UsageError('which registration is meant is open', `add --id with one of: ${ids}`);
+}
+
+/** What a registration's secret is judged by. */
+export function secretSettings(
+  { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
+  clock: { wall(): number },
+) {
+  return { key: credentialsKey, encoding: webhook.secretEncoding, now: clock.wall() };
+}
+export type SecretSettings = ReturnType<typeof secretSettings>;
+
+/** All stored registrations, and warnings of the event types that none of those for `url` (or for any address) selects. */
+export function writeRegistrations(
+  cli: Cli,
+  stored: readonly StoredRegistration[],
+  { url, json, secrets }: { url?: string; json?: true | undefined; secrets: SecretSettings },
+): void {
+  const instantOf = (wall: number | null) => (wall === null ? null : new Date(wall).toISOString());
+  const shown = stored.map((each) => ({
+    ...{ id: each.upstreamId, url: each.url, events: each.delivers, description: each.description },
+    ...{ created_at: instantOf(each.createdWall), secret: standingOf(each, secrets).standing },
+    expires_at: instantOf(each.expiresWall),
+  }));
+  if (json) writeJson(cli.out, shown);
+  else {
+    const heads = ['ID', 'URL', 'EVENTS', 'DESCRIPTION', 'CREATED', 'SECRET', 'EXPIRES'];
+    const rows = shown.map((each) => [
+      ...[each.id, each.url, each.events.join(', '), each.description, each.created_at],
+      ...[standingText(each.secret, secrets.encoding), each.expires_at],
+    ]);
+    writeTable(cli.out, heads, rows);
+  }
+  for (const each of url === undefined ? new Set(stored.map((one) => one.url)) : [url]) {
+    const selected = stored.filter((one) => one.url === each).flatMap(({ delivers }) => delivers);
+    writeCoverage(cli, selected, each);
+  }
+}
+
+function standingText(standing: SecretStanding, encoding: SecretEncoding): string {
+  if (standing === 'verifies') return 'verifies';
+  if (standing === 'not_stored') return 'is not stored';
+  if (standing === 'expired') return 'has expired';
+  return standing === 'unreadable' ? 'does not open with CREDENTIALS_KEY' : flawText(standing, encoding);
+}
+
+/** What to do about a secret that WEBHOOK_SECRET_ENCODING makes no key of; null: it makes one, or something else is wrong. */
+export function unusableSecret(
+  registration: StoredRegistration,
+  secrets: SecretSettings,
+): { what: string; remedy: string } | null {
+  const { standing, fits } = standingOf(registration, secrets);
+  if (standing !== 'too_short' && standing !== 'not_in_encoding') return null;
+  const flaw = flawText(standing, secrets.encoding);
+  return {
+    what: `the signing secret of ${registration.upstreamId} is stored and cannot be used: it ${flaw} (WEBHOOK_SECRET_ENCODING=${secrets.encoding})`,
+    remedy:
+      fits.length === 0
+        ? 'no encoding makes a key of it: have the compliance service give another, and "registrations forget" this one'
+        : `set WEBHOOK_SECRET_ENCODING=${fits.join(' or ')}, as the compliance service means it, and start the service anew`,
+  };
+}
+
+/** Where in the answer texts stand that are not what was asked for, nor the registration's own id: one may be the secret. */
+export function placesOfUnsent(
+  { upstreamId, url, description, events, delivers }: StoredRegistration,
+  answer: string,
+): string[] {
+  const known = new Set([upstreamId, url, description, ...events, ...delivers]);
+  return placesOfTexts(answer).filter((place) => !known.has(secretAt(answer, place) ?? ''));
+}
+
+function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void {
+  if (!isReceiverPath(url)) {
+    cli.err.write(
+      `Warning: ${printable(url)} does not end in ${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it\n`,
+    );
+  }
+  const { missing, families } = coverageOf(patterns);
+  if (missing.length > 0) {
+    const none = Object.entries(families).flatMap(([family, share]) => (share === 'none' ? [family] : []));
+    const whole = none.length === 0 ? '' : ` (nothing at all of: ${none.join(', ')})`;
+    cli.err.write(
+      `Warning: not covered at ${printable(url)}, so found by full syncs only: ${missing.join(', ')}${whole}\n`,
+    );
+  }
+  warnOfUnmatched(cli, patterns);
+}
+
+/** Of misspelled patterns, or of types newer than this version. */
+export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
+  const { unmatched } = coverageOf(patterns);
+  if (unmatched.length === 0) return;
+  cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
+}
+
+/** Of what another registration for the same address brings already: each such event then comes twice. */
+export function warnOfOverlap(
+  cli: Cli,
+  held: readonly StoredRegistration[],
+  made: { upstreamId: string; url: string },
+): void {
+  const at = held.filter(({ url }) => url === made.url);
+  const selected = coverageOf(at.find(({ upstreamId }) => upstreamId === made.upstreamId)?.delivers ?? []);
+  for (const { upstreamId, delivers } of at.filter((each) => each.upstreamId !== made.upstreamId)) {
+    const twice = coverageOf(delivers).covered.filter((type) => selected.covered.includes(type));
+    if (twice.length === 0) continue;
+    cli.err.write(
+      `Warning: ${printable(upstreamId)} delivers to ${printable(made.url)} as well; if the compliance service still has it, these come twice, which does no harm: ${twice.join(', ')}\n`,
+    );
+  }
+}
+
+/** Where the service registered something else than it was asked for. */
+export function warnOfAnswer(
+  cli: Cli,
+  asked: { url: string; events: readonly string[] },
+  answer: RegistrationAnswer,
+): void {
+  const sorted = (events: readonly string[]) => [...events].sort().map(printable).join(', ');
+  if (answer.events !== null && sorted(answer.events) !== sorted(asked.events)) {
+    cli.err.write(
+      `Warning: asked for ${sorted(asked.events)}, and the answer names ${sorted(answer.events) || 'none'}\n`,
+    );
+  }
+  if (answer.url !== null && answer.url !== asked.url) {
+    cli.err.write(`Warning: the answer names another address: ${printable(answer.url)}\n`);
+  }
+}
+
+/** Makes sure that every stored secret opens with `key`: the service would not start with one that does not. */
+export function requireReadable(registrations: readonly StoredRegistration[], secrets: SecretSettings): void {
+  const unreadable = registrations.filter((each) => standingOf(each, secrets).standing === 'unreadable');
+  if (unreadable.length === 0) return;
+  throw new UsageError(
+    `the stored signing secret of ${unreadable.map(({ upstreamId }) => upstreamId).join(', ')} does not open with this CREDENTIALS_KEY; nothing was sent`,
+    'set CREDENTIALS_KEY to the key it was stored with; if that is lost, "registrations forget ID" gives the secret up',
+  );
 }

@@ -1,7 +1,9 @@
 import { pointersSettingOf } from '../../compliance/pointers.ts';
 import type { Explained } from '../../doctor/diagnosis-rejection.ts';
 import { templateText } from '../../doctor/diagnosis-search.ts';
+import { ASK_SENDER } from '../../doctor/diagnosis-terms.ts';
 import type { Config } from '../../platform/config.ts';
+import { parseEnvelope } from '../../receive/envelope.ts';
 import type { EventReport, QuarantineReport } from '../../store/reports.ts';
 
 const RELEASE =
@@ -36,9 +38,30 @@ export function explainQuarantined({ reason, received_at, released_at }: Quarant
 }
 
 /** Of a delivery whose signature is right. */
-export function unusableText(reason: string): string {
+function unusableText(reason: string): string {
   const what = QUARANTINED[reason] ?? `The body is not an event: ${reason.replaceAll('_', ' ')}.`;
   return `Its signature is right. ${what}`;
+}
+
+/** Why the service would refuse a delivery whose signature is right, or null. */
+export function bodyCause(
+  body: Uint8Array,
+  { webhook, idPointers }: Config,
+): Explained['causes'][number] | null {
+  if (body.length > webhook.maxBodyBytes) {
+    return {
+      code: 'too_large',
+      what: `The body has ${body.length} bytes, and ${webhook.maxBodyBytes} are allowed: it is answered 413, unread.`,
+      remedy: 'Set WEBHOOK_MAX_BODY_BYTES higher, if such bodies are right.',
+    };
+  }
+  const envelope = parseEnvelope(body, { pointers: idPointers, t: '' });
+  if (envelope.ok) return null;
+  return {
+    code: envelope.reason,
+    what: `${unusableText(envelope.reason)} It is answered 400 ${envelope.code}, and kept in quarantine.`,
+    remedy: ASK_SENDER,
+  };
 }
 
 /** What became of a delivery that was accepted, and plainly what is not kept of it: its header and the secret that fitted. Pure. */

@@ -18,7 +18,7 @@ import {
   probeDatabase,
   withStore,
 } from '../database.ts';
-import { secretSettings, unusableSecret } from '../register/held.ts';
+import { secretSettings, unusableSecret } from '../registrations.ts';
 import { upstreamOf } from './upstream.ts';
 
 /** Looks at everything that `judge` judges. Reads, and sends three GETs; a token may be got or renewed on the way. */

@@ -2,7 +2,7 @@ import { RECEIVER_PATH } from '../../compliance/registration.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import { SECRETS_LOOK_MS } from '../../service/signing-secrets.ts';
 import { withStore } from '../database.ts';
-import { keptDelivery } from '../doctor/kept.ts';
+import { explainStored } from '../doctor/delivery.ts';
 import { DifferenceFound, explain } from '../exit.ts';
 import { DEFAULT_DESCRIPTION, DEFAULT_EVENTS, register } from '../register.ts';
 import { printable } from '../text.ts';
@@ -182,7 +182,7 @@ async function examine(talk: Talk, trial: Trial, id: number, told: Set<string>):
   for (let step = 0; step < RECIPE_STEPS; step += 1) {
     const own = `${draft.config().webhook.header}:`;
     const header = trial.lastHeaders().filter((line) => !line.toLowerCase().startsWith(own));
-    const { causes } = await keptDelivery(commandOf(talk), `rejection:${id}`, { header });
+    const { causes } = await explainStored(commandOf(talk), `rejection:${id}`, { header });
     const found = causes.flatMap(({ settings = {} }) => Object.entries(settings));
     for (const { what, remedy, settings } of causes) {
       say(`  ${printable(what)}${settings === undefined ? ` What to do: ${printable(remedy)}` : ''}`);

@@ -5,8 +5,8 @@ import type { SecretEncoding } from '../../platform/signing-secret.ts';
 import { standingOf } from '../../service/signing-secrets.ts';
 import { withStore } from '../database.ts';
 import { explain } from '../exit.ts';
-import { placesOfUnsent, secretSettings } from '../register/held.ts';
 import { DEFAULT_EVENTS, register } from '../register.ts';
+import { placesOfUnsent, secretSettings } from '../registrations.ts';
 import { printable } from '../text.ts';
 import { commandOf, setFound, type Talk } from './talk.ts';
 
