@@ -20,29 +20,13 @@ import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeCo
 import { as, excluded, idsOf, insertInto, iso, set, sql } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
-type ReadVerbs = Pick<
-  BackfillStore,
-  | 'applyReads'
-  | 'compareReads'
-  | 'recordMissing'
-  | 'unreadEvents'
-  | 'putOffUnread'
-  | 'seekAnew'
-  | 'neverShown'
-  | 'unreadableRecords'
-  | 'eventsNaming'
-  | 'noteSearched'
-  | 'shownIds'
-  | 'learnedPointers'
-  | 'learnPointer'
->;
 type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
 
 const { seq, state, kind: eventKind, recordId, attempts, nextAttemptAt, processedAt, body } = events;
 const UNREAD = as({ seq, id: events.id, type: events.type, kind: eventKind, attempts, body });
 
 /** The verbs that bring rows into sync with what the API showed. */
-export function createBackfillVerbs(database: Database, records: Records): ReadVerbs {
+export function createBackfillVerbs(database: Database, records: Records) {
   const { sql: statements } = database;
 
   return {
@@ -219,7 +203,7 @@ export function createBackfillVerbs(database: Database, records: Records): ReadV
         ),
       );
     },
-  };
+  } satisfies Partial<BackfillStore>;
 }
 
 async function searchedOf(unit: Sql, kind: Kind, id: string): Promise<number> {

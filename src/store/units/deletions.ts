@@ -9,15 +9,6 @@ import { resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type Held, type Records, writeContent } from './records.ts';
 import { as, excluded, iso, set, sql } from './sql.ts';
 
-type DeletionVerbs = Pick<
-  BackfillStore,
-  | 'concludeDeletions'
-  | 'addPendingDeletion'
-  | 'approveDeletions'
-  | 'countProofs'
-  | 'someLiveRecord'
-  | 'pendingDeletions'
->;
 type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
 type Context = Parameters<BackfillStore['concludeDeletions']>[2];
 
@@ -25,7 +16,7 @@ type Context = Parameters<BackfillStore['concludeDeletions']>[2];
 const LIVE_LOOKED_AT = 20;
 
 /** The verbs that turn proven absences into tombstones, or let them wait for an operator. */
-export function createDeletionVerbs(database: Database, records: Records): DeletionVerbs {
+export function createDeletionVerbs(database: Database, records: Records) {
   const { sql: statements } = database;
 
   async function conclude(
@@ -151,7 +142,7 @@ export function createDeletionVerbs(database: Database, records: Records): Delet
         sql`SELECT ${as({ kind: pending.kind, id: pending.id, syncRunId: pending.syncRunId })} FROM ${pending}
           WHERE ${isNotApproved(iso(wall))} ORDER BY ${pending.kind}, ${pending.id}`,
       ),
-  };
+  } satisfies Partial<BackfillStore>;
 }
 
 const isNotApproved = (nowIso: string) =>

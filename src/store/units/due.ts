@@ -9,26 +9,6 @@ import { type Records, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, excluded, idsOf, isOneOf, iso, set, sql } from './sql.ts';
 
-type DueVerbs = Pick<
-  BackfillStore,
-  | 'currentNumber'
-  | 'markUnverifiedDirty'
-  | 'dueRecords'
-  | 'countDue'
-  | 'nextDueAt'
-  | 'makeKnown'
-  | 'makeDue'
-  | 'recordReadFailure'
-  | 'cycleRecords'
-  | 'markSynced'
-  | 'countKnown'
-  | 'knownIds'
-  | 'countLive'
-  | 'unseenBy'
-  | 'touchedSince'
-  | 'hasAnnouncedDeletion'
->;
-
 /** Somebody has said within this time that the service lives: several of its beats. */
 const ALIVE_MS = 60_000;
 
@@ -36,11 +16,7 @@ const ALIVE_MS = 60_000;
  * Which records are known, and when each is to be read. `keepsTime`: the steady clock is the database's, and goes on while
  * processes come and go.
  */
-export function createDueVerbs(
-  database: Database,
-  records: Records,
-  { keepsTime }: { keepsTime: boolean },
-): DueVerbs {
+export function createDueVerbs(database: Database, records: Records, { keepsTime }: { keepsTime: boolean }) {
   const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {
@@ -205,7 +181,7 @@ export function createDueVerbs(
       );
       return row !== undefined;
     },
-  };
+  } satisfies Partial<BackfillStore>;
 }
 
 export async function countLive(unit: Sql, kind: Kind): Promise<number> {

@@ -21,11 +21,6 @@ import { TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { as, iso, set, sql } from './sql.ts';
 
-type EventVerbs = Pick<
-  InboxStore,
-  'retryEvent' | 'discardEvent' | 'releaseQuarantined' | 'failedWithoutRecord'
->;
-
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
 const STORED = {
@@ -35,7 +30,7 @@ const STORED = {
 };
 
 /** What people do about an event that was not understood: it is tried again, discarded, released from quarantine. */
-export function createEventVerbs(database: Database, engine: EventEngine): EventVerbs {
+export function createEventVerbs(database: Database, engine: EventEngine) {
   const failAgain = (to: Sql, id: string, error: string, nowIso: string) =>
     to.change(
       sql`UPDATE ${events} SET ${set(events, { attempts: sql`${events.attempts} + 1`, error, processedAt: nowIso })}
@@ -145,7 +140,7 @@ export function createEventVerbs(database: Database, engine: EventEngine): Event
         return true;
       });
     },
-  };
+  } satisfies Partial<InboxStore>;
 }
 
 /** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */

@@ -59,10 +59,7 @@ export interface Finished {
 }
 
 /** What becomes of claimed events: shown in the mirror, put off, given up. */
-export function createProcessingVerbs(
-  database: Database,
-  engine: EventEngine,
-): Pick<InboxStore, 'applyEvents' | 'deferEvents' | 'nextAttemptWall'> {
+export function createProcessingVerbs(database: Database, engine: EventEngine) {
   return {
     async applyEvents(claimed, rules, now) {
       if (claimed.length === 0) return [];
@@ -112,7 +109,7 @@ export function createProcessingVerbs(
       );
       return row?.at == null ? null : Date.parse(row.at);
     },
-  };
+  } satisfies Partial<InboxStore>;
 }
 
 /** An event and what it says; null: it is of no known family. */

@@ -13,27 +13,11 @@ import {
 } from './gaps.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 
-type FullSyncVerbs = Pick<
-  BackfillStore,
-  | 'startSyncRun'
-  | 'progressSyncRun'
-  | 'finishSyncRun'
-  | 'interruptSyncRuns'
-  | 'openGap'
-  | 'resolveGap'
-  | 'resolveGapById'
-  | 'kindsWantingFullSync'
-  | 'noteAccess'
-  | 'beat'
-  | 'lastBeat'
-  | 'lastDelivery'
->;
-
 /** Fewer deliveries than this say nothing of what is usual. */
 const FEWEST_FOR_USUAL = 10;
 
 /** Sync runs, gaps and the heartbeat: the mirror's own diary. */
-export function createFullSyncVerbs(database: Database): FullSyncVerbs {
+export function createFullSyncVerbs(database: Database) {
   const { sql: statements } = database;
   return {
     startSyncRun: (kind, reason, now) =>
@@ -164,7 +148,7 @@ export function createFullSyncVerbs(database: Database): FullSyncVerbs {
         longestPauseMs: longest === null || deliveries < FEWEST_FOR_USUAL ? null : Math.round(longest),
       };
     },
-  };
+  } satisfies Partial<BackfillStore>;
 }
 
 export async function saveProgress(unit: Unit, id: number, progress: SyncRunProgress): Promise<void> {

@@ -4,13 +4,8 @@ import type { OperatorStore, SealedText, StoredTokens } from '../store.ts';
 import { noteAudit } from './facts.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 
-type TokenVerbs = Pick<
-  OperatorStore,
-  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'listSealed' | 'reseal'
->;
-
 /** OAuth tokens, and the lease on renewing them. */
-export function createTokenVerbs(database: Database): TokenVerbs {
+export function createTokenVerbs(database: Database) {
   return {
     readTokens: (name) => readTokens(database.sql, name),
 
@@ -78,7 +73,7 @@ export function createTokenVerbs(database: Database): TokenVerbs {
         await noteAudit(unit, entry, now);
         return true;
       }),
-  };
+  } satisfies Partial<OperatorStore>;
 }
 
 const RESEAL = {
